@@ -1,0 +1,50 @@
+"""What can go wrong, as one tree.
+
+::
+
+    RankwiseError
+    ├── DataError (ValueError)        rows, labels, queries or pairs that cannot be used
+    │   └── LetorFormatError          a LETOR file that cannot be read, with file and line
+    ├── ParameterError (ValueError)   a parameter outside its range, or an unknown name
+    ├── ModelFileError (ValueError)   a model file that is damaged or not ours
+    └── MissingExtraError (ImportError)  an optional dependency that is not installed
+"""
+
+from __future__ import annotations
+
+
+class RankwiseError(Exception):
+    """Base of every error that rankwise raises on purpose."""
+
+
+class DataError(RankwiseError, ValueError):
+    """Rows, labels, queries or pairs that cannot be used as they are."""
+
+
+class LetorFormatError(DataError):
+    """A LETOR file that cannot be read; the message names file, line and fault."""
+
+
+class ParameterError(RankwiseError, ValueError):
+    """A parameter outside its range, or a name that is not known."""
+
+
+class ModelFileError(RankwiseError, ValueError):
+    """A model file that is damaged or was not written by rankwise."""
+
+
+class MissingExtraError(RankwiseError, ImportError):
+    """An optional dependency that is not installed.
+
+    Parameters
+    ----------
+    package : str
+        What could not be imported.
+    extra : str
+        The extra of rankwise that brings it.
+    """
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"This needs {package}, which is not installed: pip install 'rankwise[{extra}]'"
+        )

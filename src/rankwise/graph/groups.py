@@ -1,0 +1,135 @@
+"""Rows grouped by query, whatever the query ids look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.errors import DataError
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Which rows belong together, in the order in which the groups first appear.
+
+    Attributes
+    ----------
+    names : ndarray of shape (n_groups,)
+        The query id of every group.
+    codes : ndarray of shape (n_rows,)
+        The group of every row, as an index into `names`.
+    order : ndarray of shape (n_rows,)
+        Row numbers, group after group, in ascending order within a group.
+    indptr : ndarray of shape (n_groups + 1,)
+        ``order[indptr[g]:indptr[g + 1]]`` are the rows of group g.
+    """
+
+    names: NDArray[Any]
+    codes: Index
+    order: Index
+    indptr: Index
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.codes)
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def sizes(self) -> Index:
+        """Rows of every group, shape (n_groups,)."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def contiguous(self) -> bool:
+        """Whether the rows of every group already lie together."""
+        return bool((np.diff(self.order) == 1).all())
+
+    def __iter__(self) -> Iterator[Index]:
+        """The rows of one group after the other."""
+        for start, stop in zip(self.indptr[:-1], self.indptr[1:], strict=True):
+            yield self.order[start:stop]
+
+    @classmethod
+    def of(cls, qid: Any, n_rows: int | None = None) -> Groups:
+        """Group rows by `qid`: any dtype, any order; None puts `n_rows` rows in one group.
+
+        One pass where the rows of a query lie together, a sort otherwise.
+
+        Examples
+        --------
+        >>> groups = Groups.of(["b", "a", "b"])
+        >>> groups.names.tolist(), groups.codes.tolist(), groups.order.tolist()
+        (['b', 'a'], [0, 1, 0], [0, 2, 1])
+        """
+        if qid is None:
+            if n_rows is None:
+                raise DataError("Without qid the number of rows is needed.")
+            qid = np.zeros(n_rows, dtype=np.intp)
+        qid = _as_ids(qid, n_rows)
+        runs = np.flatnonzero(_differs(qid)) + 1
+        starts = np.concatenate(([0], runs)).astype(np.intp) if len(qid) else np.empty(0, np.intp)
+        run_names = qid[starts]
+        names, run_codes = _factorize(run_names)
+        lengths = np.diff(np.append(starts, len(qid)))
+        codes = np.repeat(run_codes, lengths)
+        if len(names) == len(run_names):
+            order = np.arange(len(qid), dtype=np.intp)
+        else:
+            order = np.argsort(codes, kind="stable").astype(np.intp, copy=False)
+        sizes = np.bincount(codes, minlength=len(names))
+        indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+        return cls(names, codes, order, indptr)
+
+
+def _as_ids(qid: Any, n_rows: int | None) -> NDArray[Any]:
+    ids = np.asarray(qid)
+    if ids.ndim == 2 and 1 in ids.shape:
+        ids = ids.ravel()
+    if ids.ndim != 1:
+        raise DataError(f"qid needs one entry per row, in one dimension: got shape {ids.shape}.")
+    if n_rows is not None and len(ids) != n_rows:
+        raise DataError(f"qid needs one entry per row of X: got {len(ids)} for {n_rows} rows.")
+    if ids.dtype.kind == "f":
+        missing = np.isnan(ids)
+    elif ids.dtype.kind in "mM":
+        missing = np.isnat(ids)
+    elif ids.dtype.kind == "O":
+        missing = np.fromiter((v is None or v != v for v in ids), bool, len(ids))
+    else:
+        return ids
+    if missing.any():
+        raise DataError(
+            f"qid is missing in row {int(np.argmax(missing))} ({int(missing.sum())} rows in all): "
+            "give every row a query id, or drop these rows."
+        )
+    return ids
+
+
+def _differs(ids: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each entry but the first is another one than the entry before."""
+    return np.asarray(ids[1:] != ids[:-1], dtype=bool)
+
+
+def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
+    """Distinct ids in order of first appearance, and the index of each entry among them."""
+    if ids.dtype.kind == "O":  # mixed types cannot be sorted, but can be hashed
+        seen: dict[Any, int] = {}
+        codes = np.fromiter((seen.setdefault(v, len(seen)) for v in ids), np.intp, len(ids))
+        names = np.empty(len(seen), dtype=object)
+        names[:] = list(seen)
+        return names, codes
+    sorted_names, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first, kind="stable")
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[by_appearance] = np.arange(len(first))
+    return sorted_names[by_appearance], rank[inverse]
