@@ -1,0 +1,1 @@
+"""The few array operations that everything above is written with."""

@@ -1,0 +1,34 @@
+"""Array types, and what works alike for dense and sparse arrays."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = NDArray[np.intp]
+Sparse: TypeAlias = Any  # scipy.sparse arrays and matrices share no public base class
+Rows: TypeAlias = slice | Index  # rows of an array: a view where they lie together
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a scipy.sparse array or matrix."""
+    return bool(sp.issparse(X))
+
+
+def dense_rows(X: Any, rows: Rows) -> Array:
+    """``X[rows]`` as a C-ordered float64 array; a view of X where that is possible."""
+    block = X[rows]
+    if is_sparse(block):
+        block = block.toarray()
+    return np.ascontiguousarray(block, dtype=np.float64)
+
+
+def as_slice(rows: Index) -> Rows:
+    """Consecutive ascending row numbers as a slice, others unchanged."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows

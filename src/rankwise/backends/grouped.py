@@ -1,0 +1,93 @@
+"""Combining rows with the means of nested groups, in place and in one pass.
+
+Rows lie in levels, levels in groups. With l the level and g the group of row i,
+
+    x_i  <-  a_l (x_i - mean_l) + b_g (mean_l - mean_g)
+
+is every power of the Laplacian of a grouped preference graph, for the right a and b.
+Array expressions need several passes over X and temporaries of its size; these loops need
+neither, which is why they are compiled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rankwise.backends.arrays import Array, Index
+
+
+@njit(nogil=True, cache=True)
+def combine_rows(
+    X: Array,
+    out: Array,
+    rows: Index,
+    target: Index,
+    level_ptr: Index,
+    group_ptr: Index,
+    a: Array,
+    b: Array,
+) -> None:
+    """Combine along axis 0: row ``rows[k]`` of X becomes row ``target[k]`` of `out`.
+
+    Level l holds the positions level_ptr[l]:level_ptr[l + 1] of `rows`, group g the levels
+    group_ptr[g]:group_ptr[g + 1]. With ``target is rows``, `out` may be X itself.
+    """
+    d = X.shape[1]
+    group_mean = np.empty(d)
+    for g in range(len(group_ptr) - 1):
+        first, last = group_ptr[g], group_ptr[g + 1]
+        n_levels = last - first
+        means = np.zeros((n_levels, d))
+        group_mean[:] = 0.0
+        for level in range(n_levels):
+            start, stop = level_ptr[first + level], level_ptr[first + level + 1]
+            mean = means[level]
+            for k in range(start, stop):
+                x = X[rows[k]]
+                for j in range(d):
+                    mean[j] += x[j]
+            for j in range(d):
+                group_mean[j] += mean[j]
+                mean[j] /= stop - start
+        for j in range(d):
+            group_mean[j] /= level_ptr[last] - level_ptr[first]
+        for level in range(n_levels):
+            start, stop = level_ptr[first + level], level_ptr[first + level + 1]
+            within = a[first + level]
+            mean = means[level]
+            if n_levels == 1:
+                for k in range(start, stop):
+                    x, z = X[rows[k]], out[target[k]]
+                    for j in range(d):
+                        z[j] = within * (x[j] - mean[j])
+            else:
+                for k in range(start, stop):
+                    x, z = X[rows[k]], out[target[k]]
+                    for j in range(d):
+                        z[j] = within * (x[j] - mean[j]) + b[g] * (mean[j] - group_mean[j])
+
+
+@njit(nogil=True, cache=True)
+def combine_columns(
+    X: Array, rows: Index, level_ptr: Index, group_ptr: Index, a: Array, b: Array
+) -> None:
+    """Combine along axis 1, in place: entry rows[k] of every row of X is the k-th position."""
+    n_levels = len(level_ptr) - 1
+    means = np.empty(n_levels)
+    for i in range(X.shape[0]):
+        x = X[i]
+        for g in range(len(group_ptr) - 1):
+            first, last = group_ptr[g], group_ptr[g + 1]
+            group_mean = 0.0
+            for level in range(first, last):
+                total = 0.0
+                for k in range(level_ptr[level], level_ptr[level + 1]):
+                    total += x[rows[k]]
+                group_mean += total
+                means[level] = total / (level_ptr[level + 1] - level_ptr[level])
+            group_mean /= level_ptr[last] - level_ptr[first]
+            for level in range(first, last):
+                shift = b[g] * (means[level] - group_mean)
+                for k in range(level_ptr[level], level_ptr[level + 1]):
+                    x[rows[k]] = a[level] * (x[rows[k]] - means[level]) + shift

@@ -1,0 +1,266 @@
+"""All pairs within a query, with or without tied ones: L by nested means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.grouped import combine_columns, combine_rows
+from rankwise.errors import DataError, ParameterError
+from rankwise.graph.base import Loader, PairBlock, PreferenceGraph, row_scale
+from rankwise.graph.groups import Groups
+from rankwise.graph.streaming import Nest, NestStream
+
+TIES = ("include", "exclude")
+WEIGHTINGS = ("pairs", "rows", "queries")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupedGraph(PreferenceGraph):
+    """Pairs of rows of the same query; where ties are excluded, of different levels.
+
+    On a query of n rows with weight w, the level l of row i holding n_l of them,
+
+        (L x)_i = within_l (x_i - mean_l) + between (mean_l - mean),
+
+    with between = w n and within_l = w (n - n_l). Where ties count, the query is a single
+    level, and within = w n. The two parts are orthogonal projections, so a power of L, its
+    square root above all, has the powers of the two coefficients. This is the low-rank form
+    of sections 2.3 and 3 of the RankRLS paper, sorted by eigenvalue.
+
+    Attributes
+    ----------
+    n_rows : int
+    rows : ndarray of shape (n_rows,)
+        Row numbers, query after query, and within a query level after level.
+    level_ptr : ndarray of shape (n_levels + 1,)
+        Where the levels begin and end in `rows`.
+    query_ptr : ndarray of shape (n_queries + 1,)
+        Where the queries begin and end among the levels.
+    ties, weighting : str
+        As given.
+    """
+
+    n_rows: int
+    rows: Index
+    level_ptr: Index
+    query_ptr: Index
+    ties: str
+    weighting: str
+
+    @classmethod
+    def build(
+        cls, y: Any, qid: Any, *, n_rows: int | None, ties: str, weighting: str
+    ) -> GroupedGraph:
+        """Sort rows into queries and levels; the only O(n log n) step."""
+        if ties not in TIES:
+            raise ParameterError(f"ties must be one of {TIES}: got {ties!r}.")
+        if weighting not in WEIGHTINGS:
+            raise ParameterError(f"weighting must be one of {WEIGHTINGS}: got {weighting!r}.")
+        if y is not None:
+            y = np.asarray(y)
+            if y.ndim != 1:
+                raise DataError(f"Scores must be one-dimensional: got shape {y.shape}.")
+            if n_rows is not None and len(y) != n_rows:
+                raise DataError(f"y needs one entry per row: got {len(y)} for {n_rows} rows.")
+            n_rows = len(y)
+        groups = Groups.of(qid, n_rows)
+        if ties == "include":
+            one_level_each = np.arange(groups.n_groups + 1)
+            return cls(
+                groups.n_rows, groups.order, groups.indptr, one_level_each, ties, weighting
+            )
+        if y is None:
+            raise DataError("Ties can only be excluded where scores are given.")
+        return cls._with_levels(groups, y, weighting)
+
+    @classmethod
+    def _with_levels(cls, groups: Groups, y: Any, weighting: str) -> GroupedGraph:
+        rows = np.lexsort((y, groups.codes))
+        query, label = groups.codes[rows], y[rows]
+        new_level = np.ones(len(rows), dtype=bool)
+        new_level[1:] = (query[1:] != query[:-1]) | (label[1:] != label[:-1])
+        starts = np.flatnonzero(new_level)
+        levels_of_query = np.bincount(query[starts], minlength=groups.n_groups)
+        return cls(
+            groups.n_rows,
+            rows.astype(np.intp, copy=False),
+            np.append(starts, len(rows)).astype(np.intp),
+            np.concatenate(([0], np.cumsum(levels_of_query))).astype(np.intp),
+            "exclude",
+            weighting,
+        )
+
+    @cached_property
+    def level_sizes(self) -> Index:
+        """Rows of every level."""
+        return np.diff(self.level_ptr)
+
+    @cached_property
+    def query_sizes(self) -> Index:
+        """Rows of every query."""
+        return np.diff(self.level_ptr[self.query_ptr])
+
+    @cached_property
+    def query_of_level(self) -> Index:
+        return np.repeat(np.arange(len(self.query_ptr) - 1), np.diff(self.query_ptr))
+
+    @cached_property
+    def pairs_of_query(self) -> Index:
+        """Pairs that count, query by query."""
+        n_pairs = self.query_sizes * (self.query_sizes - 1) // 2
+        if self.ties == "exclude":
+            tied = self.level_sizes * (self.level_sizes - 1) // 2
+            n_pairs = n_pairs - np.bincount(
+                self.query_of_level, tied, minlength=len(n_pairs)
+            ).astype(np.intp)
+        return n_pairs
+
+    @cached_property
+    def pair_weight(self) -> Array:
+        """What one pair of a query weighs, query by query."""
+        if self.weighting == "pairs":
+            return np.ones(len(self.query_sizes))
+        size = self.query_sizes if self.weighting == "rows" else self.pairs_of_query
+        return 1.0 / np.maximum(size, 1)
+
+    @cached_property
+    def between(self) -> Array:
+        """The coefficient of mean_l - mean, query by query."""
+        return self.pair_weight * self.query_sizes
+
+    @cached_property
+    def within(self) -> Array:
+        """The coefficient of x_i - mean_l, level by level."""
+        others = self.query_sizes[self.query_of_level].astype(np.float64)
+        if self.ties == "exclude":
+            others -= self.level_sizes
+        return self.pair_weight[self.query_of_level] * others
+
+    @property
+    def n_pairs(self) -> int:
+        return int(self.pairs_of_query.sum())
+
+    @property
+    def degrees(self) -> Array:
+        size, own = self.query_sizes[self.query_of_level], self.level_sizes
+        partners = size - own if self.ties == "exclude" else size - 1
+        return self._to_rows(self.pair_weight[self.query_of_level] * partners)
+
+    def _to_rows(self, of_level: Array) -> Array:
+        """A value per level, given to each of its rows."""
+        out = np.empty(self.n_rows)
+        out[self.rows] = np.repeat(of_level, self.level_sizes)
+        return out
+
+    def _combine(self, X: Any, within: Array, between: Array) -> Array:
+        X = np.asarray(X, dtype=np.float64)
+        if len(X) != self.n_rows:
+            raise DataError(f"The graph has {self.n_rows} rows: got an array with {len(X)}.")
+        flat = np.ascontiguousarray(X.reshape(self.n_rows, -1))
+        out = np.empty_like(flat)
+        combine_rows(
+            flat, out, self.rows, self.rows, self.level_ptr, self.query_ptr, within, between
+        )
+        return out.reshape(X.shape)
+
+    def __matmul__(self, X: Any) -> Any:
+        if not is_sparse(X):
+            return self._combine(X, self.within, self.between)
+        product = row_scale(self._to_rows(self.within), X)
+        for indicator, coefficient in self._low_rank():
+            product = product + indicator @ row_scale(coefficient, indicator.T @ X)
+        return product.tocsr()
+
+    def _low_rank(self) -> list[tuple[Any, Array]]:
+        """L - diag(within) as P diag(c) P' terms, P the indicator of levels and of queries."""
+        level = np.empty(self.n_rows, dtype=np.intp)
+        level[self.rows] = np.repeat(np.arange(len(self.level_sizes)), self.level_sizes)
+        of_query = self.between / self.query_sizes
+        if self.ties == "include":
+            return [(_indicator(level, len(self.level_sizes)), -of_query)]
+        of_level = (self.between[self.query_of_level] - self.within) / self.level_sizes
+        return [
+            (_indicator(level, len(self.level_sizes)), of_level),
+            (_indicator(self.query_of_level[level], len(self.query_sizes)), -of_query),
+        ]
+
+    def root(self, X: Any) -> Array:
+        return self._combine(X, *self._root_coefficients)
+
+    def root_transpose(self, Z: Array) -> Array:
+        return self.root(Z)  # this root is symmetric
+
+    @cached_property
+    def _root_coefficients(self) -> tuple[Array, Array]:
+        return np.sqrt(self.within), np.sqrt(self.between)
+
+    def root_kernel(self, K: Array) -> Array:
+        nest = Nest(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
+        combine_rows(K, K, self.rows, *nest)
+        combine_columns(K, *nest)
+        return K
+
+    def root_target(self, y: Array | None) -> Array:
+        return self.root(_required(y))
+
+    def root_blocks(
+        self, load: Loader, y: Array | None, max_rows: int
+    ) -> Iterator[tuple[Array, Array]]:
+        y = _required(y)
+        nest = Nest(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
+        targets = np.ascontiguousarray(y.reshape(self.n_rows, -1), dtype=np.float64)
+        for Z, t in NestStream(nest, load, targets, max_rows):
+            yield Z, t.reshape(len(t), *y.shape[1:])
+
+    def gram(self, X: Any) -> Array:
+        A = X.T @ row_scale(self._to_rows(self.within), X)
+        for indicator, coefficient in self._low_rank():
+            sums = indicator.T @ X
+            A = A + sums.T @ row_scale(coefficient, sums)
+        return np.asarray(A.toarray())
+
+    def take(self, rows: Any) -> GroupedGraph:
+        rows = np.arange(self.n_rows)[rows]
+        level, query = np.empty(self.n_rows, np.intp), np.empty(self.n_rows, np.intp)
+        level[self.rows] = np.repeat(np.arange(len(self.level_sizes)), self.level_sizes)
+        query[self.rows] = np.repeat(np.arange(len(self.query_sizes)), self.query_sizes)
+        return GroupedGraph.build(
+            level[rows], query[rows], n_rows=None, ties=self.ties, weighting=self.weighting
+        )
+
+    def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
+        for q in range(len(self.query_sizes)):
+            levels = self.level_ptr[self.query_ptr[q] : self.query_ptr[q + 1] + 1]
+            rows = self.rows[levels[0] : levels[-1]]
+            level = np.repeat(np.arange(len(levels) - 1), np.diff(levels))
+            step = max(1, block_size // max(len(rows), 1))
+            for start in range(0, len(rows), step):
+                i, j = np.nonzero(
+                    np.arange(start, min(start + step, len(rows)))[:, None] < np.arange(len(rows))
+                )
+                i += start
+                if self.ties == "exclude":
+                    differ = level[i] != level[j]
+                    i, j = i[differ], j[differ]
+                if len(i):
+                    first, second = np.minimum(rows[i], rows[j]), np.maximum(rows[i], rows[j])
+                    yield PairBlock(first, second, np.full(len(i), self.pair_weight[q]))
+
+
+def _indicator(codes: Index, n_columns: int) -> Any:
+    """The sparse matrix with a one at (i, codes[i])."""
+    n = len(codes)
+    return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, n_columns))
+
+
+def _required(y: Array | None) -> Array:
+    if y is None:
+        raise DataError("A graph of queries has no margins of its own: scores y are needed.")
+    return y
