@@ -1,0 +1,1 @@
+"""Least-squares ranking on arrays: moments, shifted systems, primal and dual."""

@@ -1,0 +1,78 @@
+"""Matrix products through SciPy's BLAS, without copies.
+
+NumPy and SciPy each bring a BLAS with threads of its own, which keep a core busy for a while
+after each call: code that alternates between the two runs at half its speed. LAPACK is
+SciPy's, so the large products are too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba.extending import get_cython_function_address
+from scipy.linalg.blas import dgemm, dsyrk
+
+from rankwise.backends.arrays import Array
+
+
+def matmul(A: Array, B: Array) -> Array:
+    """A B for matrices of float64, as a C-ordered array."""
+    # BLAS counts columns first, so it is asked for (A B)' = B'A'.
+    transpose_b, transpose_a = not B.flags.c_contiguous, not A.flags.c_contiguous
+    b = B if transpose_b else B.T
+    a = A if transpose_a else A.T
+    return np.asarray(dgemm(1.0, b, a, trans_a=transpose_b, trans_b=transpose_a).T)
+
+
+def add_gram(A: Array, Z: Array) -> Array:
+    """A + Z'Z on the upper triangle of a Fortran-ordered A, which is overwritten."""
+    return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=A, overwrite_c=1))
+
+
+def mirror_upper(A: Array) -> Array:
+    """The symmetric matrix whose upper triangle is that of A."""
+    return np.triu(A) + np.triu(A, 1).T
+
+
+def symmetric_product(A: Array, V: Array) -> Array:
+    """A V for a symmetric A, of which only the lower triangle is read.
+
+    A may be a part of a Fortran-ordered array: SciPy's own wrappers would copy it.
+    """
+    (n, k), out = V.shape, np.empty(V.shape, order="F")
+    _call("dsymm", b"L", b"L", n, k, 1.0, A, _stride(A), V, _stride(V), 0.0, out, n)
+    return out
+
+
+def rank_two_update(A: Array, V: Array, X: Array) -> None:
+    """A <- A - V X' - X V' on the lower triangle of A, which may be a part as above."""
+    n, k = V.shape
+    _call("dsyr2k", b"L", b"N", n, k, -1.0, V, _stride(V), X, _stride(X), 1.0, A, _stride(A))
+
+
+def _stride(A: Array) -> int:
+    """The leading dimension of a Fortran-ordered part of an array."""
+    return max(A.strides[1] // A.itemsize, A.shape[0], 1)
+
+
+@cache
+def _function(name: str) -> Any:
+    return ctypes.CFUNCTYPE(None)(get_cython_function_address("scipy.linalg.cython_blas", name))
+
+
+def _call(name: str, *arguments: bytes | int | float | Array) -> None:
+    """Call a BLAS routine, which takes everything by reference."""
+    by_reference: list[Any] = []
+    for value in arguments:
+        if isinstance(value, np.ndarray):
+            by_reference.append(ctypes.c_void_p(value.ctypes.data))
+        elif isinstance(value, bytes):
+            by_reference.append(ctypes.c_char_p(value))
+        elif isinstance(value, int):
+            by_reference.append(ctypes.byref(ctypes.c_int(value)))
+        else:
+            by_reference.append(ctypes.byref(ctypes.c_double(value)))
+    _function(name)(*by_reference)

@@ -1,0 +1,109 @@
+"""Reduction of a symmetric matrix to band form, for any number of shifts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve_banded, cholesky_banded, lapack, solve_triangular
+from scipy.linalg.blas import dgemm
+
+from rankwise.backends.arrays import Array
+from rankwise.backends.blas import rank_two_update, symmetric_product
+
+WIDTH = 64  # of the band: wide enough for fast products, narrow enough for free solves
+
+
+@dataclass(frozen=True)
+class Reflector:
+    """I - V T V', acting on the last rows: `V` has as many rows."""
+
+    V: Array
+    T: Array
+
+    def apply(self, Z: Array) -> None:
+        """Z <- (I - V T V') Z, in place."""
+        tail = Z[-len(self.V) :]
+        tail -= self.V @ (self.T @ (self.V.T @ tail))
+
+    def apply_transpose(self, Z: Array) -> None:
+        """Z <- (I - V T'V') Z, in place."""
+        tail = Z[-len(self.V) :]
+        tail -= self.V @ (self.T.T @ (self.V.T @ tail))
+
+
+@dataclass(frozen=True)
+class BandForm:
+    """M = Q B Q' with an orthogonal Q and a narrow band B.
+
+    (M + lam I)^-1 t = Q (B + lam I)^-1 Q't, where the banded system costs next to nothing. The
+    reduction costs 4/3 n^3 flops, all of them in matrix products: four Cholesky factorizations,
+    where an eigendecomposition costs some eighteen. No eigenvalue is ever needed.
+
+    Attributes
+    ----------
+    band : ndarray of shape (width + 1, n)
+        B, its lower diagonals as LAPACK stores them.
+    reflectors : list of Reflector
+        Q is their product.
+    """
+
+    band: Array
+    reflectors: list[Reflector]
+
+    @classmethod
+    def of(cls, M: Array) -> BandForm:
+        """Reduce M, which is overwritten; O(n^3) time, n^2 memory for the reflectors."""
+        n = len(M)
+        M = M if M.flags.f_contiguous else M.T  # symmetric, so the same matrix
+        reflectors = []
+        for k in range(0, n - WIDTH - 1, WIDTH):
+            panel, rest = M[k + WIDTH :, k : k + WIDTH], M[k + WIDTH :, k + WIDTH :]
+            reflector, R = _householder(panel)
+            panel[:] = 0.0
+            panel[: len(R)] = R
+            _two_sided_update(rest, reflector)
+            reflectors.append(reflector)
+        width = min(WIDTH, n - 1)
+        band = np.zeros((width + 1, n))
+        for below in range(width + 1):
+            band[below, : n - below] = np.diagonal(M, -below)
+        return cls(band, reflectors)
+
+    def solve(self, t: Array, lam: float) -> Array:
+        """(M + lam I)^-1 t; `numpy.linalg.LinAlgError` where that is not positive definite."""
+        z = t.reshape(len(t), -1).copy()
+        for reflector in self.reflectors:
+            reflector.apply_transpose(z)
+        shifted = self.band.copy()
+        shifted[0] += lam
+        factor = cholesky_banded(shifted, overwrite_ab=True, lower=True, check_finite=False)
+        z = cho_solve_banded((factor, True), z, check_finite=False)
+        for reflector in reversed(self.reflectors):
+            reflector.apply(z)
+        return z.reshape(t.shape)
+
+
+def _householder(panel: Array) -> tuple[Reflector, Array]:
+    """QR of a panel: its reflector, and the triangle R."""
+    qr, tau, _, _ = lapack.dgeqrf(np.asfortranarray(panel))
+    k = len(tau)
+    V = np.asfortranarray(np.tril(qr[:, :k], -1))
+    V[np.arange(k), np.arange(k)] = 1.0
+    V[:, tau == 0.0] = 0.0  # the identity, as a reflector
+    # T^-1 = triu(V'V, 1) + diag(1/tau)
+    inverse = np.triu(dgemm(1.0, V, V, trans_a=1), 1)
+    inverse[np.arange(k), np.arange(k)] = 1.0 / np.where(tau == 0.0, 1.0, tau)
+    T = solve_triangular(inverse, np.eye(k), check_finite=False)
+    return Reflector(V, T), np.triu(qr[:k])
+
+
+def _two_sided_update(A: Array, q: Reflector) -> None:
+    """A <- Q'A Q, in place, on the lower triangle.
+
+    With W = A V T and X = W - V (T'V'W) / 2, it is A - V X' - X V'.
+    """
+    W = dgemm(1.0, symmetric_product(A, q.V), q.T)
+    S = dgemm(1.0, q.T, dgemm(1.0, q.V, W, trans_a=1), trans_a=1)
+    X = dgemm(-0.5, q.V, S, beta=1.0, c=W, overwrite_c=1)
+    rank_two_update(A, q.V, X)
