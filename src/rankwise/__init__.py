@@ -1,1 +1,39 @@
-__version__ = "0.1.0.dev0"
+"""Preference learning and learning to rank, at the price of regression."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rankwise.estimators.rankrls import RLS as RLS
+    from rankwise.estimators.rankrls import RankRLS as RankRLS
+    from rankwise.persistence import load_model as load_model
+    from rankwise.persistence import save_model as save_model
+
+__version__ = "0.1.0"
+
+# Names are imported when they are first used: `import rankwise` costs nothing.
+_HOME = {
+    "RLS": "rankwise.estimators.rankrls",
+    "RankRLS": "rankwise.estimators.rankrls",
+    "load_model": "rankwise.persistence",
+    "save_model": "rankwise.persistence",
+}
+_SUBMODULES = ("data", "errors", "graph", "metrics", "plots", "report")
+
+__all__ = ["RLS", "RankRLS", "__version__", "load_model", "save_model"]
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    if name in _SUBMODULES:
+        return import_module(f"rankwise.{name}")
+    raise AttributeError(f"module 'rankwise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_SUBMODULES])

@@ -8,6 +8,8 @@
     ├── ParameterError (ValueError)   a parameter outside its range, or an unknown name
     ├── ModelFileError (ValueError)   a model file that is damaged or not ours
     └── MissingExtraError (ImportError)  an optional dependency that is not installed
+
+    RankwiseWarning (UserWarning)     a result that may not be what was meant
 """
 
 from __future__ import annotations
@@ -48,3 +50,7 @@ class MissingExtraError(RankwiseError, ImportError):
         super().__init__(
             f"This needs {package}, which is not installed: pip install 'rankwise[{extra}]'"
         )
+
+
+class RankwiseWarning(UserWarning):
+    """A result that may not be what was meant."""

@@ -1,0 +1,66 @@
+"""What users give us, checked once, at the edge."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError, ParameterError
+from rankwise.graph import PreferenceGraph
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """`value` is one of `choices`, or an error that names them."""
+    choices = tuple(choices)
+    if value not in choices:
+        near = difflib.get_close_matches(str(value), choices, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ParameterError(f"{name} must be one of {', '.join(choices)}: got {value!r}.{hint}")
+
+
+def check_alpha(alpha: Any) -> float:
+    """A finite number that is not negative."""
+    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= float(alpha) < np.inf:
+        raise ParameterError(f"alpha must be a finite number, 0 or more: got {alpha!r}.")
+    return float(alpha)
+
+
+def check_alphas(alphas: Any) -> Array:
+    """A non-empty vector of them."""
+    values = np.asarray(list(alphas) if not np.isscalar(alphas) else [alphas])
+    if values.ndim != 1 or len(values) == 0:
+        raise ParameterError(f"alphas must be a non-empty list of numbers: got {alphas!r}.")
+    return np.array([check_alpha(alpha) for alpha in values.tolist()])
+
+
+def check_has_pairs(graph: PreferenceGraph, n_queries: int, ties: str) -> None:
+    """A graph without a pair teaches nothing."""
+    if graph.n_pairs:
+        return
+    queries = "query" if n_queries == 1 else "queries"
+    if ties == "exclude":
+        raise DataError(
+            f"No query has two different labels ({n_queries} {queries}, {graph.n_rows} rows): "
+            'there is no pair to learn from. Check the labels and qid, or use ties="include".'
+        )
+    raise DataError(
+        f"Every query has a single row ({n_queries} queries): there is no pair to learn from. "
+        "Check qid: rows that are ranked together share one id."
+    )
+
+
+def check_kernel_fits(n_rows: int) -> None:
+    """A kernel matrix of these rows fits the memory of this machine."""
+    needed = 8 * n_rows**2
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > total:
+        raise MemoryError(
+            f"The kernel matrix of {n_rows} rows needs {needed / 2**30:.0f} GiB, and this machine "
+            f"has {total / 2**30:.0f}. Use kernel='linear', or fewer rows."
+        )

@@ -1,0 +1,58 @@
+"""From the kernel parameters of an estimator to a kernel of the core."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, is_sparse
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._checks import check_choice
+from rankwise.kernels import KERNELS, Kernel, NamedKernel, PairFunction, Precomputed
+
+
+def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: int) -> Kernel:
+    """The kernel that these parameters name, as scikit-learn's KernelRidge understands them."""
+    if callable(kernel):
+        # scikit-learn's Gaussian process kernels take whole arrays, other functions two rows.
+        takes_arrays = hasattr(kernel, "diag") and hasattr(kernel, "is_stationary")
+        return kernel if takes_arrays else PairFunction(kernel)  # type: ignore[no-any-return]
+    check_choice("kernel", kernel, [*KERNELS, "precomputed"])
+    if kernel == "precomputed":
+        return Precomputed()
+    for name, value in (("gamma", gamma), ("degree", degree), ("coef0", coef0)):
+        if not (name == "gamma" and value is None) and not isinstance(value, Real):
+            raise ParameterError(f"{name} must be a number: got {value!r}.")
+    if gamma is not None and not 0 < gamma < np.inf:
+        raise ParameterError(f"gamma must be a finite number above 0, or None: got {gamma!r}.")
+    return NamedKernel(
+        kernel, gamma=1.0 / n_features if gamma is None else float(gamma), degree=degree, coef0=coef0
+    )
+
+
+def training_kernel(kernel: Kernel, X: Any) -> Array:
+    """The kernel matrix of the training rows, ours to overwrite."""
+    if isinstance(kernel, Precomputed):
+        _check_precomputed(X)
+    K = np.ascontiguousarray(kernel(X), dtype=np.float64)
+    if not np.isfinite(np.diagonal(K)).all() or not np.isfinite(K.sum()):
+        row = int(np.argmin(np.isfinite(K).all(axis=1)))
+        raise DataError(
+            f"The kernel has values that are not finite, the first in row {row}. Scale the "
+            "features, for example with sklearn.preprocessing.StandardScaler, or lower gamma "
+            "or degree."
+        )
+    return K
+
+
+def _check_precomputed(K: Any) -> None:
+    if K.shape[0] != K.shape[1]:
+        raise DataError(
+            f"A precomputed kernel must be square, training rows by training rows: got shape "
+            f"{K.shape}. Did you mean kernel='linear' or 'rbf'?"
+        )
+    values = K.toarray() if is_sparse(K) else K
+    if not np.allclose(values, values.T, rtol=1e-6, atol=1e-8 * np.abs(values).max(initial=0.0)):
+        raise DataError("A precomputed kernel must be symmetric: K[i, j] equal to K[j, i].")

@@ -1,0 +1,63 @@
+"""What every ranker shares: scores, and the rules of queries."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from rankwise.errors import ParameterError, RankwiseWarning
+
+
+class RankerMixin:
+    """A ranker: `predict` gives scores, higher is better, and `score` compares pairs."""
+
+    n_queries_: int
+    predict: Any
+
+    # scikit-learn's class-level requests: with metadata routing on, qid reaches fit and score
+    # through any meta-estimator without a call of set_fit_request.
+    __metadata_request__fit = {"qid": True}  # noqa: RUF012
+    __metadata_request__score = {"qid": True}  # noqa: RUF012
+
+    def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
+        """Share of pairs in the right order: one minus the disagreement error, over queries.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Several outputs are averaged.
+        sample_weight : None
+            Pairs have no weights here; anything but None is an error.
+        qid : array-like of shape (n_rows,), optional
+            Only rows of the same query are compared. None: all rows are.
+
+        Returns
+        -------
+        float
+            1 for a perfect order, about 0.5 for a random one. Ties in the scores count half;
+            queries without two different labels are left out.
+        """
+        from rankwise.metrics import disagreement_error  # compiles loops: only where it is used
+
+        if sample_weight is not None:
+            raise ParameterError(
+                "score has no sample_weight: pairs are compared, not rows. Leave it out."
+            )
+        if qid is None and getattr(self, "n_queries_", 1) > 1:
+            warnings.warn(
+                f"{type(self).__name__} was fitted on {self.n_queries_} queries, but score got no "
+                "qid and compares rows across queries. Pass qid to score; in a search, use "
+                "sklearn.set_config(enable_metadata_routing=True).",
+                RankwiseWarning,
+                stacklevel=2,
+            )
+        scores = np.asarray(self.predict(X))
+        y = np.asarray(y)
+        columns = y.reshape(len(y), -1)
+        errors = [
+            disagreement_error(columns[:, k], scores.reshape(len(scores), -1)[:, k], qid)
+            for k in range(columns.shape[1])
+        ]
+        return 1.0 - float(np.mean(errors))

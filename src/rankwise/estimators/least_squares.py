@@ -1,0 +1,252 @@
+"""The common ground of least-squares rankers: fit, path and prediction."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwise.backends.arrays import Array
+from rankwise.errors import ParameterError
+from rankwise.estimators._checks import (
+    check_alpha,
+    check_alphas,
+    check_choice,
+    check_kernel_fits,
+)
+from rankwise.estimators._kernels import make_kernel, training_kernel
+from rankwise.estimators.base import RankerMixin
+from rankwise.graph import PreferenceGraph
+from rankwise.kernels import kernel_product
+from rankwise.solvers.rankrls import dual, primal
+
+SOLVERS = ("auto", "primal", "dual")
+DTYPES = (np.float64, np.float32)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A preference graph and the scores to regress on it (None where it has margins)."""
+
+    graph: PreferenceGraph
+    y: Array | None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Weights of features (linear kernel) or of training rows, and what is added to scores."""
+
+    weights: Array
+    intercept: Array | float
+
+
+class LeastSquaresRanker(RankerMixin, BaseEstimator):
+    """Minimizes (y - f)'L(y - f) + alpha |f|^2 for the graphs that a subclass gives."""
+
+    alpha: float
+    kernel: Any
+    gamma: float | None
+    degree: float
+    coef0: float
+    solver: str
+
+    @abstractmethod
+    def _tasks(self, y: Array, qid: Any) -> list[Task]:
+        """One task for all outputs together, or one for each."""
+
+    def _intercept(self, y: Array | None, mean_scores: Array) -> Array | float:
+        """What to add to scores, given their means on the training rows: nothing, for pairs."""
+        return 0.0
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
+        """Fit to scored rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            With ``kernel="precomputed"``, the kernel matrix of the rows.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Scores, higher is better. Several outputs cost little more than one.
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, of any dtype and in any order. None: one global ranking.
+
+        Returns
+        -------
+        self
+        """
+        alpha = check_alpha(self.alpha)
+        X, y = self._validate(X, y)
+        (solution,) = self._solve(X, self._tasks(y, qid), [alpha])
+        self._keep(solution)
+        return self
+
+    def fit_path(self, X: Any, y: Any, alphas: Any, *, qid: Any = None) -> RegularizationPath:
+        """Fit for many values of alpha at little more than the price of one.
+
+        In the primal they share the moments and one factorization. In the dual up to five of
+        them have a Cholesky factorization each; more than five share one reduction, which
+        costs about as much as five.
+
+        Parameters
+        ----------
+        X, y, qid
+            As for `fit`.
+        alphas : sequence of float
+            Values to use in the place of the parameter `alpha`.
+
+        Returns
+        -------
+        RegularizationPath
+            Scores and rankers for each of them; this ranker itself is left as it is.
+        """
+        values = check_alphas(alphas)
+        template = clone(self)
+        X, y = template._validate(X, y)
+        solutions = template._solve(X, template._tasks(y, qid), values.tolist())
+        return RegularizationPath(values, template, solutions)
+
+    def predict(self, X: Any) -> Any:
+        """Scores of rows: higher is better.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            With ``kernel="precomputed"``, kernel values against the training rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+            In float32 where X is.
+        """
+        check_is_fitted(self)
+        weights = self.coef_.T if self.kernel == "linear" else self.dual_coef_
+        intercept = getattr(self, "intercept_", 0.0)
+        return self._scores(self._validate_new(X), weights, intercept)
+
+    def _validate(self, X: Any, y: Any) -> tuple[Any, Array]:
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=DTYPES,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        return X, np.asarray(y, dtype=np.float64)
+
+    def _validate_new(self, X: Any) -> Any:
+        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+
+    def _solve(self, X: Any, tasks: list[Task], alphas: list[float]) -> list[Solution]:
+        """Choose a form, solve each task for each alpha, and put the tasks side by side."""
+        self.solver_ = self._choose_solver(X)
+        linear = self.kernel == "linear"
+        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X.shape[1])
+        if not linear:
+            self.kernel_, self.X_fit_ = kernel, X
+        by_task = []
+        for graph, y in ((task.graph, task.y) for task in tasks):
+            if self.solver_ == "primal":
+                weights, means = primal(X, graph, y, alphas), _column_means(X)
+            else:
+                check_kernel_fits(X.shape[0])
+                K = training_kernel(kernel, X)
+                means = _column_means(X if linear else K)
+                weights = dual(K, graph, y, alphas)
+                weights = [X.T @ a for a in weights] if linear else weights
+            by_task.append([Solution(w, self._intercept(y, means @ w)) for w in weights])
+        return [_side_by_side(parts) for parts in zip(*by_task, strict=True)]
+
+    def _choose_solver(self, X: Any) -> str:
+        """The primal costs O(m n^2 + n^3), the dual O(m^2 n + m^3) for m rows, n features."""
+        check_choice("solver", self.solver, SOLVERS)
+        linear = self.kernel == "linear"
+        if self.solver == "primal" and not linear:
+            raise ParameterError(
+                f'solver="primal" needs kernel="linear": got kernel={self.kernel!r}. '
+                'Use solver="auto" or "dual".'
+            )
+        if self.solver != "auto":
+            return self.solver
+        return "primal" if linear and X.shape[1] <= X.shape[0] else "dual"
+
+    def _keep(self, solution: Solution) -> None:
+        if self.kernel == "linear":
+            self.coef_ = solution.weights.T
+        else:
+            self.dual_coef_ = solution.weights
+
+    def _scores(self, X: Any, weights: Array, intercept: Array | float) -> Any:
+        """X weights, or k(X, training rows) weights."""
+        if self.kernel == "linear":
+            scores = X @ weights.astype(X.dtype, copy=False)
+        else:
+            scores = kernel_product(self.kernel_, X, self.X_fit_, weights)
+        return np.asarray(scores + intercept, dtype=X.dtype)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+@dataclass(frozen=True)
+class RegularizationPath:
+    """A ranker at many values of alpha; made by ``fit_path``.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+    """
+
+    alphas: Array
+    _template: LeastSquaresRanker
+    _solutions: Sequence[Solution]
+
+    def __len__(self) -> int:
+        return len(self.alphas)
+
+    def __repr__(self) -> str:
+        return f"RegularizationPath({self._template!r}, {len(self)} alphas)"
+
+    def predict(self, X: Any) -> Any:
+        """Scores for every alpha, shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs).
+
+        One product for all of them: kernel values are computed once.
+        """
+        X = self._template._validate_new(X)
+        weights = [s.weights for s in self._solutions]
+        intercepts = [np.broadcast_to(s.intercept, s.weights.shape[1:]) for s in self._solutions]
+        together = np.hstack([w.reshape(len(w), -1) for w in weights])
+        scores = self._template._scores(X, together, np.ravel(intercepts))
+        return np.moveaxis(scores.reshape(len(scores), len(self), *weights[0].shape[1:]), 1, 0)
+
+    def estimator(self, i: int) -> LeastSquaresRanker:
+        """The ranker fitted with ``alphas[i]``."""
+        fitted = copy(self._template)
+        fitted.alpha = float(self.alphas[i])
+        fitted._keep(self._solutions[i])
+        return fitted
+
+
+def _side_by_side(parts: Sequence[Solution]) -> Solution:
+    """Solutions of tasks with one output each as one solution with several outputs."""
+    if len(parts) == 1:
+        return parts[0]
+    weights = np.column_stack([part.weights for part in parts])
+    return Solution(weights, np.array([part.intercept for part in parts]))
+
+
+def _column_means(X: Any) -> Array:
+    return np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
