@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.errors import DataError
+from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers import shifted
 from rankwise.solvers.band import WIDTH, BandForm
 from rankwise.solvers.shifted import Spectrum, solve_shifted
@@ -64,9 +64,23 @@ def test_solutions_are_continuous_where_the_method_changes():
 
 @pytest.mark.parametrize("lams", [[1.0], [1.0] * 8, [0.0]])
 @pytest.mark.parametrize("n", [10, 250])
-def test_an_indefinite_matrix_is_refused(lams, n):
-    M = np.diag(np.linspace(-5.0, 5.0, n))
-    with pytest.raises(DataError, match="not positive semidefinite"):
+def test_an_indefinite_matrix_gives_a_stationary_point_and_a_warning(lams, n):
+    rng = np.random.default_rng(n)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    M = Q @ np.diag(np.r_[-5.0, np.linspace(2.0, 5.0, n - 1)]) @ Q.T
+    t = rng.standard_normal(n)
+    with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
+        solutions = solve_shifted(M.copy(), t, lams)
+    for lam, z in zip(lams, solutions, strict=True):
+        assert_allclose((M + lam * np.eye(n)) @ z, t, atol=1e-9)
+
+
+@pytest.mark.parametrize("lams", [[5.0], [5.0] * 8])
+@pytest.mark.parametrize("n", [10, 250])
+@pytest.mark.filterwarnings("ignore:The kernel is not positive")
+def test_a_singular_system_is_refused(lams, n):
+    M = np.diag(np.r_[-5.0, np.ones(n - 1)])
+    with pytest.raises(DataError, match="singular"):
         solve_shifted(M, np.ones(n), lams)
 
 
@@ -78,6 +92,6 @@ def test_overflow_is_named():
 def test_the_spectrum_solves_for_every_shift():
     M = semidefinite(1, 12)
     t = np.ones((12, 2))
-    solve = Spectrum.of(M.copy()).solver(t)
+    spectrum = Spectrum.of(M.copy())
     for lam in (0.5, 5.0):
-        assert_allclose(solve(lam), np.linalg.solve(M + lam * np.eye(12), t), atol=1e-9)
+        assert_allclose(spectrum.solve(t, lam), np.linalg.solve(M + lam * np.eye(12), t), atol=1e-9)

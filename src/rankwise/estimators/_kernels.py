@@ -36,7 +36,8 @@ def training_kernel(kernel: Kernel, X: Any) -> Array:
     """The kernel matrix of the training rows, ours to overwrite."""
     if isinstance(kernel, Precomputed):
         _check_precomputed(X)
-    K = np.ascontiguousarray(kernel(X), dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+        K = np.ascontiguousarray(kernel(X), dtype=np.float64)
     if not np.isfinite(np.diagonal(K)).all() or not np.isfinite(K.sum()):
         row = int(np.argmin(np.isfinite(K).all(axis=1)))
         raise DataError(

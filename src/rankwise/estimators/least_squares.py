@@ -60,9 +60,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     def _tasks(self, y: Array, qid: Any) -> list[Task]:
         """One task for all outputs together, or one for each."""
 
-    def _intercept(self, y: Array | None, mean_scores: Array) -> Array | float:
-        """What to add to scores, given their means on the training rows: nothing, for pairs."""
-        return 0.0
+    def _solution(self, X: Any, y: Array | None, weights: Array) -> Solution:
+        """The weights, with the intercept that belongs to them: none, for pairs."""
+        return Solution(weights, 0.0)
 
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit to scored rows.
@@ -153,16 +153,15 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         if not linear:
             self.kernel_, self.X_fit_ = kernel, X
         by_task = []
-        for graph, y in ((task.graph, task.y) for task in tasks):
+        for task in tasks:
             if self.solver_ == "primal":
-                weights, means = primal(X, graph, y, alphas), _column_means(X)
+                weights = primal(X, task.graph, task.y, alphas)
             else:
                 check_kernel_fits(X.shape[0])
-                K = training_kernel(kernel, X)
-                means = _column_means(X if linear else K)
-                weights = dual(K, graph, y, alphas)
-                weights = [X.T @ a for a in weights] if linear else weights
-            by_task.append([Solution(w, self._intercept(y, means @ w)) for w in weights])
+                weights = dual(training_kernel(kernel, X), task.graph, task.y, alphas)
+                if linear:
+                    weights = [X.T @ a for a in weights]
+            by_task.append([self._solution(X, task.y, w) for w in weights])
         return [_side_by_side(parts) for parts in zip(*by_task, strict=True)]
 
     def _choose_solver(self, X: Any) -> str:
@@ -246,7 +245,3 @@ def _side_by_side(parts: Sequence[Solution]) -> Solution:
         return parts[0]
     weights = np.column_stack([part.weights for part in parts])
     return Solution(weights, np.array([part.intercept for part in parts]))
-
-
-def _column_means(X: Any) -> Array:
-    return np.asarray(X.mean(axis=0), dtype=np.float64).ravel()

@@ -237,9 +237,9 @@ class RLS(LeastSquaresRanker):
         # 1/m (m I - 11') centres: what is left of the squared errors at the best intercept.
         return [Task(PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows"), y)]
 
-    def _intercept(self, y: Array | None, mean_scores: Array) -> Array | float:
-        intercept = np.mean(y, axis=0) - mean_scores
-        return float(intercept) if np.ndim(intercept) == 0 else intercept
+    def _solution(self, X: Any, y: Array | None, weights: Array) -> Solution:
+        intercept = np.mean(y - self._scores(X, weights, 0.0), axis=0)
+        return Solution(weights, float(intercept) if intercept.ndim == 0 else intercept)
 
     def _keep(self, solution: Solution) -> None:
         super()._keep(solution)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve_banded, cholesky_banded, lapack, solve_triangular
+from scipy.linalg import (
+    cho_solve_banded,
+    cholesky_banded,
+    lapack,
+    solve_banded,
+    solve_triangular,
+)
 from scipy.linalg.blas import dgemm
 
 from rankwise.backends.arrays import Array
@@ -72,13 +79,29 @@ class BandForm:
 
     def solve(self, t: Array, lam: float) -> Array:
         """(M + lam I)^-1 t; `numpy.linalg.LinAlgError` where that is not positive definite."""
-        z = t.reshape(len(t), -1).copy()
-        for reflector in self.reflectors:
-            reflector.apply_transpose(z)
         shifted = self.band.copy()
         shifted[0] += lam
         factor = cholesky_banded(shifted, overwrite_ab=True, lower=True, check_finite=False)
-        z = cho_solve_banded((factor, True), z, check_finite=False)
+        return self._rotated(t, lambda z: cho_solve_banded((factor, True), z, check_finite=False))
+
+    def solve_indefinite(self, t: Array, lam: float) -> Array:
+        """(M + lam I)^-1 t; `numpy.linalg.LinAlgError` where that is singular."""
+        width, n = len(self.band) - 1, self.band.shape[1]
+        shifted = np.zeros((2 * width + 1, n))
+        shifted[width:] = self.band
+        for above in range(1, width + 1):
+            shifted[width - above, above:] = self.band[above, : n - above]
+        shifted[width] += lam
+        return self._rotated(
+            t, lambda z: solve_banded((width, width), shifted, z, check_finite=False)
+        )
+
+    def _rotated(self, t: Array, solve: Callable[[Array], Array]) -> Array:
+        """Q solve(Q't)."""
+        z = t.reshape(len(t), -1).copy()
+        for reflector in self.reflectors:
+            reflector.apply_transpose(z)
+        z = solve(z)
         for reflector in reversed(self.reflectors):
             reflector.apply(z)
         return z.reshape(t.shape)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh, lapack
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError
+from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers.band import BandForm
-
-Solve = Callable[[float], Array]
 
 # Measured in Cholesky factorizations of the same size: what many shifts may cost at most.
 REDUCTION_COST = 5  # of a band form, for matrices that are not small
@@ -27,24 +26,27 @@ def solve_shifted(M: Array, t: Array, lams: Sequence[float]) -> list[Array]:
     is served by the eigenvectors of M that are not: M is often numerically singular, and what
     its null space would add to z is noise that no prediction depends on.
 
+    Where M has negative eigenvalues the solution is a stationary point of the objective, not
+    its minimum, and a warning says so.
+
     Memory: M, and a copy of it where several factorizations are made.
     """
     _check_finite(M)
     if min(lams) <= rounding_floor(M) or (len(lams) > 1 and len(M) <= SMALL):
-        return list(map(Spectrum.of(M).solver(t), lams))
+        spectrum = Spectrum.of(M)
+        return [spectrum.solve(t, lam) for lam in lams]
     if len(lams) > REDUCTION_COST:
         form = BandForm.of(M)
-        return [_or_explain(form.solve, t, lam) for lam in lams]
+        return [_solve_band(form, t, lam) for lam in lams]
     last = len(lams) - 1
     return [
-        _or_explain(lambda t, lam, k=k: _cholesky_solve(M if k == last else M.copy(), t, lam), t, lam)
-        for k, lam in enumerate(lams)
+        _solve_cholesky(M if k == last else M.copy(), t, lam) for k, lam in enumerate(lams)
     ]
 
 
 def rounding_floor(M: Array) -> float:
     """The size of eigenvalues of M that are nothing but rounding."""
-    return float(len(M) * np.finfo(np.float64).eps * np.diagonal(M).max(initial=0.0))
+    return float(len(M) * np.finfo(np.float64).eps * np.abs(np.diagonal(M)).max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -59,45 +61,59 @@ class Spectrum:
         """One eigendecomposition; M is overwritten."""
         floor = rounding_floor(M)
         s, V = eigh(M, overwrite_a=True, check_finite=False)
-        if s[0] < -100 * floor:
-            raise _not_positive(float(s[0]))
-        kept = s > floor
+        kept = np.abs(s) > floor
         return cls(V[:, kept], s[kept])
 
-    def solver(self, t: Array) -> Solve:
-        """The function of lam that gives (M + lam I)^-1 t on the space that V spans."""
+    def solve(self, t: Array, lam: float) -> Array:
+        """(M + lam I)^-1 t on the space that V spans."""
         columns = t.reshape(len(t), -1)
-        rotated = self.V.T @ columns
+        shifted = self.s + lam
+        if len(shifted) and shifted[0] <= 0:
+            _warn_indefinite(lam)
+            if np.abs(shifted).min() <= 1e-13 * np.abs(shifted).max():
+                raise _singular(lam)
+        return (self.V @ ((self.V.T @ columns) / shifted[:, None])).reshape(t.shape)
 
-        def solve(lam: float) -> Array:
-            return (self.V @ (rotated / (self.s + lam)[:, None])).reshape(t.shape)
 
-        return solve
-
-
-def _cholesky_solve(M: Array, t: Array, lam: float) -> Array:
-    """(M + lam I)^-1 t by Cholesky, in the memory of M."""
-    M[np.diag_indices_from(M)] += lam
-    # LAPACK counts columns first: the transpose of a symmetric matrix spares the copy.
-    factor, info = lapack.dpotrf(M.T if M.flags.c_contiguous else M, clean=0, overwrite_a=1)
-    if info:
-        raise np.linalg.LinAlgError
+def _solve_cholesky(M: Array, t: Array, lam: float) -> Array:
+    """(M + lam I)^-1 t, in the memory of M."""
+    M = M if M.flags.f_contiguous else M.T  # LAPACK's order, without a copy: M is symmetric
+    diagonal = np.diagonal(M).copy()
+    np.fill_diagonal(M, diagonal + lam)
+    factor, info = lapack.dpotrf(M, clean=0, overwrite_a=1)
+    if info:  # the lower triangle is as it was
+        below = np.tril(M, -1)
+        return _solve_band(BandForm.of(below + below.T + np.diag(diagonal)), t, lam)
     z, _ = lapack.dpotrs(factor, t)
     return np.asarray(z).reshape(t.shape)
 
 
-def _or_explain(solve: Callable[[Array, float], Array], t: Array, lam: float) -> Array:
+def _solve_band(form: BandForm, t: Array, lam: float) -> Array:
+    """(M + lam I)^-1 t from the band form of M, definite or not."""
     try:
-        return solve(t, lam)
+        return form.solve(t, lam)
     except np.linalg.LinAlgError:
-        raise _not_positive(-lam) from None
+        _warn_indefinite(lam)
+    try:
+        return form.solve_indefinite(t, lam)
+    except np.linalg.LinAlgError:
+        raise _singular(lam) from None
 
 
-def _not_positive(smallest: float) -> DataError:
+def _warn_indefinite(lam: float) -> None:
+    warnings.warn(
+        f"The kernel is not positive semidefinite: at alpha = {lam:g} the objective has no "
+        "minimum, and the solution is a stationary point. Use a positive semidefinite kernel, "
+        "or a larger alpha.",
+        RankwiseWarning,
+        stacklevel=2,
+    )
+
+
+def _singular(lam: float) -> DataError:
     return DataError(
-        f"The kernel is not positive semidefinite (an eigenvalue is about {smallest:.3g} or "
-        "less), so the objective has no minimum at this alpha. Use a positive semidefinite "
-        f"kernel, or an alpha well above {-smallest:.3g}."
+        f"The kernel is not positive semidefinite, and at alpha = {lam:g} the system is singular. "
+        "Use a positive semidefinite kernel, or another alpha."
     )
 
 

@@ -1,0 +1,50 @@
+# Two commands are all the set-up: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test lint bench reproduce clean
+
+help:
+	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
+	@echo "make test       install, then run all tests"
+	@echo "make lint       ruff, mypy and the order of imports"
+	@echo "make bench      every claim of speed as a ratio; writes benchmarks/results/"
+	@echo "make reproduce  the papers' tables (needs RANKWISE_DATA)"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[plots]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[bench]'
+	@touch $@
+
+demo: $(VENV)/.demo
+	$(BIN)/rankwise demo --out demo-output
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+reproduce: $(VENV)/.demo
+	$(BIN)/python reproduce/letor/run.py
+
+clean:
+	rm -rf $(VENV) demo-output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

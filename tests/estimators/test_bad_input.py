@@ -1,0 +1,88 @@
+"""Bad input gets an error that says what to do."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from rankwise import RLS, RankRLS
+from rankwise.errors import DataError, ParameterError
+
+X = np.arange(8.0).reshape(4, 2) ** 1.5
+Y = np.array([0.0, 1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("estimator", [RankRLS(), RankRLS(kernel="rbf"), RLS()])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite(estimator, bad):
+    broken = X.copy()
+    broken[2, 1] = bad
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        estimator.fit(broken, Y)
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        estimator.fit(X, [0, 1, 2, bad])
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        estimator.fit(X, Y).predict(broken)
+
+
+@pytest.mark.parametrize("estimator", [RankRLS(), RLS()])
+def test_lengths(estimator):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        estimator.fit(X, Y[:3])
+    with pytest.raises(DataError, match="got 3 for 4 rows"):
+        estimator.fit(X, Y, qid=[1, 1, 2])
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        estimator.fit(X[:1], Y[:1])
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        estimator.fit(X, Y).predict(X[:, :1])
+    with pytest.raises(NotFittedError):
+        type(estimator)().predict(X)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: RankRLS(ties="exclude").fit(X, np.ones(4)), "No query has two different labels"),
+        (lambda: RankRLS().fit(X, Y, qid=[1, 2, 3, 4]), "Every query has a single row"),
+        (lambda: RankRLS().fit(X, Y, qid=[1, 1, np.nan, 2]), "missing in row 2"),
+        (lambda: RankRLS().fit_pairs(X, [[0, 4]]), "points outside X"),
+        (lambda: RankRLS().fit_pairs(X, [[1, 1]]), "with itself"),
+        (lambda: RankRLS(kernel="precomputed").fit(X, Y), "must be square"),
+        (lambda: RankRLS(kernel="precomputed").fit(np.triu(np.ones((4, 4))), Y), "be symmetric"),
+        (lambda: RankRLS().fit(1e200 * X, Y), "overflow"),
+        (lambda: RankRLS(kernel="poly", degree=99).fit(1e6 * X, Y), "not finite"),
+        (lambda: RankRLS(kernel=lambda a, b: np.nan).fit(X, Y), "not finite"),
+    ],
+)
+def test_data_that_cannot_be_used(call, words):
+    with pytest.raises(DataError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: RankRLS(alpha=-1).fit(X, Y), "alpha must be a finite number, 0 or more"),
+        (lambda: RankRLS(alpha=np.nan).fit(X, Y), "alpha must be"),
+        (lambda: RankRLS(alpha="1").fit(X, Y), "alpha must be"),
+        (lambda: RLS(alpha=np.inf).fit(X, Y), "alpha must be"),
+        (lambda: RankRLS().fit_path(X, Y, []), "non-empty"),
+        (lambda: RankRLS().fit_path(X, Y, [1.0, -1.0]), "alpha must be"),
+        (lambda: RankRLS(kernel="rfb").fit(X, Y), "Did you mean 'rbf'"),
+        (lambda: RankRLS(kernel="rbf", gamma=-1.0).fit(X, Y), "gamma must be"),
+        (lambda: RankRLS(kernel="rbf", gamma="scale").fit(X, Y), "gamma must be"),
+        (lambda: RankRLS(ties="drop").fit(X, Y), "ties must be one of include, exclude"),
+        (lambda: RankRLS(weighting="row").fit(X, Y), "Did you mean 'rows'"),
+        (lambda: RankRLS(solver="cholesky").fit(X, Y), "solver must be one of"),
+        (lambda: RankRLS(kernel="rbf", solver="primal").fit(X, Y), 'needs kernel="linear"'),
+        (lambda: RankRLS().fit(X, Y).score(X, Y, sample_weight=np.ones(4)), "no sample_weight"),
+    ],
+)
+def test_parameters_out_of_range(call, words):
+    with pytest.raises(ParameterError, match=words):
+        call()
+
+
+def test_a_kernel_matrix_beyond_memory_is_refused_at_once(monkeypatch):
+    monkeypatch.setattr("os.sysconf", lambda name: 8)
+    with pytest.raises(MemoryError, match="kernel matrix of 4 rows needs"):
+        RankRLS(kernel="rbf").fit(X, Y)
