@@ -1,0 +1,62 @@
+"""How a claim is measured: a ratio to a peer, timed in turns in the same process."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """A measured ratio, what it is a ratio of, and the most it may be."""
+
+    claim: str
+    ours: str
+    peer: str
+    ratio: float
+    at_most: float
+
+    @property
+    def holds(self) -> bool:
+        return self.ratio <= self.at_most
+
+
+def best_times(*calls: Callable[[], Any], repeats: int = 3) -> list[float]:
+    """The shortest of some runs of each call, the calls taking turns."""
+    best = [float("inf")] * len(calls)
+    for _ in range(repeats):
+        for k, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            best[k] = min(best[k], time.perf_counter() - start)
+    return best
+
+
+def extra_memory(setup: Callable[[], Any], call: Callable[[Any], Any]) -> int:
+    """By how many bytes `call` raises the peak of a process that ran `setup`; a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_measure_memory, (setup, call))
+
+
+def _measure_memory(setup: Callable[[], Any], call: Callable[[Any], Any]) -> int:
+    state = setup()
+    before = _peak()
+    call(state)
+    return _peak() - before
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def seconds(value: float) -> str:
+    return f"{value:.3g} s"
+
+
+def megabytes(value: float) -> str:
+    return f"{value / 1e6:.0f} MB"
