@@ -85,7 +85,8 @@ class Groups:
         if len(names) == len(run_names):
             order = np.arange(len(qid), dtype=np.intp)
         else:
-            order = np.argsort(codes, kind="stable").astype(np.intp, copy=False)
+            narrow = np.uint16 if len(names) < 2**16 else np.intp  # 16 bits are sorted by radix
+            order = np.argsort(codes.astype(narrow), kind="stable").astype(np.intp, copy=False)
         sizes = np.bincount(codes, minlength=len(names))
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
         return cls(names, codes, order, indptr)
@@ -128,8 +129,25 @@ def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
         names = np.empty(len(seen), dtype=object)
         names[:] = list(seen)
         return names, codes
+    if ids.dtype.kind in "iu" and len(ids):
+        span = int(ids.max()) - int(ids.min()) + 1
+        if span <= 4 * len(ids):  # a table is faster than a sort
+            wide = ids if ids.dtype.kind == "u" else ids.astype(np.int64)
+            return _factorize_integers((wide - wide.min()).astype(np.intp), span, ids)
     sorted_names, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     by_appearance = np.argsort(first, kind="stable")
     rank = np.empty(len(first), dtype=np.intp)
     rank[by_appearance] = np.arange(len(first))
     return sorted_names[by_appearance], rank[inverse]
+
+
+def _factorize_integers(
+    offsets: Index, span: int, ids: NDArray[Any]
+) -> tuple[NDArray[Any], Index]:
+    """`_factorize` for integers of which `offsets`, counted from the least, are below `span`."""
+    first = np.full(span, -1, dtype=np.intp)
+    first[offsets[::-1]] = np.arange(len(offsets))[::-1]  # the last to be written is the first
+    appearance = np.sort(first[first >= 0])
+    code = np.empty(span, dtype=np.intp)
+    code[offsets[appearance]] = np.arange(len(appearance))
+    return ids[appearance], code[offsets]

@@ -1,0 +1,152 @@
+"""Metrics down a ranking against all orders of tied rows, and what must not change them."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from tests.metrics.cases import rankings
+from tests.oracles import metrics as oracle
+
+from rankwise.errors import DataError
+from rankwise.metrics import average_precision, ndcg, precision_at_k, reciprocal_rank
+
+score_ties = st.sampled_from(["average", "order"])
+undefineds = st.sampled_from(["skip", 0.0, 1, 0.25])
+small = rankings(max_rows=24, per_query=5)
+graded = rankings(max_rows=24, per_query=5, real_labels=False)
+
+
+def check(function, metric, ranking, undefined):
+    y, f, qid = ranking
+    want = oracle.by_query(metric, y.tolist(), f.tolist(), qid.tolist(), undefined)
+    assume(want)
+    got = function(y, f, qid, undefined=undefined, per_query=True)
+    assert got.qid.tolist() == list(want)
+    assert_allclose(got.values, list(want.values()), rtol=1e-12, atol=1e-15)
+    mean = function(y, f, qid, undefined=undefined)
+    assert isinstance(mean, float)
+    assert_allclose(mean, np.mean(list(want.values())), rtol=1e-12, atol=1e-15)
+
+
+def bind(function, **options):
+    return lambda *args, **kwargs: function(*args, **options, **kwargs)
+
+
+@given(small, score_ties, st.sampled_from([1, 0.0, 2, -0.5]), undefineds)
+def test_average_precision_is_the_mean_over_orders(ranking, score_ties, relevant, undefined):
+    options = {"relevant": relevant, "score_ties": score_ties}
+    check(
+        bind(average_precision, **options),
+        bind(oracle.average_precision, **options),
+        ranking,
+        undefined,
+    )
+
+
+@given(small, score_ties, st.sampled_from([1, 0.0, 2]), undefineds)
+def test_reciprocal_rank_is_the_mean_over_orders(ranking, score_ties, relevant, undefined):
+    options = {"relevant": relevant, "score_ties": score_ties}
+    check(
+        bind(reciprocal_rank, **options),
+        bind(oracle.reciprocal_rank, **options),
+        ranking,
+        undefined,
+    )
+
+
+@given(small, score_ties, st.integers(1, 8), undefineds)
+def test_precision_at_k_is_the_mean_over_orders(ranking, score_ties, k, undefined):
+    options = {"k": k, "score_ties": score_ties}
+    check(
+        bind(precision_at_k, **options), bind(oracle.precision_at_k, **options), ranking, undefined
+    )
+
+
+@given(
+    graded,
+    score_ties,
+    st.sampled_from([None, 1, 2, 3, 8]),
+    st.sampled_from(["exponential", "linear"]),
+    st.sampled_from(["log2", "letor"]),
+    undefineds,
+    st.sampled_from([0.0, 0.25, 70.0]),
+)
+def test_ndcg_is_the_mean_over_orders(ranking, score_ties, k, gain, discount, undefined, shift):
+    y, f, qid = ranking
+    y = np.where(y > 0, y + shift, y)  # not whole, or too many to count: the sorted way
+    options = {"k": k, "gain": gain, "discount": discount, "score_ties": score_ties}
+    check(bind(ndcg, **options), bind(oracle.ndcg, **options), (y, f, qid), undefined)
+
+
+@pytest.mark.parametrize("function", [ndcg, precision_at_k])
+@given(ranking=graded, ks=st.lists(st.integers(1, 12), min_size=1, max_size=5))
+def test_several_cutoffs_at_once_are_the_same(function, ranking, ks):
+    y, f, qid = ranking
+    curve = function(y, f, qid, k=ks)
+    assert curve.shape == (len(ks),)
+    assert curve.tolist() == [function(y, f, qid, k=k) for k in ks]
+    values = function(y, f, qid, k=np.array(ks), per_query=True)
+    assert values.values.shape == (len(set(qid.tolist())), len(ks))
+    one = function(y, f, qid, k=ks[0], per_query=True)
+    assert values.values[:, 0].tolist() == one.values.tolist()
+
+
+@pytest.mark.parametrize("function", [average_precision, reciprocal_rank, precision_at_k, ndcg])
+@given(ranking=rankings(max_rows=40, real_labels=False), seed=st.integers(0, 2**32 - 1))
+def test_order_of_rows_names_of_queries_and_scale_do_not_matter(function, ranking, seed):
+    y, f, qid = ranking
+    value = function(y, f, qid)
+    shuffle = np.random.default_rng(seed).permutation(len(y))
+    assert_allclose(function(y[shuffle], f[shuffle], qid[shuffle]), value, rtol=1e-12)
+    _, names = np.unique(qid, return_inverse=True)
+    assert_allclose(function(y, f, 7 - 3 * names), value, rtol=1e-12)
+    assert_allclose(function(y, np.exp(f / 2) * 3 - 8, qid), value, rtol=1e-12)
+    assert 0.0 <= value <= 1.0
+
+
+@pytest.mark.parametrize("function", [average_precision, reciprocal_rank, ndcg])
+def test_a_perfect_ranking_is_exactly_one(function):
+    y = np.tile([2, 1, 0, 0, 1], 20)
+    assert function(y, y + 0.001 * np.arange(100)) == 1.0
+    assert function(y, y) == pytest.approx(1.0, abs=1e-15)
+
+
+def test_letor_discount_makes_the_first_two_ranks_equal():
+    assert ndcg([0, 1], [2.0, 1.0], discount="letor") == 1.0
+    third = ndcg([0, 0, 1], [3.0, 2.0, 1.0], discount="letor")
+    assert_allclose(third, 1 / np.log2(3))
+
+
+def test_a_query_shorter_than_k_is_divided_by_k():
+    assert precision_at_k([1, 1], [0.2, 0.1], k=10) == 0.2
+
+
+def test_label_two_alone_can_be_relevant():
+    y, f = [2, 1, 0], [0.1, 0.9, 0.5]
+    assert average_precision(y, f, relevant=1) == (1 / 1 + 2 / 3) / 2
+    assert average_precision(y, f, relevant=2) == 1 / 3
+
+
+def test_queries_without_a_relevant_row_count_zero_unless_skipped():
+    y, f, qid = [1, 0, 0, 0], [0.2, 0.1, 0.3, 0.1], [1, 1, 2, 2]
+    for function in (average_precision, reciprocal_rank, ndcg):
+        assert function(y, f, qid) == 0.5
+        assert function(y, f, qid, undefined="skip") == 1.0
+        assert function(y, f, qid, undefined=1) == 1.0
+        with pytest.raises(DataError, match=r"not defined for query 2 \(1 of 2 queries\): it has"):
+            function(y, f, qid, undefined="raise")
+
+
+def test_one_long_block_of_ties():
+    """The expectation over 100,000! orders, against the sum it must be."""
+    n, r = 100_000, 400
+    y = np.zeros(n)
+    y[:r] = 1
+    f = np.zeros(n)
+    ranks = np.arange(1, n + 1)
+    want = np.mean((1 + (ranks - 1) * (r - 1) / (n - 1)) / ranks)
+    assert_allclose(average_precision(y, f), want, rtol=1e-10)
+    assert_allclose(precision_at_k(y, f, k=50), r / n)
+    discounts = 1 / np.log2(ranks + 1)
+    assert_allclose(ndcg(y, f), r / n * discounts.sum() / discounts[:r].sum(), rtol=1e-10)
