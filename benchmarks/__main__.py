@@ -18,11 +18,10 @@ NAMES = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.p
 
 def table(results: list[Result]) -> str:
     lines = ["| claim | ours | peer | ratio | at most | |", "|---|---|---|---|---|---|"]
-    lines += [
-        f"| {r.claim} | {r.ours} | {r.peer} | {r.ratio:.2f} | {r.at_most:g} | "
-        f"{'holds' if r.holds else '**does not hold**'} |"
-        for r in results
-    ]
+    for r in results:
+        limit = f"{r.at_most:g}" if r.at_most < float("inf") else "no claim"
+        verdict = "" if limit == "no claim" else "holds" if r.holds else "**does not hold**"
+        lines.append(f"| {r.claim} | {r.ours} | {r.peer} | {r.ratio:.2f} | {limit} | {verdict} |")
     return "\n".join(lines)
 
 
