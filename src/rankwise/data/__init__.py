@@ -1,0 +1,27 @@
+"""Ranking data: LETOR files, per-query normalization, named data sets, generated problems."""
+
+from rankwise.data.letor import LetorData, read_letor
+from rankwise.data.letor_writer import write_letor
+from rankwise.data.normalize import normalize_per_query
+from rankwise.data.registry import DatasetInfo, RankingDataset, list_datasets, load_dataset
+from rankwise.data.synthetic import (
+    RankingProblem,
+    SincComparisons,
+    make_ranking,
+    make_sinc_comparisons,
+)
+
+__all__ = [
+    "DatasetInfo",
+    "LetorData",
+    "RankingDataset",
+    "RankingProblem",
+    "SincComparisons",
+    "list_datasets",
+    "load_dataset",
+    "make_ranking",
+    "make_sinc_comparisons",
+    "normalize_per_query",
+    "read_letor",
+    "write_letor",
+]

@@ -1,0 +1,164 @@
+"""Features on one scale within each query."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from rankwise.errors import DataError
+from rankwise.graph.groups import Groups
+
+_ROWS_AT_A_TIME = 4096
+
+
+@overload
+def normalize_per_query(
+    X: sparse.sparray | sparse.spmatrix, qid: ArrayLike | None
+) -> sparse.csr_array: ...
+@overload
+def normalize_per_query(X: ArrayLike, qid: ArrayLike | None) -> NDArray[Any]: ...
+def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.csr_array:
+    """Map each feature of each query to [0, 1]: (x - min) / (max - min) over the query's rows.
+
+    A feature that is constant within a query becomes 0 there. This is how LETOR makes queries
+    comparable: a raw term count means little without the counts of the other documents.
+
+    Dense X: O(n d) time, one copy of X (two if the rows of a query do not lie together). Sparse
+    X: O(z log z) for z nonzeros; the zeros that are not stored take part in minimum and maximum.
+
+    Parameters
+    ----------
+    X : array-like or sparse array of shape (n_rows, n_features)
+        Features; not modified.
+    qid : array-like of shape (n_rows,) or None
+        Query of each row, of any dtype and in any order. None: all rows are one query.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n_rows, n_features)
+        float32 if X is float32, otherwise float64. Sparse if X is: a feature with a negative
+        minimum in a query, where a zero is no longer the least value, gets all rows of that
+        query stored.
+
+    Raises
+    ------
+    DataError
+        If X is not a finite matrix or qid is not one id per row.
+
+    Examples
+    --------
+    >>> normalize_per_query([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0], [7.0, 6.0]], ["a", "a", "a", "b"])
+    array([[0. , 0. ],
+           [1. , 0. ],
+           [0.5, 0. ],
+           [0. , 0. ]])
+    """
+    if sparse.issparse(X):
+        rows = _own_csr(X)
+        return _normalize_sparse(rows, Groups.of(qid, rows.shape[0]))
+    dense = np.asarray(X)
+    if dense.ndim != 2:
+        raise DataError(f"X needs two dimensions, rows and features: got shape {dense.shape}.")
+    if dense.dtype.kind not in "biuf":
+        raise DataError(f"X must hold numbers: got dtype {dense.dtype}.")
+    return _normalize_dense(
+        dense.astype(_float_type(dense.dtype), copy=False), Groups.of(qid, len(dense))
+    )
+
+
+def _normalize_dense(X: NDArray[Any], groups: Groups) -> NDArray[Any]:
+    out = X.copy()
+    if groups.n_groups == 0:
+        return out
+    by_query = X if groups.contiguous else X[groups.order]
+    low = np.minimum.reduceat(by_query, groups.indptr[:-1], axis=0)
+    high = np.maximum.reduceat(by_query, groups.indptr[:-1], axis=0)
+    scale, low, span = _map_to_unit(low, high)
+    for start in range(0, len(out), _ROWS_AT_A_TIME):
+        rows = out[start : start + _ROWS_AT_A_TIME]
+        query = groups.codes[start : start + _ROWS_AT_A_TIME]
+        if scale is not None:
+            rows *= scale[query]
+        rows -= low[query]
+        rows /= span[query]
+    return out
+
+
+def _normalize_sparse(X: sparse.csr_array, groups: Groups) -> sparse.csr_array:
+    """The same on stored entries; X is ours to change."""
+    if X.nnz == 0:
+        return X
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    key = groups.codes[row] * X.shape[1] + X.indices  # one number per query and feature
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    cell = np.empty(len(key), dtype=np.intp)
+    cell[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(key)))
+    low = np.minimum.reduceat(X.data[order], starts)
+    high = np.maximum.reduceat(X.data[order], starts)
+    query, feature = np.divmod(key[order][starts], X.shape[1])
+    has_zeros = np.bincount(cell) < groups.sizes[query]
+    needed = has_zeros & (low < 0)
+    if needed.any():
+        return _normalize_sparse(_store(X, query[needed], feature[needed], groups), groups)
+    low[has_zeros] = 0
+    high[has_zeros] = np.maximum(high[has_zeros], 0)
+    scale, low, span = _map_to_unit(low, high)
+    if scale is not None:
+        X.data *= scale[cell]
+    X.data -= low[cell]
+    X.data /= span[cell]
+    X.eliminate_zeros()
+    return X
+
+
+def _store(
+    X: sparse.csr_array, query: NDArray[np.intp], feature: NDArray[np.intp], groups: Groups
+) -> sparse.csr_array:
+    """X with the zeros of these features stored in all rows of these queries."""
+    sizes = groups.sizes[query]
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    row = groups.order[np.repeat(groups.indptr[query], sizes) + within]
+    column = np.repeat(feature, sizes)
+    stored = X.tocoo()
+    zeros = np.zeros(len(row), dtype=X.dtype)
+    return sparse.coo_array(
+        (
+            np.concatenate([stored.data, zeros]),
+            (np.concatenate([stored.row, row]), np.concatenate([stored.col, column])),
+        ),
+        shape=X.shape,
+    ).tocsr()
+
+
+def _map_to_unit(
+    low: NDArray[Any], high: NDArray[Any]
+) -> tuple[NDArray[Any] | None, NDArray[Any], NDArray[Any]]:
+    """Scale, shift and divisor: (scale * x - low) / span is 0 at the minimum, 1 at the maximum.
+
+    The scale is one half where max - min would overflow, and None where that is nowhere.
+    """
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise DataError("X holds NaN or infinite values. Fill them in, or drop these rows.")
+    with np.errstate(over="ignore"):
+        span = high - low
+    scale = None
+    if np.isinf(span).any():
+        scale = np.where(np.isinf(span), 0.5, 1.0).astype(span.dtype)
+        low = low * scale
+        span = high * scale - low
+    return scale, low, np.where(span == 0, 1, span).astype(span.dtype, copy=False)
+
+
+def _own_csr(X: Any) -> sparse.csr_array:
+    """A CSR copy without duplicates."""
+    rows = sparse.csr_array(X, dtype=_float_type(X.dtype), copy=True)
+    rows.sum_duplicates()
+    return rows
+
+
+def _float_type(dtype: Any) -> type[np.float32 | np.float64]:
+    return np.float32 if dtype == np.float32 else np.float64

@@ -1,0 +1,173 @@
+"""Each thing that can be wrong with a LETOR file, by the words that it is told in."""
+
+import gzip
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.oracles.letor import parse_letor
+
+from rankwise.data import _letor_blocks, read_letor
+from rankwise.errors import LetorFormatError, ParameterError
+
+GOOD = "1 qid:1 1:0.5 2:1 # fine\n\n# a comment\n0 qid:1 1:0.25\n"
+
+
+def fault(tmp_path, content, **options):
+    path = tmp_path / "bad.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(LetorFormatError) as caught:
+        read_letor(path, **options)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    return message.removeprefix(str(path))
+
+
+@pytest.mark.parametrize("block_bytes", [32, 1 << 20])
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("good qid:1 1:2", "the label 'good' is not a number. A row reads 'label qid:ID"),
+        ("1:2 2:3", "the label '1:2' is not a number"),
+        ("nan qid:1 1:2", "the label 'nan' is not finite"),
+        ("1e999 qid:1 1:2", "the label '1e999' is too large for float64"),
+        ("1_0 qid:1 1:2", "the label '1_0' is not a number"),
+        ("1 qid: 1:2", "'qid:' has no id after it"),
+        ("1 qid:1 qid:2 1:2", "'qid:2' stands after a feature or another qid"),
+        ("1 1:2 qid:1", "'qid:1' stands after a feature or another qid"),
+        ("1 qid:1 5", "'5' is not an index:value pair"),
+        ("1 qid:1 a:5", "'a:5' is not an index:value pair"),
+        ("1 qid:1 1.5:5", "'1.5:5' is not an index:value pair"),
+        ("1 qid:1 :5", "':5' is not an index:value pair"),
+        ("1 qid:1 0:5", "feature index 0: indices start at 1. If the file counts from 0"),
+        ("1 qid:1 -3:5", "feature index -3: indices start at 1"),
+        ("1 qid:1 +3:5", "the feature index '+3' must be written in plain digits"),
+        ("1 qid:1 2:5 2:6", "feature 2 occurs twice in one row"),
+        ("1 qid:1 3:5 2:6", "feature 2 comes after feature 3: indices must ascend"),
+        ("1 qid:1 1:", "feature 1 has no value"),
+        ("1 qid:1 1: 2:5", "feature 1 has no value"),
+        ("1 qid:1 1:x", "the value 'x' of feature 1 is not a number"),
+        ("1 qid:1 1:2:3", "the value '2:3' of feature 1 is not a number"),
+        ("1 qid:1 1:1e", "the value '1e' of feature 1 is not a number"),
+        ("1 qid:1 1:.", "the value '.' of feature 1 is not a number"),
+        ("1 qid:1 1:-", "the value '-' of feature 1 is not a number"),
+        ("1 qid:1 1:0x1f", "the value '0x1f' of feature 1 is not a number"),
+        ("1 qid:1 1:nan", "the value 'nan' of feature 1 is not finite: fill it in"),
+        ("1 qid:1 1:-INF", "the value '-INF' of feature 1 is not finite"),
+        ("1 qid:1 1:1e309", "the value '1e309' of feature 1 is too large for float64"),
+        ("1 qid:1 1:" + "9" * 400, "of feature 1 is too large for float64"),
+        ("1 qid:1 2147483648:1", "feature index 2147483648 is beyond the largest"),
+        ("1 qid:1 99999999999999999999:1", "is beyond the largest that can be read"),
+        ("1 qid:1 1:" + "z" * 80, "the value '" + "z" * 37 + "...' of feature 1"),
+        ("1 1:2", "this row has no qid, but the rows before it have one. Write qid:ID"),
+        ("\x00\x01", "this is not UTF-8 text"),
+    ],
+)
+def test_says_file_line_and_fault(tmp_path, line, words, block_bytes):
+    with mock.patch.object(_letor_blocks, "BLOCK_BYTES", block_bytes):
+        message = fault(tmp_path, GOOD + line + "\n" + GOOD)
+    assert message.startswith(", line 5: ")
+    assert words in message
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_damage_is_either_read_or_explained(data):
+    text = GOOD * 3
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text)))
+        scrap = data.draw(st.text("0123456789.:#eEqid \t\r\n+-xé\0", max_size=4))
+        text = text[:at] + scrap + text[at + data.draw(st.integers(0, 3)) :]
+    with (
+        TemporaryDirectory() as folder,
+        mock.patch.object(_letor_blocks, "BLOCK_BYTES", data.draw(st.sampled_from([16, 1 << 20]))),
+    ):
+        path = Path(folder, "data.txt")
+        path.write_bytes(text.encode())
+        try:
+            labels, message = read_letor(path).y.tolist(), ""
+        except LetorFormatError as error:
+            labels, message = None, str(error)
+    assert "cannot be read" not in message  # the words for a fault not understood
+    assert labels is None or labels == [row[0] for row in parse_letor(text)]
+
+
+def test_a_qid_where_the_rows_before_have_none(tmp_path):
+    message = fault(tmp_path, "1 1:2\n\n0 qid:3 1:1\n")
+    assert message.startswith(", line 3: this row has a qid, but the rows before it have none")
+
+
+def test_index_beyond_n_features(tmp_path):
+    message = fault(tmp_path, "1 1:2\n0 4:1\n", n_features=3)
+    assert message == (
+        ", line 2: feature 4 is beyond n_features=3. Give a larger n_features, "
+        "or None to take it from the file."
+    )
+
+
+def test_value_beyond_float32(tmp_path):
+    message = fault(tmp_path, "1\n1 1:2\n0 1:1 4:-1e39 5:1\n", dtype=np.float32)
+    assert message == ", line 3: the value '-1e39' of feature 4 is too large for float32."
+
+
+def test_id_that_is_not_utf8(tmp_path):
+    fine = b"1 qid:a 1:1 # caf\xe9\n"
+    assert fault(tmp_path, fine + b"1 qid:caf\xe9 1:1\n") == (
+        ", line 2: the query id is not UTF-8. Save the file as UTF-8."
+    )
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b"")])
+def test_empty_file(tmp_path, content):
+    assert fault(tmp_path, content).startswith((" is empty", " has no rows"))
+
+
+def test_only_comments(tmp_path):
+    assert fault(tmp_path, "# one\n\n  \n") == (
+        " has no rows: 3 lines, all of them blank or comments."
+    )
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_truncated_gzip(tmp_path, share):
+    packed = gzip.compress("".join(f"1 qid:{i} 1:{i / 7}\n" for i in range(5000)).encode())
+    message = fault(tmp_path, packed[: int(share * len(packed))])
+    assert message == " is cut off: the gzip stream has no end. Fetch or copy it again."
+
+
+def test_damaged_gzip(tmp_path):
+    packed = bytearray(gzip.compress(GOOD.encode() * 100))
+    packed[len(packed) // 2] ^= 0xFF
+    assert "is a damaged gzip file" in fault(tmp_path, bytes(packed))
+
+
+def test_archive_and_utf16(tmp_path):
+    assert "not text but a zip archive. Unpack it first" in fault(tmp_path, b"PK\x03\x04....")
+    assert "for example UTF-16, save it as UTF-8" in fault(tmp_path, GOOD.encode("utf-16"))
+    assert "this is not UTF-8 text" in fault(tmp_path, b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
+
+
+def test_folder_and_missing_file(tmp_path):
+    with pytest.raises(LetorFormatError, match="is a folder"):
+        read_letor(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
+        read_letor(tmp_path / "missing.txt")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"layout": "wide"}, "layout must be 'auto', 'dense' or 'sparse': got 'wide'"),
+        ({"n_features": 0}, "n_features must be at least 1: got 0"),
+        ({"n_features": 2.5}, "n_features must be a whole number or None: got 2.5"),
+        ({"dtype": np.int64}, "dtype must be float64 or float32: got int64"),
+    ],
+)
+def test_arguments(tmp_path, options, words):
+    with pytest.raises(ParameterError, match=re.escape(words)):
+        read_letor(tmp_path / "never-opened", **options)

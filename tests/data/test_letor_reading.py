@@ -1,0 +1,249 @@
+"""What read_letor reads, against the slow oracle."""
+
+import gzip
+import math
+import re
+import tracemalloc
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from tests.oracles.letor import parse_letor
+
+from rankwise.data import _letor_blocks, read_letor
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+digits = st.text("0123456789", min_size=1, max_size=30)
+signs = st.sampled_from(["", "-", "+"])
+
+
+@st.composite
+def decimals(draw: st.DrawFn) -> str:
+    """Any way to write a finite number."""
+    style = draw(st.sampled_from(["repr", "fixed", "scientific", "free"]))
+    if style == "repr":
+        return repr(draw(finite))
+    if style == "fixed":
+        return f"{draw(st.floats(-1e6, 1e6)):.{draw(st.integers(0, 25))}f}"
+    if style == "scientific":
+        return f"{draw(finite):.{draw(st.integers(0, 25))}{draw(st.sampled_from('eE'))}}"
+    mantissa = draw(
+        st.one_of(
+            digits,
+            st.builds("{}.{}".format, digits, digits),
+            st.builds("{}.".format, digits),
+            st.builds(".{}".format, digits),
+        )
+    )
+    exponent = draw(st.one_of(st.just(""), st.integers(-330, 270).map(lambda e: f"e{e:+}")))
+    return draw(signs) + mantissa + exponent
+
+
+numbers = decimals().filter(lambda text: math.isfinite(float(text)))
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=8)
+blanks = st.sampled_from([" ", "  ", "\t", " \t "])
+text_ids = texts.map(lambda text: text.replace("#", "") or "x")
+integer_ids = st.integers(-(2**63) + 1, 2**63 - 1).map(str) | st.sampled_from(["007", "+3", "-0"])
+
+
+@st.composite
+def letor_texts(draw: st.DrawFn) -> str:
+    """A file: rows, blank lines, comments, either line end, perhaps no last newline."""
+    ids = draw(st.sampled_from([st.none(), integer_ids, integer_ids | text_ids]))
+    lines = []
+    for _ in range(draw(st.integers(1, 6))):
+        for _ in range(draw(st.integers(0, 1))):
+            lines.append(draw(st.sampled_from(["", "  ", "\t", "# only a comment", " #"])))
+        parts = [draw(numbers)]
+        if (qid := draw(ids)) is not None:
+            parts.append(f"qid:{qid}")
+        for index in sorted(draw(st.sets(st.integers(1, 12), max_size=6))):
+            parts.append(f"{index}:{draw(numbers)}")
+        comment = draw(st.one_of(st.just(""), texts.map("#{}".format), texts.map(" # {} ".format)))
+        lines.append(draw(st.sampled_from(["", " "])) + draw(blanks).join(parts) + comment)
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    return end.join(lines) + draw(st.sampled_from(["", end, end + end]))
+
+
+def as_bits(values: object) -> np.ndarray:
+    return np.asarray(values, dtype=np.float64).view(np.int64)
+
+
+def expected_ids(ids: list[str]) -> list[int] | list[str]:
+    if all(re.fullmatch("[+-]?[0-9]+", i) for i in ids):
+        return [int(i) for i in ids]
+    return ids
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    letor_texts(),
+    st.sampled_from([8, 64, 1 << 20]),
+    st.booleans(),
+    st.sampled_from(["dense", "sparse", "auto"]),
+)
+@example("1 1:0.1 # a\r\n0 2:5", 8, True, "dense")
+def test_reads_what_split_and_float_read(text, block_bytes, packed, layout):
+    rows = parse_letor(text)
+    with (
+        TemporaryDirectory() as folder,
+        mock.patch.object(_letor_blocks, "BLOCK_BYTES", block_bytes),
+    ):
+        path = Path(folder, "data")  # no suffix: gzip is known by its first bytes
+        path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+        data = read_letor(path, layout=layout, comments=True)
+    X = np.zeros((len(rows), max((max(r[2], default=0) for r in rows), default=0)))
+    for i, (_, _, features, _) in enumerate(rows):
+        for index, value in features.items():
+            X[i, index - 1] = value
+    assert_array_equal(as_bits(data.y), as_bits([r[0] for r in rows]))
+    assert data.comments == [r[3] for r in rows]
+    if rows[0][1] is None:
+        assert data.qid is None
+    else:
+        want = expected_ids([r[1] for r in rows])
+        assert data.qid.tolist() == want
+        assert (
+            data.qid.dtype == np.int64 if isinstance(want[0], int) else data.qid.dtype.kind == "U"
+        )
+    if layout == "dense":
+        assert_array_equal(as_bits(data.X), as_bits(X))
+    else:
+        assert_array_equal(data.X.toarray() if sparse.issparse(data.X) else data.X, X)
+        assert sparse.issparse(data.X) or layout == "auto"
+
+
+def read_numbers(tmp_path: Path, numbers: list[str]) -> np.ndarray:
+    path = tmp_path / "numbers.txt"
+    path.write_text("".join(f"0 1:{number}\n" for number in numbers))
+    return read_letor(path, layout="dense").X[:, 0]
+
+
+def test_numbers_near_a_tie_are_exact(tmp_path):
+    """Decimals right at, just below and just above the middle between two doubles."""
+    rng = np.random.default_rng(0)
+    numbers = []
+    for bits in rng.integers(1 << 52, 1 << 53, size=300).tolist():
+        shift = int(rng.integers(-60, 8))
+        middle = 2 * bits + 1
+        exact = middle * 2**shift if shift >= 0 else middle * 5**-shift
+        text = f"{exact}e{min(shift, 0)}"
+        numbers += [text, text.replace("e", "1e"), f"{exact - 1}e{min(shift, 0)}"]
+    numbers += [f"{w}e{q}" for w in (9007199254740993, 2**63, 2**64 - 1, 1) for q in range(-30, 30)]
+    numbers += ["1e23", "8.5e22", "4.9e-324", "2.2250738585072011e-308", "1.7976931348623157e308"]
+    assert_array_equal(
+        as_bits(read_numbers(tmp_path, numbers)), as_bits([float(n) for n in numbers])
+    )
+
+
+def test_every_power_of_ten_is_exact(tmp_path):
+    rng = np.random.default_rng(1)
+    numbers = [f"{w}e{q}" for q in range(-320, 290) for w in rng.integers(1, 10**18, 5).tolist()]
+    assert_array_equal(
+        as_bits(read_numbers(tmp_path, numbers)), as_bits([float(n) for n in numbers])
+    )
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "data.txt"
+    path.write_text(text)
+    return path
+
+
+def test_auto_is_dense_from_a_third_of_the_cells_on(tmp_path):
+    dense = write(tmp_path, "1 1:1 2:1 3:1\n0 1:1\n1\n0\n")  # 4 of 12
+    assert isinstance(read_letor(dense).X, np.ndarray)
+    thin = write(tmp_path, "1 1:1 2:1 3:1\n0 1:1\n1\n0\n0\n")  # 4 of 15
+    X = read_letor(thin).X
+    assert isinstance(X, sparse.csr_array)
+    assert X.shape == (5, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_auto_goes_over_to_the_other_layout_when_the_first_blocks_mislead(tmp_path, dtype):
+    full, wide = "1 1:1 2:2 3:3\n" * 20, "0 2:1.5 1000:0 2000:4\n" * 20
+    with mock.patch.object(_letor_blocks, "BLOCK_BYTES", 64):
+        late_wide = read_letor(write(tmp_path, full + wide), dtype=dtype).X
+        assert isinstance(late_wide, sparse.csr_array)
+        assert late_wide.has_canonical_format
+        assert late_wide.nnz == 20 * 3 + 20 * 2  # the written zero is not stored
+        wanted = read_letor(write(tmp_path, full + wide), layout="dense", dtype=dtype).X
+        assert_array_equal(late_wide.toarray(), wanted)
+        late_full = read_letor(write(tmp_path, "0 3:7\n" * 20 + full * 5), dtype=dtype).X
+        assert isinstance(late_full, np.ndarray)
+        assert late_full[:, 2].tolist() == [7] * 20 + [3] * 100
+        assert late_full.dtype == late_wide.dtype == dtype
+
+
+def test_features_that_first_appear_late_widen_the_dense_rows(tmp_path):
+    text = "".join(
+        f"0 {' '.join(f'{j}:{i + j}' for j in range(1, 2 + i // 9))}\n" for i in range(90)
+    )
+    with mock.patch.object(_letor_blocks, "BLOCK_BYTES", 64):
+        X = read_letor(write(tmp_path, text), layout="dense").X
+    i, j = np.indices(X.shape)
+    assert_array_equal(X, np.where(j < 1 + i // 9, i + j + 1, 0))
+
+
+def test_n_features_sets_the_width(tmp_path):
+    path = write(tmp_path, "1 1:1\n0 2:1\n")
+    assert read_letor(path, n_features=5).X.shape == (2, 5)
+    assert read_letor(path, n_features=5, layout="sparse").X.shape == (2, 5)
+
+
+def test_rows_without_features(tmp_path):
+    data = read_letor(write(tmp_path, "1 qid:1\n0 qid:1 # nothing\n"))
+    assert data.X.shape == (2, 0)
+    assert data.y.tolist() == [1, 0]
+
+
+def test_float32_rounds_the_double(tmp_path):
+    X = read_letor(write(tmp_path, "1 1:0.1 2:16777217\n"), dtype=np.float32).X
+    assert X.dtype == np.float32
+    assert X.tolist() == [[np.float32(0.1), np.float32(16777217)]]
+
+
+def test_byte_order_mark_is_skipped(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_bytes(b"\xef\xbb\xbf1 qid:2 1:3\n")
+    assert read_letor(path).y.tolist() == [1]
+
+
+def test_integers_before_text_ids_keep_their_text(tmp_path):
+    with mock.patch.object(_letor_blocks, "BLOCK_BYTES", 16):
+        qid = read_letor(write(tmp_path, "".join(f"1 qid:{q}\n" for q in ["7", "007", "é7"]))).qid
+    assert qid.tolist() == ["7", "007", "é7"]
+
+
+def test_comments_are_kept_only_if_asked_for_and_may_be_any_bytes(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_bytes(b"1 1:2 #docid = 4 # inc = 1 \n0 1:1 # caf\xe9\n0 1:1\n")
+    assert read_letor(path).comments is None
+    assert read_letor(path, comments=True).comments == ["docid = 4 # inc = 1", "caf\ufffd", ""]
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_memory_is_the_result_and_a_few_blocks(tmp_path, layout):
+    """8 MB of text in blocks of 64 kB; X is 6 or 9 MB, and the text is never held."""
+    rng = np.random.default_rng(0)
+    pairs = [
+        " ".join(f"{j + 1}:{v:.6f}" for j, v in enumerate(row)) for row in rng.random((200, 100))
+    ]
+    path = write(tmp_path, "".join(f"1 qid:{i // 50} {pairs[i % 200]}\n" for i in range(7000)))
+    with mock.patch.object(_letor_blocks, "BLOCK_BYTES", 1 << 16):
+        read_letor(path, layout=layout)
+        tracemalloc.start()
+        try:
+            X = read_letor(path, layout=layout).X
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    arrays = [X] if layout == "dense" else [X.data, X.indices, X.indptr]
+    result = sum(array.nbytes for array in arrays)
+    assert peak - result < 0.3 * result + 5_000_000
