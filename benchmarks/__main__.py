@@ -19,9 +19,9 @@ NAMES = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.p
 def table(results: list[Result]) -> str:
     lines = ["| claim | ours | peer | ratio | at most | |", "|---|---|---|---|---|---|"]
     for r in results:
-        limit = f"{r.at_most:g}" if r.at_most < float("inf") else "no claim"
+        limit = f"{r.at_most:.3g}" if r.at_most < float("inf") else "no claim"
         verdict = "" if limit == "no claim" else "holds" if r.holds else "**does not hold**"
-        lines.append(f"| {r.claim} | {r.ours} | {r.peer} | {r.ratio:.2f} | {limit} | {verdict} |")
+        lines.append(f"| {r.claim} | {r.ours} | {r.peer} | {r.ratio:.3g} | {limit} | {verdict} |")
     return "\n".join(lines)
 
 

@@ -11,11 +11,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
+from benchmarks.harness import Result, best_times, seconds
 
 N_FEATURES = 136
 REPEATS = 5
@@ -37,7 +38,7 @@ print(kilobytes("VmHWM") - before, data.X.nbytes + data.y.nbytes + data.qid.nbyt
 """
 
 
-def measure(megabytes: int = 100) -> dict[str, float]:
+def cases(megabytes: int = 100) -> list[Result]:
     """Time the readers in turn, best of a few, and the memory of read_letor in its own process."""
     import xgboost
     from sklearn.datasets import load_svmlight_file
@@ -58,24 +59,33 @@ def measure(megabytes: int = 100) -> dict[str, float]:
             "scikit-learn": lambda: load_svmlight_file(str(part), query_id=True),
         }
         read_letor(part)
-        seconds = dict.fromkeys(readers, np.inf)
-        for _ in range(REPEATS):
-            for name, read in readers.items():
-                seconds[name] = min(seconds[name], timed(read))
-        seconds["scikit-learn"] *= mb / part_mb
+        times = dict(zip(readers, best_times(*readers.values(), repeats=REPEATS), strict=True))
+        times["scikit-learn"] *= mb / part_mb
         result_mb, peak_mb = memory(part, path)
-    rate = {name: mb / best for name, best in seconds.items()}
-    return {
-        "file, MB": mb,
-        "plain read, MB/s": rate["plain read"],
-        "read_letor, MB/s": rate["read_letor"],
-        "xgboost, MB/s": rate["xgboost"],
-        "scikit-learn, MB/s": rate["scikit-learn"],
-        "read_letor over scikit-learn, times as fast": rate["read_letor"] / rate["scikit-learn"],
-        "read_letor over xgboost, times as long": seconds["read_letor"] / seconds["xgboost"],
-        "result, MB": result_mb,
-        "peak beyond the result, MB": peak_mb - result_mb,
-    }
+    ours = times["read_letor"]
+
+    def beside(peer: str, at_most: float) -> Result:
+        return Result(
+            f"read_letor, {mb:.0f} MB",
+            f"{seconds(ours)} ({mb / ours:.0f} MB/s)",
+            f"{peer}: {seconds(times[peer])} ({mb / times[peer]:.0f} MB/s)",
+            ours / times[peer],
+            at_most,
+        )
+
+    extra = peak_mb - result_mb
+    return [
+        beside("scikit-learn", 1 / 25),
+        beside("xgboost", 1.5),
+        beside("plain read", float("inf")),
+        Result(
+            f"memory of read_letor beyond its result, {mb:.0f} MB",
+            f"{extra:.0f} MB",
+            "200 MB",
+            extra / 200,
+            1.0,
+        ),
+    ]
 
 
 def write_mslr_style(path: Path, megabytes: int, seed: int = 0) -> None:
@@ -105,20 +115,9 @@ def read_bytes(path: Path) -> int:
     return total
 
 
-def timed(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
 def memory(warm_up: Path, path: Path) -> tuple[float, float]:
     """The size of the result and the highest extra memory while reading it, in MB."""
     command = [sys.executable, "-c", _MEMORY, str(warm_up), str(path)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     peak_kib, result_bytes = map(int, output.split())
     return result_bytes / 1e6, peak_kib * 1024 / 1e6
-
-
-if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name:<45}{value:10.2f}")

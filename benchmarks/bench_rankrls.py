@@ -29,7 +29,11 @@ def dual() -> list[Result]:
     size = f"rbf, {DUAL_ROWS} x {DUAL_FEATURES}"
     return [
         Result(
-            f"dual RankRLS, {size}", seconds(ours), f"KernelRidge: {seconds(peer)}", ours / peer, 1.0
+            f"dual RankRLS, {size}",
+            seconds(ours),
+            f"KernelRidge: {seconds(peer)}",
+            ours / peer,
+            1.0,
         ),
         Result(
             f"dual path of ten alphas, {size}",

@@ -81,7 +81,10 @@ def run(name: str) -> dict[str, dict]:
                 }
             )
             ties = getattr(chosen, "ties", "-")
-            print(f"{name} fold {fold}: {ranker}, alpha {chosen.alpha:g}, ties {ties}", file=sys.stderr)
+            print(
+                f"{name} fold {fold}: {ranker}, alpha {chosen.alpha:g}, ties {ties}",
+                file=sys.stderr,
+            )
     return {
         ranker: {key: np.mean([f[key] for f in folds], axis=0) for key in folds[0]}
         for ranker, folds in figures.items()

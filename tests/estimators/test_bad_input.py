@@ -16,11 +16,11 @@ Y = np.array([0.0, 1.0, 2.0, 3.0])
 def test_values_that_are_not_finite(estimator, bad):
     broken = X.copy()
     broken[2, 1] = bad
-    with pytest.raises(ValueError, match="NaN|infinity"):
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
         estimator.fit(broken, Y)
-    with pytest.raises(ValueError, match="NaN|infinity"):
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
         estimator.fit(X, [0, 1, 2, bad])
-    with pytest.raises(ValueError, match="NaN|infinity"):
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
         estimator.fit(X, Y).predict(broken)
 
 

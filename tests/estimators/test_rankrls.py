@@ -24,9 +24,7 @@ NAMED = ["linear", "rbf", "laplacian", "polynomial", "poly", "cosine"]
 def test_every_kernel_solves_equation_8(p, ties, weighting, kernel):
     ranker = RankRLS(0.5, kernel=kernel, gamma=0.7, degree=2, ties=ties, weighting=weighting)
     ranker.fit(p.X, p.y, qid=p.qid)
-    K = pairwise_kernels(
-        p.X, metric=kernel, filter_params=True, gamma=0.7, degree=2, coef0=1.0
-    )
+    K = pairwise_kernels(p.X, metric=kernel, filter_params=True, gamma=0.7, degree=2, coef0=1.0)
     L = grouped_laplacian(p.y, p.qid, ties, weighting)
     a = np.linalg.solve(L @ K + 0.5 * np.eye(len(K)), L @ p.y)
     assert_allclose(ranker.predict(p.X), K @ a, atol=1e-8)

@@ -30,7 +30,9 @@ def test_kernels_are_those_of_scikit_learn(name, seed, kind):
     assert_allclose(
         kernel(kind(X), kind(Y)), pairwise_kernels(X, Y, name, **PARAMETERS[name]), atol=1e-12
     )
-    assert_allclose(kernel(kind(X)), pairwise_kernels(X, metric=name, **PARAMETERS[name]), atol=1e-12)
+    assert_allclose(
+        kernel(kind(X)), pairwise_kernels(X, metric=name, **PARAMETERS[name]), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS))

@@ -46,5 +46,7 @@ def minimize_regression(X, y, lam):
 
 
 def _minimum(objective, n):
-    result = minimize(objective, np.zeros(n), method="BFGS", options={"gtol": 1e-9, "maxiter": 5000})
+    result = minimize(
+        objective, np.zeros(n), method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}
+    )
     return result.x

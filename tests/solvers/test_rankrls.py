@@ -50,7 +50,9 @@ def test_equations_11_and_8_solved_densely(p, ties, weighting, lams):
     for lam, w, a in zip(
         lams, primal(p.X, graph, p.y, lams), dual(K.copy(), graph, p.y, lams), strict=True
     ):
-        assert_allclose(w, np.linalg.solve(p.X.T @ L @ p.X + lam * np.eye(n), p.X.T @ L @ p.y), atol=1e-8)
+        assert_allclose(
+            w, np.linalg.solve(p.X.T @ L @ p.X + lam * np.eye(n), p.X.T @ L @ p.y), atol=1e-8
+        )
         assert_allclose(a, np.linalg.solve(L @ K + lam * np.eye(m), L @ p.y), atol=1e-8)
 
 

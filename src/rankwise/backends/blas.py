@@ -37,6 +37,17 @@ def mirror_upper(A: Array) -> Array:
     return np.triu(A) + np.triu(A, 1).T
 
 
+def mirror_lower(A: Array) -> Array:
+    """Copy the lower triangle of a C-ordered A to the upper one, in place, block by block."""
+    n, step = len(A), 256
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        A[start:stop, stop:] = A[stop:, start:stop].T
+        square = A[start:stop, start:stop]
+        square[:] = np.tril(square) + np.tril(square, -1).T
+    return A
+
+
 def symmetric_product(A: Array, V: Array) -> Array:
     """A V for a symmetric A, of which only the lower triangle is read.
 
@@ -55,7 +66,7 @@ def rank_two_update(A: Array, V: Array, X: Array) -> None:
 
 def _stride(A: Array) -> int:
     """The leading dimension of a Fortran-ordered part of an array."""
-    return max(A.strides[1] // A.itemsize, A.shape[0], 1)
+    return int(max(A.strides[1] // A.itemsize, A.shape[0], 1))
 
 
 @cache

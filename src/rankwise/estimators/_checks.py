@@ -26,7 +26,7 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
 
 def check_alpha(alpha: Any) -> float:
     """A finite number that is not negative."""
-    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= float(alpha) < np.inf:
+    if type(alpha) is bool or not isinstance(alpha, Real) or not 0 <= float(alpha) < np.inf:
         raise ParameterError(f"alpha must be a finite number, 0 or more: got {alpha!r}.")
     return float(alpha)
 

@@ -18,7 +18,7 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: in
     if callable(kernel):
         # scikit-learn's Gaussian process kernels take whole arrays, other functions two rows.
         takes_arrays = hasattr(kernel, "diag") and hasattr(kernel, "is_stationary")
-        return kernel if takes_arrays else PairFunction(kernel)  # type: ignore[no-any-return]
+        return kernel if takes_arrays else PairFunction(kernel)
     check_choice("kernel", kernel, [*KERNELS, "precomputed"])
     if kernel == "precomputed":
         return Precomputed()
@@ -28,7 +28,10 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: in
     if gamma is not None and not 0 < gamma < np.inf:
         raise ParameterError(f"gamma must be a finite number above 0, or None: got {gamma!r}.")
     return NamedKernel(
-        kernel, gamma=1.0 / n_features if gamma is None else float(gamma), degree=degree, coef0=coef0
+        kernel,
+        gamma=1.0 / n_features if gamma is None else float(gamma),
+        degree=degree,
+        coef0=coef0,
     )
 
 

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+
 from rankwise.errors import ParameterError, RankwiseWarning
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from rankwise.backends.arrays import Array, Index, Rows
+from rankwise.backends.arrays import Array, Index, Rows, is_sparse
 
 Loader = Callable[[Rows], Array]  # the features of some rows, dense, float64, C-ordered
 
@@ -190,6 +190,6 @@ class PreferenceGraph(ABC):
 
 def row_scale(weights: Array, X: Any) -> Any:
     """diag(weights) X for a vector, a matrix or a sparse X."""
-    if sp.issparse(X):
+    if is_sparse(X):
         return sp.diags_array(weights) @ X
     return weights.reshape(-1, *[1] * (X.ndim - 1)) * X

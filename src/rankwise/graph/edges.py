@@ -62,7 +62,8 @@ class EdgeGraph(PreferenceGraph):
     @property
     def degrees(self) -> Array:
         both = np.concatenate((self.first, self.second))
-        return np.bincount(both, np.tile(self.weight, 2), minlength=self.n_rows)
+        weights = np.tile(self.weight, 2)
+        return np.asarray(np.bincount(both, weights, self.n_rows), dtype=np.float64)
 
     @cached_property
     def incidence(self) -> Any:
@@ -101,7 +102,7 @@ class EdgeGraph(PreferenceGraph):
 
     def root_transpose(self, Z: Array) -> Array:
         if self._cholesky is not None:
-            return self._cholesky.U.T @ Z
+            return np.asarray(self._cholesky.U.T @ Z)
         return np.asarray(self.incidence.T @ row_scale(np.sqrt(self.weight), Z))
 
     def root_kernel(self, K: Array) -> Array:
@@ -135,9 +136,7 @@ class EdgeGraph(PreferenceGraph):
         position[rows] = np.arange(len(rows))
         first, second = position[self.first], position[self.second]
         kept = (first >= 0) & (second >= 0)
-        return EdgeGraph(
-            len(rows), first[kept], second[kept], self.margin[kept], self.weight[kept]
-        )
+        return EdgeGraph(len(rows), first[kept], second[kept], self.margin[kept], self.weight[kept])
 
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
         """Every comparison as it was given: `first` is the preferred row."""
@@ -194,7 +193,7 @@ def _check_pairs(pairs: Any, n_rows: int) -> Index:
             f"pairs[{k}] compares row {int(pairs[k, 0])} with itself "
             f"({int(same.sum())} such pairs): drop them."
         )
-    return pairs.astype(np.intp)
+    return np.asarray(pairs, dtype=np.intp)
 
 
 def _per_pair(name: str, values: Any, n_pairs: int, max_ndim: int) -> Array:

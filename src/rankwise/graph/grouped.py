@@ -73,9 +73,7 @@ class GroupedGraph(PreferenceGraph):
         groups = Groups.of(qid, n_rows)
         if ties == "include":
             one_level_each = np.arange(groups.n_groups + 1)
-            return cls(
-                groups.n_rows, groups.order, groups.indptr, one_level_each, ties, weighting
-            )
+            return cls(groups.n_rows, groups.order, groups.indptr, one_level_each, ties, weighting)
         if y is None:
             raise DataError("Ties can only be excluded where scores are given.")
         return cls._with_levels(groups, y, weighting)
@@ -184,11 +182,11 @@ class GroupedGraph(PreferenceGraph):
         level[self.rows] = np.repeat(np.arange(len(self.level_sizes)), self.level_sizes)
         of_query = self.between / self.query_sizes
         if self.ties == "include":
-            return [(_indicator(level, len(self.level_sizes)), -of_query)]
+            return [(indicator(level, len(self.level_sizes)), -of_query)]
         of_level = (self.between[self.query_of_level] - self.within) / self.level_sizes
         return [
-            (_indicator(level, len(self.level_sizes)), of_level),
-            (_indicator(self.query_of_level[level], len(self.query_sizes)), -of_query),
+            (indicator(level, len(self.level_sizes)), of_level),
+            (indicator(self.query_of_level[level], len(self.query_sizes)), -of_query),
         ]
 
     def root(self, X: Any) -> Array:
@@ -200,6 +198,11 @@ class GroupedGraph(PreferenceGraph):
     @cached_property
     def _root_coefficients(self) -> tuple[Array, Array]:
         return np.sqrt(self.within), np.sqrt(self.between)
+
+    def root_inverse(self, X: Any) -> Array:
+        """The pseudo-inverse of R, times X: R+ R centres every query that has pairs."""
+        a, b = self._root_coefficients
+        return self._combine(X, _reciprocal(a), _reciprocal(b))
 
     def root_kernel(self, K: Array) -> Array:
         nest = Nest(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
@@ -254,10 +257,15 @@ class GroupedGraph(PreferenceGraph):
                     yield PairBlock(first, second, np.full(len(i), self.pair_weight[q]))
 
 
-def _indicator(codes: Index, n_columns: int) -> Any:
+def indicator(codes: Index, n_columns: int) -> Any:
     """The sparse matrix with a one at (i, codes[i])."""
     n = len(codes)
     return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, n_columns))
+
+
+def _reciprocal(values: Array) -> Array:
+    """1 / values, and 0 for 0."""
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
 
 
 def _required(y: Array | None) -> Array:

@@ -141,9 +141,7 @@ def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
     return sorted_names[by_appearance], rank[inverse]
 
 
-def _factorize_integers(
-    offsets: Index, span: int, ids: NDArray[Any]
-) -> tuple[NDArray[Any], Index]:
+def _factorize_integers(offsets: Index, span: int, ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
     """`_factorize` for integers of which `offsets`, counted from the least, are below `span`."""
     first = np.full(span, -1, dtype=np.intp)
     first[offsets[::-1]] = np.arange(len(offsets))[::-1]  # the last to be written is the first

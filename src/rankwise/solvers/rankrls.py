@@ -11,9 +11,7 @@ from rankwise.solvers.moments import Moments
 from rankwise.solvers.shifted import solve_shifted
 
 
-def primal(
-    F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]
-) -> list[Array]:
+def primal(F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """w = (F'LF + lam I)^-1 F'Ly for each lam: equation (11) of the RankRLS paper.
 
     O(m n^2 + n^3) time and O(n^2) memory for m rows of n features.
@@ -22,9 +20,7 @@ def primal(
     return solve_shifted(moments.A, moments.b, lams)
 
 
-def dual(
-    K: Array, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]
-) -> list[Array]:
+def dual(K: Array, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """a = (LK + lam I)^-1 Ly for each lam: equation (8) of the RankRLS paper.
 
     LK is not symmetric; with L = R'R, pushing R through gives

@@ -39,9 +39,7 @@ def solve_shifted(M: Array, t: Array, lams: Sequence[float]) -> list[Array]:
         form = BandForm.of(M)
         return [_solve_band(form, t, lam) for lam in lams]
     last = len(lams) - 1
-    return [
-        _solve_cholesky(M if k == last else M.copy(), t, lam) for k, lam in enumerate(lams)
-    ]
+    return [_solve_cholesky(M if k == last else M.copy(), t, lam) for k, lam in enumerate(lams)]
 
 
 def rounding_floor(M: Array) -> float:

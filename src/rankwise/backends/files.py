@@ -1,0 +1,65 @@
+"""Files that are never half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A new, empty file beside `path` that takes its place at the end of the block.
+
+    If the block raises, the new file vanishes and `path` is as it was. A link is followed, a
+    file that is there keeps its permissions, a new one gets those of any new file (the umask).
+    What is no regular file, such as ``/dev/null`` or a pipe, cannot be replaced: the block then
+    writes to it directly.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Yields
+    ------
+    Path
+        What to write to, with any function that takes a path.
+
+    Raises
+    ------
+    OSError
+        If the folder of `path` does not exist or cannot be written to, or `path` is a folder.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder, "scores.txt")) as beside:
+    ...         _ = beside.write_text("0.5")
+    ...     [(file.name, file.read_text()) for file in Path(folder).iterdir()]
+    [('scores.txt', '0.5')]
+    """
+    target = Path(os.path.realpath(path))
+    mode = target.stat().st_mode if target.exists() else None
+    if mode is not None and stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "Is a folder, where a file should go", str(path))
+    if mode is not None and not stat.S_ISREG(mode):
+        yield target
+        return
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
+    beside = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+    # Unlike tempfile, which makes files that nobody else may read.
+    os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        if mode is not None:
+            beside.chmod(stat.S_IMODE(mode))
+        yield beside
+        os.replace(beside, target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

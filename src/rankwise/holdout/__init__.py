@@ -1,0 +1,1 @@
+"""Predictions for rows that were held out, exactly and without refitting."""

@@ -1,0 +1,114 @@
+"""What a query looks like to the rows of all other queries.
+
+Trained on the other queries alone, a ranker predicts f for the rows of a query, and what it does
+not know yet about them is the conditional kernel: k(x, x') less what the other queries explain.
+Both are needed only up to constants, since a query has a free intercept. Holding rows of this
+query out is then a problem of this query alone, with the conditional kernel in the place of the
+kernel and y - f in the place of y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from rankwise.backends.arrays import Array, Index, dense_rows, is_sparse
+from rankwise.graph.grouped import GroupedGraph
+from rankwise.holdout.leave_query_out import sums_without
+from rankwise.holdout.resolvent import resolvents
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """One query, given the others.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n,)
+        The rows of the query.
+    prediction : ndarray of shape (n, n_outputs)
+        f without the query, up to a constant.
+    target : ndarray of shape (n, n_outputs)
+        y less that prediction, up to a constant.
+    kernel : ndarray of shape (n, n) or None
+        The conditional kernel, up to constants.
+    features : ndarray of shape (n, d) or None
+        Features whose products are the conditional kernel; one of the two is given.
+    """
+
+    rows: Index
+    prediction: Array
+    target: Array
+    kernel: Array | None = None
+    features: Array | None = None
+
+    def stored_kernel(self) -> Array:
+        """The kernel as a matrix of its own."""
+        if self.kernel is not None:
+            return self.kernel.copy()
+        assert self.features is not None
+        return self.features @ self.features.T
+
+
+def dual_conditionals(
+    K: Array, graph: GroupedGraph, y: Array, lams: Sequence[float]
+) -> Iterator[Iterator[Conditional]]:
+    """For each lam, every query that has pairs; K is overwritten.
+
+    The Schur complement of N = (R K R + lam I)^-1 is N_qq^-1 = R_q K~ R_q + lam I, K~ being
+    the conditional kernel, and v = N_qq^-1 z_q is R_q (y - f).
+    """
+    t = graph.root(y)
+    M = graph.root_kernel(K)
+    for N in resolvents(M, lams):
+        z = N.apply(t)
+
+        def queries(N: Any = N, z: Array = z) -> Iterator[Conditional]:
+            for rows in query_rows(graph):
+                part = graph.take(rows)
+                precision = N.block(rows)
+                # One solve gives both N_qq^-1 and N_qq^-1 z_q.
+                solved = np.linalg.solve(precision, np.hstack((np.eye(len(rows)), z[rows])))
+                inner = solved[:, : len(rows)] - N.lam * np.eye(len(rows))
+                kernel = part.root_inverse(part.root_inverse(inner).T)
+                target = part.root_inverse(np.ascontiguousarray(solved[:, len(rows) :]))
+                yield Conditional(rows, y[rows] - target, target, kernel=(kernel + kernel.T) / 2)
+
+        yield queries()
+
+
+def primal_conditionals(
+    F: Any, graph: GroupedGraph, y: Array, lams: Sequence[float]
+) -> Iterator[Iterator[Conditional]]:
+    """For each lam, every query that has pairs, from features.
+
+    With A and b the moments of the other queries, f = F_q (A + lam I)^-1 b, and the
+    conditional kernel is lam F_q (A + lam I)^-1 F_q'.
+    """
+    Z = np.ascontiguousarray(graph.root(F.toarray() if is_sparse(F) else F))
+    t = graph.root(y)
+    for lam in lams:
+
+        def queries(lam: float = lam) -> Iterator[Conditional]:
+            folds = list(query_rows(graph))
+            for first, A, b in sums_without(Z, t, folds):
+                for rows, A_q, b_q in zip(folds[first:], A, b, strict=False):
+                    s, V = eigh(A_q, check_finite=False)
+                    rotated = dense_rows(F, rows) @ V
+                    shrunk = rotated / (np.maximum(s, 0.0) + lam)
+                    features = np.sqrt(lam) * rotated / np.sqrt(np.maximum(s, 0.0) + lam)
+                    f = shrunk @ (V.T @ b_q)
+                    yield Conditional(rows, f, y[rows] - f, features=features)
+
+        yield queries()
+
+
+def query_rows(graph: GroupedGraph) -> Iterator[Index]:
+    """Ascending rows of each query that has pairs."""
+    ends = graph.level_ptr[graph.query_ptr]
+    for q in np.flatnonzero(graph.pairs_of_query):
+        yield np.sort(graph.rows[ends[q] : ends[q + 1]])

@@ -1,0 +1,196 @@
+"""Every pair of a query held out, exactly: O(1) for each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.holdout.conditional import Conditional
+from rankwise.holdout.hat import DenseHat, FeatureHat, Hat
+from rankwise.holdout.levels import (
+    DenseLevels,
+    FeatureLevels,
+    LevelSystem,
+    lifted_features,
+    lifted_kernel,
+)
+from rankwise.holdout.loops import centred_block, centred_list, level_pairs
+
+LIST_PAIRS = 2**18  # listed pairs worked on at a time
+
+
+class PairDifferences(NamedTuple):
+    """f(first) - f(second) with both rows held out, shape (n_pairs, n_outputs)."""
+
+    first: Index
+    second: Index
+    difference: Array
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Which pairs of a query count in training, and what they weigh: as in `GroupedGraph`."""
+
+    ties: str
+    weighting: str
+
+    def weight(self, n_rows: int, n_pairs: int) -> float:
+        """What a pair weighs in a query with so many rows and pairs that count."""
+        return {"pairs": 1.0, "rows": 1.0 / n_rows, "queries": 1.0 / max(n_pairs, 1)}[
+            self.weighting
+        ]
+
+
+def query_pairs(
+    query: Conditional, labels: Array, rule: Rule, lam: float, pairs: Index | None = None
+) -> Iterator[PairDifferences]:
+    """Pairs of one query, each without its two rows.
+
+    Parameters
+    ----------
+    query : Conditional
+    labels : ndarray of shape (n,)
+        They say which pairs are tied; not used where ties count.
+    rule : Rule
+    lam : float
+    pairs : ndarray of shape (n_pairs, 2), optional
+        Positions in ``query.rows``. None: all pairs, or, where ties do not count, all pairs
+        of different labels.
+    """
+    n = len(query.rows)
+    distinct = len(np.unique(labels)) == n
+    if rule.ties == "include" or distinct:  # without ties, all pairs count anyway
+        parts = _all_pairs_count(query, rule, lam, pairs)
+    else:
+        parts = _ties_excluded(query, labels, rule, lam, pairs)
+    for first, second, difference in parts:
+        before = query.prediction[first] - query.prediction[second]
+        yield PairDifferences(query.rows[first], query.rows[second], before + difference)
+
+
+def _all_pairs_count(
+    query: Conditional, rule: Rule, lam: float, pairs: Index | None
+) -> Iterator[PairDifferences]:
+    """The rest of the query is ridge regression with an intercept, at mu = lam / (w (n - 2)).
+
+    With H its hat matrix on all n rows, dropping two of them is a two by two system.
+    """
+    n = len(query.rows)
+    left = n - 2
+    if left < 2:
+        first, second = np.triu_indices(n, 1) if pairs is None else pairs.T
+        yield _nothing_learned(first, second, query.target.shape[1])
+        return
+    mu = lam / (rule.weight(left, left * (left - 1) // 2) * left)
+    hat: Hat
+    if query.features is not None and query.features.shape[1] < n:
+        hat = FeatureHat.of(query.features, mu)
+    else:
+        hat = DenseHat.of(query.stored_kernel(), mu)
+    y = query.target - query.target.mean(axis=0)
+    f = hat.fit(np.ascontiguousarray(y))
+    if pairs is None:
+        for start, M in hat.blocks():
+            count = len(M) * (n - start) - len(M) * (len(M) + 1) // 2
+            first, second = np.empty(count, np.intp), np.empty(count, np.intp)
+            out = np.empty((count, y.shape[1]))
+            centred_block(
+                np.ascontiguousarray(M),
+                hat.is_hat,
+                n,
+                start,
+                hat.diagonal,
+                y,
+                f,
+                first,
+                second,
+                out,
+            )
+            yield PairDifferences(first, second, out)
+        return
+    for first, second in _chunks(pairs):
+        out = np.empty((len(first), y.shape[1]))
+        entries = hat.entries(first, second)
+        centred_list(entries, hat.is_hat, n, hat.diagonal, y, f, first, second, out)
+        yield PairDifferences(first, second, out)
+
+
+def _ties_excluded(
+    query: Conditional, labels: Array, rule: Rule, lam: float, pairs: Index | None
+) -> Iterator[PairDifferences]:
+    """Pairs of two levels at a time: each of them leaves as many rows of every level."""
+    level = np.unique(labels, return_inverse=True)[1]
+    sizes = np.bincount(level)
+    y = np.ascontiguousarray(query.target - query.target.mean(axis=0))
+    F = K = None
+    if query.features is not None and query.features.shape[1] < len(level):
+        F = lifted_features(query.features)
+    else:
+        K = lifted_kernel(query.stored_kernel())
+    for (p, q), first, second in _by_levels(level, len(sizes), pairs):
+        left = sizes.copy()
+        left[p] -= 1
+        left[q] -= 1
+        n_pairs = (left.sum() ** 2 - (left**2).sum()) // 2
+        if n_pairs == 0:
+            if pairs is None:
+                first, second = np.repeat(first, len(second)), np.tile(second, len(first))
+            yield _nothing_learned(first, second, y.shape[1])
+            continue
+        effective = lam / rule.weight(int(left.sum()), int(n_pairs))
+        system: LevelSystem
+        if F is not None:
+            system = FeatureLevels.of(F, level, left, effective)
+        elif K is not None:
+            system = DenseLevels.of(K, level, left, effective)
+        yield from _level_differences(system, y, first, second, grid=pairs is None)
+
+
+def _by_levels(
+    level: Index, n_levels: int, pairs: Index | None
+) -> Iterator[tuple[tuple[int, int], Index, Index]]:
+    """((p, q), first, second): all rows of levels p < q, or the listed pairs between them."""
+    if pairs is None:
+        for p, q in combinations(range(n_levels), 2):
+            yield (p, q), np.flatnonzero(level == p), np.flatnonzero(level == q)
+        return
+    ordered = np.sort(level[pairs], axis=1)
+    for p, q in np.unique(ordered, axis=0):
+        chosen = pairs[(ordered == (p, q)).all(axis=1)]
+        yield (p, q), np.ascontiguousarray(chosen[:, 0]), np.ascontiguousarray(chosen[:, 1])
+
+
+def _level_differences(
+    system: LevelSystem, y: Array, first: Index, second: Index, *, grid: bool
+) -> Iterator[PairDifferences]:
+    """Differences for listed pairs, or for every row of `first` with every row of `second`."""
+    a, f = system.weights(y), system.predictions(y)
+    P, H = system.P_diagonal, system.H_diagonal
+    step = max(1, LIST_PAIRS // len(second)) if grid else LIST_PAIRS
+    for start in range(0, len(first), step):
+        part = slice(start, start + step)
+        if grid:
+            entries = system.product(first[part], second)
+            i, j = np.repeat(first[part], len(second)), np.tile(second, len(first[part]))
+        else:
+            i, j = first[part], second[part]
+            entries = system.listed(i, j)
+        out = np.empty((len(i), y.shape[1]))
+        level_pairs(*entries, P, H, a, f, i, j, out)
+        yield PairDifferences(i, j, out)
+
+
+def _nothing_learned(first: Index, second: Index, n_outputs: int) -> PairDifferences:
+    """Where no pair of the query is left: it adds nothing to what the other queries say."""
+    return PairDifferences(first, second, np.zeros((len(first), n_outputs)))
+
+
+def _chunks(pairs: Index) -> Iterator[tuple[Index, Index]]:
+    for start in range(0, len(pairs), LIST_PAIRS):
+        first, second = pairs[start : start + LIST_PAIRS].T
+        yield np.ascontiguousarray(first), np.ascontiguousarray(second)

@@ -1,0 +1,149 @@
+"""Every fold of whole queries held out, exactly, from one factorization for each lam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from rankwise.backends.arrays import Array, Index, dense_rows, is_sparse
+from rankwise.backends.blas import add_gram, matmul, mirror_upper
+from rankwise.graph.grouped import GroupedGraph, indicator
+from rankwise.holdout.resolvent import resolvents
+
+SOLVE_BYTES = 64 * 2**20  # of small systems held at a time
+THREADS = 2  # that solve small systems side by side
+
+
+def dual_folds(
+    K: Array, graph: GroupedGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
+) -> Array:
+    """Predictions for every fold without it, shape (n_lams, n_rows, n_outputs); K is overwritten.
+
+    With R the root of the Laplacian, M = R K R and N = (M + lam I)^-1, training minimizes
+    |t - R f|^2 + lam |f|^2 for t = R y, and R does not mix queries: leaving queries out is
+    leaving rows of t out. So with z = N t and v = N_UU^-1 z_U, the fit without fold U has
+    R (y - f) = v on U. That gives f up to its mean in each query, which is 1'K R (z - N_U v) / n.
+
+    Cost: N for each lam, or one eigendecomposition for all, and the sum of |U|^3 for each.
+    """
+    group = _mean_groups(graph)
+    sizes = np.bincount(group)
+    k = graph.root((indicator(group, len(sizes)).T @ K).T / sizes)  # R K 1_q / n_q for each group q
+    t = graph.root(y)
+    M = graph.root_kernel(K)
+    out = np.empty((len(lams), *y.shape))
+    for f, N in zip(out, resolvents(M, lams), strict=True):
+        z = N.apply(t)
+        v, means = np.zeros_like(t), matmul(k.T, z)
+        for fold in folds:
+            v[fold] = np.linalg.solve(N.block(fold), z[fold])
+            inside = np.unique(group[fold])
+            means[inside] -= N.bilinear(fold, k[:, inside]).T @ v[fold]
+        f[:] = graph.root_inverse(t - v) + means[group]
+    return out
+
+
+def primal_folds(
+    F: Any, graph: GroupedGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
+) -> Array:
+    """As `dual_folds`, from features: in whichever of |U| and n_features is smaller.
+
+    Folds longer than features: (A - A_U + lam I) w = b - b_U for each fold, A - A_U being
+    summed from the other folds, since a difference would cancel where one fold outweighs
+    them. Shorter ones: with the hat matrix H = Z (A + lam I)^-1 Z' of Z = R F,
+    e = (I - H_UU)^-1 (t - Z w)_U and w - (A + lam I)^-1 Z_U'e.
+
+    Cost: O(m n^2), and min(n, |U|)^3 for each fold and lam; a second copy of F in memory.
+    """
+    Z = np.ascontiguousarray(graph.root(F.toarray() if is_sparse(F) else F))
+    t = graph.root(y)
+    out = np.empty((len(lams), *y.shape))
+    longest = max(len(fold) for fold in folds)
+    if longest < F.shape[1]:
+        _short_folds(F, Z, t, folds, lams, out)
+    else:
+        _long_folds(F, Z, t, folds, lams, out)
+    return out
+
+
+def _short_folds(
+    F: Any, Z: Array, t: Array, folds: Sequence[Index], lams: Sequence[float], out: Array
+) -> None:
+    n = Z.shape[1]
+    A = mirror_upper(add_gram(np.zeros((n, n), order="F"), Z))
+    s, V = eigh(A, overwrite_a=True, check_finite=False)
+    s, V = np.maximum(s, 0.0), np.ascontiguousarray(V)
+    Y, rotated = matmul(Z, V), matmul(V.T, matmul(Z.T, t))
+    for fold in folds:
+        Y_U = Y[fold]
+        F_U = matmul(dense_rows(F, fold), V)
+        for f, lam in zip(out, lams, strict=True):
+            shrunk = Y_U / (s + lam)
+            w = rotated / (s + lam)[:, None]
+            e = np.linalg.solve(np.eye(len(fold)) - shrunk @ Y_U.T, t[fold] - Y_U @ w)
+            f[fold] = F_U @ (w - shrunk.T @ e)
+
+
+def _long_folds(
+    F: Any, Z: Array, t: Array, folds: Sequence[Index], lams: Sequence[float], out: Array
+) -> None:
+    shifts = np.asarray(lams)[:, None, None] * np.eye(Z.shape[1])
+
+    def solve(first: int, A: Array, b: Array) -> None:
+        w = np.linalg.solve(A[:, None] + shifts, b[:, None])
+        for fold, weights in zip(folds[first : first + len(A)], w, strict=True):
+            out[:, fold] = dense_rows(F, fold) @ weights
+
+    batch = max(1, SOLVE_BYTES // shifts.nbytes // THREADS)
+    with ThreadPoolExecutor(THREADS) as pool:
+        jobs = []
+        for first, A, b in sums_without(Z, t, folds):
+            for start in range(0, len(A), batch):
+                part = slice(start, start + batch)
+                jobs.append(pool.submit(solve, first + start, A[part], b[part]))
+            for job in jobs:  # before the next sums are made
+                job.result()
+            jobs.clear()
+
+
+def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Array, Array]]:
+    """(first, A, b): moments of all folds but one, for folds first, first + 1, ...
+
+    Blocks of folds, and folds within a block, are summed from both ends: all but one is what
+    comes before plus what comes after. Memory for some square root of all folds' moments.
+    """
+    step = max(1, int(np.sqrt(len(folds))))
+    blocks = [folds[start : start + step] for start in range(0, len(folds), step)]
+    totals = [sum_moments(Z, t, np.concatenate(block)) for block in blocks]
+    A_others, b_others = (_all_but_one(np.stack(part)) for part in zip(*totals, strict=True))
+    for k, block in enumerate(blocks):
+        parts = [sum_moments(Z, t, fold) for fold in block]
+        A, b = (_all_but_one(np.stack(part)) for part in zip(*parts, strict=True))
+        yield k * step, A + A_others[k], b + b_others[k]
+
+
+def sum_moments(Z: Array, t: Array, rows: Index) -> tuple[Array, Array]:
+    """Z'Z and Z't over some rows."""
+    part = Z[rows]
+    return part.T @ part, part.T @ t[rows]
+
+
+def _all_but_one(stack: Array) -> Array:
+    """Sums over all entries of the first axis but one, without subtracting."""
+    before, after = np.zeros_like(stack), np.zeros_like(stack)
+    np.cumsum(stack[:-1], axis=0, out=before[1:])
+    np.cumsum(stack[:0:-1], axis=0, out=after[-2::-1] if len(stack) > 1 else after[:0])
+    return before + after
+
+
+def _mean_groups(graph: GroupedGraph) -> Index:
+    """A number for each query that has pairs, and for each row of the other queries."""
+    query = np.empty(graph.n_rows, dtype=np.intp)
+    query[graph.rows] = np.repeat(np.arange(len(graph.query_sizes)), graph.query_sizes)
+    alone = graph.pairs_of_query[query] == 0
+    query[alone] = len(graph.query_sizes) + np.flatnonzero(alone)
+    return np.unique(query, return_inverse=True)[1].astype(np.intp)

@@ -1,0 +1,191 @@
+"""RankRLS without ties on one query, as a regression with an intercept for each level.
+
+Some rows will be held out. With n_l rows of level l left, n of all, and d_l = n - n_l the degree
+of a row of that level, the optimality conditions for the rows that are left are
+
+    (K + lam D^-1) a + g_l = y,   T g = B (sums of a over levels),
+
+g being the intercepts, T the Laplacian of the levels whose pairs weigh n_l n_l', and
+B = lam diag(n_l) (11' - I) D^-1. They are linear in y, a = P y, for any rows that will be held
+out: those have a = 0, and only the numbers n_l matter. A level of which no row is left has no
+intercept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.linalg import cho_factor, solve_triangular
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.backends.blas import matmul
+from rankwise.holdout.hat import centred, shifted_inverse
+
+
+class PairEntries(NamedTuple):
+    """Entries of P and H = K P for pairs (i, j): P is symmetric, H is not."""
+
+    P: Array
+    H: Array
+    H_transposed: Array
+
+
+class LevelSystem(Protocol):
+    """P and H = K P of a query."""
+
+    @property
+    def P_diagonal(self) -> Array: ...
+
+    @property
+    def H_diagonal(self) -> Array: ...
+
+    def weights(self, y: Array) -> Array:
+        """a = P y."""
+
+    def predictions(self, y: Array) -> Array:
+        """f = H y."""
+
+    def product(self, first: Index, second: Index) -> PairEntries:
+        """Entries for every row of `first` with every row of `second`, row by row."""
+
+    def listed(self, first: Index, second: Index) -> PairEntries:
+        """Entries for the pairs (first[k], second[k])."""
+
+
+@dataclass(frozen=True)
+class DenseLevels:
+    """P and H as matrices."""
+
+    P: Array
+    H: Array
+
+    @classmethod
+    def of(cls, kernel: Array, level: Index, left: Index, lam: float) -> DenseLevels:
+        """From a kernel matrix: 3 n^3 flops, two matrices of its size."""
+        shift = lam / _degrees(left)[level]
+        G = shifted_inverse(kernel, shift)
+        sums = matmul(G, _members(level, left))
+        P = G
+        P -= matmul(sums, _intercepts(sums, level, left, lam))
+        return cls(P, matmul(kernel, P))
+
+    @property
+    def P_diagonal(self) -> Array:
+        return np.ascontiguousarray(np.diagonal(self.P))
+
+    @property
+    def H_diagonal(self) -> Array:
+        return np.ascontiguousarray(np.diagonal(self.H))
+
+    def weights(self, y: Array) -> Array:
+        return matmul(self.P, y)
+
+    def predictions(self, y: Array) -> Array:
+        return matmul(self.H, y)
+
+    def product(self, first: Index, second: Index) -> PairEntries:
+        return PairEntries(
+            self.P[np.ix_(first, second)].ravel(),
+            self.H[np.ix_(first, second)].ravel(),
+            self.H[np.ix_(second, first)].T.ravel(),
+        )
+
+    def listed(self, first: Index, second: Index) -> PairEntries:
+        return PairEntries(self.P[first, second], self.H[first, second], self.H[second, first])
+
+
+@dataclass(frozen=True)
+class FeatureLevels:
+    """P = diag(delta) - left right' and H = F W', from few features: never n by n."""
+
+    delta: Array
+    left: Array
+    right: Array
+    F: Array
+    W: Array
+
+    @classmethod
+    def of(cls, F: Array, level: Index, left: Index, lam: float) -> FeatureLevels:
+        """From features: O(n (d + levels)^2) flops for d of them."""
+        delta = _degrees(left)[level] / lam
+        scaled = np.sqrt(delta)[:, None] * F
+        factor, _ = cho_factor(
+            np.eye(F.shape[1]) + matmul(scaled.T, scaled), lower=True, check_finite=False
+        )
+        inner = solve_triangular(np.tril(factor), scaled.T, lower=True, check_finite=False).T
+        U = np.sqrt(delta)[:, None] * inner  # (K + D^-1 lam)^-1 = diag(delta) - U U'
+        members = _members(level, left)
+        sums = delta[:, None] * members - matmul(U, U.T @ members)
+        intercepts = _intercepts(sums, level, left, lam)
+        one, two = np.hstack((U, sums)), np.hstack((U, intercepts.T))
+        return cls(delta, one, two, F, delta[:, None] * F - matmul(one, two.T @ F))
+
+    @property
+    def P_diagonal(self) -> Array:
+        return np.asarray(self.delta - np.einsum("ij,ij->i", self.left, self.right))
+
+    @property
+    def H_diagonal(self) -> Array:
+        return np.asarray(np.einsum("ij,ij->i", self.F, self.W))
+
+    def weights(self, y: Array) -> Array:
+        return self.delta[:, None] * y - matmul(self.left, self.right.T @ y)
+
+    def predictions(self, y: Array) -> Array:
+        return matmul(self.F, self.W.T @ y)
+
+    def product(self, first: Index, second: Index) -> PairEntries:
+        P = -matmul(self.left[first], np.ascontiguousarray(self.right[second].T))
+        P[first[:, None] == second] += self.delta[np.intersect1d(first, second)]
+        return PairEntries(
+            P.ravel(),
+            matmul(self.F[first], np.ascontiguousarray(self.W[second].T)).ravel(),
+            matmul(self.W[first], np.ascontiguousarray(self.F[second].T)).ravel(),
+        )
+
+    def listed(self, first: Index, second: Index) -> PairEntries:
+        return PairEntries(
+            -np.einsum("ij,ij->i", self.left[first], self.right[second]),
+            np.einsum("ij,ij->i", self.F[first], self.W[second]),
+            np.einsum("ij,ij->i", self.W[first], self.F[second]),
+        )
+
+
+def lifted_kernel(K: Array) -> Array:
+    """K, overwritten, with constants removed and then made as large as all else.
+
+    Dual weights sum to zero, so constants in K make no difference; without one, K would be
+    singular, and with a large one badly conditioned.
+    """
+    K = centred(K)
+    K += np.abs(np.diagonal(K)).max(initial=0.0) / len(K)
+    return K
+
+
+def lifted_features(F: Array) -> Array:
+    """Features whose products are a lifted kernel."""
+    F = F - F.mean(axis=0)
+    norms = np.einsum("ij,ij->i", F, F)
+    constant = np.full((len(F), 1), np.sqrt(norms.max(initial=0.0) / len(F)))
+    return np.hstack((F, constant))
+
+
+def _degrees(left: Index) -> Array:
+    return np.asarray(left.sum() - left, dtype=np.float64)
+
+
+def _members(level: Index, left: Index) -> Array:
+    """The indicator of the levels of which something is left, shape (n, n_levels)."""
+    return np.asarray(level[:, None] == np.flatnonzero(left), dtype=np.float64)
+
+
+def _intercepts(sums: Array, level: Index, left: Index, lam: float) -> Array:
+    """g = intercepts @ y, for `sums` = (K + lam D^-1)^-1 members."""
+    there = np.flatnonzero(left)
+    size, n = left[there].astype(np.float64), float(left.sum())
+    T = np.diag(size * n) - np.outer(size, size)
+    B = lam * size[:, None] * (1.0 - np.eye(len(there))) / (n - size)
+    inner = _members(level, left).T @ sums
+    return np.ascontiguousarray(np.linalg.solve(T + B @ inner, B @ sums.T))

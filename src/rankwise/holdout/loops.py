@@ -1,0 +1,155 @@
+"""Differences of held-out pairs: two by two systems, one for each pair.
+
+With P such that a = P y are the dual weights, and H such that f = H y are the predictions, the
+fit without rows U = {i, j} has the residuals e_U = P_UU^-1 a_U, and predicts f_U - H_UU e_U.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rankwise.backends.arrays import Array, Index
+
+
+@njit(nogil=True, cache=True)
+def centred_block(
+    M: Array,
+    is_hat: bool,
+    n: int,
+    start: int,
+    diagonal: Array,
+    y: Array,
+    f: Array,
+    first: Index,
+    second: Index,
+    out: Array,
+) -> int:
+    """Pairs (i, j > i) of a block of rows, where P = (C - H) / mu and C centres n rows.
+
+    M holds rows start, start + 1, ... of H, from column `start` on; or of C - H = mu P, where
+    that is the more accurate of the two. `y` is centred, `f` = H y.
+    """
+    count = 0
+    for row in range(M.shape[0]):
+        i = start + row
+        for j in range(i + 1, n):
+            first[count], second[count] = i, j
+            _centred_pair(
+                M[row, j - start], diagonal[i], diagonal[j], is_hat, n, i, j, y, f, out[count]
+            )
+            count += 1
+    return count
+
+
+@njit(nogil=True, cache=True)
+def centred_list(
+    entries: Array,
+    is_hat: bool,
+    n: int,
+    diagonal: Array,
+    y: Array,
+    f: Array,
+    first: Index,
+    second: Index,
+    out: Array,
+) -> None:
+    """As `centred_block`, for listed pairs: `entries` are those of M at (first, second)."""
+    for k in range(len(first)):
+        i, j = first[k], second[k]
+        _centred_pair(entries[k], diagonal[i], diagonal[j], is_hat, n, i, j, y, f, out[k])
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _centred_pair(
+    m_ij: float,
+    m_ii: float,
+    m_jj: float,
+    is_hat: bool,
+    n: int,
+    i: int,
+    j: int,
+    y: Array,
+    f: Array,
+    out: Array,
+) -> None:
+    c = 1.0 / n
+    if is_hat:
+        h_ij, h_ii, h_jj = m_ij, m_ii, m_jj
+        q_ij, q_ii, q_jj = -c - m_ij, 1.0 - c - m_ii, 1.0 - c - m_jj
+    else:
+        q_ij, q_ii, q_jj = m_ij, m_ii, m_jj
+        h_ij, h_ii, h_jj = -c - m_ij, 1.0 - c - m_ii, 1.0 - c - m_jj
+    det = q_ii * q_jj - q_ij * q_ij
+    for o in range(y.shape[1]):
+        r_i, r_j = y[i, o] - f[i, o], y[j, o] - f[j, o]
+        e_i = (q_jj * r_i - q_ij * r_j) / det
+        e_j = (q_ii * r_j - q_ij * r_i) / det
+        out[o] = (f[i, o] - f[j, o]) - (h_ii - h_ij) * e_i - (h_ij - h_jj) * e_j
+
+
+@njit(nogil=True, cache=True)
+def level_pairs(
+    P: Array,
+    H: Array,
+    H_transposed: Array,
+    P_diagonal: Array,
+    H_diagonal: Array,
+    a: Array,
+    f: Array,
+    first: Index,
+    second: Index,
+    out: Array,
+) -> None:
+    """Listed pairs (i, j), from the entries P_ij, H_ij and H_ji, and the diagonals."""
+    for k in range(len(first)):
+        i, j = first[k], second[k]
+        p_ii, p_jj = P_diagonal[i], P_diagonal[j]
+        det = p_ii * p_jj - P[k] * P[k]
+        for o in range(a.shape[1]):
+            e_i = (p_jj * a[i, o] - P[k] * a[j, o]) / det
+            e_j = (p_ii * a[j, o] - P[k] * a[i, o]) / det
+            out[k, o] = (
+                (f[i, o] - f[j, o])
+                - (H_diagonal[i] - H_transposed[k]) * e_i
+                - (H[k] - H_diagonal[j]) * e_j
+            )
+
+
+@njit(nogil=True, cache=True)
+def count_losses(
+    first: Index, second: Index, difference: Array, y: Array, loss: Array, compared: Array
+) -> None:
+    """Add the errors of pairs with different labels to both of their rows.
+
+    A wrong order costs 1, a tie in the predictions 1/2; `loss` and `compared` have a line for
+    each row and a column for each output.
+    """
+    for k in range(len(first)):
+        i, j = first[k], second[k]
+        for o in range(y.shape[1]):
+            gap = y[i, o] - y[j, o]
+            if gap == 0.0:
+                continue
+            agreement = difference[k, o] * np.sign(gap)
+            cost = 0.0 if agreement > 0.0 else (0.5 if agreement == 0.0 else 1.0)
+            loss[i, o] += cost
+            loss[j, o] += cost
+            compared[i, o] += 1.0
+            compared[j, o] += 1.0
+
+
+@njit(nogil=True, cache=True)
+def count_wins(
+    first: Index, second: Index, difference: Array, wins: Array, compared: Array
+) -> None:
+    """Add the outcome of each pair to both of its rows: 1 for a win, 1/2 for a tie."""
+    for k in range(len(first)):
+        i, j = first[k], second[k]
+        compared[i] += 1.0
+        compared[j] += 1.0
+        for o in range(wins.shape[1]):
+            d = difference[k, o]
+            win = 1.0 if d > 0.0 else (0.5 if d == 0.0 else 0.0)
+            wins[i, o] += win
+            wins[j, o] += 1.0 - win

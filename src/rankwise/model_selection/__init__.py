@@ -1,0 +1,1 @@
+"""Hold-outs and searches for rankers."""

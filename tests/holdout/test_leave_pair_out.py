@@ -1,0 +1,120 @@
+"""Held-out pairs against refits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankwise.graph import PreferenceGraph
+from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
+from rankwise.holdout.leave_pair_out import Rule, query_pairs
+from tests.oracles.holdout import precise_difference, refit_predictions
+from tests.strategies import problems, ties, weightings
+
+
+def rbf(X):
+    return np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+
+
+def refit_difference(K, y, qid, i, j, lam, ties, weighting):
+    f = refit_predictions(K, y, qid, [i, j], lam, ties, weighting)
+    return f[0] - f[1]
+
+
+def check(parts, K, y, qid, lam, ties, weighting):
+    """Every pair that comes is a refit; returns the pairs."""
+    seen = []
+    for first, second, difference in parts:
+        for i, j, d in zip(first, second, difference[:, 0], strict=True):
+            want = refit_difference(K, y, qid, i, j, lam, ties, weighting)
+            assert d == pytest.approx(want, abs=1e-8)
+            seen.append((min(i, j), max(i, j)))
+    assert len(seen) == len(set(seen))
+    return seen
+
+
+@settings(max_examples=40)
+@given(problems(max_rows=12), ties, weightings, st.sampled_from([0.1, 3.0]), st.booleans())
+def test_pairs_of_a_global_ranking(p, ties, weighting, lam, linear):
+    n = len(p.y)
+    K = p.X @ p.X.T if linear else rbf(p.X)
+    given_as = {"features": p.X} if linear else {"kernel": K}
+    y = p.y[:, None]
+    query = Conditional(np.arange(n), np.zeros_like(y), y, **given_as)
+    seen = check(
+        query_pairs(query, p.y, Rule(ties, weighting), lam),
+        K,
+        p.y,
+        np.zeros(n),
+        lam,
+        ties,
+        weighting,
+    )
+    differ = p.y[:, None] != p.y
+    want = np.argwhere(np.triu(differ if ties == "exclude" else np.ones((n, n)), 1))
+    assert sorted(seen) == sorted(map(tuple, want.tolist()))
+
+
+@settings(max_examples=30)
+@given(problems(max_rows=10), ties, weightings, st.booleans())
+def test_listed_pairs_of_a_global_ranking(p, ties, weighting, linear):
+    n = len(p.y)
+    K = p.X @ p.X.T if linear else rbf(p.X)
+    given_as = {"features": p.X} if linear else {"kernel": K}
+    pairs = np.argwhere(~np.eye(n, dtype=bool))[::3]
+    y = p.y[:, None]
+    query = Conditional(np.arange(n), np.zeros_like(y), y, **given_as)
+    for first, second, difference in query_pairs(query, p.y, Rule(ties, weighting), 0.7, pairs):
+        for i, j, d in zip(first, second, difference[:, 0], strict=True):
+            want = refit_difference(K, p.y, np.zeros(n), i, j, 0.7, ties, weighting)
+            assert d == pytest.approx(want, abs=1e-8)
+
+
+@settings(max_examples=40)
+@given(problems(max_rows=14, min_pairs=1), ties, weightings, st.booleans(), st.sampled_from([1, 6]))
+def test_pairs_inside_queries(p, ties, weighting, linear, repeats):
+    K = p.X @ p.X.T if linear else rbf(p.X)
+    graph = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting)
+    lams = [0.4] * repeats
+    y = p.y[:, None]
+    conditionals = primal_conditionals if linear else dual_conditionals
+    features = p.X if linear else K.copy()
+    for lam, queries in zip(lams, conditionals(features, graph, y, lams), strict=True):
+        for query in queries:
+            parts = query_pairs(query, p.y[query.rows], Rule(ties, weighting), lam)
+            check(parts, K, p.y, p.qid, lam, ties, weighting)
+
+
+def test_several_outputs_share_the_work():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
+    query = Conditional(np.arange(9), np.zeros((9, 3)), Y, kernel=rbf(X))
+    (block,) = query_pairs(query, Y[:, 0], Rule("include", "pairs"), 0.5)
+    for k in range(3):
+        for i, j, d in zip(block.first, block.second, block.difference[:, k], strict=True):
+            want = refit_difference(rbf(X), Y[:, k], np.zeros(9), i, j, 0.5, "include", "pairs")
+            assert d == pytest.approx(want, abs=1e-8)
+
+
+@pytest.mark.parametrize("lam", 10.0 ** np.arange(-12, 13, 3))
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+@pytest.mark.parametrize("rank", ["full", "deficient"])
+def test_the_error_stays_within_the_backward_stable_limit(lam, ties, rank):
+    """Ten times machine epsilon times |K| over lam / (m - 2), against 60 digits."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((8, 3)), np.array([0.0, 1, 1, 0, 2, 1, 0, 2])
+    if rank == "deficient":
+        X[4:6] = X[0]  # duplicates
+    K = rbf(X)
+    query = Conditional(np.arange(8), np.zeros((8, 1)), y[:, None], kernel=K)
+    limit = np.finfo(float).eps * np.linalg.norm(K, 2) / (lam / 6)
+    for first, second, difference in query_pairs(query, y, Rule(ties, "pairs"), lam):
+        exact = np.array(
+            [precise_difference(K, y, i, j, lam, ties) for i, j in zip(first, second, strict=True)]
+        )
+        size = max(np.abs(exact).max(), np.abs(y).max() if lam < 1 else 0.0)
+        if limit < 0.1:
+            worst = np.abs(difference[:, 0] - exact).max()
+            assert worst <= 10 * max(limit, 10 * np.finfo(float).eps) * size
+        else:
+            assert np.isfinite(difference).all()

@@ -1,0 +1,78 @@
+"""Folds of whole queries against refits."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from rankwise.graph import PreferenceGraph
+from rankwise.holdout import leave_query_out, resolvent
+from rankwise.holdout.leave_query_out import dual_folds, primal_folds
+from tests.oracles.holdout import refit_predictions
+from tests.strategies import problems, ties, weightings
+
+LAMS = [0.3, 5.0]
+
+
+def query_folds(qid, n_folds=None):
+    """Rows of each query, or of several queries at a time."""
+    names = np.unique(qid)
+    n_folds = len(names) if n_folds is None else min(n_folds, len(names))
+    return [np.flatnonzero(np.isin(qid, names[k::n_folds])) for k in range(n_folds)]
+
+
+@given(problems(), ties, weightings, st.sampled_from([None, 2, 3]), st.booleans())
+def test_dual_folds_are_refits(p, ties, weighting, n_folds, spectral):
+    K = np.exp(-0.5 * ((p.X[:, None] - p.X) ** 2).sum(axis=2))
+    graph = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting)
+    folds = query_folds(p.qid, n_folds)
+    lams = LAMS * (3 if spectral else 1)
+    assert (len(lams) > resolvent.INVERSES) == spectral
+    f = dual_folds(K.copy(), graph, p.y[:, None], folds, lams)
+    for fold in folds:
+        for k, lam in enumerate(lams):
+            want = refit_predictions(K, p.y, p.qid, fold, lam, ties, weighting)
+            assert_allclose(f[k, fold, 0], want, atol=1e-8)
+
+
+@given(problems(max_features=12), ties, weightings, st.sampled_from([None, 2]))
+def test_primal_folds_are_refits(p, ties, weighting, n_folds):
+    graph = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting)
+    folds = query_folds(p.qid, n_folds)
+    f = primal_folds(p.X, graph, p.y[:, None], folds, LAMS)
+    for fold in folds:
+        for k, lam in enumerate(LAMS):
+            want = refit_predictions(p.X @ p.X.T, p.y, p.qid, fold, lam, ties, weighting)
+            assert_allclose(f[k, fold, 0], want, atol=1e-8)
+
+
+@pytest.mark.parametrize("folds", [primal_folds, dual_folds])
+def test_several_outputs(folds):
+    rng = np.random.default_rng(0)
+    X, Y, qid = rng.standard_normal((30, 3)), rng.standard_normal((30, 2)), np.arange(30) // 5
+    graph = PreferenceGraph.from_groups(qid)
+    F = X if folds is primal_folds else X @ X.T
+    both = folds(F.copy(), graph, Y, query_folds(qid), LAMS)
+    for k in range(2):
+        alone = folds(F.copy(), graph, Y[:, [k]], query_folds(qid), LAMS)
+        assert_allclose(both[..., k], alone[..., 0], atol=1e-10)
+
+
+def test_a_query_that_outweighs_all_others_does_not_cancel():
+    rng = np.random.default_rng(0)
+    qid = np.r_[np.zeros(400), np.repeat(np.arange(1, 21), 3)]
+    X = rng.standard_normal((460, 4))
+    X[:400] *= 1e5
+    y = rng.standard_normal(460)
+    graph = PreferenceGraph.from_groups(qid)
+    f = primal_folds(X, graph, y[:, None], query_folds(qid), [1.0])
+    want = refit_predictions(X @ X.T, y, qid, np.arange(400), 1.0)
+    assert_allclose(f[0, :400, 0], want, rtol=1e-7, atol=1e-7 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_sums_of_all_but_one(n):
+    stack = np.random.default_rng(n).standard_normal((n, 2, 2))
+    want = [stack.sum(axis=0) - part for part in stack]
+    assert_allclose(leave_query_out._all_but_one(stack), want, atol=1e-12)
