@@ -97,7 +97,7 @@ class EdgeGraph(PreferenceGraph):
 
     def root(self, X: Any) -> Array:
         if self._cholesky is not None:
-            return self._cholesky.U @ np.asarray(X)
+            return np.asarray(self._cholesky.U @ np.asarray(X))
         return np.asarray(row_scale(np.sqrt(self.weight), self.incidence @ np.asarray(X)))
 
     def root_transpose(self, Z: Array) -> Array:

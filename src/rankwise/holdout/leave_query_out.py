@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -92,22 +92,46 @@ def _long_folds(
     F: Any, Z: Array, t: Array, folds: Sequence[Index], lams: Sequence[float], out: Array
 ) -> None:
     shifts = np.asarray(lams)[:, None, None] * np.eye(Z.shape[1])
+    penalties = np.broadcast_to(shifts, (len(folds), *shifts.shape))
 
-    def solve(first: int, A: Array, b: Array) -> None:
-        w = np.linalg.solve(A[:, None] + shifts, b[:, None])
-        for fold, weights in zip(folds[first : first + len(A)], w, strict=True):
-            out[:, fold] = dense_rows(F, fold) @ weights
+    def keep(fold: Index, weights: Array) -> None:
+        out[:, fold] = dense_rows(F, fold) @ weights
 
-    batch = max(1, SOLVE_BYTES // shifts.nbytes // THREADS)
+    solve_without(Z, t, folds, penalties, keep)
+
+
+def solve_without(
+    Z: Array,
+    t: Array,
+    folds: Sequence[Index],
+    penalties: Array,
+    keep: Callable[[Index, Array], None],
+) -> None:
+    """Weights (A + penalty)^-1 b from the moments of all folds but one, for each fold.
+
+    `penalties` has the shape (n_folds, n_lams, n, n); ``keep(fold, weights)`` gets weights of
+    shape (n_lams, n, n_outputs), from several threads.
+    """
+
+    def solve(part: slice, A: Array, b: Array) -> None:
+        weights = np.linalg.solve(A[:, None] + penalties[part], b[:, None])
+        for fold, w in zip(folds[part], weights, strict=True):
+            keep(fold, w)
+
+    batch = max(1, SOLVE_BYTES // (8 * penalties[0].size) // THREADS)
     with ThreadPoolExecutor(THREADS) as pool:
-        jobs = []
         for first, A, b in sums_without(Z, t, folds):
-            for start in range(0, len(A), batch):
-                part = slice(start, start + batch)
-                jobs.append(pool.submit(solve, first + start, A[part], b[part]))
-            for job in jobs:  # before the next sums are made
+            jobs = [
+                pool.submit(
+                    solve,
+                    slice(first + k, first + min(k + batch, len(A))),
+                    A[k : k + batch],
+                    b[k : k + batch],
+                )
+                for k in range(0, len(A), batch)
+            ]
+            for job in jobs:
                 job.result()
-            jobs.clear()
 
 
 def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Array, Array]]:

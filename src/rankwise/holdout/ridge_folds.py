@@ -1,0 +1,115 @@
+"""Folds of rows held out of ridge regression with an intercept.
+
+That is RLS; and it is RankRLS on one global ranking, whose loss on the n rows that are left is
+w n times the squared errors at the best intercept: RankRLS at lam is ridge at mu = lam / (w n),
+without adding the intercept to its predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index, dense_rows
+from rankwise.backends.blas import matmul
+from rankwise.holdout.hat import DenseHat, FeatureHat
+from rankwise.holdout.leave_query_out import solve_without
+
+Strength = Callable[[float, int], float]  # (lam, rows left) -> mu
+
+
+def kernel_ridge_folds(
+    K: Array,
+    y: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    strength: Strength,
+    *,
+    add_intercept: bool,
+) -> Array:
+    """Predictions for every fold without it, shape (n_lams, n_rows, n_outputs).
+
+    With Q = mu (Kc + mu I)^-1 on centred vectors and r = Q y, the residuals of fold U are
+    e = Q_UU^-1 r_U, and the dual weights (r - Q_U e) / mu.
+
+    Cost: one inverse for each lam and each number of rows left, and the sum of |U|^3.
+    """
+    m = len(y)
+    out = np.empty((len(lams), *y.shape))
+    for f, lam in zip(out, lams, strict=True):
+        for mu, same in _by_strength(folds, m, lam, strength):
+            hat = DenseHat.of(K.copy(), mu)
+            Q = _residual_matrix(hat)
+            r = matmul(Q, y)
+            for fold in same:
+                e = np.linalg.solve(Q[np.ix_(fold, fold)], r[fold])
+                if add_intercept:
+                    f[fold] = y[fold] - e
+                else:
+                    f[fold] = K[fold] @ ((r - Q[:, fold] @ e) / mu)
+    return out
+
+
+def feature_ridge_folds(
+    F: Any,
+    y: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    strength: Strength,
+    *,
+    add_intercept: bool,
+) -> Array:
+    """As `kernel_ridge_folds`, from features: in whichever of |U| and n_features is smaller."""
+    m = len(y)
+    X = dense_rows(F, slice(None))
+    centre, level = X.mean(axis=0), y.mean(axis=0)
+    X, t = X - centre, y - level
+    out = np.empty((len(lams), *y.shape))
+    if add_intercept and max(len(fold) for fold in folds) < X.shape[1]:
+        for f, lam in zip(out, lams, strict=True):
+            for mu, same in _by_strength(folds, m, lam, strength):
+                hat = FeatureHat.of(X, mu)
+                r = t - hat.fit(t)
+                for fold in same:
+                    U = hat.U[fold]
+                    Q = np.eye(len(fold)) - 1.0 / m - U @ U.T
+                    f[fold] = y[fold] - np.linalg.solve(Q, r[fold])
+        return out
+    # The intercept is the weight of one more feature, which is not penalized.
+    Z = np.hstack((X, np.ones((m, 1))))
+    free = np.eye(Z.shape[1])
+    free[-1, -1] = 0.0
+    penalties = np.array(
+        [[strength(lam, m - len(fold)) * free for lam in lams] for fold in folds]
+    )
+    offset = level if add_intercept else 0.0
+
+    def keep(fold: Index, weights: Array) -> None:
+        if add_intercept:
+            out[:, fold] = Z[fold] @ weights + offset
+        else:
+            out[:, fold] = (X[fold] + centre) @ weights[:, :-1]
+
+    solve_without(Z, t, folds, penalties, keep)
+    return out
+
+
+def _by_strength(
+    folds: Sequence[Index], m: int, lam: float, strength: Strength
+) -> list[tuple[float, list[Index]]]:
+    """Folds that leave as many rows share a factorization."""
+    groups: dict[float, list[Index]] = {}
+    for fold in folds:
+        groups.setdefault(strength(lam, m - len(fold)), []).append(fold)
+    return list(groups.items())
+
+
+def _residual_matrix(hat: DenseHat) -> Array:
+    """C - H."""
+    if not hat.is_hat:
+        return hat.M
+    Q = -hat.M - 1.0 / hat.n
+    np.fill_diagonal(Q, np.diagonal(Q) + 1.0)
+    return Q

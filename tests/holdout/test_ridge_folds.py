@@ -1,0 +1,53 @@
+"""Folds of rows against refits: ridge regression, and RankRLS on one ranking."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from rankwise.holdout.ridge_folds import feature_ridge_folds, kernel_ridge_folds
+from tests.oracles.holdout import refit_predictions, refit_ridge
+from tests.strategies import problems
+
+LAMS = [0.3, 5.0]
+
+
+def as_given(lam, n_left):
+    return lam
+
+
+def of_pairs(lam, n_left):
+    return lam / n_left
+
+
+@given(problems(max_features=9), st.sampled_from([1, 2, 3]), st.booleans(), st.booleans())
+def test_folds_are_refits(p, n_folds, leave_one_out, add_intercept):
+    m = len(p.y)
+    folds = np.array_split(np.arange(m)[::-1], m if leave_one_out else min(n_folds + 1, m))
+    if m - max(map(len, folds)) < 1:
+        return
+    K = p.X @ p.X.T
+    strength = as_given if add_intercept else of_pairs
+    y = p.y[:, None]
+    for solve, F in ((kernel_ridge_folds, K), (feature_ridge_folds, p.X)):
+        f = solve(F, y, folds, LAMS, strength, add_intercept=add_intercept)
+        for k, lam in enumerate(LAMS):
+            for fold in folds:
+                if add_intercept:
+                    want = refit_ridge(K, p.y, fold, lam)
+                else:
+                    want = refit_predictions(K, p.y, np.zeros(m), fold, lam)
+                assert_allclose(f[k, fold, 0], want, atol=1e-8)
+
+
+@pytest.mark.parametrize("lam", [1e-10, 1e10])
+def test_extreme_strengths_stay_finite(lam):
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((5, 2)), 2, axis=0)
+    y, folds = rng.standard_normal((10, 1)), np.array_split(np.arange(10), 5)
+    f = kernel_ridge_folds(X @ X.T, y, folds, [lam], as_given, add_intercept=True)
+    assert np.isfinite(f).all()
+    assert_allclose(
+        f, feature_ridge_folds(X, y, folds, [lam], as_given, add_intercept=True), atol=1e-4
+    )
