@@ -20,7 +20,7 @@ _HOME = {
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
-_SUBMODULES = ("data", "errors", "graph", "metrics", "plots", "report")
+_SUBMODULES = ("data", "errors", "graph", "metrics", "model_selection", "plots", "report")
 
 __all__ = ["RLS", "RankRLS", "__version__", "load_model", "save_model"]
 

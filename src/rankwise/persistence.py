@@ -2,36 +2,94 @@
 
 from __future__ import annotations
 
+import json
 import os
-import tempfile
+import warnings
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rankwise.errors import ModelFileError
+from rankwise.backends.files import replacing
+from rankwise.errors import ModelFileError, RankwiseWarning
 
-# Types of ours that a model file may hold. skops trusts scikit-learn's, NumPy's and SciPy's.
+# What a model file may hold beside the types that skops trusts, which are most of scikit-learn's
+# and NumPy's: the rankers, and what their attributes are made of.
 TRUSTED = (
     "rankwise.estimators.rankrls.RankRLS",
     "rankwise.estimators.rankrls.RLS",
     "rankwise.kernels.functions.NamedKernel",
     "rankwise.kernels.functions.Precomputed",
+    "scipy.sparse._csr.csr_array",
+    "scipy.sparse._csr.csr_matrix",
+    *(
+        f"sklearn.gaussian_process.kernels.{kernel}"
+        for kernel in (
+            "CompoundKernel",
+            "ConstantKernel",
+            "DotProduct",
+            "ExpSineSquared",
+            "Exponentiation",
+            "Matern",
+            "PairwiseKernel",
+            "Product",
+            "RBF",
+            "RationalQuadratic",
+            "Sum",
+            "WhiteKernel",
+        )
+    ),
 )
+NOTE = "rankwise.json"  # our own member of the archive; skops reads only its own
+FORMAT = 1
 
 
-def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
+@dataclass(frozen=True)
+class ModelFile:
+    """What a model file holds; made by `open_model`.
+
+    Attributes
+    ----------
+    model : estimator
+        The fitted ranker, or a pipeline with one.
+    normalized_per_query : bool
+        Whether the model was fitted to features out of `rankwise.data.normalize_per_query`, so
+        that new rows must go through it as well.
+    version : str
+        The version of rankwise that wrote the file; empty where it is not known.
+    """
+
+    model: Any
+    normalized_per_query: bool = False
+    version: str = ""
+
+
+def save_model(
+    model: Any, path: str | os.PathLike[str], *, normalized_per_query: bool = False
+) -> Path:
     """Write a fitted ranker, or a scikit-learn pipeline with one, to a file.
 
-    The file is a skops archive. It is written beside its place and renamed, so that a reader
-    never sees half of it.
+    The file is a skops archive with a note of our own in it. It is written beside its place and
+    renamed, so that a reader never sees half of it.
 
     Parameters
     ----------
     model : estimator
     path : path-like
+    normalized_per_query : bool, default=False
+        Say so if the features came out of `rankwise.data.normalize_per_query`. That needs the
+        queries of new rows, which ``predict(X)`` does not get, so no step of a pipeline can do
+        it: the file remembers it, the command line does the same to new rows, and `load_model`
+        reminds of it.
 
     Returns
     -------
     Path
+
+    Raises
+    ------
+    ModelFileError
+        If the model holds what cannot be read back safely, such as a function of yours.
 
     Examples
     --------
@@ -43,28 +101,36 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
     >>> bool((same.predict([[3.0]]) == ranker.predict([[3.0]])).all())
     True
     """
-    from skops.io import dump, get_untrusted_types
+    from skops.io import dump
 
     path = Path(path)
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    try:
-        dump(model, beside)
-        foreign = sorted(set(get_untrusted_types(file=beside)) - set(TRUSTED))
+    note = {
+        "format": FORMAT,
+        "version": _version(),
+        "normalized_per_query": bool(normalized_per_query),
+    }
+    with replacing(path) as beside:
+        try:
+            dump(model, beside)
+            foreign = _foreign_types(beside)
+        except OSError:
+            raise
+        except Exception as error:
+            raise ModelFileError(
+                f"A {type(model).__name__} cannot be written to a model file: {error}"
+            ) from error
         if foreign:
             raise ModelFileError(
                 f"The model holds {', '.join(foreign)}, which a model file cannot: it could not "
-                "be read back safely. Use a kernel by name, or precomputed kernel values."
+                "be read back safely. If that is a kernel, use one by name or precomputed values."
             )
-        os.replace(beside, path)
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
+        with zipfile.ZipFile(beside, "a") as archive:
+            archive.writestr(NOTE, json.dumps(note))
     return path
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read what `save_model` wrote; nothing in the file is executed.
+    """Read the ranker that `save_model` wrote; nothing in the file is executed.
 
     Parameters
     ----------
@@ -73,26 +139,113 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     estimator
-    """
-    import zipfile
 
-    from skops.io import get_untrusted_types, load
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, or holds anything but a model of rankwise or scikit-learn.
+
+    Warns
+    -----
+    RankwiseWarning
+        If the model wants features that are normalized per query; `open_model` tells instead.
+    """
+    file = open_model(path)
+    if file.normalized_per_query:
+        warnings.warn(
+            f"The model in {path} was fitted to features normalized per query: give it "
+            "rankwise.data.normalize_per_query(X, qid) to predict from.",
+            RankwiseWarning,
+            stacklevel=2,
+        )
+    return file.model
+
+
+def open_model(path: str | os.PathLike[str]) -> ModelFile:
+    """Read what `save_model` wrote, with what the file says about it.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    ModelFile
+        With attributes `model`, `normalized_per_query` and `version`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from rankwise import RankRLS, save_model
+    >>> from rankwise.data import normalize_per_query
+    >>> qid = ["a", "a", "b", "b"]
+    >>> X = normalize_per_query([[0.0], [1.0], [20.0], [30.0]], qid)
+    >>> ranker = RankRLS().fit(X, [0, 1, 0, 1], qid=qid)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save_model(ranker, f"{folder}/ranker.skops", normalized_per_query=True)
+    ...     open_model(path).normalized_per_query
+    True
+    """
+    from skops.io import load
 
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no model file {path}.")
+    if path.is_file():
+        path.open("rb").close()  # the right error, where it may not be read
     if not path.is_file() or not zipfile.is_zipfile(path):
         raise ModelFileError(
             f"{path} is not a model file of rankwise. Write one with rankwise.save_model, or with "
             "rankwise fit on the command line."
         )
     try:
-        foreign = sorted(set(get_untrusted_types(file=path)) - set(TRUSTED))
-        if not foreign:
-            return load(path, trusted=list(TRUSTED))
-    except Exception as error:
-        raise ModelFileError(f"{path} is damaged or was not written by rankwise: {error}") from error
-    raise ModelFileError(
-        f"{path} holds types that rankwise does not trust: {', '.join(foreign)}. "
-        "It was not written by rankwise.save_model."
-    )
+        note = _read_note(path)
+        foreign = _foreign_types(path)
+        model = None if foreign else load(path, trusted=list(TRUSTED))
+    except (MemoryError, ModelFileError):
+        raise
+    except Exception as error:  # whatever a damaged archive can lead to
+        raise ModelFileError(
+            f"{path} is damaged or was not written by rankwise: {error}"
+        ) from error
+    if foreign:
+        raise ModelFileError(
+            f"{path} holds types that rankwise does not trust: {', '.join(foreign)}. "
+            "It was not written by rankwise.save_model."
+        )
+    if not hasattr(model, "predict"):
+        raise ModelFileError(
+            f"{path} holds a {type(model).__name__}, which is no ranker. "
+            "It was not written by rankwise.save_model."
+        )
+    return ModelFile(model, bool(note.get("normalized_per_query")), str(note.get("version", "")))
+
+
+def _foreign_types(path: Path) -> list[str]:
+    """Types in an archive that nobody has vouched for."""
+    from skops.io import get_untrusted_types
+
+    return sorted(set(get_untrusted_types(file=path)) - set(TRUSTED))
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    """Our note in an archive; empty in one that skops alone has written."""
+    with zipfile.ZipFile(path) as archive:
+        if NOTE not in archive.namelist():
+            return {}
+        note = json.loads(archive.read(NOTE))
+    if note["format"] > FORMAT:
+        raise ModelFileError(
+            f"{path} was written by rankwise {note.get('version')}, in a format that this version "
+            f"({_version()}) does not know. Install the newer one."
+        )
+    return dict(note)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("rankwise")
+    except PackageNotFoundError:  # run from a source folder
+        return ""

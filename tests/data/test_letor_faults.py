@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.oracles.letor import parse_letor
 
 from rankwise.data import _letor_blocks, read_letor
 from rankwise.errors import LetorFormatError, ParameterError
+from tests.oracles.letor import parse_letor
 
 GOOD = "1 qid:1 1:0.5 2:1 # fine\n\n# a comment\n0 qid:1 1:0.25\n"
 

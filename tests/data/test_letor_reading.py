@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from tests.oracles.letor import parse_letor
 
 from rankwise.data import _letor_blocks, read_letor
+from tests.oracles.letor import parse_letor
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 digits = st.text("0123456789", min_size=1, max_size=30)

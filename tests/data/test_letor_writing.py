@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from tests.oracles.letor import parse_letor
 
 from rankwise.data import read_letor, write_letor
 from rankwise.errors import DataError
+from tests.oracles.letor import parse_letor
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 shapes = st.tuples(st.integers(1, 8), st.integers(1, 6))

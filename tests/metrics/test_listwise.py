@@ -5,11 +5,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from tests.metrics.cases import rankings
-from tests.oracles import metrics as oracle
 
 from rankwise.errors import DataError
 from rankwise.metrics import average_precision, ndcg, precision_at_k, reciprocal_rank
+from tests.metrics.cases import rankings
+from tests.oracles import metrics as oracle
 
 score_ties = st.sampled_from(["average", "order"])
 undefineds = st.sampled_from(["skip", 0.0, 1, 0.25])

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from tests.metrics.cases import rankings
-from tests.oracles import metrics as oracle
 
 from rankwise.metrics import concordance_index, disagreement_error, kendall_tau
+from tests.metrics.cases import rankings
+from tests.oracles import metrics as oracle
 
 FUNCTIONS = [disagreement_error, concordance_index, kendall_tau]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from rankwise.backends.files import replacing
 from rankwise.errors import DataError
 from rankwise.graph.groups import Groups
 
@@ -76,7 +76,8 @@ def write_letor(
     labels = _check_labels(y, n_rows)
     heads = _row_heads(labels, qid)
     tails = _row_tails(comments, n_rows)
-    with _replacing(Path(path)) as file:
+    packed = Path(path).suffix == ".gz"
+    with replacing(path) as beside, _opened(beside, packed=packed) as file:
         for start in range(0, n_rows, _ROWS_AT_A_TIME):
             stop = min(start + _ROWS_AT_A_TIME, n_rows)
             bodies = _pairs(features[start:stop])
@@ -171,17 +172,11 @@ def _pairs(features: NDArray[Any] | sparse.csr_array) -> Iterator[str]:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` once it is complete, and vanishes otherwise."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            if path.suffix == ".gz":
-                with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-                    yield cast(BinaryIO, packed)
-            else:
-                yield file
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def _opened(path: Path, *, packed: bool) -> Iterator[BinaryIO]:
+    """A file to write bytes to, through gzip where asked; the same rows give the same bytes."""
+    with open(path, "wb") as file:
+        if not packed:
+            yield file
+            return
+        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as through:
+            yield cast(BinaryIO, through)

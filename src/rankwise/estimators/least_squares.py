@@ -39,6 +39,14 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Space:
+    """Rows as features or as a kernel matrix: one of the two."""
+
+    features: Any = None
+    kernel: Array | None = None
+
+
+@dataclass(frozen=True)
 class Solution:
     """Weights of features (linear kernel) or of training rows, and what is added to scores."""
 
@@ -55,6 +63,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     degree: float
     coef0: float
     solver: str
+
+    #: Whether the loss compares pairs, or regresses each row with an intercept.
+    _pointwise = False
 
     @abstractmethod
     def _tasks(self, y: Array, qid: Any) -> list[Task]:
@@ -163,6 +174,14 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
                     weights = [X.T @ a for a in weights]
             by_task.append([self._solution(X, task.y, w) for w in weights])
         return [_side_by_side(parts) for parts in zip(*by_task, strict=True)]
+
+    def _space(self, X: Any) -> Space:
+        """Where rows of validated X live: their features, or their kernel matrix."""
+        if self._choose_solver(X) == "primal":
+            return Space(features=X)
+        check_kernel_fits(X.shape[0])
+        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X.shape[1])
+        return Space(kernel=training_kernel(kernel, X))
 
     def _choose_solver(self, X: Any) -> str:
         """The primal costs O(m n^2 + n^3), the dual O(m^2 n + m^3) for m rows, n features."""

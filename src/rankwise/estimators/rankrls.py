@@ -232,6 +232,8 @@ class RLS(LeastSquaresRanker):
         """
         return super().fit(X, y, qid=qid)
 
+    _pointwise = True
+
     def _tasks(self, y: Array, qid: Any) -> list[Task]:
         self.n_queries_ = Groups.of(qid, len(y)).n_groups
         # 1/m (m I - 11') centres: what is left of the squared errors at the best intercept.

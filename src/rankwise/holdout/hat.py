@@ -19,7 +19,7 @@ from scipy.linalg import cho_factor, eigh, lapack, solve_triangular
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas import add_gram, matmul, mirror_lower, mirror_upper
 
-BLOCK_BYTES = 32 * 2**20  # of a hat matrix made at a time
+BLOCK_BYTES = 8 * 2**20  # of a hat matrix made at a time
 
 
 class Hat(Protocol):

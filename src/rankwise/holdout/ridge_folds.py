@@ -81,9 +81,7 @@ def feature_ridge_folds(
     Z = np.hstack((X, np.ones((m, 1))))
     free = np.eye(Z.shape[1])
     free[-1, -1] = 0.0
-    penalties = np.array(
-        [[strength(lam, m - len(fold)) * free for lam in lams] for fold in folds]
-    )
+    penalties = np.array([[strength(lam, m - len(fold)) * free for lam in lams] for fold in folds])
     offset = level if add_intercept else 0.0
 
     def keep(fold: Index, weights: Array) -> None:

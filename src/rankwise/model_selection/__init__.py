@@ -1,1 +1,23 @@
-"""Hold-outs and searches for rankers."""
+"""How well will it rank? Exact hold-outs without refitting, and the searches built on them."""
+
+from rankwise.model_selection.leave_pair_out import (
+    LeavePairOut,
+    leave_pair_out,
+    tournament_scores,
+)
+from rankwise.model_selection.leave_query_out import (
+    HeldOut,
+    k_fold,
+    leave_one_out,
+    leave_query_out,
+)
+
+__all__ = [
+    "HeldOut",
+    "LeavePairOut",
+    "k_fold",
+    "leave_one_out",
+    "leave_pair_out",
+    "leave_query_out",
+    "tournament_scores",
+]

@@ -1,0 +1,139 @@
+"""rankwise evaluate: every metric of a ranking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankwise.cli.inputs import read_data, read_data_for, read_model, read_scores, scores_of
+from rankwise.cli.shell import note, show
+
+if TYPE_CHECKING:
+    from rankwise.metrics import RankingEvaluation
+
+
+def evaluate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[MODEL] DATA",
+            exists=True,
+            dir_okay=False,
+            help="A model that fit has written (not with --scores), and a LETOR file.",
+        ),
+    ],
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Evaluate these scores, one per line, instead of a model's.",
+        ),
+    ] = None,
+    relevant: Annotated[
+        float,
+        typer.Option(
+            metavar="LABEL", help="Rows with at least this label are relevant (MAP, MRR, P@k)."
+        ),
+    ] = 1.0,
+    at: Annotated[
+        str, typer.Option(metavar="K,K", help="Cut-offs k of NDCG@k and P@k.")
+    ] = "1,3,5,10",
+    gain: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Gain of NDCG: exponential (2^label - 1) or linear (label)."
+        ),
+    ] = "exponential",
+    discount: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Discount of NDCG: log2 (1/log2(rank + 1)) or letor (as in LETOR 1.0).",
+        ),
+    ] = "log2",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    per_query: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the values of every query to this CSV file.", dir_okay=False
+        ),
+    ] = None,
+) -> None:
+    """Evaluate a model, or scores from anywhere, on a LETOR file with labels.
+
+    Prints MAP, MRR, NDCG, NDCG@k, P@k, the disagreement error (the share of pairs of a query in
+    the wrong order) and Kendall's tau_b, each computed for every query and averaged. "undefined"
+    counts the queries on which a metric has no value: those without a relevant row count as 0,
+    those without two different labels are left out of the last two.
+
+    \b
+    Examples:
+      rankwise evaluate model.skops test.txt
+      rankwise evaluate model.skops test.txt --relevant 2 --per-query test.csv
+      rankwise evaluate --scores scores.txt test.txt --json
+    """
+    import json
+
+    from rankwise.errors import ParameterError
+    from rankwise.metrics import evaluate_ranking
+    from rankwise.report import evaluation_table
+
+    cutoffs = _cutoffs(at)
+    if len(files) != (2 if scores is None else 1):
+        wanted = "a model and a data file" if scores is None else "only the data file with --scores"
+        got = ", ".join(map(str, files))
+        raise ParameterError(f"Give {wanted}: got {got}. Try 'rankwise evaluate --help'.")
+    if scores is None:
+        file = read_model(files[0])
+        data = read_data_for(file, *files)
+        values = scores_of(file, data)
+    else:
+        data = read_data(files[0])
+        values = read_scores(scores, len(data.y), files[0])
+    evaluation = evaluate_ranking(
+        data.y, values, data.qid, k=cutoffs, relevant=relevant, gain=gain, discount=discount
+    )
+    if per_query is not None:
+        _write_per_query(evaluation, per_query)
+    if as_json:
+        print(json.dumps(evaluation.to_dict(), indent=2))
+        return
+    queries = "one query" if evaluation.n_queries == 1 else f"{evaluation.n_queries:,} queries"
+    show(evaluation_table(evaluation, title=f"{evaluation.n_rows:,} rows in {queries}"))
+    for remark in evaluation.notes:
+        note(remark)
+
+
+def _cutoffs(text: str) -> list[int]:
+    try:
+        cutoffs = [int(part) for part in text.split(",")]
+    except ValueError:
+        cutoffs = [0]
+    if min(cutoffs) < 1:
+        raise typer.BadParameter(
+            f"Cut-offs are whole numbers from 1, with commas between them, as in 1,3,10: "
+            f"got {text!r}.",
+            param_hint="'--at'",
+        )
+    return cutoffs
+
+
+def _write_per_query(evaluation: RankingEvaluation, path: Path) -> None:
+    """A row per query, a column per metric, nothing where a metric has left the query out."""
+    import csv
+
+    from rankwise.backends.files import replacing
+
+    columns = [
+        dict(zip(values.qid.tolist(), values.values.tolist(), strict=True))
+        for values in evaluation.per_query.values()
+    ]
+    with replacing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["qid", *evaluation.per_query])
+        for query in evaluation.qid.tolist():
+            writer.writerow([query, *(column.get(query, "") for column in columns)])

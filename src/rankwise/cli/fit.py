@@ -1,0 +1,305 @@
+"""rankwise fit: from a LETOR file to a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwise.cli.inputs import normalized, read_data
+from rankwise.cli.shell import note, show, working
+
+if TYPE_CHECKING:
+    from rankwise.data import LetorData
+
+ALPHAS = "1e-3:1e8:23"
+
+
+class Ranker(StrEnum):
+    rankrls = "rankrls"
+    rls = "rls"
+
+
+class KernelName(StrEnum):
+    linear = "linear"
+    rbf = "rbf"
+    laplacian = "laplacian"
+    polynomial = "polynomial"
+    sigmoid = "sigmoid"
+    cosine = "cosine"
+
+
+class Ties(StrEnum):
+    include = "include"
+    exclude = "exclude"
+
+
+class Weighting(StrEnum):
+    pairs = "pairs"
+    rows = "rows"
+    queries = "queries"
+
+
+USES = {  # which options mean something to which kernel
+    "gamma": ("rbf", "laplacian", "polynomial", "sigmoid"),
+    "degree": ("polynomial",),
+    "coef0": ("polynomial", "sigmoid"),
+}
+FILE = {"exists": True, "dir_okay": False}
+
+
+def fit(
+    train: Annotated[
+        Path, typer.Argument(metavar="TRAIN", **FILE, help="LETOR file to learn from.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
+    ],
+    model: Annotated[
+        Ranker, typer.Option(help="rankrls compares rows of a query; rls is plain regression.")
+    ] = Ranker.rankrls,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            metavar="A", min=0.0, help="Strength of the regularization.", show_default="1.0"
+        ),
+    ] = None,
+    kernel: Annotated[
+        KernelName,
+        typer.Option(
+            metavar="NAME",
+            help="linear, rbf, laplacian, polynomial, sigmoid or cosine. Others than linear keep "
+            "all training rows in the model.",
+        ),
+    ] = KernelName.linear,
+    gamma: Annotated[
+        float | None, typer.Option(metavar="G", help="Of the kernel.", show_default="1 / features")
+    ] = None,
+    degree: Annotated[
+        float | None, typer.Option(metavar="D", help="Of the polynomial kernel.", show_default="3")
+    ] = None,
+    coef0: Annotated[
+        float | None,
+        typer.Option(metavar="C", help="Of polynomial and sigmoid kernels.", show_default="1.0"),
+    ] = None,
+    ties: Annotated[
+        Ties | None,
+        typer.Option(help="Whether pairs with equal labels count.", show_default="include"),
+    ] = None,
+    weighting: Annotated[
+        Weighting | None,
+        typer.Option(
+            help="A pair weighs 1; or one over the rows, or over the pairs, of its query.",
+            show_default="pairs",
+        ),
+    ] = None,
+    normalize: Annotated[
+        bool,
+        typer.Option("--normalize", help="Scale each feature of each query to \\[0, 1] first."),
+    ] = False,
+    features: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Number of features.", show_default="largest index in TRAIN"
+        ),
+    ] = None,
+    valid: Annotated[
+        Path | None, typer.Option(metavar="FILE", **FILE, help="LETOR file to choose alpha on.")
+    ] = None,
+    alphas: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GRID",
+            help="Values to choose from: FROM:TO:COUNT, evenly spaced in the logarithm, or a "
+            "list with commas.",
+            show_default=ALPHAS,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What to choose by: disagreement, kendall_tau, auc, MAP, MRR, ndcg, ndcg@10, "
+            "precision@10, ...",
+            show_default="disagreement",
+        ),
+    ] = None,
+    relevant: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LABEL",
+            help="Rows with at least this label are relevant, for MAP, MRR and precision.",
+            show_default="1",
+        ),
+    ] = None,
+) -> None:
+    """Fit a ranker to a LETOR file and write it to a model file.
+
+    Without --valid, the model is fitted with --alpha. With it, one model per value of --alphas is
+    fitted to TRAIN (together they cost little more than one), each ranks the queries of the
+    validation file, and the best is kept; a table tells how each did.
+
+    With --normalize, the model file remembers it, and predict and evaluate do the same to their
+    data. Model files hold no pickle: nothing in them runs when they are read.
+
+    \b
+    Examples:
+      rankwise fit train.txt --alpha 10 --out model.skops
+      rankwise fit train.txt --normalize --valid valid.txt --metric MAP -o m.skops
+      rankwise fit train.txt --kernel rbf --valid valid.txt \\
+          --alphas 1e-3:1e3:13 --out model.skops
+    """
+    from rankwise.persistence import save_model
+
+    choosing = {"--alphas": alphas, "--metric": metric, "--relevant": relevant}
+    _check_alpha_options(alpha, valid, choosing)
+    ranker = _make_ranker(
+        model, {"ties": ties, "weighting": weighting}, kernel,
+        {"gamma": gamma, "degree": degree, "coef0": coef0},
+    )  # fmt: skip
+    grid = parse_alphas(alphas or ALPHAS)
+    judge = _judge(metric or "disagreement", relevant)
+    _check_writable(out)
+    data = read_data(train, n_features=features, whose="--features")
+    data = normalized(data) if normalize else data
+    if valid is None:
+        ranker.set_params(alpha=1.0 if alpha is None else alpha)
+        with working(f"Fitting to {len(data.y):,} rows"):
+            ranker.fit(data.X, data.y, qid=data.qid)
+    else:
+        held_out = read_data(valid, n_features=data.X.shape[1], whose=str(train))
+        held_out = normalized(held_out) if normalize else held_out
+        ranker = _choose(ranker, data, held_out, grid, metric or "disagreement", judge)
+    save_model(ranker, out, normalized_per_query=normalize)
+    note(f"Wrote {out}: {ranker} fitted to {len(data.y):,} rows, {data.X.shape[1]} features.")
+
+
+def parse_alphas(text: str) -> list[float]:
+    """The values that FROM:TO:COUNT or a list with commas means."""
+    import numpy as np
+
+    try:
+        if ":" in text:
+            low, high, count = text.split(":")
+            values = np.geomspace(float(low), float(high), int(count)).tolist()
+        else:
+            values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(0 <= value < float("inf") for value in values):
+        raise typer.BadParameter(
+            f"Give FROM:TO:COUNT with numbers above 0, as in {ALPHAS}, or a list with commas, as "
+            f"in 0.1,1,10: got {text!r}.",
+            param_hint="'--alphas'",
+        )
+    return values
+
+
+def _check_alpha_options(alpha: float | None, valid: Path | None, choosing: dict[str, Any]) -> None:
+    """Nothing that is given may be without effect."""
+    if valid is not None and alpha is not None:
+        raise typer.BadParameter(
+            "With --valid, alpha is chosen from --alphas: leave --alpha out.",
+            param_hint="'--alpha'",
+        )
+    idle = [name for name, value in choosing.items() if value is not None]
+    if valid is None and idle:
+        raise typer.BadParameter(
+            "This is for choosing alpha, which needs a validation file: give --valid as well.",
+            param_hint=f"'{idle[0]}'",
+        )
+
+
+def _make_ranker(
+    model: Ranker, of_pairs: dict[str, Any], kernel: KernelName, of_kernel: dict[str, Any]
+) -> Any:
+    """The ranker that the options describe, not fitted yet."""
+    from rankwise.estimators.rankrls import RLS, RankRLS
+
+    given: dict[str, Any] = {name: value for name, value in of_kernel.items() if value is not None}
+    for name in given:
+        if kernel not in USES[name]:
+            raise typer.BadParameter(
+                f"The {kernel} kernel has none: it is for {', '.join(USES[name])}.",
+                param_hint=f"'--{name}'",
+            )
+    pair_options: dict[str, Any] = {
+        name: str(value) for name, value in of_pairs.items() if value is not None
+    }
+    if model is Ranker.rankrls:
+        return RankRLS(kernel=str(kernel), **given, **pair_options)
+    if pair_options:
+        raise typer.BadParameter(
+            "This is about pairs, and plain regression (--model rls) knows none.",
+            param_hint=f"'--{next(iter(pair_options))}'",
+        )
+    return RLS(kernel=str(kernel), **given)
+
+
+def _check_writable(out: Path) -> None:
+    """Say now, not after an hour of work, that the model cannot be written there."""
+    from rankwise.backends.files import replacing
+
+    class Enough(Exception):
+        pass
+
+    try:
+        with replacing(out):
+            raise Enough
+    except Enough:
+        pass
+
+
+def _judge(metric: str, relevant: float | None) -> tuple[Callable[..., float], bool]:
+    """A function of labels, scores and queries, and whether larger values of it are better."""
+    from functools import partial
+
+    from rankwise.metrics import get_metric
+
+    function, greater_is_better = get_metric(metric)
+    if relevant is None:
+        return function, greater_is_better
+    if metric.partition("@")[0].lower() not in ("map", "mrr", "precision"):
+        raise typer.BadParameter(
+            f"It means nothing to --metric {metric}: leave it out.", param_hint="'--relevant'"
+        )
+    return partial(function, relevant=relevant), greater_is_better
+
+
+def _choose(
+    ranker: Any,
+    train: LetorData,
+    valid: LetorData,
+    alphas: list[float],
+    metric: str,
+    judge: tuple[Callable[..., float], bool],
+) -> Any:
+    """The ranker with the best alpha on the validation rows; prints a table of all."""
+    import numpy as np
+
+    from rankwise.report import Column, Table
+
+    function, greater_is_better = judge
+    with working(f"Fitting {len(alphas)} values of alpha to {len(train.y):,} rows"):
+        path = ranker.fit_path(train.X, train.y, alphas, qid=train.qid)
+        values = np.array([function(valid.y, s, valid.qid) for s in path.predict(valid.X)])
+    best = int(np.argmax(values) if greater_is_better else np.argmin(values))
+    show(
+        Table(
+            (Column("alpha", ".4g"), Column(metric), Column("", "")),
+            tuple(
+                (alpha, value, "chosen" if i == best else "")
+                for i, (alpha, value) in enumerate(zip(alphas, values.tolist(), strict=True))
+            ),
+            best=frozenset({(best, 1)}),
+        )
+    )
+    if len(alphas) > 1 and alphas[best] in (min(alphas), max(alphas)) and min(alphas) > 0:
+        end = "smallest" if alphas[best] == min(alphas) else "largest"
+        note(
+            f"The best alpha is the {end} that was tried: widen --alphas to see whether more helps."
+        )
+    return path.estimator(best)

@@ -1,0 +1,95 @@
+"""Files that commands read, and how they fit together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwise.cli.shell import working
+
+if TYPE_CHECKING:
+    from rankwise.data import LetorData
+    from rankwise.persistence import ModelFile
+
+
+def read_data(path: Path, *, n_features: int | None = None, whose: str = "") -> LetorData:
+    """Rows of a LETOR file, with as many features as `whose` has, where that is given.
+
+    Such files leave out zeros, so fewer features than that are the last ones being zero in every
+    row. More than that cannot be used.
+    """
+    from rankwise.data import read_letor
+    from rankwise.errors import DataError, LetorFormatError
+
+    with working(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
+        try:
+            return read_letor(path, n_features=n_features)
+        except LetorFormatError:
+            if n_features is None:
+                raise
+            found = read_letor(path).X.shape[1]  # raises again where that was not the trouble
+            raise DataError(
+                f"{path} has {found} features, but {whose} has {n_features}: they do not belong "
+                "together."
+            ) from None
+
+
+def normalized(data: LetorData) -> LetorData:
+    """The same rows, each feature of each query scaled to [0, 1]."""
+    from dataclasses import replace
+
+    from rankwise.data import normalize_per_query
+
+    return replace(data, X=normalize_per_query(data.X, data.qid))
+
+
+def read_model(path: Path) -> ModelFile:
+    """A model and what its file says about it."""
+    from rankwise.persistence import open_model
+
+    with working(f"Reading {path}"):
+        return open_model(path)
+
+
+def read_data_for(file: ModelFile, model_path: Path, path: Path) -> LetorData:
+    """Rows that a model can score: as many features, normalized if those of its training were."""
+    n_features = getattr(file.model, "n_features_in_", None)
+    data = read_data(path, n_features=n_features, whose=f"the model {model_path}")
+    return normalized(data) if file.normalized_per_query else data
+
+
+def scores_of(file: ModelFile, data: LetorData) -> Any:
+    """The scores of rows, one for each."""
+    import numpy as np
+
+    from rankwise.errors import DataError
+
+    with working(f"Scoring {len(data.y):,} rows"):
+        scores = np.asarray(file.model.predict(data.X))
+    if scores.ndim != 1:
+        raise DataError(
+            f"The model gives {scores.shape[1]} scores for a row. The command line works with "
+            "one; use predict in Python."
+        )
+    return scores
+
+
+def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:
+    """One number per line, one line per row of the data."""
+    import numpy as np
+
+    from rankwise.errors import DataError
+
+    values = []
+    with working(f"Reading {path}"), path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                values.append(float(line))
+            except ValueError:
+                raise DataError(
+                    f"{path}, line {number}: {line.strip()[:40]!r} is not a number. Such a file "
+                    "has one score per line, in the order of the rows."
+                ) from None
+    if len(values) != n_rows:
+        raise DataError(f"{path} has {len(values)} scores, but {data_path} has {n_rows} rows.")
+    return np.array(values)

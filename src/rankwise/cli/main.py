@@ -1,0 +1,70 @@
+"""The program: its commands, its version, its help."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rankwise.cli.demo import demo
+from rankwise.cli.evaluate import evaluate
+from rankwise.cli.fit import fit
+from rankwise.cli.info import info
+from rankwise.cli.predict import predict
+from rankwise.cli.shell import Shell, as_help
+
+ABOUT = """Learning to rank, at the price of regression.
+
+Data are LETOR (svmlight) text files, plain or gzipped, one row per line:
+`label qid:ID index:value index:value ...`
+
+Results go to stdout, everything else to stderr. Bad input ends with exit code 2 and one line
+that says what is wrong; with RANKWISE_TRACEBACK=1 in the environment, also where.
+
+\b
+Examples:
+  rankwise demo
+  rankwise fit train.txt --valid valid.txt --out model.skops
+  rankwise evaluate model.skops test.txt
+"""
+app = typer.Typer(
+    name="rankwise",
+    cls=Shell,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, fit, predict, evaluate, info):
+    app.command(help=as_help(command.__doc__ or ""))(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from rankwise import __version__
+
+        typer.echo(f"rankwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True, help=as_help(ABOUT))
+def program(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help().rstrip())
+
+
+def run() -> None:
+    """What the program `rankwise` starts with."""
+    app()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,59 @@
+"""rankwise predict: scores of rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from rankwise.cli.inputs import read_data_for, read_model, scores_of
+
+BLOCK = 10_000  # scores written at a time
+
+
+def predict(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", exists=True, dir_okay=False, help="A model that fit has written."
+        ),
+    ],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", exists=True, dir_okay=False, help="LETOR file; its labels are not used."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Write scores here instead of to stdout."),
+    ] = None,
+) -> None:
+    """Score the rows of a LETOR file: one number per line, higher is better.
+
+    Scores order the rows of the same query. They are written with all their digits. If the model
+    was fitted with --normalize, the features are normalized here as well.
+
+    \b
+    Examples:
+      rankwise predict model.skops test.txt --out scores.txt
+      rankwise predict model.skops test.txt.gz | head
+    """
+    from rankwise.backends.files import replacing
+
+    file = read_model(model)
+    scores = scores_of(file, read_data_for(file, model, data))
+    if out is None:
+        _write(scores, sys.stdout)
+        return
+    with replacing(out) as beside, beside.open("w", encoding="ascii") as lines:
+        _write(scores, lines)
+
+
+def _write(scores: Any, file: TextIO) -> None:
+    """Block by block: a single huge write may be cut short, and needs the memory."""
+    for start in range(0, len(scores), BLOCK):
+        block = scores[start : start + BLOCK].tolist()
+        file.write("".join(f"{score!r}\n" for score in block))

@@ -1,0 +1,325 @@
+"""Queries, rows or folds of them, predicted by rankers that have not seen them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.errors import DataError, ParameterError
+from rankwise.holdout.leave_query_out import dual_folds, primal_folds
+from rankwise.holdout.ridge_folds import Strength, feature_ridge_folds, kernel_ridge_folds
+from rankwise.metrics import get_metric
+from rankwise.model_selection._problem import Problem, require_rest
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Predictions for rows that were held out, and how good they are.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+    predictions : ndarray of shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs)
+        Each row by the ranker that was trained without its fold.
+    score : ndarray of shape (n_alphas,)
+        The metric, averaged over queries (or folds) and outputs.
+    standard_error : ndarray of shape (n_alphas,)
+        Of `score`, over queries (or folds); NaN where there is only one.
+    metric : str
+    greater_is_better : bool
+    """
+
+    alphas: Array
+    predictions: Array
+    score: Array
+    standard_error: Array
+    metric: str
+    greater_is_better: bool
+
+    @property
+    def best_index(self) -> int:
+        """Where the score is best; of equals the largest alpha."""
+        gain = self.score if self.greater_is_better else -self.score
+        best = np.flatnonzero(gain >= gain.max())
+        return int(best[np.argmax(self.alphas[best])])
+
+    @property
+    def best_alpha(self) -> float:
+        """The alpha with the best score."""
+        return float(self.alphas[self.best_index])
+
+    def __str__(self) -> str:
+        lines = [f"{'alpha':>12}  {self.metric:>12}  {'s.e.':>8}"]
+        for k, alpha in enumerate(self.alphas):
+            mark = "  best" if k == self.best_index else ""
+            lines.append(
+                f"{alpha:>12.4g}  {self.score[k]:>12.4f}  {self.standard_error[k]:>8.4f}{mark}"
+            )
+        return "\n".join(lines)
+
+
+def leave_query_out(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    qid: Any,
+    alphas: Any = None,
+    metric: str = "disagreement",
+    n_folds: int | None = None,
+) -> HeldOut:
+    """Predict every query by a ranker trained on the others, exactly, without refitting.
+
+    One factorization for each alpha (or one for all of them) serves all queries. In the dual,
+    O(m^3) time; in the primal, O(m n^2) and, for each query and alpha, the cube of n_features
+    or of the rows of the query, whichever is smaller.
+
+    Parameters
+    ----------
+    estimator : RankRLS or RLS
+        It is cloned, not fitted.
+    X : array-like or sparse of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    qid : array-like of shape (n_rows,)
+    alphas : sequence of float, optional
+        None: the alpha of the estimator.
+    metric : str, default="disagreement"
+        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map".
+    n_folds : int, optional
+        Hold out so many folds of whole queries. None: one query at a time.
+
+    Returns
+    -------
+    HeldOut
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import make_ranking
+    >>> from rankwise.model_selection import leave_query_out
+    >>> data = make_ranking(n_queries=40, rows_per_query=10, n_features=5, random_state=0)
+    >>> result = leave_query_out(
+    ...     RankRLS(), data.X, data.y, qid=data.qid, alphas=np.geomspace(1, 1e4, 5)
+    ... )
+    >>> result.predictions.shape
+    (5, 400)
+    """
+    if qid is None:
+        raise DataError("leave_query_out needs qid. For one global ranking use k_fold.")
+    problem = Problem.of(estimator, X, y, qid, alphas)
+    groups = problem.groups
+    if groups.n_groups < 2:
+        raise DataError("leave_query_out needs at least two queries: got one.")
+    folds = _query_folds(problem, n_folds)
+    if problem.ranker._pointwise:
+        predictions = _ridge_folds(problem, problem.y, folds, _same, add_intercept=True)
+    else:
+        _check_folds(problem, folds)
+        predictions = np.concatenate(
+            [_pairwise_folds(problem, task, folds) for task in range(len(problem.tasks))], axis=2
+        )
+    return _scored(problem, predictions, metric, groups.codes)
+
+
+def k_fold(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    n_splits: int = 5,
+    alphas: Any = None,
+    metric: str = "disagreement",
+    random_state: Any = None,
+) -> HeldOut:
+    """Folds of rows held out of one global ranking, exactly.
+
+    The metric compares rows of the same fold only: rankers of different folds have different
+    offsets, and pooling their predictions would compare these. Small folds hold few pairs; for
+    small samples `leave_pair_out` is the better estimate.
+
+    One factorization for each alpha where ties count, refits where they do not.
+
+    Parameters
+    ----------
+    estimator : RankRLS or RLS
+    X, y
+        As for `leave_query_out`.
+    n_splits : int, default=5
+    alphas, metric
+        As for `leave_query_out`.
+    random_state : int or Generator, optional
+        Shuffles the rows. None: folds of every n_splits-th row.
+
+    Returns
+    -------
+    HeldOut
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import load_dataset
+    >>> from rankwise.model_selection import k_fold
+    >>> data = load_dataset("diabetes")
+    >>> k_fold(RankRLS(), data.X, data.y, alphas=[1.0, 100.0]).score.round(3)
+    array([0.254, 0.257])
+    """
+    problem = Problem.of(estimator, X, y, None, alphas)
+    m = len(problem.y)
+    if not 2 <= n_splits <= m // 2:
+        raise ParameterError(f"n_splits must be from 2 to {m // 2} for {m} rows: got {n_splits}.")
+    rows = np.arange(m)
+    if random_state is not None:
+        rows = np.random.default_rng(random_state).permutation(m)
+    fold_of = np.empty(m, dtype=np.intp)
+    fold_of[rows] = np.arange(m) % n_splits
+    folds = [np.flatnonzero(fold_of == k) for k in range(n_splits)]
+    predictions = _global_folds(problem, folds, X, y)
+    return _scored(problem, predictions, metric, fold_of)
+
+
+def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
+    """Each row predicted by a regression trained on the others, exactly.
+
+    For `RLS`, whose predictions mean something one by one; the score is the mean squared
+    error. (A ranker has no such thing: see `leave_pair_out`.)
+
+    Parameters
+    ----------
+    estimator : RLS
+    X, y, alphas
+        As for `leave_query_out`.
+
+    Returns
+    -------
+    HeldOut
+
+    Examples
+    --------
+    >>> from rankwise import RLS
+    >>> from rankwise.model_selection import leave_one_out
+    >>> leave_one_out(RLS(alpha=1e-6), [[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]).predictions.round(3)
+    array([[0., 1., 2.]])
+    """
+    problem = Problem.of(estimator, X, y, None, alphas)
+    if not problem.ranker._pointwise:
+        raise ParameterError(
+            f"leave_one_out needs RLS: a row alone has no rank. For "
+            f"{type(problem.ranker).__name__} use leave_pair_out."
+        )
+    folds = list(np.arange(len(problem.y))[:, None])
+    predictions = _ridge_folds(problem, problem.y, folds, _same, add_intercept=True)
+    squared = ((problem.y - predictions) ** 2).mean(axis=2)
+    return HeldOut(
+        problem.alphas,
+        problem.by_output(predictions),
+        squared.mean(axis=1),
+        squared.std(axis=1, ddof=1) / np.sqrt(squared.shape[1]),
+        "squared_error",
+        greater_is_better=False,
+    )
+
+
+def _same(lam: float, n_left: int) -> float:
+    return lam
+
+
+def _query_folds(problem: Problem, n_folds: int | None) -> list[Index]:
+    groups = problem.groups
+    if n_folds is None:
+        return list(groups)
+    if not 2 <= n_folds <= groups.n_groups:
+        raise ParameterError(
+            f"n_folds must be from 2 to the number of queries, {groups.n_groups}: got {n_folds}."
+        )
+    return [np.flatnonzero(groups.codes % n_folds == k) for k in range(n_folds)]
+
+
+def _check_folds(problem: Problem, folds: Sequence[Index]) -> None:
+    """Each fold must leave a pair to learn from."""
+    groups = problem.groups
+    for task in problem.tasks:
+        has_pairs = task.graph.degrees > 0
+        total = np.count_nonzero(has_pairs)
+        for fold in folds:
+            if np.count_nonzero(has_pairs[fold]) == total:
+                require_rest(0, groups.names[groups.codes[fold[np.argmax(has_pairs[fold])]]])
+
+
+def _pairwise_folds(problem: Problem, task: int, folds: Sequence[Index]) -> Array:
+    graph, space, lams = problem.graph(task), problem.space, problem.alphas.tolist()
+    y = np.ascontiguousarray(problem.targets(task))
+    if space.kernel is not None:
+        return dual_folds(space.kernel.copy(), graph, y, folds, lams)
+    return primal_folds(space.features, graph, y, folds, lams)
+
+
+def _ridge_folds(
+    problem: Problem, y: Array, folds: Sequence[Index], strength: Strength, *, add_intercept: bool
+) -> Array:
+    space, lams = problem.space, problem.alphas.tolist()
+    if space.kernel is not None:
+        return kernel_ridge_folds(
+            space.kernel, y, folds, lams, strength, add_intercept=add_intercept
+        )
+    return feature_ridge_folds(
+        space.features, y, folds, lams, strength, add_intercept=add_intercept
+    )
+
+
+def _global_folds(problem: Problem, folds: Sequence[Index], X: Any, y: Any) -> Array:
+    """Folds of rows of one ranking."""
+    ranker = problem.ranker
+    if ranker._pointwise:
+        return _ridge_folds(problem, problem.y, folds, _same, add_intercept=True)
+    if ranker.ties == "exclude":
+        return _refits(problem, folds, X, y)
+    weighting = ranker.weighting
+
+    def strength(lam: float, n_left: int) -> float:
+        pair = {"pairs": 1.0, "rows": n_left, "queries": n_left * (n_left - 1) / 2}[weighting]
+        return lam * pair / n_left
+
+    return _ridge_folds(problem, problem.y, folds, strength, add_intercept=False)
+
+
+def _refits(problem: Problem, folds: Sequence[Index], X: Any, y: Any) -> Array:
+    X, y = clone(problem.ranker)._validate(X, y)
+    out = np.empty((len(problem.alphas), *problem.y.shape))
+    precomputed = problem.ranker.kernel == "precomputed"
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(len(y)), fold)
+        train, test = X[rest], X[fold]
+        if precomputed:
+            train, test = train[:, rest], test[:, rest]
+        path = problem.ranker.fit_path(train, y[rest], problem.alphas)
+        out[:, fold] = path.predict(test).reshape(len(out), len(fold), -1)
+    return out
+
+
+def _scored(problem: Problem, predictions: Array, metric: str, qid: Index) -> HeldOut:
+    """Predictions with a metric, query by query."""
+    function, greater_is_better = get_metric(metric)
+    k = problem.y.shape[1]
+    score, error = np.empty(len(predictions)), np.empty(len(predictions))
+    for a, f in enumerate(predictions):
+        by_output = [
+            function(problem.y[:, o], f[:, o], qid, per_query=True).values for o in range(k)
+        ]
+        score[a] = np.mean([values.mean() for values in by_output])
+        n = min(len(values) for values in by_output)
+        spread = np.mean([values.std(ddof=1) for values in by_output]) if n > 1 else np.nan
+        error[a] = spread / np.sqrt(n)
+    return HeldOut(
+        problem.alphas,
+        problem.by_output(predictions),
+        score,
+        error,
+        metric,
+        greater_is_better,
+    )

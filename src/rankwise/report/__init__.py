@@ -1,0 +1,18 @@
+"""Results for people: tables as text, Markdown, LaTeX, JSON and HTML, and pages of them."""
+
+from rankwise.report.comparison import comparison_table, evaluation_table
+from rankwise.report.page import Code, Facts, Figure, Page, Section, Text
+from rankwise.report.table import Column, Table
+
+__all__ = [
+    "Code",
+    "Column",
+    "Facts",
+    "Figure",
+    "Page",
+    "Section",
+    "Table",
+    "Text",
+    "comparison_table",
+    "evaluation_table",
+]

@@ -1,0 +1,143 @@
+"""Tables of evaluations: one ranker, or several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rankwise.errors import DataError
+from rankwise.report.table import Column, Table
+
+if TYPE_CHECKING:
+    from rankwise.metrics import RankingEvaluation
+
+
+def evaluation_table(evaluation: RankingEvaluation, *, title: str = "") -> Table:
+    """Every metric of one ranker.
+
+    Parameters
+    ----------
+    evaluation : RankingEvaluation
+        What `rankwise.metrics.evaluate_ranking` gives.
+    title : str
+
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
+    >>> from rankwise.metrics import evaluate_ranking
+    >>> print(evaluation_table(evaluate_ranking([1, 0, 2], [0.3, 0.1, 0.2], k=2)))
+    metric                            mean  queries  undefined
+    ------------------------------  ------  -------  ---------
+    MAP                             1.0000        1          0
+    MRR                             1.0000        1          0
+    P@2                             1.0000        1          0
+    NDCG                            0.7967        1          0
+    NDCG@2                          0.7967        1          0
+    disagreement (lower is better)  0.3333        1          0
+    Kendall tau_b                   0.3333        1          0
+    """
+    columns = (Column("metric", ""), Column("mean"), Column("queries"), Column("undefined"))
+    rows = tuple(
+        (_label(name), value, len(evaluation.per_query[name]), evaluation.n_undefined[name])
+        for name, value in evaluation.means.items()
+    )
+    return Table(columns, rows, title)
+
+
+def comparison_table(
+    evaluations: Mapping[str, RankingEvaluation],
+    *,
+    metrics: Sequence[str] | None = None,
+    title: str = "",
+    note: str = "",
+) -> Table:
+    """Rankers side by side, the best mean of each metric in bold.
+
+    Every ranker but the first comes with the two-sided p-value of a paired Wilcoxon signed-rank
+    test over queries between it and the first.
+
+    Parameters
+    ----------
+    evaluations : mapping of str to RankingEvaluation
+        Names and evaluations on the same rows, the ranker of interest first.
+    metrics : sequence of str, optional
+        Which metrics, and in which order. None: all that every ranker has.
+    title, note : str
+        What stands above and below.
+
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
+    >>> from rankwise.metrics import evaluate_ranking
+    >>> y, qid = [1, 0, 0, 1], ["a", "a", "b", "b"]
+    >>> good, bad = evaluate_ranking(y, y, qid), evaluate_ranking(y, [1, 0, 1, 0], qid)
+    >>> print(comparison_table({"good": good, "bad": bad}, metrics=["MAP", "disagreement"]))
+    metric                            good     bad  p
+    ------------------------------  ------  ------  -
+    MAP                             1.0000  0.7500  1
+    disagreement (lower is better)  0.0000  0.5000  1
+    """
+    if not evaluations:
+        raise DataError("There is nothing to compare: give at least one evaluation.")
+    (first_name, first), *others = evaluations.items()
+    names = _common_metrics(evaluations, metrics)
+    columns = [Column("metric", ""), Column(first_name)]
+    for name, _ in others:
+        columns += [Column(name), Column("p" if len(others) == 1 else f"p ({name})", ".2g")]
+    rows: list[tuple[Any, ...]] = []
+    best: set[tuple[int, int]] = set()
+    for metric in names:
+        row: list[Any] = [_label(metric), first[metric]]
+        for _, other in others:
+            row += [other[metric], _p_value(first, other, metric)]
+        best |= {(len(rows), c) for c in _best(row, metric)}
+        rows.append(tuple(row))
+    return Table(tuple(columns), tuple(rows), title, note, frozenset(best))
+
+
+def _common_metrics(
+    evaluations: Mapping[str, RankingEvaluation], metrics: Sequence[str] | None
+) -> list[str]:
+    (first, *others) = evaluations.values()
+    common = [name for name in first.means if all(name in other.means for other in others)]
+    if metrics is None:
+        return common
+    unknown = [name for name in metrics if name not in common]
+    if unknown:
+        raise DataError(
+            f"Not every ranker has {unknown[0]!r}. All have {', '.join(map(repr, common))}."
+        )
+    return list(metrics)
+
+
+def _p_value(a: RankingEvaluation, b: RankingEvaluation, metric: str) -> float | None:
+    """Of a paired test; None where there is only one query, which is no sample."""
+    from rankwise.metrics import paired_test
+
+    if len(a.per_query[metric]) < 2:
+        return None
+    return paired_test(a, b, metric).p_value
+
+
+def _best(row: Sequence[Any], metric: str) -> list[int]:
+    """Columns with the best mean, or with what looks like it; none if there is only one mean."""
+    from rankwise.metrics.significance import LOWER_IS_BETTER
+
+    columns = [1, *range(2, len(row), 2)]
+    if len(columns) == 1:
+        return []
+    choose = min if metric in LOWER_IS_BETTER else max
+    shown = {c: round(float(row[c]), 4) for c in columns}
+    return [c for c in columns if shown[c] == choose(shown.values())]
+
+
+def _label(metric: str) -> str:
+    from rankwise.metrics.significance import LOWER_IS_BETTER
+
+    return f"{metric} (lower is better)" if metric in LOWER_IS_BETTER else metric

@@ -1,0 +1,306 @@
+"""One table, in every form that somebody may want it in."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any
+
+from rankwise.errors import ParameterError
+
+MISSING = "–"
+_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "–": "--",
+    "−": "$-$",
+    "α": r"$\alpha$",
+    "τ": r"$\tau$",
+    "±": r"$\pm$",
+}
+_EXPONENT = re.compile(r"^(-?[\d.]+)e([+-]\d+)$")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    name : str
+        What stands above it.
+    format : str, default=".4f"
+        How its numbers are written, as Python's `format` understands it. Whole numbers are
+        written with thousands separators instead, and text as it is.
+    """
+
+    name: str
+    format: str = ".4f"
+
+    def show(self, value: Any) -> str:
+        """The text of a cell."""
+        if value is None or (isinstance(value, Real) and value != value):
+            return MISSING
+        if isinstance(value, str | bool):
+            return str(value)
+        if isinstance(value, Integral):
+            return f"{value:,}"
+        if isinstance(value, Real):
+            return format(float(value), self.format)
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text and numbers, as text, Markdown, LaTeX, JSON or HTML.
+
+    `print` gives text, a notebook shows HTML, and rich's console a coloured table.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+    rows : tuple of tuple
+        Cells: text, numbers, or None where there is nothing.
+    title, note : str
+        What stands above and below.
+    best : frozenset of (int, int)
+        Row and column of the cells that are set in bold.
+
+    Examples
+    --------
+    >>> table = Table(
+    ...     (Column("ranker", ""), Column("MAP"), Column("queries")),
+    ...     (("RankRLS", 0.47613, 784), ("RLS", 0.4702, 784)),
+    ...     best=frozenset({(0, 1)}),
+    ... )
+    >>> print(table)
+    ranker      MAP  queries
+    -------  ------  -------
+    RankRLS  0.4761      784
+    RLS      0.4702      784
+    >>> print(table.to_markdown())
+    | ranker | MAP | queries |
+    | :--- | ---: | ---: |
+    | RankRLS | **0.4761** | 784 |
+    | RLS | 0.4702 | 784 |
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    title: str = ""
+    note: str = ""
+    best: frozenset[tuple[int, int]] = frozenset()
+
+    def __post_init__(self) -> None:
+        for i, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                raise ParameterError(
+                    f"Each row needs a cell for each of the {len(self.columns)} columns: row {i} "
+                    f"has {len(row)}."
+                )
+
+    @cached_property
+    def cells(self) -> tuple[tuple[str, ...], ...]:
+        """The text of every cell."""
+        return tuple(
+            tuple(column.show(value) for column, value in zip(self.columns, row, strict=True))
+            for row in self.rows
+        )
+
+    @cached_property
+    def numeric(self) -> tuple[bool, ...]:
+        """Whether a column holds numbers, which are set flush right."""
+        return tuple(
+            any(isinstance(row[c], Real) for row in self.rows)
+            and not any(isinstance(row[c], str) for row in self.rows)
+            for c in range(len(self.columns))
+        )
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self) -> str:
+        """Plain text, columns aligned."""
+        lines = [[column.name for column in self.columns], *map(list, self.cells)]
+        widths = [max(len(line[c]) for line in lines) for c in range(len(self.columns))]
+        lines.insert(
+            1, ["-" * width if name else "" for name, width in zip(lines[0], widths, strict=True)]
+        )
+        body = [
+            "  ".join(
+                cell.rjust(width) if right else cell.ljust(width)
+                for cell, width, right in zip(line, widths, self.numeric, strict=True)
+            ).rstrip()
+            for line in lines
+        ]
+        above = [self.title, ""] if self.title else []
+        below = ["", self.note] if self.note else []
+        return "\n".join(above + body + below)
+
+    def to_markdown(self) -> str:
+        """A pipe table, as GitHub shows it."""
+
+        def line(cells: Iterator[str]) -> str:
+            return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+        head = [
+            line(column.name for column in self.columns),
+            line("---:" if right else ":---" for right in self.numeric),
+        ]
+        body = [
+            line(f"**{cell}**" if (r, c) in self.best else cell for c, cell in enumerate(row))
+            for r, row in enumerate(self.cells)
+        ]
+        above = [f"**{self.title}**", ""] if self.title else []
+        below = ["", self.note] if self.note else []
+        return "\n".join(above + head + body + below)
+
+    def to_latex(self) -> str:
+        r"""A tabular with the rules of the booktabs package; in a table if there is a title.
+
+        Examples
+        --------
+        >>> columns = Column("metric", ""), Column("p", ".2g")
+        >>> print(Table(columns, (("P@10", 3.1e-05),)).to_latex())
+        \begin{tabular}{lr}
+        \toprule
+        metric & p \\
+        \midrule
+        P@10 & $3.1 \times 10^{-5}$ \\
+        \bottomrule
+        \end{tabular}
+        """
+        body = [
+            " & ".join(
+                f"\\textbf{{{_latex(cell)}}}" if (r, c) in self.best else _latex(cell)
+                for c, cell in enumerate(row)
+            )
+            for r, row in enumerate(self.cells)
+        ]
+        lines = [
+            f"\\begin{{tabular}}{{{''.join('r' if right else 'l' for right in self.numeric)}}}",
+            r"\toprule",
+            " & ".join(_latex(column.name) for column in self.columns) + r" \\",
+            r"\midrule",
+            *(row + r" \\" for row in body),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        if self.title:
+            caption = " ".join(filter(None, [self.title.rstrip(".") + ".", self.note]))
+            lines = [
+                r"\begin{table}",
+                r"\centering",
+                f"\\caption{{{_latex(caption)}}}",
+                *lines,
+                r"\end{table}",
+            ]
+        return "\n".join(lines)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A dictionary per row, with plain numbers that JSON can hold and nothing rounded."""
+        names = [column.name for column in self.columns]
+        return [dict(zip(names, map(_plain, row), strict=True)) for row in self.rows]
+
+    def to_json(self) -> str:
+        """Title, rows and note as JSON; nothing is rounded.
+
+        Examples
+        --------
+        >>> columns = Column("k"), Column("NDCG")
+        >>> print(Table(columns, ((1, 0.25), (3, float("nan")))).to_json())
+        {"title": "", "rows": [{"k": 1, "NDCG": 0.25}, {"k": 3, "NDCG": null}], "note": ""}
+        """
+        content = {"title": self.title, "rows": self.to_records(), "note": self.note}
+        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+    def to_html(self) -> str:
+        """A table element with caption and header cells, without any style."""
+        kinds = ["number" if right else "text" for right in self.numeric]
+        head = "".join(
+            f'<th scope="col" class="{kind}">{html.escape(column.name)}</th>'
+            for column, kind in zip(self.columns, kinds, strict=True)
+        )
+        caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
+        note = f'<p class="note">{html.escape(self.note)}</p>' if self.note else ""
+        body = "\n".join(self._html_rows(kinds))
+        return (
+            f'<div class="table"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n'
+            f"</tbody></table></div>{note}"
+        )
+
+    def _html_rows(self, kinds: list[str]) -> Iterator[str]:
+        for r, row in enumerate(self.cells):
+            cells = [
+                f"<strong>{_html(cell)}</strong>" if (r, c) in self.best else _html(cell)
+                for c, cell in enumerate(row)
+            ]
+            first = f'<th scope="row" class="{kinds[0]}">{cells[0]}</th>'
+            others = (
+                f'<td class="{kind}">{cell}</td>'
+                for kind, cell in zip(kinds[1:], cells[1:], strict=True)
+            )
+            yield f"<tr>{''.join(chain([first], others))}</tr>"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __rich__(self) -> Any:
+        """What rich's console prints."""
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(
+            title=Text(self.title, style="bold") if self.title else None,
+            caption=Text(self.note, style="dim") if self.note else None,
+            title_justify="left",
+            caption_justify="left",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+        )
+        for column, right in zip(self.columns, self.numeric, strict=True):
+            table.add_column(Text(column.name), justify="right" if right else "left", no_wrap=right)
+        for r, row in enumerate(self.cells):
+            table.add_row(
+                *(Text(cell, "bold" if (r, c) in self.best else "") for c, cell in enumerate(row))
+            )
+        return table
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold."""
+    if isinstance(value, str | bool) or value is None:
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if isfinite(value) else None
+    return str(value)
+
+
+def _html(cell: str) -> str:
+    """Escaped, with 3.1e-05 as a power of ten."""
+    power = _EXPONENT.match(cell)
+    if power:
+        return f"{power[1]} × 10<sup>{str(int(power[2])).replace('-', '−')}</sup>"
+    return html.escape(cell)
+
+
+def _latex(text: str) -> str:
+    power = _EXPONENT.match(text)
+    if power:
+        return f"${power[1]} \\times 10^{{{int(power[2])}}}$"
+    if re.fullmatch(r"-[\d.,]+", text):
+        return f"${text}$"
+    return "".join(_LATEX.get(character, character) for character in text)

@@ -1,0 +1,117 @@
+"""The demo leaves what it promises, and its page is whole."""
+
+import re
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+from rankwise import load_model
+from rankwise.data import read_letor
+from rankwise.metrics import disagreement_error
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    from typer.testing import CliRunner
+
+    from rankwise.cli.main import app
+
+    folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
+    result = CliRunner().invoke(app, ["demo", "--out", str(folder)])
+    assert result.exit_code == 0, result.stderr or result.exception
+    return folder, result
+
+
+def test_it_prints_both_rankers_and_says_where_things_are(demo):
+    folder, result = demo
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("disagreement")]
+    ours, plain, p = map(float, line.split()[-3:])
+    assert ours < plain
+    assert p < 0.01
+    for name in ("report.html", "model.skops"):
+        assert str(folder / name) in result.stdout
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "model.skops", "report.html", "test.txt", "train.txt", "valid.txt",
+    ]  # fmt: skip
+
+
+def test_the_model_does_on_the_files_what_the_table_says(demo):
+    folder, result = demo
+    data = read_letor(folder / "test.txt")
+    error = disagreement_error(data.y, load_model(folder / "model.skops").predict(data.X), data.qid)
+    assert f"disagreement (lower is better)   {error:.4f}" in result.stdout
+
+
+class Outline(HTMLParser):
+    """Which elements a page has, and whether they are closed in the order of opening."""
+
+    VOID = ("meta", "br", "use", "path", "image")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.ids, self.links = [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append(tag)
+        attributes = dict(attributes)
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        self.links += [v for k, v in attributes.items() if k in ("href", "xlink:href", "src")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_and_needs_nothing_else(demo):
+    folder, _ = demo
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    page = Outline()
+    page.feed(text)
+    assert page.open == []
+    assert page.seen.count("svg") == 3
+    assert page.seen.count("table") == 2
+    assert "script" not in page.seen
+    assert "link" not in page.seen
+    assert len(page.ids) == len(set(page.ids))
+    assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
+    assert not re.findall(r"url\((?!#)", text)
+    assert len(re.findall(r'<svg role="img" aria-label="[^"]{40,}"', text)) == 3
+    assert "prefers-color-scheme: dark" in text
+    assert "<strong>" in text
+
+
+def test_without_matplotlib_it_says_what_to_install(run, tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    message = run("demo", "--out", tmp_path / "out", ok=False)
+    assert "pip install 'rankwise[plots]'" in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_the_place_of_the_folder(run, tmp_path):
+    path = tmp_path / "out"
+    path.write_text("")
+    assert str(path) in run("demo", "--out", path, ok=False)
+
+
+def test_the_commands_that_the_page_shows_work(demo, run, monkeypatch):
+    folder, _ = demo
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    shell, python = re.findall(r"<pre><code>(.*?)</code></pre>", text, re.DOTALL)
+    monkeypatch.chdir(folder)
+    for line in shell.splitlines()[1:]:
+        run(*line.split()[1:])
+    import sys
+
+    code = python.replace("&quot;", '"')
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "NDCG@10" in done.stdout, done.stderr

@@ -1,0 +1,110 @@
+"""Metrics of models and of scores from anywhere."""
+
+import csv
+import json
+
+import pytest
+
+from rankwise import load_model
+from rankwise.data import read_letor
+from rankwise.metrics import evaluate_ranking
+
+
+@pytest.fixture
+def want(files, model):
+    data = read_letor(files.test)
+    return evaluate_ranking(data.y, load_model(model).predict(data.X), data.qid)
+
+
+def test_the_table_has_every_metric(files, run, model, want):
+    printed = run("evaluate", model, files.test).stdout
+    for name, value in want.means.items():
+        (line,) = [line for line in printed.splitlines() if line.startswith(f"{name} ")]
+        assert f"{value:.4f}" in line
+    assert printed.startswith(f"{want.n_rows} rows in 10 queries")
+
+
+def test_scores_are_evaluated_like_the_model_that_gave_them(files, run, model, want, tmp_path):
+    scores = tmp_path / "scores.txt"
+    run("predict", model, files.test, "-o", scores)
+    printed = run("evaluate", "--scores", scores, files.test, "--json").stdout
+    assert printed == run("evaluate", model, files.test, "--json").stdout
+    assert json.loads(printed) == json.loads(json.dumps(want.to_dict()))
+
+
+def test_conventions_are_options(files, run, model):
+    got = json.loads(
+        run(
+            "evaluate", model, files.test, "--json", "--relevant", 2, "--at", "2,4", "--gain",
+            "linear", "--discount", "letor",
+        ).stdout
+    )  # fmt: skip
+    data = read_letor(files.test)
+    scores = load_model(model).predict(data.X)
+    want = evaluate_ranking(
+        data.y, scores, data.qid, k=(2, 4), relevant=2, gain="linear", discount="letor"
+    )
+    assert {name: entry["mean"] for name, entry in got["metrics"].items()} == want.means
+
+
+def test_values_per_query_as_csv(run, tmp_path):
+    data, scores, out = (tmp_path / name for name in ("data.txt", "scores.txt", "out.csv"))
+    data.write_text("1 qid:a 1:1\n0 qid:a 1:0\n1 qid:b 1:1\n1 qid:b 1:0\n")
+    scores.write_text("2\n1\n1\n2\n")
+    run("evaluate", "--scores", scores, data, "--per-query", out, "--at", 1)
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["qid"] for row in rows] == ["a", "b"]
+    assert [row["MAP"] for row in rows] == ["1.0", "1.0"]
+    assert [row["disagreement"] for row in rows] == ["0.0", ""]  # b has one label
+
+
+def test_metrics_without_a_meaning_are_left_out_with_a_remark(run, tmp_path):
+    data, scores = tmp_path / "data.txt", tmp_path / "scores.txt"
+    data.write_text("-1.5 1:1\n0.5 1:0\n")
+    scores.write_text("2\n1\n")
+    result = run("evaluate", "--scores", scores, data)
+    assert "NDCG" not in result.stdout
+    assert "NDCG left out" in result.stderr
+    assert result.stdout.startswith("2 rows in one query")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\n2\n", "has 2 scores, but"),
+        ("1\nhigh\n", "line 2: 'high' is not a number"),
+        ("\n" * 71, "line 1: '' is not a number"),
+        ("nan\n" * 71, "not finite"),
+    ],
+)
+def test_scores_that_cannot_be_used(files, run, tmp_path, text, message):
+    scores = tmp_path / "scores.txt"
+    n_rows = len(read_letor(files.test).y)
+    scores.write_text(text.replace("nan\n" * 71, "nan\n" * n_rows))
+    assert message in run("evaluate", "--scores", scores, files.test, ok=False)
+
+
+def test_scores_that_are_no_text(files, run, tmp_path):
+    scores = tmp_path / "scores.txt"
+    scores.write_bytes(b"\xff\xfe\x00")
+    assert "utf-8" in run("evaluate", "--scores", scores, files.test, ok=False)
+
+
+def test_too_few_and_too_many_files(files, run, model):
+    assert "Give a model and a data file" in run("evaluate", files.test, ok=False)
+    message = run("evaluate", model, files.test, "--scores", files.test, ok=False)
+    assert "only the data file with --scores" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--at", "0,1"], "'--at'"),
+        (["--at", "one"], "'--at'"),
+        (["--gain", "cubic"], "gain must be one of"),
+        (["--discount", "none"], "discount must be one of"),
+        (["--relevant", "nan"], "relevant"),
+    ],
+)
+def test_bad_conventions(files, run, model, options, message):
+    assert message in run("evaluate", model, files.test, *options, ok=False)

@@ -1,0 +1,178 @@
+"""What ends up in the model file, and what does not get that far."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from rankwise import RLS, RankRLS, load_model
+from rankwise.cli.fit import parse_alphas
+from rankwise.data import normalize_per_query, read_letor
+from rankwise.metrics import average_precision, disagreement_error
+from rankwise.persistence import open_model
+
+
+def test_fit_writes_the_model_that_python_would_have_fitted(files, run, tmp_path):
+    out = tmp_path / "model.skops"
+    result = run("fit", files.train, "--alpha", 3, "--ties", "exclude", "-o", out)
+    data = read_letor(files.train)
+    want = RankRLS(alpha=3.0, ties="exclude").fit(data.X, data.y, qid=data.qid)
+    got = load_model(out)
+    assert got.get_params() == want.get_params()
+    assert_allclose(got.coef_, want.coef_)
+    assert result.stdout == ""  # a file is the result; remarks go to stderr
+    assert str(out) in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        (["--model", "rls", "--alpha", "2"], RLS(alpha=2.0)),
+        (["--kernel", "rbf", "--gamma", "0.5"], RankRLS(kernel="rbf", gamma=0.5)),
+        (
+            ["--kernel", "polynomial", "--degree", "2", "--coef0", "0"],
+            RankRLS(kernel="polynomial", degree=2.0, coef0=0.0),
+        ),
+        (["--weighting", "queries"], RankRLS(weighting="queries")),
+    ],
+)
+def test_options_reach_the_ranker(files, run, tmp_path, options, want):
+    out = tmp_path / "model.skops"
+    run("fit", files.train, "-o", out, *options)
+    data = read_letor(files.train)
+    want.fit(data.X, data.y, qid=data.qid)
+    got = load_model(out)
+    assert got.get_params() == want.get_params()
+    assert_allclose(got.predict(data.X), want.predict(data.X))
+
+
+@pytest.mark.parametrize(
+    ("options", "metric", "choose"),
+    [
+        ([], disagreement_error, np.argmin),
+        (
+            ["--metric", "MAP", "--relevant", "2"],
+            partial(average_precision, relevant=2),
+            np.argmax,
+        ),
+    ],
+)
+def test_valid_chooses_the_best_alpha_and_shows_all(files, run, tmp_path, options, metric, choose):
+    out = tmp_path / "model.skops"
+    result = run(
+        "fit", files.train, "-o", out, "--valid", files.valid, "--alphas", "0.1:1000:5", *options
+    )
+    train, valid = read_letor(files.train), read_letor(files.valid)
+    alphas = [0.1, 1, 10, 100, 1000]
+    values = [
+        metric(valid.y, RankRLS(a).fit(train.X, train.y, qid=train.qid).predict(valid.X), valid.qid)
+        for a in alphas
+    ]
+    best = int(choose(values))
+    assert load_model(out).alpha == pytest.approx(alphas[best])
+    rows = [line.split() for line in result.stdout.splitlines()[2:]]
+    assert [float(row[0]) for row in rows] == alphas
+    assert_allclose([float(row[1]) for row in rows], values, atol=6e-5)
+    assert [i for i, row in enumerate(rows) if row[2:] == ["chosen"]] == [best]
+
+
+def test_an_alpha_at_the_end_of_the_grid_is_remarked_on(files, run, tmp_path):
+    result = run(
+        "fit", files.train, "-o", tmp_path / "m.skops", "--valid", files.valid,
+        "--alphas", "1e7,1e9", "--model", "rls",
+    )  # fmt: skip
+    assert "widen --alphas" in result.stderr
+
+
+def test_normalize_is_remembered_by_the_file(files, run, tmp_path):
+    out = tmp_path / "model.skops"
+    run("fit", files.train, "-o", out, "--normalize", "--valid", files.valid)
+    data = read_letor(files.train)
+    file = open_model(out)
+    assert file.normalized_per_query
+    want = RankRLS(file.model.alpha).fit(
+        normalize_per_query(data.X, data.qid), data.y, qid=data.qid
+    )
+    assert_allclose(file.model.coef_, want.coef_)
+
+
+def test_a_file_without_queries_is_one_ranking(run, tmp_path):
+    path, out = tmp_path / "train.txt", tmp_path / "model.skops"
+    path.write_text("1 1:0.5\n2 1:0.7\n3 1:0.1 2:2\n")
+    run("fit", path, "-o", out)
+    data = read_letor(path)
+    assert_allclose(load_model(out).coef_, RankRLS().fit(data.X, data.y).coef_)
+
+
+def test_features_says_how_many_there_are(files, run, tmp_path):
+    out = tmp_path / "model.skops"
+    run("fit", files.train, "-o", out, "--features", 9)
+    assert load_model(out).n_features_in_ == 9
+    message = run("fit", files.train, "-o", out, "--features", 5, ok=False)
+    assert "has 6 features, but --features has 5" in message
+
+
+def test_alphas_as_grid_and_as_list():
+    assert_allclose(parse_alphas("1e-2:1e2:5"), [0.01, 0.1, 1, 10, 100])
+    assert parse_alphas("0, 1,2.5") == [0.0, 1.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--alpha", "-1"], "'--alpha'"),
+        (["--alphas", "1:10:3"], "give --valid as well"),
+        (["--metric", "MAP"], "give --valid as well"),
+        (["--valid", "VALID", "--alpha", "1"], "leave --alpha out"),
+        (["--valid", "VALID", "--alphas", "1:10"], "FROM:TO:COUNT"),
+        (["--valid", "VALID", "--alphas", "0:10:3"], "FROM:TO:COUNT"),
+        (["--valid", "VALID", "--alphas", "1,-2"], "FROM:TO:COUNT"),
+        (["--valid", "VALID", "--metric", "mop"], "metric must be one of"),
+        (["--valid", "VALID", "--metric", "ndcg@5", "--relevant", "2"], "'--relevant'"),
+        (["--gamma", "1"], "The linear kernel has none"),
+        (["--kernel", "rbf", "--degree", "2"], "The rbf kernel has none"),
+        (["--kernel", "rbf", "--gamma", "0"], "gamma must be"),
+        (["--kernel", "spline"], "'--kernel'"),
+        (["--model", "rls", "--ties", "exclude"], "'--ties'"),
+        (["--model", "rls", "--weighting", "rows"], "'--weighting'"),
+    ],
+)
+def test_options_that_contradict_each_other(files, run, tmp_path, options, message):
+    out = tmp_path / "model.skops"
+    options = [files.valid if option == "VALID" else option for option in options]
+    assert message in run("fit", files.train, "-o", out, *options, ok=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("1 qid:1 1:0.5\n", "minimum of 2"),
+        ("1 qid:1 1:0.5\n1 qid:2 1:0.7\n", "Every query has a single row"),
+        ("1 qid:1 1:0.5\n2 qid:1 1:nan\n", "line 2"),
+        ("1 qid:1 2:0.5 1:3\n", "line 1"),
+        ("good qid:1 2:0.5\n", "line 1"),
+    ],
+)
+def test_files_that_cannot_be_learned_from(run, tmp_path, text, message):
+    path, out = tmp_path / "train.txt", tmp_path / "model.skops"
+    path.write_text(text)
+    assert message in run("fit", path, "-o", out, ok=False)
+    assert not out.exists()
+
+
+def test_the_place_of_the_model_is_checked_before_the_work(files, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.data.read_letor", None)
+    missing = tmp_path / "no" / "model.skops"
+    assert "no such folder" in run("fit", files.train, "-o", missing, ok=False)
+    assert "Is a folder" in run("fit", files.train, "-o", tmp_path, ok=False)
+
+
+def test_validation_data_with_more_features(files, run, tmp_path):
+    wide = tmp_path / "wide.txt"
+    wide.write_text("1 qid:1 1:0.5\n2 qid:1 8:1\n")
+    message = run("fit", files.train, "-o", tmp_path / "m", "--valid", wide, ok=False)
+    assert "has 8 features" in message
+    assert "has 6" in message

@@ -1,0 +1,97 @@
+"""What is told of data and of models."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rankwise import RankRLS, save_model
+
+TEXT = """\
+2 qid:7 1:0.5 3:1
+0 qid:7 2:1
+0 qid:7 1:1
+1 qid:9 1:1
+1 qid:9 1:2
+0 qid:4 3:1
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_data(run, tmp_path, packed):
+    path = tmp_path / "data.txt"
+    path.write_bytes(gzip.compress(TEXT.encode()) if packed else TEXT.encode())
+    facts = json.loads(run("info", path, "--json").stdout)
+    assert facts == {
+        "file": str(path),
+        "rows": 6,
+        "features": 3,
+        "values not zero": "38.9%",
+        "queries": 3,
+        "rows per query": {"least": 1, "median": 2.0, "most": 3},
+        "pairs within queries": 4,
+        "pairs with different labels": 2,
+        "queries without two labels": 2,
+        "labels": {"0": 3, "1": 2, "2": 1},
+    }
+
+
+def test_data_as_text(run, tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text(TEXT)
+    printed = run("info", path).stdout
+    lines = [line.split("  ") for line in printed.splitlines()]
+    assert lines[0] == [f"{path}: ranking data"]
+    assert "1 to 3, median 2" in printed
+    bars = [line.count("█") for line in printed.splitlines()[-3:]]
+    assert bars == [30, 20, 10]
+
+
+def test_many_labels_are_summed_up_and_queries_may_lack(run, tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("".join(f"{label} 1:1\n" for label in np.arange(-10, 11)))
+    facts = json.loads(run("info", path, "--json").stdout)
+    assert facts["queries"] == "none: one global ranking"
+    assert facts["labels"]["different"] == 21
+    assert facts["labels"]["smallest"] == -10
+    assert facts["labels"]["median"] == 0
+    assert "lower quartile  -5" in run("info", path).stdout
+
+
+def test_a_model(files, run, tmp_path):
+    path = tmp_path / "model.skops"
+    run("fit", files.train, "-o", path, "--kernel", "rbf", "--alpha", 2, "--normalize")
+    facts = json.loads(run("info", path, "--json").stdout)
+    assert facts["type"] == "RankRLS"
+    assert facts["features"] == 6
+    assert facts["queries fitted to"] == 10
+    assert facts["features normalized per query"] is True
+    assert facts["form"] == "dual"
+    assert facts["training rows kept"] > 10
+    assert facts["parameters"]["kernel"] == "rbf"
+    assert facts["parameters"]["alpha"] == 2.0
+    printed = run("info", path).stdout
+    assert printed.startswith(f"{path}: a model\n")
+    assert "features normalized per query  yes" in printed
+
+
+def test_a_pipeline(run, tmp_path):
+    path = tmp_path / "model.skops"
+    pipeline = make_pipeline(StandardScaler(), RankRLS(alpha=7.0))
+    save_model(pipeline.fit([[0.0, 1.0], [1.0, 5.0]], [0, 1]), path)
+    facts = json.loads(run("info", path, "--json").stdout)
+    assert facts["steps"] == "StandardScaler, RankRLS"
+    assert facts["features"] == 2
+    assert facts["parameters"]["alpha"] == 7.0
+
+
+def test_a_zip_that_is_no_model(run, tmp_path):
+    import zipfile
+
+    path = tmp_path / "holiday.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("beach.txt", "sun")
+    assert "was not written by rankwise" in run("info", path, ok=False)

@@ -1,0 +1,67 @@
+"""Scores, on stdout or in a file."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from rankwise import RankRLS, load_model, save_model
+from rankwise.data import normalize_per_query, read_letor
+from rankwise.persistence import open_model
+
+
+def test_scores_are_those_of_the_model_to_the_last_digit(files, run, model, tmp_path):
+    out = tmp_path / "scores.txt"
+    printed = run("predict", model, files.test).stdout
+    assert run("predict", model, files.test, "--out", out).stdout == ""
+    assert out.read_text() == printed
+    want = load_model(model).predict(read_letor(files.test).X)
+    assert_array_equal([float(line) for line in printed.splitlines()], want)
+
+
+def test_a_normalized_model_normalizes(files, run, tmp_path):
+    path = tmp_path / "model.skops"
+    run("fit", files.train, "-o", path, "--normalize")
+    got = [float(line) for line in run("predict", path, files.test).stdout.splitlines()]
+    data = read_letor(files.test)
+    model = open_model(path).model
+    assert_array_equal(got, model.predict(normalize_per_query(data.X, data.qid)))
+    assert not np.allclose(got, model.predict(data.X))
+
+
+def test_last_features_that_are_zero_need_not_be_written(run, model, tmp_path):
+    narrow = tmp_path / "narrow.txt"
+    narrow.write_text("0 qid:1 1:0.5\n0 qid:1 2:0.25\n")
+    got = [float(line) for line in run("predict", model, narrow).stdout.splitlines()]
+    coef = load_model(model).coef_
+    np.testing.assert_allclose(got, [0.5 * coef[0], 0.25 * coef[1]])
+
+
+def test_more_features_than_the_model_has(run, model, tmp_path):
+    wide = tmp_path / "wide.txt"
+    wide.write_text("0 qid:1 1:0.5 77:1\n")
+    message = run("predict", model, wide, ok=False)
+    assert "has 77 features" in message
+    assert "has 6" in message
+
+
+def test_a_model_with_several_outputs(run, tmp_path):
+    data, path = tmp_path / "data.txt", tmp_path / "model.skops"
+    data.write_text("0 1:0.5\n")
+    save_model(RankRLS().fit([[0.0], [1.0]], [[0, 1], [1, 0]]), path)
+    assert "gives 2 scores for a row" in run("predict", path, data, ok=False)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "is not a model file"), (b"\x80\x04N.", "is not a model file"),
+     (b"PK\x05\x06" + 18 * b"\0", "is damaged or was not written by rankwise")],
+)  # fmt: skip
+def test_a_model_that_is_none(files, run, tmp_path, content, message):
+    path = tmp_path / "model.skops"
+    path.write_bytes(content)
+    assert message in run("predict", path, files.test, ok=False)
+
+
+def test_nothing_is_written_when_it_fails(files, run, model, tmp_path):
+    assert "no such folder" in run("predict", model, files.test, "-o", tmp_path / "no/f", ok=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.skops"]

@@ -1,0 +1,181 @@
+"""The program as a whole: help, errors in one line, pipes."""
+
+import gzip
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rankwise import __version__
+from rankwise.cli.main import app
+
+COMMANDS = ("demo", "fit", "predict", "evaluate", "info")
+PROGRAM = [sys.executable, "-m", "rankwise.cli.main"]
+
+
+def start(*arguments, **options):
+    return subprocess.run(
+        [*PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=60, **options
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches_with_examples(run, command):
+    text = run(command, "--help").stdout
+    assert "Examples:" in text
+    assert f"rankwise {command}" in text
+
+
+def test_no_arguments_give_help(run):
+    text = run().stdout
+    for command in COMMANDS:
+        assert f" {command} " in text
+    assert text == run("--help").stdout == run("-h").stdout
+
+
+def test_version(run):
+    assert run("--version").stdout == f"rankwise {__version__}\n"
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from rankwise.cli.main import app\n"
+        "try: app(['fit', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'skops', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fitt"], "No such command"),
+        (["fit"], "--help"),
+        (["fit", "no-such-file", "-o", "x"], "does not exist"),
+        (["info", os.curdir], "is a directory"),
+        (["--no-such-option"], "--no-such-option"),
+        (["info", os.devnull], "is empty"),
+    ],
+)
+def test_wrong_arguments(run, arguments, message):
+    assert message in run(*arguments, ok=False)
+
+
+def test_a_truncated_gz(files, run, tmp_path):
+    path = tmp_path / "train.txt.gz"
+    path.write_bytes(gzip.compress(files.train.read_bytes())[:-40])
+    assert "cut off" in run("fit", path, "-o", tmp_path / "model.skops", ok=False)
+
+
+def test_a_pickle_is_not_even_opened(files, run, tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "boom"),)
+
+    path = tmp_path / "model.skops"
+    path.write_bytes(pickle.dumps(Bomb()))
+    assert "is not a model file" in run("predict", path, files.test, ok=False)
+    assert not (tmp_path / "boom").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError("Unable to allocate 9 TiB"), "Not enough memory. Unable to allocate 9 TiB"),
+        (MemoryError(), "Not enough memory."),
+        (PermissionError(13, "Permission denied", "a.txt"), "a.txt: Permission denied."),
+        (ValueError("two\n   lines"), "two lines"),
+        (EOFError("at byte 7"), "A file ends too early: at byte 7"),
+        (np.linalg.LinAlgError("Singular matrix"), "Singular matrix"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), "can't decode"),
+        (ImportError("no pandas"), "no pandas"),
+    ],
+)
+def test_whatever_input_leads_to_is_one_line(files, run, monkeypatch, error, message):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("rankwise.data.read_letor", fail)
+    assert message in run("info", files.train, ok=False)
+
+
+def test_bugs_are_not_hidden(files, monkeypatch):
+    monkeypatch.setattr("rankwise.data.read_letor", 7)
+    result = CliRunner().invoke(app, ["info", str(files.train)])
+    assert isinstance(result.exception, TypeError)
+
+
+def test_a_traceback_on_request(files, monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("no")
+
+    monkeypatch.setattr("rankwise.data.read_letor", fail)
+    monkeypatch.setenv("RANKWISE_TRACEBACK", "1")
+    result = CliRunner().invoke(app, ["info", str(files.train)])
+    assert isinstance(result.exception, ValueError)
+
+
+def test_an_interrupt_ends_quietly(files, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rankwise.data.read_letor", stop)
+    result = CliRunner().invoke(app, ["info", str(files.train)])
+    assert result.exit_code == 130
+    assert result.stdout == ""
+
+
+def test_warnings_are_one_line_each(files, run, monkeypatch):
+    import rankwise.data
+
+    read = rankwise.data.read_letor
+
+    def warn(*arguments, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("a doubt", UserWarning, stacklevel=1)
+        return read(*arguments, **options)
+
+    monkeypatch.setattr("rankwise.data.read_letor", warn)
+    result = run("info", files.train)
+    assert result.stderr == "rankwise: warning: a doubt\n"
+
+
+def test_the_program_itself(files, tmp_path):
+    model = tmp_path / "model.skops"
+    done = start("fit", files.train, "--valid", files.valid, "--out", model)
+    assert done.returncode == 0
+    assert done.stdout.split()[:2] == ["alpha", "disagreement"]
+    assert done.stderr.startswith(f"Wrote {model}")  # no progress where there is no terminal
+    done = start("predict", files.train, files.test)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_early(model, tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_text("0 1:0.7\n" * 200_000)  # more scores than a pipe holds
+    with subprocess.Popen(
+        [*PROGRAM, "predict", str(model), str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        float(program.stdout.readline())
+        program.stdout.close()
+        complaint = program.stderr.read()
+        assert program.wait(timeout=60) == 141
+    assert complaint == b""
+
+
+def test_a_terminal_that_knows_only_ascii(files):
+    done = start("info", files.train, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "labels" in done.stdout

@@ -1,0 +1,336 @@
+"""Hold-outs of estimators against refits of the same estimators."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+
+from rankwise import RLS, RankRLS
+from rankwise.data import make_ranking
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.metrics import disagreement_error, ndcg
+from rankwise.model_selection import (
+    k_fold,
+    leave_one_out,
+    leave_pair_out,
+    leave_query_out,
+    tournament_scores,
+)
+from tests.strategies import problems, ties, weightings
+
+ALPHAS = [0.2, 4.0]
+KERNELS = [{"kernel": "linear"}, {"solver": "dual"}, {"kernel": "rbf"}, {"kernel": "poly"}]
+kernels = st.sampled_from(KERNELS)
+
+
+def refit(estimator, X, y, qid, out):
+    """Predictions for the rows `out` by the estimator fitted to the others."""
+    rest = np.setdiff1d(np.arange(len(y)), out)
+    fitted = clone(estimator).fit(X[rest], y[rest], qid=None if qid is None else qid[rest])
+    return fitted.predict(X[out])
+
+
+def make(seed, n=24, n_queries=4, n_levels=3, outputs=()):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    return X, rng.integers(0, n_levels, (n, *outputs)).astype(float), np.arange(n) % n_queries
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), ties, weightings, kernels)
+def test_leave_pair_out_inside_queries_is_refitting(seed, ties, weighting, kernel):
+    X, y, qid = make(seed)
+    ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
+    result = leave_pair_out(ranker, X, y, qid=qid, alphas=ALPHAS, return_differences=True)
+    for k, alpha in enumerate(ALPHAS):
+        for (i, j), d in list(zip(result.pairs, result.differences[k], strict=True))[::7]:
+            f = refit(clone(ranker).set_params(alpha=alpha), X, y, qid, [i, j])
+            assert d == pytest.approx(f[0] - f[1], abs=1e-8)
+        errors = []
+        for q in range(4):
+            inside = qid[result.pairs[:, 0]] == q
+            gaps = np.diff(y[result.pairs[inside]], axis=1)[:, 0]
+            wrong = result.differences[k][inside][gaps != 0] * gaps[gaps != 0] > 0
+            if len(wrong):
+                errors.append(wrong.mean())
+        assert result.error[k] == pytest.approx(np.mean(errors))
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), ties, weightings, kernels, st.sampled_from([2, 3, 30]))
+def test_leave_pair_out_of_a_global_ranking_is_refitting(seed, ties, weighting, kernel, levels):
+    X, y, _ = make(seed, n=14, n_levels=levels)
+    ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
+    result = leave_pair_out(ranker, X, y, alphas=ALPHAS, return_differences=True)
+    assert len(result.pairs) == 14 * 13 // 2
+    for k, alpha in enumerate(ALPHAS):
+        for (i, j), d in list(zip(result.pairs, result.differences[k], strict=True))[::5]:
+            f = refit(clone(ranker).set_params(alpha=alpha), X, y, None, [i, j])
+            assert d == pytest.approx(f[0] - f[1], abs=1e-8)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("with_queries", [True, False])
+def test_leave_pair_out_of_the_pointwise_baseline(kernel, with_queries):
+    X, y, qid = make(0, n=16)
+    qid = qid if with_queries else None
+    result = leave_pair_out(RLS(0.7, **kernel), X, y, qid=qid, return_differences=True)
+    for (i, j), d in zip(result.pairs, result.differences[0], strict=True):
+        f = refit(RLS(0.7, **kernel), X, y, None, [i, j])
+        assert d == pytest.approx(f[0] - f[1], abs=1e-8)
+        assert qid is None or qid[i] == qid[j]
+
+
+def test_auc_is_the_share_of_pairs_in_order():
+    X, y, _ = make(1, n=30, n_levels=2)
+    result = leave_pair_out(RankRLS(ties="exclude"), X, y, return_differences=True)
+    first, second = result.pairs.T
+    up = np.where(y[first] > y[second], result.differences[0], -result.differences[0])
+    assert result.auc[0] == pytest.approx((up[y[first] != y[second]] > 0).mean())
+    assert result.error[0] == pytest.approx(1 - result.auc[0])
+    alone = leave_pair_out(RankRLS(ties="exclude"), X, y)
+    assert alone.error == pytest.approx(result.error)
+    assert alone.pairs is None
+
+
+@pytest.mark.parametrize("estimator", [RankRLS(), RankRLS(ties="exclude"), RLS()])
+def test_listed_and_random_pairs(estimator):
+    X, y, qid = make(2, n=30)
+    every = leave_pair_out(estimator, X, y, qid=qid, return_differences=True)
+    value = dict(zip(map(tuple, every.pairs.tolist()), every.differences[0], strict=True))
+    listed = [[9, 1], [0, 4], [28, 0], [2, 6]]
+    some = leave_pair_out(estimator, X, y, qid=qid, pairs=listed, return_differences=True)
+    assert some.pairs.tolist() == listed
+    want = [-value[1, 9], value[0, 4], -value[0, 28], value[2, 6]]
+    assert_allclose(some.differences[0], want, atol=1e-10)
+    drawn = leave_pair_out(
+        estimator, X, y, qid=qid, pairs=20, random_state=0, return_differences=True
+    )
+    assert len({tuple(p) for p in drawn.pairs.tolist()}) == 20
+    assert (y[drawn.pairs[:, 0]] != y[drawn.pairs[:, 1]]).all()
+    assert_allclose(drawn.differences[0], [value[tuple(p)] for p in drawn.pairs.tolist()])
+
+
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+@pytest.mark.parametrize("with_queries", [True, False])
+def test_several_outputs(ties, with_queries):
+    X, Y, qid = make(3, outputs=(2,))
+    qid = qid if with_queries else None
+    ranker = RankRLS(ties=ties)
+    both = leave_pair_out(ranker, X, Y, qid=qid, alphas=ALPHAS)
+    assert both.error.shape == (2, 2)
+    for o in range(2):
+        alone = leave_pair_out(ranker, X, Y[:, o], qid=qid, alphas=ALPHAS)
+        assert_allclose(both.error[:, o], alone.error)
+        assert_allclose(both.standard_error[:, o], alone.standard_error)
+    if with_queries:
+        predictions = leave_query_out(ranker, X, Y, qid=qid, alphas=ALPHAS).predictions
+        assert predictions.shape == (2, 24, 2)
+        single = leave_query_out(ranker, X, Y[:, 1], qid=qid, alphas=ALPHAS).predictions
+        assert_allclose(predictions[..., 1], single, atol=1e-10)
+
+
+def test_the_standard_error_is_delongs():
+    """For 0/1 labels: variance of the share of each positive, and of each negative, in errors."""
+    X, y, _ = make(4, n=60, n_levels=2)
+    result = leave_pair_out(RankRLS(), X, y, return_differences=True)
+    wrong = np.full((60, 60), np.nan)
+    for (i, j), d in zip(result.pairs, result.differences[0], strict=True):
+        if y[i] != y[j]:
+            wrong[i, j] = wrong[j, i] = (d > 0) != (y[i] > y[j])
+    by_row = np.nanmean(wrong, axis=1) - result.error[0]
+    parts = [(by_row[y == c] ** 2).sum() / (y == c).sum() ** 2 for c in (0, 1)]
+    assert result.standard_error[0] == pytest.approx(np.sqrt(sum(parts)))
+
+
+def test_tournament_scores_draw_the_curve_of_leave_pair_out():
+    X, y, _ = make(5, n=40, n_levels=2)
+    y = (X[:, 0] + 0.5 * np.random.default_rng(0).standard_normal(40) > 0).astype(float)
+    for which in ("include", "exclude"):
+        ranker = RankRLS(ties=which)
+        scores = tournament_scores(ranker, X, y)
+        assert scores.min() >= 0
+        assert scores.max() <= 1
+        assert scores.mean() == pytest.approx(0.5)
+        auc = leave_pair_out(ranker, X, y).auc[0]
+        assert roc_auc_score(y, scores) == pytest.approx(auc, abs=0.03)
+
+
+@settings(max_examples=25)
+@given(problems(min_pairs=1, max_rows=30), ties, weightings, kernels, st.booleans())
+def test_leave_query_out_is_refitting(p, ties, weighting, kernel, by_folds):
+    qid = np.r_[p.qid, ["one more", "one more", "another", "another"]]  # pairs in either fold
+    X, y = np.r_[p.X, p.X[:2] + 1, p.X[:2] - 1], np.r_[p.y, [0.0, 5.0, 1.0, 0.0]]
+    n_folds = 2 if by_folds else None
+    ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
+    result = leave_query_out(ranker, X, y, qid=qid, alphas=ALPHAS, n_folds=n_folds)
+    names = list(dict.fromkeys(qid))
+    parts = [names[k::2] for k in range(2)] if by_folds else [[name] for name in names]
+    for k, alpha in enumerate(ALPHAS):
+        for part in parts:
+            out = np.flatnonzero(np.isin(qid, part))
+            want = refit(clone(ranker).set_params(alpha=alpha), X, y, qid, out)
+            assert_allclose(result.predictions[k, out], want, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n_folds", [None, 2])
+def test_leave_query_out_of_the_pointwise_baseline(kernel, n_folds):
+    X, y, qid = make(6)
+    result = leave_query_out(RLS(0.5, **kernel), X, y, qid=qid, n_folds=n_folds)
+    for q in range(4):
+        out = np.flatnonzero(qid == q if n_folds is None else qid % 2 == q % 2)
+        want = refit(RLS(0.5, **kernel), X, y, None, out)
+        assert_allclose(result.predictions[0, out], want, atol=1e-8)
+
+
+def test_any_metric_scores_the_predictions():
+    X, y, qid = make(7)
+    result = leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS, metric="ndcg@5")
+    want = [ndcg(y, f, qid, k=5) for f in result.predictions]
+    assert_allclose(result.score, want)
+    assert result.greater_is_better
+    assert result.best_index == len(want) - 1 - int(np.argmax(want[::-1]))
+    errors = leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS)
+    assert errors.best_index == 1 - int(np.argmin(errors.score[::-1]))
+    assert errors.score[0] == pytest.approx(disagreement_error(y, errors.predictions[0], qid))
+    assert "best" in str(result)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("weighting", ["pairs", "rows", "queries"])
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+def test_k_fold_of_a_global_ranking_is_refitting(kernel, weighting, ties):
+    X, y, _ = make(8, n=23)
+    ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
+    result = k_fold(ranker, X, y, n_splits=4, alphas=ALPHAS)
+    for k, alpha in enumerate(ALPHAS):
+        for fold in range(4):
+            out = np.arange(23)[np.arange(23) % 4 == fold]
+            want = refit(clone(ranker).set_params(alpha=alpha), X, y, None, out)
+            assert_allclose(result.predictions[k, out], want, atol=1e-8)
+    folds = np.arange(23) % 4
+    assert result.score[0] == pytest.approx(disagreement_error(y, result.predictions[0], folds))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_leave_one_out_of_regression_is_refitting(kernel):
+    X, y, _ = make(9, n=12)
+    result = leave_one_out(RLS(0.5, **kernel), X, y)
+    want = [refit(RLS(0.5, **kernel), X, y, None, [i])[0] for i in range(12)]
+    assert_allclose(result.predictions[0], want, atol=1e-8)
+    assert result.score[0] == pytest.approx(((y - want) ** 2).mean())
+
+
+@pytest.mark.parametrize("estimator", [RankRLS(), RankRLS(kernel="rbf"), RLS()])
+def test_sparse_and_precomputed_input(estimator):
+    X, y, qid = make(10)
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    want = leave_query_out(estimator, X, y, qid=qid).predictions
+    sparse = leave_query_out(estimator, sp.csr_array(X), y, qid=qid).predictions
+    assert_allclose(sparse, want, atol=1e-10)
+    K = X @ X.T
+    if estimator.kernel == "linear":
+        precomputed = clone(estimator).set_params(kernel="precomputed")
+        assert_allclose(leave_query_out(precomputed, K, y, qid=qid).predictions, want, atol=1e-8)
+        assert_allclose(
+            leave_pair_out(precomputed, K, y, qid=qid).error,
+            leave_pair_out(estimator, sp.csr_array(X), y, qid=qid).error,
+        )
+
+
+def test_hold_outs_leave_the_estimator_as_it_is():
+    X, y, qid = make(11)
+    ranker = RankRLS()
+    leave_query_out(ranker, X, y, qid=qid, alphas=ALPHAS)
+    leave_pair_out(ranker, X, y, qid=qid, alphas=ALPHAS)
+    assert vars(ranker) == vars(RankRLS())
+
+
+def test_queries_of_two_rows_and_a_query_of_a_third_of_the_data():
+    rng = np.random.default_rng(0)
+    qid = np.r_[np.zeros(10, int), np.repeat(np.arange(1, 11), 2)]
+    X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
+    for which in ("include", "exclude"):
+        ranker = RankRLS(ties=which, kernel="rbf")
+        result = leave_pair_out(ranker, X, y, qid=qid, return_differences=True)
+        for (i, j), d in zip(result.pairs, result.differences[0], strict=True):
+            f = refit(ranker, X, y, qid, [i, j])
+            assert d == pytest.approx(f[0] - f[1], abs=1e-8)
+
+
+def test_memory_of_the_linear_case_is_not_quadratic():
+    import tracemalloc
+
+    data = make_ranking(n_queries=1, rows_per_query=6000, n_features=8, random_state=0)
+    leave_pair_out(RankRLS(), data.X[:50], data.y[:50])
+    binary = (data.y > np.median(data.y)).astype(float)
+    for which, y in (("include", data.y), ("exclude", binary)):
+        tracemalloc.start()
+        leave_pair_out(RankRLS(ties=which), data.X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 0.7 * 6000**2 * 8
+
+
+X4, Y4, Q4 = make(12, n=8, n_queries=2)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=None), "needs qid"),
+        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=np.zeros(8)), "at least two queries"),
+        (
+            lambda: leave_query_out(RankRLS(), X4, np.arange(8), qid=[7, 7, 0, 1, 2, 3, 4, 5]),
+            "Without query 7 there is no pair left",
+        ),
+        (
+            lambda: leave_pair_out(RankRLS(), X4[:5], Y4[:5], qid=[0, 0, 0, 1, 2]),
+            "Holding out a pair of query 0 leaves no pair",
+        ),
+        (lambda: leave_pair_out(RankRLS(), X4[:3], [0, 1, 2]), "4 are needed"),
+        (lambda: leave_pair_out(RankRLS(), X4, np.ones(8)), "No pair with different labels"),
+        (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[[0, 8]]), "points outside X"),
+        (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[[1, 1]]), "not a pair of two rows"),
+        (lambda: leave_pair_out(RankRLS(), X4, Y4, qid=Q4, pairs=[[0, 1]]), "of one query"),
+        (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[0, 1]), "row numbers of shape"),
+        (lambda: leave_pair_out(RankRLS(), X4, Y4, qid=[1, 2]), "got 2 for 8 rows"),
+    ],
+)
+def test_data_that_cannot_be_held_out(call, words):
+    with pytest.raises(DataError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: leave_pair_out(RankRLS(0.0), X4, Y4), "alpha = 0 interpolates"),
+        (lambda: leave_pair_out(object(), X4, Y4), "need a least-squares ranker"),
+        (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=0), "at least 1"),
+        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_folds=3), "from 2 to"),
+        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, metric="ap"), "metric must be"),
+        (lambda: k_fold(RankRLS(), X4, Y4, n_splits=5), "from 2 to 4"),
+        (lambda: leave_one_out(RankRLS(), X4, Y4), "leave_one_out needs RLS"),
+    ],
+)
+def test_parameters_that_cannot_be(call, words):
+    with pytest.raises(ParameterError, match=words):
+        call()
+
+
+def test_an_alpha_lost_in_rounding_warns():
+    with pytest.warns(RankwiseWarning, match="lost in the rounding"):
+        result = leave_pair_out(RankRLS(kernel="rbf"), X4, Y4, alphas=[1e-18, 1.0])
+    assert np.isfinite(result.error).all()
+
+
+def test_too_many_levels_are_refused_with_a_way_out():
+    y = np.repeat(np.arange(1000), 2)
+    with pytest.raises(DataError, match="499500 factorizations"):
+        leave_pair_out(RankRLS(ties="exclude", kernel="rbf"), np.ones((2000, 1)), y)

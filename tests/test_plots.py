@@ -1,0 +1,161 @@
+"""What figures show; how they look was looked at."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from numpy.testing import assert_allclose
+
+from rankwise.errors import DataError, MissingExtraError, ParameterError
+from rankwise.plots import (
+    COLORS,
+    figure_svg,
+    plot_alpha_path,
+    plot_ndcg_curve,
+    plot_query_differences,
+)
+
+ALPHAS = np.array([1.0, 100.0, 0.01])
+ERRORS = {"RankRLS": [0.2, 0.3, 0.25], "RLS": [0.4, 0.35, 0.5]}
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_alpha_path_draws_every_ranker_in_the_order_of_alpha():
+    ax = plot_alpha_path(ALPHAS, ERRORS)
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    assert_allclose(lines["RankRLS"].get_xdata(), [0.01, 1, 100])
+    assert_allclose(lines["RankRLS"].get_ydata(), [0.25, 0.2, 0.3])
+    assert ax.get_xscale() == "log"
+    assert "α" in ax.get_xlabel()
+    assert labels(ax) == ["RankRLS: best 0.200 at α = 1", "RLS: best 0.350 at α = 100"]
+
+
+def test_alpha_path_marks_the_best():
+    ax = plot_alpha_path(ALPHAS, ERRORS)
+    marks = [line for line in ax.get_lines() if line.get_label() == "_best"]
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in marks] == [(1, 0.2), (100, 0.35)]
+    ax = plot_alpha_path(ALPHAS, ERRORS, better="higher")
+    assert labels(ax)[0] == "RankRLS: best 0.300 at α = 100"
+    ax = plot_alpha_path(ALPHAS, ERRORS, mark=False)
+    assert labels(ax) == ["RankRLS", "RLS"]
+
+
+def test_one_curve_needs_no_legend():
+    ax = plot_alpha_path(ALPHAS, [3, 2, 1], ylabel="loss")
+    assert ax.get_legend() is None
+    assert ax.get_ylabel() == "loss"
+
+
+@pytest.mark.parametrize(("alphas", "scale"), [([0, 1, 10], "symlog"), ([0, 0, 0], "linear")])
+def test_an_alpha_of_zero_has_a_place(alphas, scale):
+    ax = plot_alpha_path(alphas, [3, 2, 1])
+    assert ax.get_xscale() == scale
+    ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("alpha", "text"),
+    [(1e3, "1000"), (21544.3, "21500"), (0.0316228, "0.0316"), (1e7, "1.00e+07")],
+)
+def test_alphas_are_short(alpha, text):
+    ax = plot_alpha_path([alpha], {"a": [1.0]})
+    assert labels(ax) == [f"a: best 1.000 at α = {text}"]
+
+
+def test_ndcg_of_means_and_of_queries():
+    rng = np.random.default_rng(0)
+    values = rng.uniform(size=(40, 5))
+    ax = plot_ndcg_curve({"means": values.mean(axis=0), "queries": values})
+    first, second = ax.get_lines()
+    assert_allclose(first.get_ydata(), second.get_ydata())
+    assert_allclose(first.get_xdata(), [1, 2, 3, 4, 5])
+    (band,) = ax.collections
+    low, high = band.get_datalim(ax.transData).intervaly
+    half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(40)
+    assert_allclose(low, (values.mean(axis=0) - half).min())
+    assert_allclose(high, (values.mean(axis=0) + half).max())
+
+
+def test_ndcg_at_other_positions():
+    ax = plot_ndcg_curve([0.1, 0.2], positions=[5, 10], ylabel="NDCG")
+    assert_allclose(ax.get_lines()[0].get_xdata(), [5, 10])
+    assert_allclose(ax.get_xticks(), [5, 10])
+    long = plot_ndcg_curve(np.linspace(0, 1, 20))
+    assert_allclose(long.get_xticks(), [1, 5, 10, 15, 20])
+
+
+def test_query_differences_are_sorted_and_counted():
+    ax = plot_query_differences([0.1, -0.2, 0.0, 0.3], names=("a", "b"), metric="MAP")
+    heights = sorted((bar.get_height() for bar in ax.patches), reverse=True)
+    assert_allclose(heights, [0.3, 0.1, -0.2])
+    assert [text.get_text() for text in ax.texts] == ["a better: 2 queries", "b better: 1 query"]
+    assert "MAP" in ax.get_ylabel()
+
+
+def test_given_axes_are_drawn_on_and_keep_their_look():
+    figure = Figure()
+    ax = figure.add_subplot()
+    assert plot_alpha_path(ALPHAS, ERRORS, ax=ax) is ax
+    assert ax.spines["top"].get_visible()
+    assert plot_ndcg_curve([1.0], ax=figure.add_subplot()).figure is figure
+
+
+def test_nothing_global_is_touched():
+    code = (
+        "import sys; from rankwise.plots import figure_svg, plot_ndcg_curve\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "figure_svg(plot_ndcg_curve([0.1, 0.2]).figure)\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+        "from matplotlib import rcParams, rcParamsDefault\n"
+        "names = set(rcParams) - {'backend', 'backend_fallback', 'date.epoch'}\n"
+        "assert all(rcParams[name] == rcParamsDefault[name] for name in names)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_svg_is_the_same_every_time_and_follows_the_page():
+    one, two = (figure_svg(plot_alpha_path(ALPHAS, ERRORS).figure) for _ in range(2))
+    assert one == two
+    assert one.startswith("<svg")
+    assert "currentColor" in one
+    assert f"var(--series-1, {COLORS[0]})" in one
+    assert "<style" not in one
+    assert "<metadata" not in one
+    plain = figure_svg(plot_alpha_path(ALPHAS, ERRORS).figure, adapt=False)
+    assert "var(" not in plain
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: plot_alpha_path([1, 2], [1, 2, 3]), "one value per alpha, here 2"),
+        (lambda: plot_alpha_path([1, 2], {"a": [1, 2], "b": [1]}), "b has shape"),
+        (lambda: plot_alpha_path([], []), "one value per alpha"),
+        (lambda: plot_alpha_path([1], {}), "no curve"),
+        (lambda: plot_ndcg_curve({"a": [1, 2], "b": [1]}), "b has shape"),
+        (lambda: plot_ndcg_curve([1, 2], positions=[1]), "one value per position, here 1"),
+        (lambda: plot_ndcg_curve(np.zeros((2, 2, 2))), "has shape"),
+        (lambda: plot_query_differences([]), "at least one query"),
+        (lambda: plot_query_differences([np.nan]), "finite"),
+    ],
+)
+def test_curves_that_cannot_be_drawn(draw, message):
+    with pytest.raises(DataError, match=message):
+        draw()
+
+
+def test_an_unknown_direction():
+    with pytest.raises(ParameterError, match="'lower' or 'higher'"):
+        plot_alpha_path([1], [1], better="up")
+
+
+def test_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'rankwise\[plots\]'"):
+        plot_ndcg_curve([1.0])

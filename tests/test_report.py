@@ -1,0 +1,223 @@
+"""Tables in every form, and pages."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from rankwise.errors import DataError, ParameterError
+from rankwise.metrics import evaluate_ranking
+from rankwise.report import (
+    Code,
+    Column,
+    Facts,
+    Figure,
+    Page,
+    Section,
+    Table,
+    Text,
+    comparison_table,
+    evaluation_table,
+)
+
+
+@pytest.fixture
+def table():
+    return Table(
+        (Column("ranker", ""), Column("MAP"), Column("rows"), Column("p", ".2g")),
+        (
+            ("Rank_RLS & co", 0.123456, 15211, None),
+            ("a|b <i>", np.float64(0.1), np.int64(7), 3.21e-7),
+            ("none", float("nan"), 0, -0.5),
+        ),
+        title="50% of it",
+        note="p_value: Wilcoxon",
+        best=frozenset({(0, 1)}),
+    )
+
+
+def test_text_is_aligned(table):
+    assert table.to_text().splitlines() == [
+        "50% of it",
+        "",
+        "ranker            MAP    rows        p",
+        "-------------  ------  ------  -------",
+        "Rank_RLS & co  0.1235  15,211        –",
+        "a|b <i>        0.1000       7  3.2e-07",
+        "none                –       0     -0.5",
+        "",
+        "p_value: Wilcoxon",
+    ]
+    assert str(table) == table.to_text()
+
+
+def test_markdown_marks_the_best_and_escapes_bars(table):
+    lines = table.to_markdown().splitlines()
+    assert lines[0] == "**50% of it**"
+    assert lines[3] == "| :--- | ---: | ---: | ---: |"
+    assert lines[4] == "| Rank_RLS & co | **0.1235** | 15,211 | – |"
+    assert lines[5].startswith(r"| a\|b <i> | 0.1000 |")
+
+
+def test_latex_escapes_and_writes_powers(table):
+    text = table.to_latex()
+    assert r"\caption{50\% of it. p\_value: Wilcoxon}" in text
+    assert r"Rank\_RLS \& co & \textbf{0.1235} & 15,211 & -- \\" in text
+    assert r"a|b \textless{}i\textgreater{} & 0.1000 & 7 & $3.2 \times 10^{-7}$ \\" in text
+    assert "$-0.5$" in text
+    assert r"\begin{tabular}{lrrr}" in text
+    assert text.count(r"\begin{") == text.count(r"\end{") == 2
+
+
+def test_json_rounds_nothing_and_has_no_nan(table):
+    content = json.loads(table.to_json())
+    assert content["rows"][0] == {
+        "ranker": "Rank_RLS & co",
+        "MAP": 0.123456,
+        "rows": 15211,
+        "p": None,
+    }
+    assert content["rows"][2]["MAP"] is None
+    assert content["title"] == "50% of it"
+
+
+def test_html_escapes_and_marks(table):
+    text = table.to_html()
+    assert "<caption>50% of it</caption>" in text
+    assert '<th scope="row" class="text">a|b &lt;i&gt;</th>' in text
+    assert "<strong>0.1235</strong>" in text
+    assert "3.2 × 10<sup>−7</sup>" in text
+    assert text.count("<tr>") == 4
+    assert table._repr_html_() == text
+
+
+def test_rich_shows_the_same_cells(table):
+    from io import StringIO
+
+    from rich.console import Console
+
+    out = StringIO()
+    Console(file=out, width=100).print(table)
+    for cell in ("Rank_RLS & co", "0.1235", "15,211", "a|b <i>", "50% of it", "p_value: Wilcoxon"):
+        assert cell in out.getvalue()
+
+
+def test_a_row_of_the_wrong_length():
+    with pytest.raises(ParameterError, match="2 columns: row 1 has 1"):
+        Table((Column("a"), Column("b")), ((1, 2), (3,)))
+
+
+def test_words_and_truth_values_are_shown_as_they_are():
+    column = Column("x")
+    assert [column.show(value) for value in ("word", True, None, 2, 2.0)] == [
+        "word", "True", "–", "2", "2.0000",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def evaluations():
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(30), 8)
+    y = rng.integers(0, 3, 240)
+    noise = rng.normal(size=240)
+    return {
+        name: evaluate_ranking(y, y + scale * noise, qid)
+        for name, scale in (("good", 0.3), ("fair", 1.0), ("bad", 5.0))
+    }
+
+
+def test_comparison_marks_the_best_and_tests_against_the_first(evaluations):
+    table = comparison_table(evaluations, title="three")
+    assert [c.name for c in table.columns] == [
+        "metric", "good", "fair", "p (fair)", "bad", "p (bad)",
+    ]  # fmt: skip
+    assert {row for row, column in table.best if column == 1} == set(range(len(table.rows)))
+    row = table.rows[[r[0] for r in table.rows].index("NDCG@10")]
+    tests = [evaluations["good"].compare(evaluations[name])["NDCG@10"] for name in ("fair", "bad")]
+    assert row[1:] == (
+        tests[0].mean_a, tests[0].mean_b, tests[0].p_value, tests[1].mean_b, tests[1].p_value,
+    )  # fmt: skip
+
+
+def test_lower_is_better_for_disagreement_and_equals_are_both_best(evaluations):
+    good, bad = evaluations["good"], evaluations["bad"]
+    table = comparison_table({"bad": bad, "good": good}, metrics=["disagreement", "MAP"])
+    assert table.best == {(0, 2), (1, 2)}
+    assert table.rows[0][0] == "disagreement (lower is better)"
+    twins = comparison_table({"one": good, "two": good}, metrics=["MAP"])
+    assert twins.best == {(0, 1), (0, 2)}
+    assert twins.rows[0][3] == 1.0
+
+
+def test_one_ranker_alone_has_no_best(evaluations):
+    table = comparison_table({"good": evaluations["good"]})
+    assert len(table.columns) == 2
+    assert table.best == frozenset()
+
+
+def test_one_query_gives_no_p_value():
+    one = evaluate_ranking([1, 0, 2], [3, 1, 2])
+    assert comparison_table({"a": one, "b": one}, metrics=["NDCG"]).rows[0][3] is None
+
+
+def test_comparisons_that_cannot_be_made(evaluations):
+    with pytest.raises(DataError, match="nothing to compare"):
+        comparison_table({})
+    with pytest.raises(DataError, match="Not every ranker has 'NDCG@7'"):
+        comparison_table(evaluations, metrics=["NDCG@7"])
+
+
+def test_evaluation_table_counts_queries(evaluations):
+    table = evaluation_table(evaluations["good"], title="good")
+    assert table.rows[0][0] == "MAP"
+    assert table.rows[0][2] == 30
+    assert table.title == "good"
+
+
+SVG = '<?xml version="1.0"?>\n<svg width="9"><g id="a"/><use href="#a"/><p clip="url(#a)"/></svg>'
+
+
+def test_a_page_holds_everything_and_escapes_it(table):
+    page = Page(
+        "A & B",
+        "We tried `a < b`.",
+        [
+            Section("", [Facts((("3 < 4", "fact & figure"),))]),
+            Section("First <one>", [Text("Use `x & y`."), Code("if a < b:"), table]),
+            Section("Figures", [Figure(SVG, 'says "alt"', "cap"), Figure(SVG, "two")]),
+        ],
+        footer="The `end`.",
+    )
+    text = page.to_html()
+    assert text.startswith("<!doctype html>")
+    assert "<title>A &amp; B</title>" in text
+    assert "We tried <code>a &lt; b</code>." in text
+    assert "<h2>First &lt;one&gt;</h2>" in text
+    assert text.count("<h2>") == 2
+    assert "<pre><code>if a &lt; b:</code></pre>" in text
+    assert "<dt>fact &amp; figure</dt><dd>3 &lt; 4</dd>" in text
+    assert '<svg role="img" aria-label="says &quot;alt&quot;"' in text
+    assert "<figcaption>cap</figcaption>" in text
+    assert "<?xml" not in text
+    assert "<footer>The <code>end</code>.</footer>" in text
+
+
+def test_two_figures_share_no_id():
+    text = Page("t", "s", [Section("f", [Figure(SVG, "one"), Figure(SVG, "two")])]).to_html()
+    assert re.findall(r'id="(.*?)"', text) == ["figure-1-a", "figure-2-a"]
+    assert re.findall(r'href="#(.*?)"', text) == ["figure-1-a", "figure-2-a"]
+    assert re.findall(r"url\(#(.*?)\)", text) == ["figure-1-a", "figure-2-a"]
+
+
+def test_a_page_needs_nothing_from_elsewhere():
+    text = Page("t", "s").to_html()
+    assert "http" not in text
+    assert "@import" not in text
+    assert "color-scheme: light dark" in text
+
+
+def test_a_page_is_written_whole(tmp_path):
+    path = Page("Grüße", "s").write(tmp_path / "page.html")
+    assert "<h1>Grüße</h1>" in path.read_text(encoding="utf-8")
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
