@@ -85,7 +85,7 @@ class RankRLS(LeastSquaresRanker):
     >>> y = [2, 0, 7, 6]
     >>> ranker = RankRLS(alpha=0.1).fit(X, y, qid=["a", "a", "b", "b"])
     >>> ranker.predict(X).round(2)
-    array([ 1.43, -0.5 ,  0.93,  0.  ])
+    array([ 1.43, -0.48,  0.95,  0.  ])
     >>> ranker.score(X, y, qid=["a", "a", "b", "b"])
     1.0
     """

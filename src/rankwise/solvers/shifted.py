@@ -49,28 +49,29 @@ def rounding_floor(M: Array) -> float:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """M = V diag(s) V', without the eigenvalues that are nothing but rounding."""
+    """M = V diag(s) V'; eigenvalues up to `floor` are nothing but rounding."""
 
     V: Array
     s: Array
+    floor: float
 
     @classmethod
     def of(cls, M: Array) -> Spectrum:
         """One eigendecomposition; M is overwritten."""
         floor = rounding_floor(M)
         s, V = eigh(M, overwrite_a=True, check_finite=False)
-        kept = np.abs(s) > floor
-        return cls(V[:, kept], s[kept])
+        return cls(V, np.where(np.abs(s) > floor, s, 0.0), floor)
 
     def solve(self, t: Array, lam: float) -> Array:
-        """(M + lam I)^-1 t on the space that V spans."""
-        columns = t.reshape(len(t), -1)
-        shifted = self.s + lam
-        if len(shifted) and shifted[0] <= 0:
+        """(M + lam I)^-1 t; where lam is rounding as well, on the range of M."""
+        kept = np.full(len(self.s), True) if lam > self.floor else self.s != 0.0
+        V, shifted = self.V[:, kept], self.s[kept] + lam
+        if len(shifted) and shifted.min() <= 0:
             _warn_indefinite(lam)
             if np.abs(shifted).min() <= 1e-13 * np.abs(shifted).max():
                 raise _singular(lam)
-        return (self.V @ ((self.V.T @ columns) / shifted[:, None])).reshape(t.shape)
+        columns = t.reshape(len(t), -1)
+        return (V @ ((V.T @ columns) / shifted[:, None])).reshape(t.shape)
 
 
 def _solve_cholesky(M: Array, t: Array, lam: float) -> Array:
