@@ -1,12 +1,15 @@
-"""How a claim is measured: a ratio to a peer, timed in turns in the same process."""
+"""How a claim is measured: a ratio to a peer, timed in turns in the same process.
+
+Memory is read from /proc, so the benchmarks need Linux.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -37,7 +40,7 @@ def best_times(*calls: Callable[[], Any], repeats: int = 3) -> list[float]:
 
 
 def extra_memory(setup: Callable[[], Any], call: Callable[[Any], Any]) -> int:
-    """By how many bytes `call` raises the peak of a process that ran `setup`; a fresh process."""
+    """By how many bytes the peak of `call` exceeds what `setup` holds; in a fresh process."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
         return pool.apply(_measure_memory, (setup, call))
@@ -45,13 +48,15 @@ def extra_memory(setup: Callable[[], Any], call: Callable[[Any], Any]) -> int:
 
 def _measure_memory(setup: Callable[[], Any], call: Callable[[Any], Any]) -> int:
     state = setup()
-    before = _peak()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is held now
+    before = _kilobytes("VmRSS")
     call(state)
-    return _peak() - before
+    return 1024 * (_kilobytes("VmHWM") - before)
 
 
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _kilobytes(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def seconds(value: float) -> str:

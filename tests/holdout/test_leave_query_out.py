@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout import leave_query_out, resolvent
 from rankwise.holdout.leave_query_out import dual_folds, primal_folds
-from tests.oracles.holdout import refit_predictions
+from tests.oracles.holdout import precise_predictions, refit_predictions
 from tests.strategies import problems, ties, weightings
 
 LAMS = [0.3, 5.0]
@@ -76,3 +76,18 @@ def test_sums_of_all_but_one(n):
     stack = np.random.default_rng(n).standard_normal((n, 2, 2))
     want = [stack.sum(axis=0) - part for part in stack]
     assert_allclose(leave_query_out._all_but_one(stack), want, atol=1e-12)
+
+
+@pytest.mark.parametrize("lam", [1e-9, 1e-6])
+@pytest.mark.parametrize("spectral", [True, False])
+def test_a_small_lam_costs_no_more_accuracy_than_the_kernel_does(lam, spectral):
+    """The kernel is well conditioned, so the hold-outs are, however small lam is."""
+    rng = np.random.default_rng(0)
+    qid, X, y = np.arange(24) // 4, rng.standard_normal((24, 40)), rng.standard_normal(24)
+    K = X @ X.T / 40
+    graph = PreferenceGraph.from_groups(qid)
+    lams = [lam] * (6 if spectral else 1)
+    f = dual_folds(K.copy(), graph, y[:, None], query_folds(qid), lams)
+    for fold in query_folds(qid):
+        want = [float(value) for value in precise_predictions(K, y, qid, fold, lam)]
+        assert_allclose(f[0, fold, 0], want, atol=1e-12)

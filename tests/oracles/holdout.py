@@ -26,13 +26,20 @@ def refit_ridge(K, y, out, lam):
     return K[np.ix_(out, rest)] @ solution[:n] + solution[n]
 
 
-def precise_difference(K, y, i, j, lam, ties="include"):
-    """f(i) - f(j) of RankRLS trained on the other rows of a global ranking, in 60 digits."""
-    rest = np.setdiff1d(np.arange(len(y)), [i, j])
-    L = grouped_laplacian(y[rest], np.zeros(len(rest)), ties)
+def precise_predictions(K, y, qid, out, lam, ties="include"):
+    """As `refit_predictions`, in 60 digits."""
+    rest = np.setdiff1d(np.arange(len(y)), out)
+    L = grouped_laplacian(y[rest], qid[rest], ties)
     with mpmath.workdps(60):
         L, inner = mpmath.matrix(L.tolist()), mpmath.matrix(K[np.ix_(rest, rest)].tolist())
         system = L * inner + mpmath.mpf(float(lam)) * mpmath.eye(len(rest))
         a = mpmath.lu_solve(system, L * mpmath.matrix(y[rest].tolist()))
-        row = mpmath.matrix((K[i, rest] - K[j, rest]).tolist()).T
-        return float((row * a)[0])
+        f = mpmath.matrix(K[np.ix_(out, rest)].tolist()) * a
+        return [mpmath.mpf(value) for value in f]
+
+
+def precise_difference(K, y, i, j, lam, ties="include"):
+    """f(i) - f(j) of RankRLS trained on the other rows of a global ranking, in 60 digits."""
+    with mpmath.workdps(60):
+        first, second = precise_predictions(K, y, np.zeros(len(y)), [i, j], lam, ties)
+        return float(first - second)

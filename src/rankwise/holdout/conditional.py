@@ -19,7 +19,7 @@ from scipy.linalg import eigh
 from rankwise.backends.arrays import Array, Index, dense_rows, is_sparse
 from rankwise.graph.grouped import GroupedGraph
 from rankwise.holdout.leave_query_out import sums_without
-from rankwise.holdout.resolvent import resolvents
+from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ def dual_conditionals(
     the conditional kernel, and v = N_qq^-1 z_q is R_q (y - f).
     """
     t = graph.root(y)
-    M = graph.root_kernel(K)
-    for N in resolvents(M, lams):
+    M = lifted_root_kernel(K, graph)
+    for N in resolvents(M, lams, t):
         z = N.apply(t)
 
         def queries(N: Any = N, z: Array = z) -> Iterator[Conditional]:

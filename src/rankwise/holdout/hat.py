@@ -18,6 +18,7 @@ from scipy.linalg import cho_factor, eigh, lapack, solve_triangular
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas import add_gram, matmul, mirror_lower, mirror_upper
+from rankwise.holdout.rounding import warn_if_lost
 
 BLOCK_BYTES = 8 * 2**20  # of a hat matrix made at a time
 
@@ -63,6 +64,7 @@ class DenseHat:
         # eigenvalue does not spoil the inverse, and is taken out of it again.
         K += scale / n
         residual = shifted_inverse(K, np.full(n, mu))
+        warn_if_lost(n * scale, float(np.diagonal(residual).max()))
         residual *= mu
         residual -= mu / (mu + scale) / n
         return cls(residual, is_hat=False)

@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 from rankwise.backends.arrays import Array, Index, dense_rows, is_sparse
 from rankwise.backends.blas import add_gram, matmul, mirror_upper
 from rankwise.graph.grouped import GroupedGraph, indicator
-from rankwise.holdout.resolvent import resolvents
+from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 
 SOLVE_BYTES = 64 * 2**20  # of small systems held at a time
 THREADS = 2  # that solve small systems side by side
@@ -34,15 +34,15 @@ def dual_folds(
     sizes = np.bincount(group)
     k = graph.root((indicator(group, len(sizes)).T @ K).T / sizes)  # R K 1_q / n_q for each group q
     t = graph.root(y)
-    M = graph.root_kernel(K)
+    M = lifted_root_kernel(K, graph)
     out = np.empty((len(lams), *y.shape))
-    for f, N in zip(out, resolvents(M, lams), strict=True):
+    for f, N in zip(out, resolvents(M, lams, k), strict=True):
         z = N.apply(t)
         v, means = np.zeros_like(t), matmul(k.T, z)
         for fold in folds:
             v[fold] = np.linalg.solve(N.block(fold), z[fold])
             inside = np.unique(group[fold])
-            means[inside] -= N.bilinear(fold, k[:, inside]).T @ v[fold]
+            means[inside] -= N.cross(fold, inside).T @ v[fold]
         f[:] = graph.root_inverse(t - v) + means[group]
     return out
 

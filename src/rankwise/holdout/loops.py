@@ -12,6 +12,22 @@ from numba import njit
 from rankwise.backends.arrays import Array, Index
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float]:
+    """Entries (i, i), (j, j) and (i, j) of the inverse of a symmetric matrix of two rows.
+
+    Where rounding has made it singular, of its pseudo-inverse: P / trace^2 for rank one.
+    """
+    det = p_ii * p_jj - p_ij * p_ij
+    if abs(det) > 1e-15 * abs(p_ii * p_jj):
+        return p_jj / det, p_ii / det, -p_ij / det
+    trace = p_ii + p_jj
+    if trace == 0.0:
+        return 0.0, 0.0, 0.0
+    scale = 1.0 / trace / trace
+    return p_ii * scale, p_jj * scale, p_ij * scale
+
+
 @njit(nogil=True, cache=True)
 def centred_block(
     M: Array,
@@ -80,11 +96,11 @@ def _centred_pair(
     else:
         q_ij, q_ii, q_jj = m_ij, m_ii, m_jj
         h_ij, h_ii, h_jj = -c - m_ij, 1.0 - c - m_ii, 1.0 - c - m_jj
-    det = q_ii * q_jj - q_ij * q_ij
+    inverse = _inverse(q_ii, q_jj, q_ij)
     for o in range(y.shape[1]):
         r_i, r_j = y[i, o] - f[i, o], y[j, o] - f[j, o]
-        e_i = (q_jj * r_i - q_ij * r_j) / det
-        e_j = (q_ii * r_j - q_ij * r_i) / det
+        e_i = inverse[0] * r_i + inverse[2] * r_j
+        e_j = inverse[1] * r_j + inverse[2] * r_i
         out[o] = (f[i, o] - f[j, o]) - (h_ii - h_ij) * e_i - (h_ij - h_jj) * e_j
 
 
@@ -105,10 +121,10 @@ def level_pairs(
     for k in range(len(first)):
         i, j = first[k], second[k]
         p_ii, p_jj = P_diagonal[i], P_diagonal[j]
-        det = p_ii * p_jj - P[k] * P[k]
+        inverse = _inverse(p_ii, p_jj, P[k])
         for o in range(a.shape[1]):
-            e_i = (p_jj * a[i, o] - P[k] * a[j, o]) / det
-            e_j = (p_ii * a[j, o] - P[k] * a[i, o]) / det
+            e_i = inverse[0] * a[i, o] + inverse[2] * a[j, o]
+            e_j = inverse[1] * a[j, o] + inverse[2] * a[i, o]
             out[k, o] = (
                 (f[i, o] - f[j, o])
                 - (H_diagonal[i] - H_transposed[k]) * e_i

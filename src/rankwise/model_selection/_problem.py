@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, is_sparse
-from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alphas
 from rankwise.estimators.least_squares import LeastSquaresRanker, Space, Task
 from rankwise.graph import Groups
 from rankwise.graph.grouped import GroupedGraph
-
-WORTHLESS = 1e-2  # relative error from which a hold-out is not worth looking at
 
 
 @dataclass(frozen=True)
@@ -52,11 +48,9 @@ class Problem:
         groups = Groups.of(qid, len(y))
         tasks = ranker._tasks(y, qid)
         n_outputs = y.shape[1] if y.ndim == 2 else None
-        problem = cls(
+        return cls(
             ranker, ranker._space(X), tasks, y.reshape(len(y), -1), n_outputs, groups, values
         )
-        problem._warn_of_rounding()
-        return problem
 
     def graph(self, task: int) -> GroupedGraph:
         """The graph of a task: of queries, since hold-outs have scores."""
@@ -69,24 +63,6 @@ class Problem:
     def by_output(self, values: Array) -> Array:
         """Values with a last axis for outputs, without it where y is a vector."""
         return values[..., 0] if self.n_outputs is None else values
-
-    def _warn_of_rounding(self) -> None:
-        """The error of any hold-out grows with |K| over alpha, in units of rounding."""
-        F, K = self.space.features, self.space.kernel
-        if K is not None:
-            norm = float(np.linalg.norm(K))
-        else:
-            norm = float((F.multiply(F)).sum() if is_sparse(F) else np.vdot(F, F))
-        largest = max(float(np.max(task.graph.degrees)) for task in self.tasks)
-        errors = np.finfo(np.float64).eps * norm * max(largest, 1.0) / self.alphas
-        lost = self.alphas[errors > WORTHLESS]
-        if len(lost):
-            warnings.warn(
-                f"alpha = {lost.max():g} and below is lost in the rounding of the kernel: these "
-                "hold-outs are not reliable. Leave such values out.",
-                RankwiseWarning,
-                stacklevel=4,
-            )
 
 
 def require_rest(n_pairs_left: int, name: Any) -> None:

@@ -71,7 +71,8 @@ class Spectrum:
             if np.abs(shifted).min() <= 1e-13 * np.abs(shifted).max():
                 raise _singular(lam)
         columns = t.reshape(len(t), -1)
-        return (V @ ((V.T @ columns) / shifted[:, None])).reshape(t.shape)
+        z = V @ ((V.T @ columns) / shifted[:, None])
+        return np.asarray(z.reshape(t.shape))
 
 
 def _solve_cholesky(M: Array, t: Array, lam: float) -> Array:
