@@ -20,6 +20,8 @@ TRUSTED = (
     "rankwise.estimators.rankrls.RLS",
     "rankwise.kernels.functions.NamedKernel",
     "rankwise.kernels.functions.Precomputed",
+    "rankwise.model_selection._scoring.RankingScorer",
+    "rankwise.model_selection.search.RankingSearchCV",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
     *(

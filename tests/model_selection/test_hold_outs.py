@@ -325,8 +325,8 @@ def test_parameters_that_cannot_be(call, words):
 
 
 def test_an_alpha_lost_in_rounding_warns():
+    duplicates = np.repeat(X4[:4], 2, axis=0)
     with pytest.warns(RankwiseWarning, match="lost in the rounding"):
-        duplicates = np.repeat(X4[:4], 2, axis=0)
         result = leave_pair_out(RankRLS(kernel="rbf"), duplicates, Y4, alphas=[1e-18, 1.0])
     assert np.isfinite(result.error).all()
 

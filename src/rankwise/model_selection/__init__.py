@@ -11,10 +11,12 @@ from rankwise.model_selection.leave_query_out import (
     leave_one_out,
     leave_query_out,
 )
+from rankwise.model_selection.search import RankingSearchCV
 
 __all__ = [
     "HeldOut",
     "LeavePairOut",
+    "RankingSearchCV",
     "k_fold",
     "leave_one_out",
     "leave_pair_out",

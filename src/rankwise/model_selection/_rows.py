@@ -1,0 +1,64 @@
+"""Labelled rows as a search hands them about: in any container, taken by row numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.errors import DataError
+from rankwise.graph import Groups
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows, their labels and their queries.
+
+    `X` stays what the user gave, as a data frame may have columns that a pipeline knows by name;
+    `qid` is None for one global ranking.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    qid: NDArray[Any] | None
+    groups: Groups
+
+    @classmethod
+    def of(cls, X: Any, y: Any, qid: Any) -> LabelledRows:
+        if y is None:
+            raise DataError("RankingSearchCV requires y to be passed, but the target y is None.")
+        y = check_array(y, ensure_2d=False, ensure_min_samples=2, input_name="y")
+        if is_sparse(X):
+            X = X.tocsr()
+        elif not (isinstance(X, np.ndarray) or hasattr(X, "iloc") or hasattr(X, "columns")):
+            X = np.asarray(X)
+        check_consistent_length(X, y)
+        groups = Groups.of(qid, len(y))
+        return cls(X, y, None if qid is None else np.asarray(qid).ravel(), groups)
+
+    @property
+    def labels(self) -> Array:
+        """y with a column for each output."""
+        return np.asarray(self.y, dtype=np.float64).reshape(len(self.y), -1)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def queries(self, rows: Index) -> NDArray[Any] | None:
+        """The query ids of rows, None for one global ranking."""
+        return None if self.qid is None else self.qid[rows]
+
+
+def take(X: Any, rows: Index, columns: Index | None = None) -> Any:
+    """Rows of an array, sparse array or data frame; of a kernel matrix, columns as well."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows] if columns is None else X.iloc[rows, columns]
+    if columns is not None:
+        return X[rows][:, columns]
+    if hasattr(X, "columns") and hasattr(X, "take"):  # a table of pyarrow
+        return X.take(rows)
+    return X[rows]

@@ -1,0 +1,751 @@
+"""RankingSearchCV against the loop of refits that it stands for."""
+
+import io
+import pickle
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import sklearn
+from joblib import parallel_config
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import AdaBoostRegressor
+from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    LeaveOneGroupOut,
+    ParameterGrid,
+    cross_validate,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.metadata_routing import get_routing_for_object
+
+from rankwise import RLS, RankingSearchCV, RankRLS, load_model, save_model
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.metrics import disagreement_error, get_metric
+from rankwise.model_selection import k_fold, leave_pair_out, leave_query_out
+
+ALPHAS = [0.1, 3.0, 100.0]
+QUERIES = [7, 1, 4, 2, 3, 5]
+
+
+@pytest.fixture
+def problem():
+    """Rows of six queries in mixed order, one of them with a single label, and noisy grades."""
+    rng = np.random.default_rng(0)
+    qid = rng.permutation(np.repeat(QUERIES, [12, 9, 5, 8, 6, 8]))
+    X = rng.standard_normal((len(qid), 3))
+    y = np.digitize(X @ [1.0, -0.5, 0.2] + rng.standard_normal(len(qid)), [-0.7, 0.7])
+    y[qid == 4] = 1
+    return X, y.astype(float), qid
+
+
+def leave_queries_out(qid):
+    return [np.flatnonzero(qid == q) for q in dict.fromkeys(qid.tolist())]
+
+
+def folds_of_queries(qid, n):
+    names = list(dict.fromkeys(qid.tolist()))
+    return [np.flatnonzero(np.isin(qid, names[k::n])) for k in range(n)]
+
+
+def naive(estimator, grid, X, y, qid, tests, trains=None, scoring="disagreement"):
+    """Scores of every candidate and split by refits, and their means over queries."""
+    function, greater = get_metric(scoring)
+    splits, means = [], []
+    for params in ParameterGrid(grid):
+        by_split = []
+        for k, test in enumerate(tests):
+            train = np.setdiff1d(np.arange(len(y)), test) if trains is None else trains[k]
+            ranker = clone(estimator).set_params(**params)
+            metadata = {} if qid is None else {"qid": qid[train]}
+            with sklearn.config_context(enable_metadata_routing=True):
+                ranker.fit(X[train], y[train], **metadata)
+            f = ranker.predict(X[test])
+            values = []
+            for q in [None] if qid is None else dict.fromkeys(qid[test]):
+                rows = slice(None) if qid is None else qid[test] == q
+                if len(np.unique(y[test][rows])) > 1:
+                    value = function(y[test][rows], f[rows])
+                    values.append(value if greater else -value)
+            by_split.append(values)
+        splits.append([np.mean(values) if values else np.nan for values in by_split])
+        means.append(np.mean(np.concatenate(by_split)))
+    return np.array(splits), np.array(means)
+
+
+def split_scores(search):
+    return np.column_stack(
+        [search.cv_results_[f"split{k}_test_score"] for k in range(search.n_splits_)]
+    )
+
+
+def check_against(search, splits, means):
+    assert_allclose(split_scores(search), splits, atol=1e-10)
+    assert_allclose(search.cv_results_["mean_test_score"], means, atol=1e-10)
+    assert search.best_index_ == int(np.argmax(means))
+    assert search.best_score_ == search.cv_results_["mean_test_score"][search.best_index_]
+    assert search.best_params_ == search.cv_results_["params"][search.best_index_]
+
+
+GRIDS = {
+    "alpha": {"alpha": ALPHAS},
+    "ties and weighting": {
+        "alpha": ALPHAS,
+        "ties": ["include", "exclude"],
+        "weighting": ["pairs", "queries"],
+    },
+    "kernels": [
+        {"alpha": ALPHAS, "kernel": ["rbf"], "gamma": [0.1, 1.0]},
+        {"alpha": np.array(ALPHAS), "kernel": ["linear", RBF(0.7), Matern()]},
+        {"kernel": ["poly"]},
+    ],
+    "interpolation": {"alpha": [0.0, 1.0]},
+}
+
+
+@pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
+@pytest.mark.parametrize("cv", ["leave_query_out", 3, "splitter"])
+def test_holding_queries_out_is_refitting(problem, grid, cv):
+    X, y, qid = problem
+    if cv == "splitter":
+        cv = GroupKFold(3)
+        trains, tests = zip(*cv.split(X, groups=qid), strict=True)
+    else:
+        trains = None
+        tests = leave_queries_out(qid) if isinstance(cv, str) else folds_of_queries(qid, cv)
+    search = RankingSearchCV(RankRLS(), grid, cv=cv).fit(X, y, qid=qid)
+    check_against(search, *naive(RankRLS(), grid, X, y, qid, tests, trains))
+    assert search.n_splits_ == len(tests)
+    want = RankRLS(**search.best_params_).fit(X, y, qid=qid)
+    assert_allclose(search.predict(X), want.predict(X))
+
+
+@pytest.mark.parametrize("scoring", ["concordance", "ndcg@3", "map", "kendall_tau"])
+def test_any_metric(problem, scoring):
+    X, y, qid = problem
+    kept = qid != 4  # where the metrics differ in what they make of a single label
+    X, y, qid = X[kept], y[kept], qid[kept]
+    search = RankingSearchCV(RLS(), {"alpha": ALPHAS}, scoring=scoring).fit(X, y, qid=qid)
+    tests = leave_queries_out(qid)
+    check_against(search, *naive(RLS(), {"alpha": ALPHAS}, X, y, qid, tests, scoring=scoring))
+    assert search.score(X, y, qid=qid) == get_metric(scoring).function(y, search.predict(X), qid)
+
+
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+def test_folds_of_rows_of_a_global_ranking_are_refits(problem, ties):
+    X, y, _ = problem
+    tests = [np.arange(len(y))[k::4] for k in range(4)]
+    search = RankingSearchCV(RankRLS(ties=ties), {"alpha": ALPHAS}, cv=4).fit(X, y)
+    check_against(search, *naive(RankRLS(ties=ties), {"alpha": ALPHAS}, X, y, None, tests))
+    assert_allclose(
+        search.cv_results_["mean_test_score"],
+        -k_fold(RankRLS(ties=ties), X, y, n_splits=4, alphas=ALPHAS).score,
+    )
+    listed = RankingSearchCV(RankRLS(ties=ties), {"alpha": ALPHAS}, cv=KFold(4)).fit(X, y)
+    tests = [test for _, test in KFold(4).split(X)]
+    check_against(listed, *naive(RankRLS(ties=ties), {"alpha": ALPHAS}, X, y, None, tests))
+
+
+@pytest.mark.parametrize("with_queries", [True, False])
+@pytest.mark.parametrize("scoring", ["disagreement", "auc"])
+def test_leave_pair_out_is_refitting(problem, with_queries, scoring):
+    X, y, qid = (part[:14] for part in problem)
+    codes = qid % 2 if with_queries else None
+    grid = {"alpha": ALPHAS, "ties": ["include", "exclude"]}
+    search = RankingSearchCV(RankRLS(), grid, cv="leave_pair_out", scoring=scoring)
+    search.fit(X, y, qid=codes)
+    every = np.zeros(14, int) if codes is None else codes
+    for k, params in enumerate(ParameterGrid(grid)):
+        wrong = {q: [] for q in every}
+        for i, j in zip(*np.triu_indices(14, 1), strict=True):
+            if every[i] == every[j] and y[i] != y[j]:
+                rest = np.setdiff1d(np.arange(14), [i, j])
+                ranker = RankRLS(**params).fit(X[rest], y[rest], qid=every[rest])
+                f = ranker.predict(X[[i, j]])
+                wrong[every[i]].append((f[0] > f[1]) != (y[i] > y[j]))
+        error = np.mean([np.mean(values) for values in wrong.values()])
+        want = 1 - error if scoring == "auc" else -error
+        assert search.cv_results_["mean_test_score"][k] == pytest.approx(want)
+    sizes = np.bincount(every)
+    assert search.n_splits_ == (sizes * (sizes - 1) // 2).sum()
+    assert "split0_test_score" not in search.cv_results_
+    se = leave_pair_out(RankRLS(), X, y, qid=codes, alphas=ALPHAS).standard_error
+    assert_allclose(search.cv_results_["std_test_score"][::2], se)
+
+
+@pytest.mark.parametrize("cv", ["leave_query_out", 2, "leave_pair_out"])
+def test_several_outputs_are_averaged(problem, cv):
+    X, y, qid = problem
+    Y = np.column_stack((y, X[:, 0].round()))
+    search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}, cv=cv).fit(X, Y, qid=qid)
+    if cv == "leave_pair_out":
+        want = leave_pair_out(RankRLS(), X, Y, qid=qid, alphas=ALPHAS).error.mean(axis=1)
+    else:
+        n_folds = None if isinstance(cv, str) else cv
+        want = leave_query_out(RankRLS(), X, Y, qid=qid, alphas=ALPHAS, n_folds=n_folds).score
+    assert_allclose(search.cv_results_["mean_test_score"], -want)
+    assert search.predict(X).shape == Y.shape
+    errors = [disagreement_error(Y[:, k], search.predict(X)[:, k], qid) for k in range(2)]
+    assert search.score(X, Y, qid=qid) == pytest.approx(-np.mean(errors))
+
+
+@pytest.mark.parametrize("with_queries", [True, False])
+def test_random_folds_are_the_same_for_shortcuts_and_refits(problem, with_queries):
+    X, y, qid = problem
+    qid = qid if with_queries else None
+    grid = {"alpha": ALPHAS, "kernel": ["linear", "rbf"]}
+    exact = RankingSearchCV(RankRLS(), grid, cv=3, random_state=5).fit(X, y, qid=qid)
+    refits = RankingSearchCV(
+        make_pipeline(RankRLS()),
+        {f"rankrls__{name}": values for name, values in grid.items()},
+        cv=3,
+        random_state=5,
+    ).fit(X, y, qid=qid)
+    assert_allclose(split_scores(exact), split_scores(refits))
+    in_turn = RankingSearchCV(RankRLS(), grid, cv=3).fit(X, y, qid=qid)
+    assert not np.allclose(split_scores(exact), split_scores(in_turn))
+    generator = np.random.default_rng(5)
+    again = RankingSearchCV(RankRLS(), grid, cv=3, random_state=generator).fit(X, y, qid=qid)
+    assert_array_equal(split_scores(exact), split_scores(again))
+
+
+@pytest.mark.parametrize("cv", ["leave_query_out", 3, GroupKFold(3)])
+@pytest.mark.parametrize("random_state", [None, 1])
+def test_precomputed_kernels_lose_rows_and_columns(problem, cv, random_state):
+    X, y, qid = problem
+    settings = {"cv": cv, "random_state": random_state}
+    K = RankingSearchCV(RankRLS(kernel="precomputed"), {"alpha": ALPHAS}, **settings)
+    linear = RankingSearchCV(RankRLS(solver="dual"), {"alpha": ALPHAS}, **settings)
+    for kernel in (X @ X.T, pd.DataFrame(X @ X.T), sp.csr_array(X @ X.T)):
+        K.fit(kernel, y, qid=qid)
+        assert_allclose(split_scores(K), split_scores(linear.fit(X, y, qid=qid)))
+    assert K.__sklearn_tags__().input_tags.pairwise
+
+
+class CountsFits(BaseEstimator, TransformerMixin):
+    """Counts, over all clones, how often it was fitted, and with which queries."""
+
+    __metadata_request__fit = {"qid": True}  # noqa: RUF012
+    seen = []  # noqa: RUF012
+
+    def fit(self, X, y=None, qid=None):
+        self.seen.append(qid)
+        return self
+
+    def transform(self, X):
+        return X
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+def test_pipelines_fit_their_transformers_without_the_held_out_rows(problem):
+    X, y, qid = problem
+    X = X * [1.0, 10.0, 100.0]
+    pipeline = make_pipeline(StandardScaler(), RankRLS())
+    grid = {"rankrls__alpha": ALPHAS, "standardscaler__with_std": [True, False]}
+    for cv, tests in ((3, folds_of_queries(qid, 3)), ("leave_query_out", leave_queries_out(qid))):
+        search = RankingSearchCV(pipeline, grid, cv=cv).fit(X, y, qid=qid)
+        check_against(search, *naive(pipeline, grid, X, y, qid, tests))
+        assert search.best_estimator_[-1].n_queries_ == 6
+
+
+@pytest.mark.parametrize("routing", [True, False])
+def test_pipelines_fit_once_for_all_alphas_and_pass_qid_to_who_requests_it(problem, routing):
+    X, y, qid = problem
+    pipeline = make_pipeline(CountsFits(), RankRLS())
+    CountsFits.seen.clear()
+    with sklearn.config_context(enable_metadata_routing=routing):
+        RankingSearchCV(pipeline, {"rankrls__alpha": ALPHAS}, cv=3).fit(X, y, qid=qid)
+    assert len(CountsFits.seen) == 3 + 1
+    assert [len(np.unique(seen)) for seen in CountsFits.seen] == [4, 4, 4, 6]
+
+
+def test_steps_of_a_pipeline_may_be_replaced(problem):
+    X, y, qid = problem
+    pipeline = make_pipeline(StandardScaler(), RankRLS())
+    grid = [
+        {"rankrls": [RankRLS(), RLS()], "rankrls__alpha": ALPHAS},
+        {"rankrls": [Ridge(), DummyRegressor()], "standardscaler": ["passthrough"]},
+    ]
+    search = RankingSearchCV(pipeline, grid, cv=2).fit(X, y, qid=qid)
+    scores = search.cv_results_["mean_test_score"]
+    assert len(scores) == 8
+    assert scores[-1] == -0.5
+    alone = RankingSearchCV(Ridge(), {}, cv=2).fit(X, y, qid=qid)
+    assert scores[-2] == alone.best_score_
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [Ridge(), AdaBoostRegressor(n_estimators=2), make_pipeline(StandardScaler(), Ridge())],
+)
+def test_regressors_get_no_queries_but_whole_queries_are_held_out(problem, estimator):
+    X, y, qid = problem
+    search = RankingSearchCV(estimator, {}, cv=LeaveOneGroupOut()).fit(X, y, qid=qid)
+    tests = [np.flatnonzero(qid == q) for q in sorted(QUERIES)]
+    for test, score in zip(tests, split_scores(search)[0], strict=True):
+        rest = np.setdiff1d(np.arange(len(y)), test)
+        if isinstance(estimator, AdaBoostRegressor):
+            continue  # draws at random
+        f = clone(estimator).fit(X[rest], y[rest]).predict(X[test])
+        if len(np.unique(y[test])) > 1:
+            assert score == pytest.approx(-disagreement_error(y[test], f))
+        else:
+            assert np.isnan(score)
+
+
+def test_meta_estimators_around_a_ranker_get_qid(problem):
+    X, y, qid = problem
+    wrapped = TransformedTargetRegressor(RankRLS(), func=np.negative, inverse_func=np.negative)
+    grid = {"regressor__alpha": ALPHAS}
+    search = RankingSearchCV(wrapped, grid, cv=3).fit(X, y, qid=qid)
+    check_against(search, *naive(wrapped, grid, X, y, qid, folds_of_queries(qid, 3)))
+    assert search.best_estimator_.regressor_.n_queries_ == 6
+
+
+NAMES = np.array(["", "b", "q10", "q9", "a", "c", "d", "zz"])
+
+
+def check_library(make, grid, metadata, problem, pipeline):
+    """Unsorted queries with names, against refits with sorted rows."""
+    X, y, qid = problem
+    estimator = make()
+    if pipeline:
+        grid = {f"{type(estimator).__name__.lower()}__{name}": v for name, v in grid.items()}
+        estimator = make_pipeline(FunctionTransformer(), estimator)
+    search = RankingSearchCV(estimator, grid, cv=3, scoring="ndcg@5").fit(X, y, qid=NAMES[qid])
+    tests = folds_of_queries(qid, 3)
+    for k, params in enumerate(ParameterGrid(grid)):
+        params = {name.split("__")[-1]: value for name, value in params.items()}
+        for s, test in enumerate(tests):
+            rest = np.setdiff1d(np.arange(len(y)), test)
+            names = list(dict.fromkeys(qid[rest].tolist()))
+            rest = np.concatenate([rest[qid[rest] == q] for q in names])
+            ranker = make().set_params(**params).fit(X[rest], y[rest], **metadata(qid[rest]))
+            want = get_metric("ndcg@5").function(y[test], ranker.predict(X[test]), qid[test])
+            assert split_scores(search)[k, s] == pytest.approx(want)
+    assert np.isfinite(search.predict(X)).all()
+    for cv, queries in (("leave_query_out", NAMES[qid]), (2, None)):
+        clone(search).set_params(cv=cv).fit(X, y, qid=queries)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    framed = clone(search).fit(frame, pd.Series(y), qid=pd.Series(NAMES[qid]))
+    assert_allclose(split_scores(framed), split_scores(search))
+
+
+def sizes(qid):
+    return np.diff(np.r_[np.flatnonzero(np.r_[True, qid[1:] != qid[:-1]]), len(qid)])
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_rankers_of_xgboost(problem, pipeline):
+    xgboost = pytest.importorskip("xgboost")
+
+    def make():
+        return xgboost.XGBRanker(n_estimators=3, objective="rank:ndcg", n_jobs=1)
+
+    grid = {"max_depth": [1, 3], "learning_rate": [0.3]}
+    check_library(make, grid, lambda q: {"group": sizes(q)}, problem, pipeline)
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_rankers_of_lightgbm(problem, pipeline):
+    lightgbm = pytest.importorskip("lightgbm")
+
+    def make():
+        return lightgbm.LGBMRanker(n_estimators=3, min_child_samples=2, n_jobs=1, verbose=-1)
+
+    check_library(make, {"num_leaves": [2, 5]}, lambda q: {"group": sizes(q)}, problem, pipeline)
+
+
+def test_functions_score_splits(problem):
+    X, y, qid = problem
+    calls = []
+
+    def squared_error(labels, scores, queries):
+        calls.append(queries)
+        return -np.mean((labels - scores) ** 2)
+
+    search = RankingSearchCV(RLS(), {"alpha": ALPHAS}, scoring=squared_error, cv=3)
+    search.fit(X, y, qid=NAMES[qid])
+    found = leave_query_out(RLS(), X, y, qid=qid, alphas=ALPHAS, n_folds=3)
+    tests = folds_of_queries(qid, 3)
+    errors = (y - found.predictions) ** 2
+    want = np.column_stack([-errors[:, test].mean(axis=1) for test in tests])
+    assert_allclose(split_scores(search), want)
+    assert_allclose(search.cv_results_["mean_test_score"], want.mean(axis=1))  # 2 queries each
+    assert set(calls[0]) == set(NAMES[qid[tests[0]]])
+    assert search.score(X, y, qid=qid) == pytest.approx(-((y - search.predict(X)) ** 2).mean())
+    # Labels that have no pair are the function's own business.
+    alone = RankingSearchCV(RLS(), {"alpha": ALPHAS}, scoring=squared_error)
+    alone.fit(X[:9], y[:9], qid=np.arange(9))
+    assert alone.n_splits_ == 9
+
+
+def test_a_function_gets_no_queries_of_a_global_ranking(problem):
+    X, y, _ = problem
+
+    def score(labels, scores, qid):
+        assert qid is None
+        return np.float32(0.5)
+
+    search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}, scoring=score, cv=2).fit(X, y)
+    assert search.best_score_ == 0.5
+    assert search.best_index_ == 0
+    assert search.cv_results_["rank_test_score"].tolist() == [1, 1, 1]
+
+
+def test_results_have_the_form_of_scikit_learns(problem):
+    X, y, qid = problem
+    grid = [
+        {"alpha": ALPHAS, "kernel": ["linear", RBF()]},
+        {"kernel": ["rbf"], "gamma": [0.5, None], "degree": [2]},
+    ]
+    ours = RankingSearchCV(RankRLS(), grid, cv=GroupKFold(3)).fit(X, y, qid=qid).cv_results_
+    with sklearn.config_context(enable_metadata_routing=True):
+        theirs = GridSearchCV(RankRLS(), grid, cv=GroupKFold(3)).fit(X, y, qid=qid, groups=qid)
+    theirs = theirs.cv_results_
+    assert list(ours) == list(theirs)
+    assert ours["params"] == theirs["params"]
+    for name in ours:
+        if name.startswith("param_"):
+            assert ours[name].dtype == theirs[name].dtype
+            assert ours[name].mask.tolist() == theirs[name].mask.tolist()
+            assert ours[name].tolist() == theirs[name].tolist()
+        elif name.startswith("split"):
+            assert_allclose(ours[name], theirs[name] - 1)  # their score is 1 - disagreement
+        elif name != "params":
+            assert ours[name].shape == theirs[name].shape
+            assert ours[name].dtype == theirs[name].dtype
+    assert min(ours["mean_fit_time"]) > 0
+    assert pd.DataFrame(ours).shape == (8, len(ours))
+
+
+def test_folds_weigh_by_their_queries(problem):
+    X, y, qid = problem
+    search = RankingSearchCV(RankRLS(), {}, cv=4).fit(X, y, qid=qid)  # 2, 2, 1 and 1 queries
+    scores, (mean,) = split_scores(search)[0], search.cv_results_["mean_test_score"]
+    pure = list(dict.fromkeys(qid.tolist())).index(4)  # has a single label
+    weights = np.array([2.0, 2.0, 1.0, 1.0])
+    weights[pure % 4] -= 1
+    defined = weights > 0
+    assert np.isnan(scores).tolist() == (~defined).tolist()
+    assert mean == pytest.approx(np.average(scores[defined], weights=weights[defined]))
+    variance = np.average((scores[defined] - mean) ** 2, weights=weights[defined])
+    assert search.cv_results_["std_test_score"][0] == pytest.approx(np.sqrt(variance))
+
+
+def test_parallel_is_serial(problem):
+    X, y, qid = problem
+    grid = {"alpha": ALPHAS, "kernel": ["linear", "rbf"]}
+    for backend, cv in (
+        ("loky", "leave_query_out"),
+        ("loky", GroupKFold(2)),
+        ("threading", 2),
+        ("threading", "leave_pair_out"),
+    ):
+        serial = RankingSearchCV(RankRLS(), grid, cv=cv).fit(X, y, qid=qid)
+        with parallel_config(backend):
+            parallel = RankingSearchCV(RankRLS(), grid, cv=cv, n_jobs=2).fit(X, y, qid=qid)
+        for name in ("mean_test_score", "std_test_score", "rank_test_score"):
+            assert_array_equal(parallel.cv_results_[name], serial.cv_results_[name])
+        assert_array_equal(parallel.predict(X), serial.predict(X))
+
+
+def test_errors_stop_a_parallel_search(problem):
+    X, y, qid = problem
+    search = RankingSearchCV(Odd(), {"value": [np.nan, *range(20)]}, cv=2, n_jobs=2)
+    with parallel_config("threading"):
+        with pytest.raises(ParameterError, match="ties must be"):
+            RankingSearchCV(RankRLS(), {"ties": ["no"]}, n_jobs=2).fit(X, y, qid=qid)
+        with pytest.raises(DataError, match="must be finite"):  # while others are at work
+            search.fit(X, y, qid=qid)
+
+
+@pytest.mark.parametrize("cv", ["leave_query_out", 2, GroupKFold(2), "leave_pair_out"])
+@pytest.mark.parametrize("random_state", [None, 0])
+def test_containers(problem, cv, random_state):
+    X, y, qid = problem
+    search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}, cv=cv, random_state=random_state)
+    want = clone(search).fit(X, y, qid=qid)
+    named = {name: X[:, k] for k, name in enumerate("abc")}
+    strings = [f"query {q}" for q in qid]
+    cases = [
+        (pd.DataFrame(named), pd.Series(y), pd.Series(strings)),
+        (pl.DataFrame(named), pl.Series(y), pl.Series(strings)),
+        (pa.table(named), pa.array(y), pa.array(strings)),
+        (X.tolist(), y.tolist(), strings),
+        (sp.csc_array(X), y, qid),
+        (sp.coo_matrix(X), y, qid),
+    ]
+    for given, labels, queries in cases:
+        found = clone(search).fit(given, labels, qid=queries)
+        for name in ("mean_test_score", "std_test_score"):
+            assert_allclose(found.cv_results_[name], want.cv_results_[name], err_msg=type(given))
+        assert_allclose(found.predict(given), want.predict(X))
+        assert found.score(given, labels, qid=queries) == pytest.approx(want.score(X, y, qid=qid))
+        assert found.n_features_in_ == 3
+        if hasattr(given, "columns"):
+            assert found.feature_names_in_.tolist() == ["a", "b", "c"]
+            assert found.best_estimator_.feature_names_in_.tolist() == ["a", "b", "c"]
+        else:
+            assert not hasattr(found, "feature_names_in_")
+
+
+def test_pipelines_may_know_columns_by_name(problem):
+    X, y, qid = problem
+    frame = pd.DataFrame(X, columns=list("abc")).assign(d="unused")
+    pipeline = make_pipeline(make_column_transformer((StandardScaler(), ["a", "c"])), RankRLS())
+    search = RankingSearchCV(pipeline, {"rankrls__alpha": ALPHAS}, cv=2).fit(frame, y, qid=qid)
+    pipeline = make_pipeline(StandardScaler(), RankRLS())
+    want = RankingSearchCV(pipeline, {"rankrls__alpha": ALPHAS}, cv=2).fit(X[:, ::2], y, qid=qid)
+    assert_allclose(split_scores(search), split_scores(want))
+    assert search.feature_names_in_.tolist() == list("abcd")
+
+
+@pytest.mark.parametrize(
+    "estimator", [RankRLS(), make_pipeline(StandardScaler(), RankRLS())], ids=["ranker", "pipeline"]
+)
+@pytest.mark.parametrize("cv", ["leave_query_out", GroupShuffleSplit(3, random_state=0)])
+def test_routing_changes_nothing(problem, estimator, cv):
+    X, y, qid = problem
+    name = "alpha" if isinstance(estimator, RankRLS) else "rankrls__alpha"
+    found = []
+    for routing in (False, True):
+        with sklearn.config_context(enable_metadata_routing=routing):
+            search = RankingSearchCV(estimator, {name: ALPHAS}, cv=cv).fit(X, y, qid=qid)
+            found.append((split_scores(search), search.score(X, y, qid=qid)))
+    assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+
+
+def test_qid_travels_through_other_meta_estimators(problem):
+    X, y, qid = problem
+    search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS})
+    with sklearn.config_context(enable_metadata_routing=True):
+        requests = get_routing_for_object(search)
+        assert requests.consumes("fit", ["qid"]) == {"qid"}
+        assert requests.consumes("score", ["qid"]) == {"qid"}
+        results = cross_validate(
+            search,
+            X,
+            y,
+            cv=GroupKFold(3),
+            params={"qid": qid, "groups": qid},
+            return_estimator=True,
+        )
+        nested = make_pipeline(StandardScaler(), search).fit(X, y, qid=qid)
+        assert nested[-1].n_queries_ == 6
+    for k, (train, test) in enumerate(GroupKFold(3).split(X, groups=qid)):
+        want = clone(search).fit(X[train], y[train], qid=qid[train])
+        assert results["estimator"][k].best_params_ == want.best_params_
+        assert results["test_score"][k] == want.score(X[test], y[test], qid=qid[test])
+    outer = RankingSearchCV(search, {"scoring": ["disagreement", "map"]}, cv=2)
+    outer.fit(X, y, qid=qid)
+    assert outer.best_estimator_.n_queries_ == 6
+
+
+def test_a_score_across_queries_warns(problem):
+    X, y, qid = problem
+    search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}).fit(X, y, qid=qid)
+    with pytest.warns(RankwiseWarning, match="fitted on 6 queries, but score got no qid"):
+        search.score(X, y)
+    with pytest.raises(ParameterError, match="no sample_weight"):
+        search.score(X, y, sample_weight=np.ones(len(y)), qid=qid)
+
+
+@parametrize_with_checks(
+    [
+        RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}, cv=2),
+        RankingSearchCV(make_pipeline(StandardScaler(), RLS()), {"rls__alpha": [1.0]}, cv=2),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_clone_repr_and_files(problem, tmp_path):
+    X, y, qid = problem
+    search = RankingSearchCV(RankRLS(), {"alpha": [1.0, 2.0]}, cv=3)
+    assert clone(search).get_params().keys() == search.get_params().keys()
+    assert repr(search) == (
+        "RankingSearchCV(cv=3, estimator=RankRLS(), param_grid={'alpha': [1.0, 2.0]})"
+    )
+    assert "RankRLS" in search._repr_html_()
+    search.fit(X, y, qid=qid)
+    assert vars(search.estimator) == vars(RankRLS())
+    same = [pickle.loads(pickle.dumps(search)), load_model(save_model(search, tmp_path / "s"))]
+    for copy in same:
+        assert_array_equal(copy.predict(X), search.predict(X))
+        assert copy.score(X, y, qid=qid) == search.score(X, y, qid=qid)
+        assert copy.best_params_ == search.best_params_
+
+
+def test_without_refit_there_is_no_prediction(problem):
+    X, y, qid = problem
+    search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}, refit=False).fit(X, y, qid=qid)
+    assert search.best_params_["alpha"] in ALPHAS
+    assert search.n_features_in_ == 3
+    assert not hasattr(search, "best_estimator_")
+    assert not hasattr(search, "refit_time_")
+    for name in ("predict", "score"):
+        assert not hasattr(search, name)
+        with pytest.raises(AttributeError, match=name) as error:
+            getattr(search, name)
+        assert "refit=False" in str(error.value.__cause__)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_shown_on_terminals_when_asked_for(problem, monkeypatch, capsys):
+    X, y, qid = problem
+    search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}, verbose=True)
+    search.fit(X, y, qid=qid)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    search.fit(X, y, qid=qid)
+    assert "Searching" in sys.stderr.getvalue()
+    shown = sys.stderr.getvalue()
+    search.set_params(verbose=False).fit(X, y, qid=qid)
+    assert sys.stderr.getvalue() == shown
+    assert capsys.readouterr().out == ""
+
+
+class NoPredict(BaseEstimator):
+    def fit(self, X, y):
+        return self
+
+
+class Odd(BaseEstimator):
+    """Predicts what it is told to."""
+
+    def __init__(self, value=0.0):
+        self.value = value
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.full((len(X), *np.shape(self.value)), self.value)
+
+
+GRID = {"alpha": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("search", "change", "error", "words"),
+    [
+        (RankingSearchCV(RankRLS(), {"alfa": [1]}), {}, ParameterError, "Did you mean 'alpha'"),
+        (RankingSearchCV(RankRLS(), {"x__y": [1]}), {}, ParameterError, "Invalid parameter 'x'"),
+        (RankingSearchCV(RankRLS(), []), {}, ParameterError, "param_grid is empty"),
+        (RankingSearchCV(RankRLS(), {"alpha": []}), {}, ParameterError, "non-empty sequence"),
+        (RankingSearchCV(RankRLS(), {"alpha": 1.0}), {}, ParameterError, "needs to be a list"),
+        (RankingSearchCV(RankRLS(), 3), {}, ParameterError, "param_grid cannot be used"),
+        (RankingSearchCV(RankRLS(), {"alpha": [-1.0]}), {}, ParameterError, "0 or more: got -1"),
+        (RankingSearchCV(RankRLS(), {"ties": ["no"]}), {}, ParameterError, "ties must be one of"),
+        (RankingSearchCV(NoPredict(), {}), {}, ParameterError, "fit and predict: got NoPredict"),
+        (RankingSearchCV(RankRLS, {}), {}, ParameterError, "an object with fit and predict"),
+        (RankingSearchCV(RankRLS(), GRID, cv="loo"), {}, ParameterError, "cv must be one of"),
+        (RankingSearchCV(RankRLS(), GRID, cv=None), {}, ParameterError, "a number of folds"),
+        (RankingSearchCV(RankRLS(), GRID, cv=True), {}, ParameterError, "got True"),
+        (RankingSearchCV(RankRLS(), GRID, cv=1), {}, ParameterError, "two folds at least"),
+        (RankingSearchCV(RankRLS(), GRID, cv=7), {}, ParameterError, "got 6 queries"),
+        (RankingSearchCV(RankRLS(), GRID, cv=25), {"qid": None}, ParameterError, "got 48 rows"),
+        (RankingSearchCV(RankRLS(), GRID, cv=[]), {}, ParameterError, "no split"),
+        (
+            RankingSearchCV(RankRLS(), GRID, cv=[([0], [])]),
+            {},
+            ParameterError,
+            "Split 0 of cv is empty",
+        ),
+        (RankingSearchCV(RankRLS(), GRID, cv=[([], [0])]), {}, ParameterError, "is empty"),
+        (RankingSearchCV(RankRLS(), GRID, cv=[([0], [48])]), {}, ParameterError, "out of bounds"),
+        (
+            RankingSearchCV(RankRLS(), GRID, cv=[([0, 1], [1, 2])]),
+            {"qid": None},
+            ParameterError,
+            "row 1 in both",
+        ),
+        (RankingSearchCV(RankRLS(), GRID, cv=KFold(3)), {}, DataError, "of query .* in both"),
+        (RankingSearchCV(Ridge(), {}, cv=KFold(3)), {}, DataError, "whole queries must be held"),
+        (RankingSearchCV(RankRLS(), GRID), {"qid": None}, DataError, "needs the query of every"),
+        (RankingSearchCV(Ridge(), {}), {"qid": None}, DataError, 'cv="leave_pair_out" or a'),
+        (RankingSearchCV(RankRLS(), GRID), {"qid": np.ones(48)}, DataError, "two queries: got one"),
+        (RankingSearchCV(RankRLS(), GRID), {"qid": [1, 2]}, DataError, "got 2 for 48 rows"),
+        (RankingSearchCV(RankRLS(), GRID), {"qid": [None] * 48}, DataError, "qid is missing"),
+        (RankingSearchCV(RankRLS(), GRID), {"y": None}, DataError, "requires y"),
+        (RankingSearchCV(RankRLS(), GRID), {"y": np.ones(3)}, ValueError, "inconsistent numbers"),
+        (RankingSearchCV(RankRLS(), GRID), {"y": np.ones(48)}, DataError, "not defined for any"),
+        (
+            RankingSearchCV(RankRLS(), GRID, cv="leave_pair_out", scoring="map"),
+            {},
+            ParameterError,
+            "scoring must be one of disagreement, concordance, auc",
+        ),
+        (
+            RankingSearchCV(Ridge(), {}, cv="leave_pair_out"),
+            {},
+            ParameterError,
+            "refit for every pair",
+        ),
+        (RankingSearchCV(RankRLS(), GRID, scoring="ap"), {}, ParameterError, "metric must be"),
+        (RankingSearchCV(RankRLS(), GRID, scoring=None), {}, ParameterError, "scoring must be"),
+        (
+            RankingSearchCV(RankRLS(), GRID, scoring=lambda *_: np.nan),
+            {},
+            ParameterError,
+            "a finite number: .* gave nan",
+        ),
+        (
+            RankingSearchCV(RankRLS(), GRID, scoring=lambda y, *_: y),
+            {},
+            ParameterError,
+            "a finite number",
+        ),
+        (
+            RankingSearchCV(Odd(), {"value": [0.0, np.nan]}),
+            {},
+            DataError,
+            "is predicted as .nan.: scores must be finite",
+        ),
+        (
+            RankingSearchCV(Odd(), {"value": [[0.0, 1.0]]}),
+            {},
+            DataError,
+            r"shape \(48, 2\) for 48 rows",
+        ),
+    ],
+)
+def test_what_cannot_be_searched(problem, search, change, error, words):
+    X, y, qid = problem
+    given = {"y": y, "qid": qid} | change
+    with pytest.raises(error, match=words):
+        search.fit(X, **given)
+
+
+def test_errors_say_what_was_tried(problem):
+    X, y, qid = problem
+    with pytest.raises(DataError) as error:
+        RankingSearchCV(Odd(), {"value": [0.0, np.inf]}).fit(X, y, qid=qid)
+    assert error.value.__notes__ == ["RankingSearchCV was trying {'value': inf}."]
+    with pytest.raises(ParameterError) as error:
+        RankingSearchCV(RankRLS(), {"ties": ["no"]}, cv=2).fit(X, y, qid=qid)
+    assert error.value.__notes__ == ["RankingSearchCV was trying RankRLS(ties='no')."]
