@@ -7,6 +7,7 @@
     │   └── LetorFormatError          a LETOR file that cannot be read, with file and line
     ├── ParameterError (ValueError)   a parameter outside its range, or an unknown name
     ├── ModelFileError (ValueError)   a model file that is damaged or not ours
+    ├── KernelSizeError (MemoryError)  a kernel matrix that this machine cannot hold
     └── MissingExtraError (ImportError)  an optional dependency that is not installed
 
     RankwiseWarning (UserWarning)     a result that may not be what was meant
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 
 class RankwiseError(Exception):
-    """Base of every error that rankwise raises on purpose."""
+    """Base of the errors that are rankwise's own."""
 
 
 class DataError(RankwiseError, ValueError):
@@ -33,6 +34,10 @@ class ParameterError(RankwiseError, ValueError):
 
 class ModelFileError(RankwiseError, ValueError):
     """A model file that is damaged or was not written by rankwise."""
+
+
+class KernelSizeError(RankwiseError, MemoryError):
+    """A kernel matrix that this machine cannot hold."""
 
 
 class MissingExtraError(RankwiseError, ImportError):

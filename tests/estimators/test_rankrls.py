@@ -203,3 +203,24 @@ def test_tiny_alpha_reproduces_learnable_differences():
         for q in range(3):
             rows = qid == q
             assert_allclose(np.diff(scores[rows]), np.diff(y[rows]), atol=1e-5)
+
+
+def test_a_refit_forgets_the_model_before():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((10, 3)), rng.standard_normal(10)
+    ranker = RankRLS(kernel="rbf").fit(X, y).set_params(kernel="linear").fit(X, y)
+    assert not hasattr(ranker, "dual_coef_")
+    assert not hasattr(ranker, "X_fit_")
+    assert not hasattr(ranker.set_params(kernel="precomputed").fit(X @ X.T, y), "X_fit_")
+
+
+@given(comparisons(max_rows=5, max_pairs=60), st.sampled_from([np.asarray, sp.csr_array]))
+def test_many_more_comparisons_than_rows(c, kind):
+    """Beyond twice as many, the moments come from the Laplacian itself."""
+    ranker = RankRLS().fit_pairs(kind(c.X), c.pairs, margin=c.margin, weight=c.weight)
+    L, rhs = np.zeros((len(c.X),) * 2), np.zeros(len(c.X))
+    for (i, j), margin, weight in zip(c.pairs, c.margin, c.weight, strict=True):
+        e = np.eye(len(c.X))[i] - np.eye(len(c.X))[j]
+        L, rhs = L + weight * np.outer(e, e), rhs + weight * margin * e
+    want = np.linalg.solve(c.X.T @ L @ c.X + np.eye(c.X.shape[1]), c.X.T @ rhs)
+    assert_allclose(ranker.coef_, want, atol=1e-9)

@@ -1,6 +1,7 @@
 """Preference graphs against Laplacians made by two loops."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -153,6 +154,9 @@ def test_unknown_names(call, words):
         (lambda: PreferenceGraph.from_scores([[1], [2]]), "one-dimensional"),
         (lambda: PreferenceGraph.from_groups([1, 1]) @ np.ones(3), "has 2 rows"),
         (lambda: PreferenceGraph.from_groups([1, 1]).root_target(None), "no margins of its own"),
+        (lambda: PreferenceGraph.from_groups([1, 1]) @ sp.eye_array(3), "has 2 rows"),
+        (lambda: PreferenceGraph.from_groups([1, 1]).rhs(), "no margins of its own"),
+        (lambda: PreferenceGraph.from_groups(pd.array(["a", None], "string")), "missing in row 1"),
         (lambda: PreferenceGraph.from_pairs(3, [[0, 1]]) @ np.ones(4), "has 3 rows"),
         (lambda: PreferenceGraph.from_pairs(3, [0, 1]), "two columns"),
         (lambda: PreferenceGraph.from_pairs(3, np.empty((0, 2), int)), "is empty"),

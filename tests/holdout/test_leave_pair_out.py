@@ -64,10 +64,13 @@ def test_listed_pairs_of_a_global_ranking(p, ties, weighting, linear):
     pairs = np.argwhere(~np.eye(n, dtype=bool))[::3]
     y = p.y[:, None]
     query = Conditional(np.arange(n), np.zeros_like(y), y, **given_as)
+    seen = []
     for first, second, difference in query_pairs(query, p.y, Rule(ties, weighting), 0.7, pairs):
         for i, j, d in zip(first, second, difference[:, 0], strict=True):
             want = refit_difference(K, p.y, np.zeros(n), i, j, 0.7, ties, weighting)
             assert d == pytest.approx(want, abs=1e-8)
+            seen.append([i, j])
+    assert sorted(seen) == pairs.tolist()
 
 
 @settings(max_examples=40)
@@ -79,10 +82,13 @@ def test_pairs_inside_queries(p, ties, weighting, linear, repeats):
     y = p.y[:, None]
     conditionals = primal_conditionals if linear else dual_conditionals
     features = p.X if linear else K.copy()
-    for lam, queries in zip(lams, conditionals(features, graph, y, lams), strict=True):
-        for query in queries:
-            parts = query_pairs(query, p.y[query.rows], Rule(ties, weighting), lam)
-            check(parts, K, p.y, p.qid, lam, ties, weighting)
+    seen = [[] for _ in lams]
+    for k, query in conditionals(features, graph, y, lams):
+        parts = query_pairs(query, p.y[query.rows], Rule(ties, weighting), lams[k])
+        seen[k] += check(parts, K, p.y, p.qid, lams[k], ties, weighting)
+    want = [pair for block in graph.pairs() for pair in zip(*block[:2], strict=True)]
+    for pairs in seen:
+        assert sorted(pairs) == sorted(want)
 
 
 def test_several_outputs_share_the_work():

@@ -58,7 +58,7 @@ def test_concordance_is_one_minus_disagreement(ranking, undefined):
 
 @given(rankings(max_rows=15), st.sampled_from(["exclude", "half"]))
 def test_both_signs_agree_on_a_symmetric_graph(ranking, label_ties):
-    """The claim of the docstring about kpcrank.txt (4), and that it is our default."""
+    """The claim of the docstring about the KPCRank paper (4), and that it is our default."""
     y, f, _ = ranking
     ours = disagreement_error(y, f, label_ties=label_ties, undefined=-1.0)
     for sign in (oracle.sign, oracle.sign_minus):

@@ -8,17 +8,17 @@ from math import log2, sqrt
 
 
 def sign(r):
-    """Of rankrls.txt: 0 at 0."""
+    """Of the RankRLS paper: 0 at 0."""
     return (r > 0) - (r < 0)
 
 
 def sign_minus(r):
-    """Of kpcrank.txt: -1 at 0."""
+    """Of the KPCRank paper: -1 at 0."""
     return 1 if r > 0 else -1
 
 
 def disagreement(y, f, score_ties="half", label_ties="exclude"):
-    """Equation (3) of rankrls.txt over the number of pairs, pair by pair."""
+    """Equation (3) of the RankRLS paper over the number of pairs, pair by pair."""
     cost, counted = 0.0, 0
     for i in range(len(y)):
         for j in range(i):
@@ -44,7 +44,7 @@ def one_sided_disagreement(y, f):
 
 
 def symmetric_disagreement(y, f, sign, label_ties):
-    """Equation (1) of sparse-rankrls.txt: all ordered pairs, with either signum function."""
+    """Equation (1) of the sparse RankRLS paper: all ordered pairs, with either signum function."""
     costs = [
         abs(sign(y[i] - y[j]) - sign(f[i] - f[j])) / 2
         for i in range(len(y))

@@ -12,12 +12,12 @@ neither, which is why they are compiled.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.backends.jit import compiled
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def combine_rows(
     X: Array,
     out: Array,
@@ -68,7 +68,7 @@ def combine_rows(
                         z[j] = within * (x[j] - mean[j]) + b[g] * (mean[j] - group_mean[j])
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def combine_columns(
     X: Array, rows: Index, level_ptr: Index, group_ptr: Index, a: Array, b: Array
 ) -> None:

@@ -6,28 +6,18 @@ Plain byte loops, inlined, with unsigned indices: eight digits at a time were tr
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numba import int64, uint8, uint64
 from numpy.typing import NDArray
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def _jit(function: Function, **options: Any) -> Function:
-    """Compile without the interpreter lock; mypy keeps the signature."""
-    try:
-        return cast(Function, numba.njit(nogil=True, cache=True, **options)(function))
-    except RuntimeError:  # no folder that the compiled code could be kept in
-        return cast(Function, numba.njit(nogil=True, **options)(function))
+from rankwise.backends.jit import Function, compiled
 
 
 def _inline(function: Function) -> Function:
     """Compile into the caller: a call for every number costs a third of the speed."""
-    return _jit(function, forceinline=True)
+    return compiled(function, forceinline=True)
 
 
 TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, DOT, ZERO, COLON = b"\t\n\r #+-.0:"
@@ -139,7 +129,7 @@ def _high_product(a: np.uint64, b: np.uint64) -> np.uint64:
     return a_high * b_high + (middle >> half) + (carry >> half)
 
 
-@_jit
+@compiled
 def _nearest(w: np.uint64, q: int) -> tuple[int, float]:
     """The double nearest to w * 10**q, where 64 bits of 10**q leave no doubt about it.
 
@@ -164,7 +154,7 @@ def _nearest(w: np.uint64, q: int) -> tuple[int, float]:
     return EXACT, float(int64(mantissa)) * POWER_OF_TWO[exponent - MIN_EXPONENT]
 
 
-@_jit
+@compiled
 def _significant_digits(text: NDArray[np.uint8], i: int, stop: int) -> int:
     """Digits from the first that is not zero, in a mantissa that ends at `stop`."""
     count = 0
@@ -267,7 +257,7 @@ def _query(text: NDArray[np.uint8], i: int) -> tuple[int, np.int64, int]:
     return kind, -int64(value) if negative else int64(value), i
 
 
-@_jit
+@compiled
 def _row(
     text: NDArray[np.uint8], i: int, row: int, n_inexact: int, limit: int, out: Scratch
 ) -> tuple[int, int, int]:
@@ -341,7 +331,7 @@ def _row(
         k += 1
 
 
-@_jit
+@compiled
 def parse_lines(
     text: NDArray[np.uint8], stop: int, limit: int, out: Scratch
 ) -> tuple[int, int, int, int, bool]:
@@ -378,7 +368,7 @@ def parse_lines(
     return -1, row, n_inexact, max_index, complete
 
 
-@_jit
+@compiled
 def copy_tokens(text: NDArray[np.uint8], starts: NDArray[np.int64], out: NDArray[np.uint8]) -> int:
     """Copy the token at each start to a row of `out`, as far as it fits; the longest length."""
     longest = 0

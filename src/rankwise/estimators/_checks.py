@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, KernelSizeError, ParameterError
 from rankwise.graph import PreferenceGraph
 
 
@@ -33,16 +33,26 @@ def check_alpha(alpha: Any) -> float:
 
 def check_alphas(alphas: Any) -> Array:
     """A non-empty vector of them."""
-    values = np.asarray(list(alphas) if not np.isscalar(alphas) else [alphas])
+    values = np.asarray(alphas) if np.ndim(alphas) else np.asarray([alphas])
     if values.ndim != 1 or len(values) == 0:
         raise ParameterError(f"alphas must be a non-empty list of numbers: got {alphas!r}.")
     return np.array([check_alpha(alpha) for alpha in values.tolist()])
 
 
-def check_has_pairs(graph: PreferenceGraph, n_queries: int, ties: str) -> None:
-    """A graph without a pair teaches nothing."""
+def check_whole(name: str, value: Any, low: int, high: int) -> None:
+    """A whole number from `low` to `high`."""
+    if not isinstance(value, (int, np.integer)) or not low <= value <= high:
+        raise ParameterError(
+            f"{name} must be a whole number from {low} to {high} here: got {value!r}."
+        )
+
+
+def check_has_pairs(graph: PreferenceGraph, n_queries: int = 0, ties: str = "include") -> None:
+    """A graph without a pair teaches nothing; no queries means a graph of comparisons."""
     if graph.n_pairs:
         return
+    if n_queries == 0:
+        raise DataError("Every comparison weighs 0: there is nothing to learn from.")
     queries = "query" if n_queries == 1 else "queries"
     if ties == "exclude":
         raise DataError(
@@ -58,9 +68,11 @@ def check_has_pairs(graph: PreferenceGraph, n_queries: int, ties: str) -> None:
 def check_kernel_fits(n_rows: int) -> None:
     """A kernel matrix of these rows fits the memory of this machine."""
     needed = 8 * n_rows**2
+    if not hasattr(os, "sysconf"):  # Windows does not tell this way
+        return
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > total:
-        raise MemoryError(
+        raise KernelSizeError(
             f"The kernel matrix of {n_rows} rows needs {needed / 2**30:.0f} GiB, and this machine "
             f"has {total / 2**30:.0f}. Use kernel='linear', or fewer rows."
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.errors import ParameterError, RankwiseWarning
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
 
 
 class RankerMixin:
@@ -54,11 +54,19 @@ class RankerMixin:
                 RankwiseWarning,
                 stacklevel=2,
             )
-        scores = np.asarray(self.predict(X))
-        y = np.asarray(y)
-        columns = y.reshape(len(y), -1)
+        scores, labels = (_columns(values) for values in (self.predict(X), y))
+        if scores.shape != labels.shape:
+            raise DataError(
+                f"y needs {scores.shape[1]} columns and {len(scores)} rows, as the ranker "
+                f"predicts: got {labels.shape[1]} columns and {len(labels)} rows."
+            )
         errors = [
-            disagreement_error(columns[:, k], scores.reshape(len(scores), -1)[:, k], qid)
-            for k in range(columns.shape[1])
+            disagreement_error(y_k, f_k, qid) for y_k, f_k in zip(labels.T, scores.T, strict=True)
         ]
         return 1.0 - float(np.mean(errors))
+
+
+def _columns(values: Any) -> Any:
+    """Values with an axis for outputs."""
+    array = np.asarray(values)
+    return array.reshape(len(array), -1)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import ParameterError
+from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import (
     check_alpha,
     check_alphas,
@@ -71,9 +71,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     def _tasks(self, y: Array, qid: Any) -> list[Task]:
         """One task for all outputs together, or one for each."""
 
-    def _solution(self, X: Any, y: Array | None, weights: Array) -> Solution:
-        """The weights, with the intercept that belongs to them: none, for pairs."""
-        return Solution(weights, 0.0)
+    def _solutions(self, X: Any, y: Array | None, weights: list[Array]) -> list[Solution]:
+        """The weights for each alpha, with the intercepts that belong to them: none, for pairs."""
+        return [Solution(w, 0.0) for w in weights]
 
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit to scored rows.
@@ -100,9 +100,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     def fit_path(self, X: Any, y: Any, alphas: Any, *, qid: Any = None) -> RegularizationPath:
         """Fit for many values of alpha at little more than the price of one.
 
-        In the primal they share the moments and one factorization. In the dual up to five of
-        them have a Cholesky factorization each; more than five share one reduction, which
-        costs about as much as five.
+        They share the moments, or the kernel matrix. Up to five of them have a Cholesky
+        factorization each; more than five share one reduction, which costs about as much as
+        five; for up to 200 features (or rows, in the dual) one eigendecomposition serves all.
 
         Parameters
         ----------
@@ -161,8 +161,12 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         self.solver_ = self._choose_solver(X)
         linear = self.kernel == "linear"
         kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X.shape[1])
+        for stale in ("coef_", "dual_coef_", "kernel_", "X_fit_"):
+            self.__dict__.pop(stale, None)
         if not linear:
-            self.kernel_, self.X_fit_ = kernel, X
+            self.kernel_ = kernel
+            if self.kernel != "precomputed":
+                self.X_fit_ = X
         by_task = []
         for task in tasks:
             if self.solver_ == "primal":
@@ -172,8 +176,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
                 weights = dual(training_kernel(kernel, X), task.graph, task.y, alphas)
                 if linear:
                     weights = [X.T @ a for a in weights]
-            by_task.append([self._solution(X, task.y, w) for w in weights])
-        return [_side_by_side(parts) for parts in zip(*by_task, strict=True)]
+            by_task.append(self._solutions(X, task.y, weights))
+        return [_join_tasks(parts) for parts in zip(*by_task, strict=True)]
 
     def _space(self, X: Any) -> Space:
         """Where rows of validated X live: their features, or their kernel matrix."""
@@ -202,13 +206,21 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         else:
             self.dual_coef_ = solution.weights
 
-    def _scores(self, X: Any, weights: Array, intercept: Array | float) -> Any:
+    def _products(self, X: Any, weights: Array) -> Any:
         """X weights, or k(X, training rows) weights."""
         if self.kernel == "linear":
-            scores = X @ weights.astype(X.dtype, copy=False)
-        else:
-            scores = kernel_product(self.kernel_, X, self.X_fit_, weights)
-        return np.asarray(scores + intercept, dtype=X.dtype)
+            return X @ weights.astype(X.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+            scores = kernel_product(self.kernel_, X, getattr(self, "X_fit_", None), weights)
+        if not np.isfinite(scores).all():
+            raise DataError(
+                "The kernel overflows between these rows and the training rows: scale the "
+                "features alike, for example in a pipeline with a scaler."
+            )
+        return scores
+
+    def _scores(self, X: Any, weights: Array, intercept: Array | float) -> Any:
+        return np.asarray(self._products(X, weights) + intercept, dtype=X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -246,8 +258,7 @@ class RegularizationPath:
         X = self._template._validate_new(X)
         weights = [s.weights for s in self._solutions]
         intercepts = [np.broadcast_to(s.intercept, s.weights.shape[1:]) for s in self._solutions]
-        together = np.hstack([w.reshape(len(w), -1) for w in weights])
-        scores = self._template._scores(X, together, np.ravel(intercepts))
+        scores = self._template._scores(X, side_by_side(weights), np.ravel(intercepts))
         return np.moveaxis(scores.reshape(len(scores), len(self), *weights[0].shape[1:]), 1, 0)
 
     def estimator(self, i: int) -> LeastSquaresRanker:
@@ -258,7 +269,12 @@ class RegularizationPath:
         return fitted
 
 
-def _side_by_side(parts: Sequence[Solution]) -> Solution:
+def side_by_side(weights: Sequence[Array]) -> Array:
+    """The columns of all of them, as one matrix."""
+    return np.hstack([w.reshape(len(w), -1) for w in weights])
+
+
+def _join_tasks(parts: Sequence[Solution]) -> Solution:
     """Solutions of tasks with one output each as one solution with several outputs."""
     if len(parts) == 1:
         return parts[0]

@@ -9,7 +9,13 @@ from sklearn.utils.validation import validate_data
 
 from rankwise.backends.arrays import Array
 from rankwise.estimators._checks import check_alpha, check_choice, check_has_pairs
-from rankwise.estimators.least_squares import DTYPES, LeastSquaresRanker, Solution, Task
+from rankwise.estimators.least_squares import (
+    DTYPES,
+    LeastSquaresRanker,
+    Solution,
+    Task,
+    side_by_side,
+)
 from rankwise.graph import Groups, PreferenceGraph
 from rankwise.graph.grouped import TIES, WEIGHTINGS
 
@@ -61,7 +67,7 @@ class RankRLS(LeastSquaresRanker):
     dual_coef_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
         Weights of the training rows; only with other kernels.
     X_fit_ : array or sparse of shape (n_rows, n_features)
-        The training rows; only with kernels other than linear.
+        The training rows; only with kernels that need them to predict.
     kernel_ : callable
         The kernel with its parameters; only with kernels other than linear.
     solver_ : str
@@ -115,7 +121,9 @@ class RankRLS(LeastSquaresRanker):
         """Fit to comparisons between rows.
 
         Minimizes sum_l w_l (margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2 over the comparisons
-        l = (i, j). O(N) more than `fit` for N comparisons.
+        l = (i, j). For N of them, the primal takes O(min(N, m) n^2 + N + n^3) time, the dual
+        O(m^3 + N). The parameters `ties` and `weighting` are about queries, and have no part
+        in it.
 
         Parameters
         ----------
@@ -140,16 +148,21 @@ class RankRLS(LeastSquaresRanker):
         array([1, 2, 0])
         """
         alpha = check_alpha(self.alpha)
+        self._check_choices()
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, ensure_min_samples=2)
         graph = PreferenceGraph.from_pairs(X.shape[0], pairs, margin, weight)
+        check_has_pairs(graph)
         self.n_queries_ = 1
         (solution,) = self._solve(X, [Task(graph, None)], [alpha])
         self._keep(solution)
         return self
 
-    def _tasks(self, y: Array, qid: Any) -> list[Task]:
+    def _check_choices(self) -> None:
         check_choice("ties", self.ties, TIES)
         check_choice("weighting", self.weighting, WEIGHTINGS)
+
+    def _tasks(self, y: Array, qid: Any) -> list[Task]:
+        self._check_choices()
         self.n_queries_ = Groups.of(qid, len(y)).n_groups
 
         def task(labels: Array | None, targets: Array) -> Task:
@@ -239,10 +252,17 @@ class RLS(LeastSquaresRanker):
         # 1/m (m I - 11') centres: what is left of the squared errors at the best intercept.
         return [Task(PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows"), y)]
 
-    def _solution(self, X: Any, y: Array | None, weights: Array) -> Solution:
-        intercept = np.mean(y - self._scores(X, weights, 0.0), axis=0)
-        return Solution(weights, float(intercept) if intercept.ndim == 0 else intercept)
+    def _solutions(self, X: Any, y: Array | None, weights: list[Array]) -> list[Solution]:
+        scores = self._products(X, side_by_side(weights))
+        means = scores.mean(axis=0, dtype=np.float64).reshape(len(weights), *weights[0].shape[1:])
+        level = np.mean(np.asarray(y), axis=0)
+        return [Solution(w, _plain(level - mean)) for w, mean in zip(weights, means, strict=True)]
 
     def _keep(self, solution: Solution) -> None:
         super()._keep(solution)
         self.intercept_ = solution.intercept
+
+
+def _plain(value: Array) -> Array | float:
+    """A float for one output, an array for several."""
+    return float(value) if value.ndim == 0 else value

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array, Index, Rows, is_sparse
+from rankwise.errors import DataError
 
 Loader = Callable[[Rows], Array]  # the features of some rows, dense, float64, C-ordered
 
@@ -132,6 +133,11 @@ class PreferenceGraph(ABC):
     def __matmul__(self, X: Any) -> Any:
         """L X, in time linear in X; a sparse X gives a sparse product."""
 
+    @property
+    @abstractmethod
+    def n_root_rows(self) -> int:
+        """How many rows the blocks of `root_blocks` have in all, about."""
+
     @abstractmethod
     def root(self, X: Any) -> Array:
         """R X, with R'R = L."""
@@ -170,9 +176,13 @@ class PreferenceGraph(ABC):
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
         """Every pair once, some `block_size` of them at a time."""
 
-    def rhs(self, y: Array | None = None) -> Array:
-        """The right-hand side L y of scores."""
-        return np.asarray(self @ np.asarray(y, dtype=np.float64))
+    def rhs(self, y: Any = None) -> Array:
+        """The right-hand side L y of scores, or that of margins where the graph has them."""
+        return np.asarray(self @ np.asarray(required(y), dtype=np.float64))
+
+    def _check_rows(self, X: Any) -> None:
+        if X.shape[0] != self.n_rows:
+            raise DataError(f"The graph has {self.n_rows} rows: got an array with {X.shape[0]}.")
 
     def to_dense(self) -> Array:
         """L itself, from its pairs: for tests and small examples, O(n_rows^2) memory."""
@@ -186,6 +196,13 @@ class PreferenceGraph(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_rows={self.n_rows}, n_pairs={self.n_pairs})"
+
+
+def required(y: Any) -> Any:
+    """y, which only a graph of comparisons can do without."""
+    if y is None:
+        raise DataError("A graph of queries has no margins of its own: scores y are needed.")
+    return y
 
 
 def row_scale(weights: Array, X: Any) -> Any:

@@ -60,6 +60,10 @@ class EdgeGraph(PreferenceGraph):
         return int(np.count_nonzero(self.weight))
 
     @property
+    def n_root_rows(self) -> int:
+        return len(self.first)
+
+    @property
     def degrees(self) -> Array:
         both = np.concatenate((self.first, self.second))
         weights = np.tile(self.weight, 2)
@@ -85,11 +89,10 @@ class EdgeGraph(PreferenceGraph):
 
     def __matmul__(self, X: Any) -> Any:
         X = X if is_sparse(X) else np.asarray(X, dtype=np.float64)
-        if X.shape[0] != self.n_rows:
-            raise DataError(f"The graph has {self.n_rows} rows: got an array with {X.shape[0]}.")
+        self._check_rows(X)
         return self.laplacian @ X
 
-    def rhs(self, y: Array | None = None) -> Array:
+    def rhs(self, y: Any = None) -> Array:
         """B' diag(w) margin, or L y where scores are given."""
         if y is not None:
             return super().rhs(y)

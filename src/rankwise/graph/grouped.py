@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.grouped import combine_columns, combine_rows
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.base import Loader, PairBlock, PreferenceGraph, row_scale
+from rankwise.graph.base import Loader, PairBlock, PreferenceGraph, required, row_scale
 from rankwise.graph.groups import Groups
 from rankwise.graph.streaming import Nest, NestStream
 
@@ -123,10 +123,8 @@ class GroupedGraph(PreferenceGraph):
     @cached_property
     def pair_weight(self) -> Array:
         """What one pair of a query weighs, query by query."""
-        if self.weighting == "pairs":
-            return np.ones(len(self.query_sizes))
-        size = self.query_sizes if self.weighting == "rows" else self.pairs_of_query
-        return 1.0 / np.maximum(size, 1)
+        weight = pair_weight(self.weighting, self.query_sizes, self.pairs_of_query)
+        return np.asarray(weight, dtype=np.float64)
 
     @cached_property
     def between(self) -> Array:
@@ -146,21 +144,33 @@ class GroupedGraph(PreferenceGraph):
         return int(self.pairs_of_query.sum())
 
     @property
+    def n_root_rows(self) -> int:
+        return self.n_rows
+
+    @cached_property
+    def level_of_row(self) -> Index:
+        return self._of_row(self.level_sizes)
+
+    @cached_property
+    def query_of_row(self) -> Index:
+        return self._of_row(self.query_sizes)
+
+    def _of_row(self, sizes: Index) -> Index:
+        """Which of these consecutive parts of `rows` each row lies in."""
+        part = np.empty(self.n_rows, dtype=np.intp)
+        part[self.rows] = np.repeat(np.arange(len(sizes)), sizes)
+        return part
+
+    @property
     def degrees(self) -> Array:
         size, own = self.query_sizes[self.query_of_level], self.level_sizes
         partners = size - own if self.ties == "exclude" else size - 1
-        return self._to_rows(self.pair_weight[self.query_of_level] * partners)
-
-    def _to_rows(self, of_level: Array) -> Array:
-        """A value per level, given to each of its rows."""
-        out = np.empty(self.n_rows)
-        out[self.rows] = np.repeat(of_level, self.level_sizes)
-        return out
+        of_level: Array = self.pair_weight[self.query_of_level] * partners
+        return of_level[self.level_of_row]
 
     def _combine(self, X: Any, within: Array, between: Array) -> Array:
         X = np.asarray(X, dtype=np.float64)
-        if len(X) != self.n_rows:
-            raise DataError(f"The graph has {self.n_rows} rows: got an array with {len(X)}.")
+        self._check_rows(X)
         flat = np.ascontiguousarray(X.reshape(self.n_rows, -1))
         out = np.empty_like(flat)
         combine_rows(
@@ -171,22 +181,22 @@ class GroupedGraph(PreferenceGraph):
     def __matmul__(self, X: Any) -> Any:
         if not is_sparse(X):
             return self._combine(X, self.within, self.between)
-        product = row_scale(self._to_rows(self.within), X)
+        self._check_rows(X)
+        product = row_scale(self.within[self.level_of_row], X)
         for indicator, coefficient in self._low_rank():
             product = product + indicator @ row_scale(coefficient, indicator.T @ X)
         return product.tocsr()
 
     def _low_rank(self) -> list[tuple[Any, Array]]:
         """L - diag(within) as P diag(c) P' terms, P the indicator of levels and of queries."""
-        level = np.empty(self.n_rows, dtype=np.intp)
-        level[self.rows] = np.repeat(np.arange(len(self.level_sizes)), self.level_sizes)
+        level = self.level_of_row
         of_query = self.between / self.query_sizes
         if self.ties == "include":
             return [(indicator(level, len(self.level_sizes)), -of_query)]
         of_level = (self.between[self.query_of_level] - self.within) / self.level_sizes
         return [
             (indicator(level, len(self.level_sizes)), of_level),
-            (indicator(self.query_of_level[level], len(self.query_sizes)), -of_query),
+            (indicator(self.query_of_row, len(self.query_sizes)), -of_query),
         ]
 
     def root(self, X: Any) -> Array:
@@ -211,19 +221,19 @@ class GroupedGraph(PreferenceGraph):
         return K
 
     def root_target(self, y: Array | None) -> Array:
-        return self.root(_required(y))
+        return self.root(required(y))
 
     def root_blocks(
         self, load: Loader, y: Array | None, max_rows: int
     ) -> Iterator[tuple[Array, Array]]:
-        y = _required(y)
+        y = required(y)
         nest = Nest(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
         targets = np.ascontiguousarray(y.reshape(self.n_rows, -1), dtype=np.float64)
         for Z, t in NestStream(nest, load, targets, max_rows):
             yield Z, t.reshape(len(t), *y.shape[1:])
 
     def gram(self, X: Any) -> Array:
-        A = X.T @ row_scale(self._to_rows(self.within), X)
+        A = X.T @ row_scale(self.within[self.level_of_row], X)
         for indicator, coefficient in self._low_rank():
             sums = indicator.T @ X
             A = A + sums.T @ row_scale(coefficient, sums)
@@ -231,11 +241,9 @@ class GroupedGraph(PreferenceGraph):
 
     def take(self, rows: Any) -> GroupedGraph:
         rows = np.arange(self.n_rows)[rows]
-        level, query = np.empty(self.n_rows, np.intp), np.empty(self.n_rows, np.intp)
-        level[self.rows] = np.repeat(np.arange(len(self.level_sizes)), self.level_sizes)
-        query[self.rows] = np.repeat(np.arange(len(self.query_sizes)), self.query_sizes)
+        level, query = self.level_of_row[rows], self.query_of_row[rows]
         return GroupedGraph.build(
-            level[rows], query[rows], n_rows=None, ties=self.ties, weighting=self.weighting
+            level, query, n_rows=None, ties=self.ties, weighting=self.weighting
         )
 
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
@@ -257,6 +265,12 @@ class GroupedGraph(PreferenceGraph):
                     yield PairBlock(first, second, np.full(len(i), self.pair_weight[q]))
 
 
+def pair_weight(weighting: str, n_rows: Any, n_pairs: Any) -> Any:
+    """What a pair weighs in a query with so many rows, and so many pairs that count."""
+    size = {"pairs": np.ones_like(n_rows), "rows": n_rows, "queries": n_pairs}[weighting]
+    return 1.0 / np.maximum(size, 1)
+
+
 def indicator(codes: Index, n_columns: int) -> Any:
     """The sparse matrix with a one at (i, codes[i])."""
     n = len(codes)
@@ -266,9 +280,3 @@ def indicator(codes: Index, n_columns: int) -> Any:
 def _reciprocal(values: Array) -> Array:
     """1 / values, and 0 for 0."""
     return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
-
-
-def _required(y: Array | None) -> Array:
-    if y is None:
-        raise DataError("A graph of queries has no margins of its own: scores y are needed.")
-    return y

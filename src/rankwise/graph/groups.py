@@ -105,7 +105,7 @@ def _as_ids(qid: Any, n_rows: int | None) -> NDArray[Any]:
     elif ids.dtype.kind in "mM":
         missing = np.isnat(ids)
     elif ids.dtype.kind == "O":
-        missing = np.fromiter((v is None or v != v for v in ids), bool, len(ids))
+        missing = np.fromiter(map(_is_missing, ids), bool, len(ids))
     else:
         return ids
     if missing.any():
@@ -114,6 +114,14 @@ def _as_ids(qid: Any, n_rows: int | None) -> NDArray[Any]:
             "give every row a query id, or drop these rows."
         )
     return ids
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, or pandas' NA, which is not to be compared."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
 
 
 def _differs(ids: NDArray[Any]) -> NDArray[np.bool_]:

@@ -56,55 +56,51 @@ class Conditional:
 
 def dual_conditionals(
     K: Array, graph: GroupedGraph, y: Array, lams: Sequence[float]
-) -> Iterator[Iterator[Conditional]]:
-    """For each lam, every query that has pairs; K is overwritten.
+) -> Iterator[tuple[int, Conditional]]:
+    """(k, query) for each lam number k and each query that has pairs; K is overwritten.
 
     The Schur complement of N = (R K R + lam I)^-1 is N_qq^-1 = R_q K~ R_q + lam I, K~ being
     the conditional kernel, and v = N_qq^-1 z_q is R_q (y - f).
+
+    Cost: N for each lam, or one eigendecomposition for all, and the cube of each query.
     """
     t = graph.root(y)
     M = lifted_root_kernel(K, graph)
-    for N in resolvents(M, lams, t):
+    queries = [(rows, graph.take(rows)) for rows in query_rows(graph)]
+    for k, N in enumerate(resolvents(M, lams, t)):
         z = N.apply(t)
-
-        def queries(N: Any = N, z: Array = z) -> Iterator[Conditional]:
-            for rows in query_rows(graph):
-                part = graph.take(rows)
-                precision = N.block(rows)
-                # One solve gives both N_qq^-1 and N_qq^-1 z_q.
-                solved = np.linalg.solve(precision, np.hstack((np.eye(len(rows)), z[rows])))
-                inner = solved[:, : len(rows)] - N.lam * np.eye(len(rows))
-                kernel = part.root_inverse(part.root_inverse(inner).T)
-                target = part.root_inverse(np.ascontiguousarray(solved[:, len(rows) :]))
-                yield Conditional(rows, y[rows] - target, target, kernel=(kernel + kernel.T) / 2)
-
-        yield queries()
+        for rows, part in queries:
+            n = len(rows)
+            # One solve gives both N_qq^-1 and N_qq^-1 z_q.
+            both = np.linalg.solve(N.block(rows), np.hstack((np.eye(n), z[rows])))
+            inner = both[:, :n] - N.lam * np.eye(n)
+            kernel = part.root_inverse(part.root_inverse(inner).T)
+            target = part.root_inverse(np.ascontiguousarray(both[:, n:]))
+            yield k, Conditional(rows, y[rows] - target, target, kernel=(kernel + kernel.T) / 2)
 
 
 def primal_conditionals(
     F: Any, graph: GroupedGraph, y: Array, lams: Sequence[float]
-) -> Iterator[Iterator[Conditional]]:
-    """For each lam, every query that has pairs, from features.
+) -> Iterator[tuple[int, Conditional]]:
+    """As `dual_conditionals`, from features.
 
     With A and b the moments of the other queries, f = F_q (A + lam I)^-1 b, and the
     conditional kernel is lam F_q (A + lam I)^-1 F_q'.
+
+    Cost: O(m n^2), and for each query one eigendecomposition of n features.
     """
     Z = np.ascontiguousarray(graph.root(F.toarray() if is_sparse(F) else F))
     t = graph.root(y)
-    for lam in lams:
-
-        def queries(lam: float = lam) -> Iterator[Conditional]:
-            folds = list(query_rows(graph))
-            for first, A, b in sums_without(Z, t, folds):
-                for rows, A_q, b_q in zip(folds[first:], A, b, strict=False):
-                    s, V = eigh(A_q, check_finite=False)
-                    rotated = dense_rows(F, rows) @ V
-                    shrunk = rotated / (np.maximum(s, 0.0) + lam)
-                    features = np.sqrt(lam) * rotated / np.sqrt(np.maximum(s, 0.0) + lam)
-                    f = shrunk @ (V.T @ b_q)
-                    yield Conditional(rows, f, y[rows] - f, features=features)
-
-        yield queries()
+    folds = list(query_rows(graph))
+    for first, A, b in sums_without(Z, t, folds):
+        for rows, A_q, b_q in zip(folds[first:], A, b, strict=False):
+            s, V = eigh(A_q, check_finite=False)
+            rotated = dense_rows(F, rows) @ V
+            for k, lam in enumerate(lams):
+                shifted = np.maximum(s, 0.0) + lam
+                f = (rotated / shifted) @ (V.T @ b_q)
+                features = np.sqrt(lam / shifted) * rotated
+                yield k, Conditional(rows, f, y[rows] - f, features=features)
 
 
 def query_rows(graph: GroupedGraph) -> Iterator[Index]:

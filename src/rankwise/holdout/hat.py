@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, eigh, lapack, solve_triangular
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas import add_gram, matmul, mirror_lower, mirror_upper
-from rankwise.holdout.rounding import warn_if_lost
+from rankwise.holdout.rounding import nonnegative, warn_if_lost
 
 BLOCK_BYTES = 8 * 2**20  # of a hat matrix made at a time
 
@@ -147,7 +147,7 @@ def shifted_inverse(K: Array, shift: Array) -> Array:
         return mirror_lower(inverse.T)
     scale = 1.0 / np.sqrt(shift)
     s, V = eigh(scale[:, None] * K * scale, check_finite=False)
-    half = scale[:, None] * V / np.sqrt(np.maximum(s, 0.0) + 1.0)
+    half = scale[:, None] * V / np.sqrt(nonnegative(s, 1.0) + 1.0)
     return matmul(np.ascontiguousarray(half), np.ascontiguousarray(half.T))
 
 
@@ -155,7 +155,9 @@ def _solve(K: Array, mu: float) -> Array:
     """(K + mu I)^-1 K for a mu that is large beside K."""
     system = K.copy()
     np.fill_diagonal(system, np.diagonal(K) + mu)
-    factor, _ = lapack.dpotrf(system.T, overwrite_a=1)
+    factor, info = lapack.dpotrf(system.T, overwrite_a=1)
+    if info:
+        nonnegative(eigh(K, eigvals_only=True, check_finite=False), mu)
     solution, _ = lapack.dpotrs(factor, K.T)
     return np.ascontiguousarray(solution)
 

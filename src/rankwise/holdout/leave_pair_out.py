@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.graph.grouped import pair_weight
 from rankwise.holdout.conditional import Conditional
 from rankwise.holdout.hat import DenseHat, FeatureHat, Hat
 from rankwise.holdout.levels import (
@@ -41,9 +42,7 @@ class Rule:
 
     def weight(self, n_rows: int, n_pairs: int) -> float:
         """What a pair weighs in a query with so many rows and pairs that count."""
-        return {"pairs": 1.0, "rows": 1.0 / n_rows, "queries": 1.0 / max(n_pairs, 1)}[
-            self.weighting
-        ]
+        return float(pair_weight(self.weighting, n_rows, n_pairs))
 
 
 def query_pairs(

@@ -50,14 +50,14 @@ def dual_folds(
 def primal_folds(
     F: Any, graph: GroupedGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
 ) -> Array:
-    """As `dual_folds`, from features: in whichever of |U| and n_features is smaller.
+    """As `dual_folds`, from features: by |U| where all folds are shorter than features.
 
     Folds longer than features: (A - A_U + lam I) w = b - b_U for each fold, A - A_U being
     summed from the other folds, since a difference would cancel where one fold outweighs
     them. Shorter ones: with the hat matrix H = Z (A + lam I)^-1 Z' of Z = R F,
     e = (I - H_UU)^-1 (t - Z w)_U and w - (A + lam I)^-1 Z_U'e.
 
-    Cost: O(m n^2), and min(n, |U|)^3 for each fold and lam; a second copy of F in memory.
+    Cost: O(m n^2), and |U|^3 or n^3 for each fold and lam; a dense copy of F in memory.
     """
     Z = np.ascontiguousarray(graph.root(F.toarray() if is_sparse(F) else F))
     t = graph.root(y)
@@ -91,34 +91,35 @@ def _short_folds(
 def _long_folds(
     F: Any, Z: Array, t: Array, folds: Sequence[Index], lams: Sequence[float], out: Array
 ) -> None:
-    shifts = np.asarray(lams)[:, None, None] * np.eye(Z.shape[1])
-    penalties = np.broadcast_to(shifts, (len(folds), *shifts.shape))
+    strengths = np.broadcast_to(lams, (len(folds), len(lams)))
 
     def keep(fold: Index, weights: Array) -> None:
         out[:, fold] = dense_rows(F, fold) @ weights
 
-    solve_without(Z, t, folds, penalties, keep)
+    solve_without(Z, t, folds, strengths, np.eye(Z.shape[1]), keep)
 
 
 def solve_without(
     Z: Array,
     t: Array,
     folds: Sequence[Index],
-    penalties: Array,
+    strengths: Array,
+    penalty: Array,
     keep: Callable[[Index, Array], None],
 ) -> None:
-    """Weights (A + penalty)^-1 b from the moments of all folds but one, for each fold.
+    """Weights (A + strength penalty)^-1 b from the moments of all folds but one, for each fold.
 
-    `penalties` has the shape (n_folds, n_lams, n, n); ``keep(fold, weights)`` gets weights of
-    shape (n_lams, n, n_outputs), from several threads.
+    `strengths` has the shape (n_folds, n_lams); ``keep(fold, weights)`` gets weights of shape
+    (n_lams, n, n_outputs), from several threads.
     """
 
     def solve(part: slice, A: Array, b: Array) -> None:
-        weights = np.linalg.solve(A[:, None] + penalties[part], b[:, None])
+        penalties = strengths[part, :, None, None] * penalty
+        weights = np.linalg.solve(A[:, None] + penalties, b[:, None])
         for fold, w in zip(folds[part], weights, strict=True):
             keep(fold, w)
 
-    batch = max(1, SOLVE_BYTES // (8 * penalties[0].size) // THREADS)
+    batch = max(1, SOLVE_BYTES // (8 * strengths.shape[1] * penalty.size) // THREADS)
     with ThreadPoolExecutor(THREADS) as pool:
         for first, A, b in sums_without(Z, t, folds):
             jobs = [

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, solve_triangular
+from scipy.linalg import eigh
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas import matmul
@@ -48,7 +48,7 @@ class LevelSystem(Protocol):
         """f = H y."""
 
     def product(self, first: Index, second: Index) -> PairEntries:
-        """Entries for every row of `first` with every row of `second`, row by row."""
+        """Entries for every row of `first` with every other row of `second`, row by row."""
 
     def listed(self, first: Index, second: Index) -> PairEntries:
         """Entries for the pairs (first[k], second[k])."""
@@ -111,10 +111,8 @@ class FeatureLevels:
         """From features: O(n (d + levels)^2) flops for d of them."""
         delta = _degrees(left)[level] / lam
         scaled = np.sqrt(delta)[:, None] * F
-        factor, _ = cho_factor(
-            np.eye(F.shape[1]) + matmul(scaled.T, scaled), lower=True, check_finite=False
-        )
-        inner = solve_triangular(np.tril(factor), scaled.T, lower=True, check_finite=False).T
+        s, V = eigh(matmul(scaled.T, scaled), check_finite=False)
+        inner = matmul(scaled, V / np.sqrt(np.maximum(s, 0.0) + 1.0))
         U = np.sqrt(delta)[:, None] * inner  # (K + D^-1 lam)^-1 = diag(delta) - U U'
         members = _members(level, left)
         sums = delta[:, None] * members - matmul(U, U.T @ members)
@@ -137,10 +135,8 @@ class FeatureLevels:
         return matmul(self.F, self.W.T @ y)
 
     def product(self, first: Index, second: Index) -> PairEntries:
-        P = -matmul(self.left[first], np.ascontiguousarray(self.right[second].T))
-        P[first[:, None] == second] += self.delta[np.intersect1d(first, second)]
         return PairEntries(
-            P.ravel(),
+            -matmul(self.left[first], np.ascontiguousarray(self.right[second].T)).ravel(),
             matmul(self.F[first], np.ascontiguousarray(self.W[second].T)).ravel(),
             matmul(self.W[first], np.ascontiguousarray(self.F[second].T)).ravel(),
         )

@@ -7,12 +7,12 @@ fit without rows U = {i, j} has the residuals e_U = P_UU^-1 a_U, and predicts f_
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.backends.jit import compiled, inlined
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined
 def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float]:
     """Entries (i, i), (j, j) and (i, j) of the inverse of a symmetric matrix of two rows.
 
@@ -28,7 +28,7 @@ def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float
     return p_ii * scale, p_jj * scale, p_ij * scale
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def centred_block(
     M: Array,
     is_hat: bool,
@@ -58,7 +58,7 @@ def centred_block(
     return count
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def centred_list(
     entries: Array,
     is_hat: bool,
@@ -76,7 +76,7 @@ def centred_list(
         _centred_pair(entries[k], diagonal[i], diagonal[j], is_hat, n, i, j, y, f, out[k])
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined
 def _centred_pair(
     m_ij: float,
     m_ii: float,
@@ -104,7 +104,7 @@ def _centred_pair(
         out[o] = (f[i, o] - f[j, o]) - (h_ii - h_ij) * e_i - (h_ij - h_jj) * e_j
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def level_pairs(
     P: Array,
     H: Array,
@@ -132,7 +132,7 @@ def level_pairs(
             )
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def count_losses(
     first: Index, second: Index, difference: Array, y: Array, loss: Array, compared: Array
 ) -> None:
@@ -155,7 +155,7 @@ def count_losses(
             compared[j, o] += 1.0
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def count_wins(
     first: Index, second: Index, difference: Array, wins: Array, compared: Array
 ) -> None:

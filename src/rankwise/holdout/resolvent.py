@@ -12,7 +12,7 @@ from scipy.linalg import eigh, lapack
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas import matmul, mirror_lower
 from rankwise.graph.grouped import GroupedGraph
-from rankwise.holdout.rounding import warn_if_lost
+from rankwise.holdout.rounding import nonnegative, warn_if_lost
 
 INVERSES = 4  # so many inverses cost as much as one eigendecomposition
 
@@ -113,7 +113,7 @@ def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]
 
 def _spectral(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
     s, V = eigh(M, check_finite=False)
-    s, V = np.maximum(s, 0.0), np.ascontiguousarray(V)  # below zero is rounding
+    s, V = nonnegative(s, min(lams)), np.ascontiguousarray(V)
     rotated = matmul(V.T, np.ascontiguousarray(C))
     warn_if_lost(float(s[-1]), 1.0 / float(s[0] + min(lams)))
     for lam in lams:

@@ -81,16 +81,15 @@ def feature_ridge_folds(
     Z = np.hstack((X, np.ones((m, 1))))
     free = np.eye(Z.shape[1])
     free[-1, -1] = 0.0
-    penalties = np.array([[strength(lam, m - len(fold)) * free for lam in lams] for fold in folds])
-    offset = level if add_intercept else 0.0
+    strengths = np.array([[strength(lam, m - len(fold)) for lam in lams] for fold in folds])
 
     def keep(fold: Index, weights: Array) -> None:
         if add_intercept:
-            out[:, fold] = Z[fold] @ weights + offset
+            out[:, fold] = Z[fold] @ weights + level
         else:
             out[:, fold] = (X[fold] + centre) @ weights[:, :-1]
 
-    solve_without(Z, t, folds, penalties, keep)
+    solve_without(Z, t, folds, strengths, free, keep)
     return out
 
 

@@ -6,7 +6,8 @@ import warnings
 
 import numpy as np
 
-from rankwise.errors import RankwiseWarning
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError, RankwiseWarning
 
 WORTHLESS = 1e-2  # relative error from which a hold-out is not worth looking at
 
@@ -21,3 +22,21 @@ def warn_if_lost(norm: float, inverse_norm: float) -> None:
             RankwiseWarning,
             stacklevel=2,
         )
+
+
+def nonnegative(s: Array, shift: float) -> Array:
+    """Ascending eigenvalues of a kernel, those that are negative by rounding set to zero.
+
+    A kernel may be indefinite as long as the shift outweighs it; otherwise the objective has
+    no minimum, and its stationary point is not what these formulas hold out.
+    """
+    floor = 100.0 * len(s) * float(np.finfo(np.float64).eps) * float(np.abs(s).max(initial=0.0))
+    if len(s) and s[0] < -floor:
+        if s[0] + shift <= floor:
+            raise DataError(
+                f"The kernel is not positive semidefinite (it has the eigenvalue {s[0]:.3g}): "
+                "exact hold-outs need a larger alpha, or another kernel. RankingSearchCV with a "
+                "splitter refits instead."
+            )
+        return s
+    return np.maximum(s, 0.0)

@@ -161,10 +161,10 @@ def _laplacian(k: NamedKernel, X: Any, Y: Any) -> Array:
     """Manhattan distances have no product form: sparse rows are made dense, block by block."""
     other = X if Y is None else Y
     K = np.empty((X.shape[0], other.shape[0]))
-    width = X.shape[1] if is_sparse(X) or is_sparse(other) else 1
+    width = max(X.shape[1], other.shape[0])
     for rows in _row_blocks(X.shape[0], width):
         x = dense_rows(X, rows)
-        for columns in _row_blocks(other.shape[0], width):
+        for columns in _row_blocks(other.shape[0], X.shape[1]):
             K[rows, columns] = cdist(x, dense_rows(other, columns), "cityblock")
     K *= -k.gamma
     return np.exp(K, out=K)

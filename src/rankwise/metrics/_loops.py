@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankwise.metrics._sorting import Bools, Floats, Ints, compiled, longest, sort
+from rankwise.backends.jit import compiled
+from rankwise.metrics._sorting import Bools, Floats, Ints
 
 
 @compiled
@@ -137,20 +138,6 @@ def grade_gains(labels: Floats, indptr: Ints, table: Floats, gains: Floats, idea
                 p += 1
             counts[grade] = 0
     return True
-
-
-@compiled
-def sort_gains(bits: Ints, indptr: Ints, ideal_bits: Ints) -> None:
-    """Fill in the gains of every query in descending order; gains and result seen as integers."""
-    room = longest(indptr)
-    keys, scratch = np.empty(room, np.int64), np.empty(room, np.int64)
-    for g in range(len(indptr) - 1):
-        lo, n = indptr[g], indptr[g + 1] - indptr[g]
-        for i in range(n):
-            keys[i] = -bits[lo + i]  # gains are not negative: their bits are in their order
-        sort(keys, scratch, n, False)
-        for i in range(n):
-            ideal_bits[lo + i] = -keys[i]
 
 
 @compiled

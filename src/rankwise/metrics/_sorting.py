@@ -8,12 +8,10 @@ value, and without these tests the merges have no branch to mispredict: a third 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rankwise.backends.jit import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,13 +21,6 @@ _LARGEST = np.iinfo(np.int64).max
 _SMALLEST = np.iinfo(np.int64).min
 _BLOCK = 8  # rows that a sorting network orders before the merges start
 _ONE = np.uint64(1)
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def compiled(function: F) -> F:
-    """Compile at the first call and keep the result on disk; lets other threads run meanwhile."""
-    return cast(F, njit(nogil=True, cache=True)(function))
 
 
 @compiled
@@ -271,3 +262,17 @@ def _equal_pairs(a: Ints, n: int) -> int:
         before = before + 1 if a[i] == a[i - 1] else 0
         pairs += before
     return pairs
+
+
+@compiled
+def sort_gains(bits: Ints, indptr: Ints, ideal_bits: Ints) -> None:
+    """Fill in the gains of every query in descending order; gains and result seen as integers."""
+    room = longest(indptr)
+    keys, scratch = np.empty(room, np.int64), np.empty(room, np.int64)
+    for g in range(len(indptr) - 1):
+        lo, n = indptr[g], indptr[g + 1] - indptr[g]
+        for i in range(n):
+            keys[i] = -bits[lo + i]  # gains are not negative: their bits are in their order
+        sort(keys, scratch, n, False)
+        for i in range(n):
+            ideal_bits[lo + i] = -keys[i]

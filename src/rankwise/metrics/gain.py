@@ -174,7 +174,7 @@ def ndcgs(
 
 def _gains(ranking: Ranking, gain: str) -> tuple[Array, Array]:
     """The gain of every row in the order of the scores, and in descending order."""
-    from rankwise.metrics import _loops
+    from rankwise.metrics import _loops, _sorting
 
     labels, indptr = ranking.labels, ranking.groups.indptr
     check_gainful(labels, gain)
@@ -186,7 +186,7 @@ def _gains(ranking: Ranking, gain: str) -> tuple[Array, Array]:
         if _loops.grade_gains(labels, indptr, table, gains, ideal):
             return gains, ideal
     gains = _gain(labels, gain)
-    _loops.sort_gains(gains.view(np.int64), indptr, ideal.view(np.int64))
+    _sorting.sort_gains(gains.view(np.int64), indptr, ideal.view(np.int64))
     return gains, ideal
 
 

@@ -1,15 +1,15 @@
 """How well will it rank? Exact hold-outs without refitting, and the searches built on them."""
 
-from rankwise.model_selection.leave_pair_out import (
-    LeavePairOut,
-    leave_pair_out,
-    tournament_scores,
-)
-from rankwise.model_selection.leave_query_out import (
+from rankwise.model_selection._folds import (
     HeldOut,
     k_fold,
     leave_one_out,
     leave_query_out,
+)
+from rankwise.model_selection._pairs import (
+    LeavePairOut,
+    leave_pair_out,
+    tournament_scores,
 )
 from rankwise.model_selection.search import RankingSearchCV
 

@@ -11,12 +11,12 @@ from sklearn.utils import get_tags
 from rankwise.backends.arrays import Array
 from rankwise.errors import ParameterError
 from rankwise.estimators.least_squares import LeastSquaresRanker
+from rankwise.model_selection._folds import k_fold, leave_query_out
+from rankwise.model_selection._pairs import leave_pair_out
 from rankwise.model_selection._refits import Predicted
 from rankwise.model_selection._rows import LabelledRows, take
 from rankwise.model_selection._scoring import RankingScorer
 from rankwise.model_selection._splits import Splits
-from rankwise.model_selection.leave_pair_out import leave_pair_out
-from rankwise.model_selection.leave_query_out import k_fold, leave_query_out
 
 PAIR_METRICS = ("disagreement", "concordance", "auc")
 

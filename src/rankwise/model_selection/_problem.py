@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
+import numpy as np
 from sklearn.base import clone
 
 from rankwise.backends.arrays import Array
@@ -13,19 +17,20 @@ from rankwise.estimators._checks import check_alphas
 from rankwise.estimators.least_squares import LeastSquaresRanker, Space, Task
 from rankwise.graph import Groups
 from rankwise.graph.grouped import GroupedGraph
+from rankwise.holdout.leave_pair_out import Rule
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A least-squares ranker, the space its rows live in, and what it is trained on.
+    """A least-squares ranker and the rows it is trained on.
 
     `tasks` is one task for all outputs, or one for each; `y` has a column for each output.
     """
 
     ranker: LeastSquaresRanker
-    space: Space
-    tasks: list[Task]
+    X: Any
     y: Array
+    tasks: list[Task]
     n_outputs: int | None
     groups: Groups
     alphas: Array
@@ -48,27 +53,53 @@ class Problem:
         groups = Groups.of(qid, len(y))
         tasks = ranker._tasks(y, qid)
         n_outputs = y.shape[1] if y.ndim == 2 else None
-        return cls(
-            ranker, ranker._space(X), tasks, y.reshape(len(y), -1), n_outputs, groups, values
-        )
+        return cls(ranker, X, y.reshape(len(y), -1), tasks, n_outputs, groups, values)
+
+    @cached_property
+    def space(self) -> Space:
+        """Where the rows live: their features, or their kernel matrix."""
+        return self.ranker._space(self.X)
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether the ranker regresses each row, rather than compares pairs."""
+        return self.ranker._pointwise
+
+    @property
+    def rule(self) -> Rule:
+        """Which pairs train the ranker; regression is one ranking whose pairs weigh 1/rows."""
+        if self.pointwise:
+            return Rule("include", "rows")
+        return Rule(self.ranker.ties, self.ranker.weighting)
 
     def graph(self, task: int) -> GroupedGraph:
         """The graph of a task: of queries, since hold-outs have scores."""
         return cast(GroupedGraph, self.tasks[task].graph)
 
+    def columns(self, task: int) -> slice:
+        """The outputs that a task has."""
+        return slice(None) if len(self.tasks) == 1 else slice(task, task + 1)
+
     def targets(self, task: int) -> Array:
         """The columns of y that a task has."""
-        return self.y if len(self.tasks) == 1 else self.y[:, [task]]
+        return np.ascontiguousarray(self.y[:, self.columns(task)])
 
     def by_output(self, values: Array) -> Array:
         """Values with a last axis for outputs, without it where y is a vector."""
         return values[..., 0] if self.n_outputs is None else values
 
 
-def require_rest(n_pairs_left: int, name: Any) -> None:
-    """Something must be left to learn from."""
-    if n_pairs_left == 0:
-        raise DataError(
-            f"Without query {name} there is no pair left to learn from: more queries with "
-            "different labels are needed, or another kind of hold-out."
-        )
+@contextmanager
+def explained_rounding() -> Iterator[None]:
+    """Turn a system that rounding has made singular into an error with a way out."""
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        raise lost_in_rounding() from None
+
+
+def lost_in_rounding() -> DataError:
+    return DataError(
+        "An alpha is lost in the rounding of the data: nothing can be held out with it. Leave so "
+        "small an alpha out, or scale the features."
+    )

@@ -35,10 +35,15 @@ class Moments:
         """Moments of dense or sparse features.
 
         A = Z'Z with Z = L^(1/2) F: half the flops of a general product, O(m n^2) time, and
-        8 MiB beside the result. Sparse features stay sparse.
+        some 8 MiB beside the result. Comparisons cost O(N n^2) for N of them; where they
+        outnumber rows by far, O(N + m n^2) and a copy of F. Sparse features stay sparse.
         """
         if is_sparse(F):
             return cls(graph.gram(F), np.asarray(F.T @ graph.rhs(y)))
+        if graph.n_root_rows > 2 * graph.n_rows:  # many comparisons: a general product is less
+            F = dense_rows(F, slice(None))
+            A = matmul(F.T, graph @ F)
+            return cls((A + A.T) / 2, np.asarray(F.T @ graph.rhs(y)))
         n = F.shape[1]
         A = np.zeros((n, n), order="F")
         b = np.zeros((n, 1))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, dense_rows
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
 from rankwise.holdout.leave_pair_out import PairDifferences, Rule, query_pairs
 from rankwise.holdout.loops import count_losses, count_wins
-from rankwise.model_selection._problem import Problem
+from rankwise.model_selection._problem import Problem, explained_rounding, lost_in_rounding
+from rankwise.solvers.rankrls import dual, primal
 
 FLOPS = 2e13  # of level systems that we are ready to spend: some ten minutes
 
@@ -87,8 +90,9 @@ def leave_pair_out(
     it is the area under the ROC curve.
 
     One factorization for each alpha, O(m^3) in the dual and O(m n^2) in the primal, then O(1)
-    for each pair (O(n) in the primal). Without ties there is one factorization for each two
-    levels of labels. With queries, pairs are held out within their query.
+    for each pair (O(n) in the primal). With queries, pairs are held out within their query,
+    which costs the cube of its rows, or, in the primal, of n, for each query as well. Without
+    ties there is one factorization for each two levels of labels.
 
     Parameters
     ----------
@@ -100,7 +104,7 @@ def leave_pair_out(
     alphas : sequence of float, optional
         None: the alpha of the estimator.
     pairs : int or array-like of shape (n_pairs, 2), optional
-        So many random pairs, or these rows. None: all pairs within queries.
+        So many random pairs of different labels, or these rows. None: all pairs within queries.
     return_differences : bool, default=False
         Keep the pairs and their differences: O(m^2) memory for each alpha.
     random_state : int or Generator, optional
@@ -128,29 +132,21 @@ def leave_pair_out(
     """
     problem = Problem.of(estimator, X, y, qid, alphas)
     chosen = _chosen_pairs(problem, pairs, random_state, keep_ties=return_differences)
-    m, k = problem.y.shape
-    loss = np.zeros((len(problem.alphas), m, k))
-    compared = np.zeros((m, k))
-    kept: list[list[PairDifferences]] = []
+    loss = np.zeros((len(problem.alphas), *problem.y.shape))
+    compared = np.zeros_like(loss)
+    kept: list[list[list[PairDifferences]]] = []
     for task in range(len(problem.tasks)):
-        columns = slice(None) if len(problem.tasks) == 1 else slice(task, task + 1)
-        labels = np.ascontiguousarray(problem.targets(task))
-        for a, blocks in enumerate(_differences(problem, task, chosen)):
-            blocks_kept = []
-            counted = np.zeros_like(labels)
-            task_loss = np.zeros_like(labels)
-            for block in blocks:
-                count_losses(*block, labels, task_loss, counted)
-                if return_differences:
-                    blocks_kept.append(block)
-            loss[a, :, columns] = task_loss
-            compared[:, columns] = counted
-            kept.append(blocks_kept)
-    if not compared.any():
-        raise DataError(
-            "No pair with different labels was held out: check the labels, qid and pairs."
-        )
-    error, standard_error = _summarize(loss, compared, problem)
+        labels, columns = problem.targets(task), problem.columns(task)
+        blocks: list[list[PairDifferences]] = [[] for _ in problem.alphas]
+        task_loss = np.zeros((len(problem.alphas), *labels.shape))
+        task_compared = np.zeros_like(task_loss)
+        for a, block in _differences(problem, task, chosen):
+            count_losses(*block, labels, task_loss[a], task_compared[a])
+            if return_differences:
+                blocks[a].append(block)
+        loss[..., columns], compared[..., columns] = task_loss, task_compared
+        kept.append(blocks)
+    error, standard_error = _summarize(loss, compared[0], problem)
     if not return_differences:
         return LeavePairOut(problem.alphas, error, standard_error)
     rows, differences = _collect(kept, problem, chosen.listed)
@@ -190,12 +186,10 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
     everything = _chosen_pairs(problem, None, None, keep_ties=True)
     wins, compared = np.zeros(problem.y.shape), np.zeros(problem.y.shape)
     for task in range(len(problem.tasks)):
-        columns = slice(None) if len(problem.tasks) == 1 else slice(task, task + 1)
-        task_wins = np.zeros(problem.targets(task).shape)
-        task_compared = np.zeros(len(problem.y))
-        for blocks in _differences(problem, task, everything):
-            for block in blocks:
-                count_wins(*block, task_wins, task_compared)
+        columns = problem.columns(task)
+        task_wins, task_compared = np.zeros(problem.targets(task).shape), np.zeros(len(wins))
+        for _, block in _differences(problem, task, everything):
+            count_wins(*block, task_wins, task_compared)
         wins[:, columns], compared[:, columns] = task_wins, task_compared[:, None]
     share = np.divide(wins, compared, out=np.full(wins.shape, 0.5), where=compared > 0)
     return problem.by_output(share)
@@ -217,61 +211,91 @@ class _Pairs:
             inside = codes[self.listed[:, 0]] == codes[rows[0]]
             return np.asarray(np.searchsorted(rows, self.listed[inside]), dtype=np.intp)
         if self.keep_ties and rule.ties == "exclude":
-            return np.column_stack(np.triu_indices(len(rows), 1))
+            first, second = np.triu_indices(len(rows), 1)
+            return np.column_stack((first, second))
         return None
 
 
-def _differences(problem: Problem, task: int, pairs: _Pairs) -> Iterator[Iterator[PairDifferences]]:
-    """For each alpha, the differences of held-out pairs, block by block."""
-    y = np.ascontiguousarray(problem.targets(task))
-    ranker = problem.ranker
-    pointwise = ranker._pointwise
-    rule = Rule("include", "rows") if pointwise else Rule(ranker.ties, ranker.weighting)
-    groups = problem.groups
-    if pointwise or groups.n_groups == 1:
-        yield from _one_ranking(problem, y, rule, pairs)
-        return
-    graph = problem.graph(task)
-    _check_rest(problem, graph, rule)
-    space = problem.space
+def _differences(
+    problem: Problem, task: int, pairs: _Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """(number of the alpha, differences of held-out pairs), block by block."""
+    _check_rest(problem, task, pairs)
+    with explained_rounding():
+        if problem.pointwise or problem.groups.n_groups == 1:
+            blocks = _one_ranking(problem, task, pairs)
+        else:
+            blocks = chain(_busy_queries(problem, task, pairs), _idle_queries(problem, task, pairs))
+        for a, block in blocks:
+            if not np.isfinite(block.difference).all():
+                raise lost_in_rounding()
+            yield a, block
+
+
+def _busy_queries(
+    problem: Problem, task: int, pairs: _Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Queries that have pairs which count: each given the others."""
+    graph, y, rule = problem.graph(task), problem.targets(task), problem.rule
+    space, lams = problem.space, problem.alphas.tolist()
     if space.kernel is not None:
-        by_alpha = dual_conditionals(space.kernel.copy(), graph, y, problem.alphas.tolist())
+        queries = dual_conditionals(space.kernel.copy(), graph, y, lams)
     else:
-        by_alpha = primal_conditionals(space.features, graph, y, problem.alphas.tolist())
-    for alpha, queries in zip(problem.alphas, by_alpha, strict=True):
+        queries = primal_conditionals(space.features, graph, y, lams)
+    for a, query in queries:
+        listed = pairs.of_query(query.rows, problem.groups.codes, rule)
+        if listed is None or len(listed):
+            labels = y[query.rows, 0]
+            _check_cost(query, labels, rule, listed)
+            for block in query_pairs(query, labels, rule, lams[a], listed):
+                yield a, block
 
-        def blocks(alpha: float = alpha, queries: Any = queries) -> Iterator[PairDifferences]:
-            for query in queries:
-                listed = pairs.of_query(query.rows, groups.codes, rule)
-                if listed is not None and len(listed) == 0:
-                    continue
-                labels = y[query.rows, 0]
-                _check_cost(labels, rule, listed)
-                yield from query_pairs(query, labels, rule, alpha, listed)
 
-        yield blocks()
+def _idle_queries(
+    problem: Problem, task: int, pairs: _Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Queries without a pair that counts: holding out a pair of them changes nothing."""
+    graph, y, rule = problem.graph(task), problem.targets(task), problem.rule
+    idle = graph.pairs_of_query[graph.query_of_row] == 0
+    chosen = []
+    for rows in problem.groups:
+        if idle[rows[0]] and len(rows) > 1:
+            listed = pairs.of_query(rows, problem.groups.codes, rule)
+            if listed is not None and len(listed):
+                chosen.append(rows[listed])
+    if not chosen:
+        return
+    first, second = np.concatenate(chosen).T
+    space, lams = problem.space, problem.alphas.tolist()
+    if space.kernel is not None:
+        scores = [space.kernel @ a for a in dual(space.kernel.copy(), graph, y, lams)]
+    else:
+        scores = [space.features @ w for w in primal(space.features, graph, y, lams)]
+    for a, f in enumerate(scores):
+        yield a, PairDifferences(first, second, f[first] - f[second])
 
 
 def _one_ranking(
-    problem: Problem, y: Array, rule: Rule, pairs: _Pairs
-) -> Iterator[Iterator[PairDifferences]]:
+    problem: Problem, task: int, pairs: _Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
     """All rows train one ranking; pairs are those within queries."""
+    y, space, groups, rule = problem.targets(task), problem.space, problem.groups, problem.rule
     rows = np.arange(len(y))
-    space, groups = problem.space, problem.groups
-    if len(y) < 4:
-        raise DataError(f"Holding out a pair of {len(y)} rows leaves too few: 4 are needed.")
     features = None if space.features is None else dense_rows(space.features, slice(None))
     query = Conditional(rows, np.zeros_like(y), y, kernel=space.kernel, features=features)
     if groups.n_groups == 1:
         listed = pairs.of_query(rows, groups.codes, rule)
-        _check_cost(y[:, 0], rule, listed)
+        _check_cost(query, y[:, 0], rule, listed)
     elif pairs.listed is not None:
         listed = pairs.listed
     else:
         within = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
+        if not within:
+            raise DataError("No query has two rows: there is no pair to hold out.")
         listed = np.concatenate(within)
-    for alpha in problem.alphas:
-        yield query_pairs(query, y[:, 0], rule, float(alpha), listed)
+    for a, alpha in enumerate(problem.alphas):
+        for block in query_pairs(query, y[:, 0], rule, float(alpha), listed):
+            yield a, block
 
 
 def _chosen_pairs(problem: Problem, pairs: Any, random_state: Any, *, keep_ties: bool) -> _Pairs:
@@ -294,14 +318,6 @@ def _chosen_pairs(problem: Problem, pairs: Any, random_state: Any, *, keep_ties:
         raise DataError(
             f"pairs[{k}] = {listed[k].tolist()} is not a pair of two rows of one query."
         )
-    for task in problem.tasks:
-        idle = task.graph.degrees[listed[:, 0]] == 0
-        if idle.any() and not problem.ranker._pointwise:
-            k = int(np.argmax(idle))
-            raise DataError(
-                f"pairs[{k}] = {listed[k].tolist()} lies in a query without a pair that counts: "
-                "holding it out changes nothing."
-            )
     return _Pairs(listed.astype(np.intp), keep_ties)
 
 
@@ -328,24 +344,51 @@ def _random_pairs(problem: Problem, n: int, random_state: Any) -> Index:
             break
     if not found:
         raise DataError("No two rows of a query have different labels: nothing to hold out.")
+    if len(found) < n:
+        warnings.warn(
+            f"{n} pairs were asked for, but only {len(found)} with different labels were found: "
+            "these are held out.",
+            RankwiseWarning,
+            stacklevel=4,
+        )
     return np.array(list(found)[:n], dtype=np.intp)
 
 
-def _check_rest(problem: Problem, graph: Any, rule: Rule) -> None:
+def _check_rest(problem: Problem, task: int, pairs: _Pairs) -> None:
     """After a pair is held out, some pair must be left, in its query or in another."""
-    counts = graph.pairs_of_query
-    if np.count_nonzero(counts) > 1:
+    graph, rule, m = problem.graph(task), problem.rule, len(problem.y)
+    if problem.pointwise:
+        if m < 4:
+            raise DataError(f"Holding out a pair of {m} rows leaves too few: 4 are needed.")
         return
-    q = int(np.argmax(counts))
-    left = graph.query_sizes[q] - 2
-    if left * (left - 1) // 2 == 0:
+    if np.count_nonzero(graph.pairs_of_query) > 1:
+        return
+    q = int(np.argmax(graph.pairs_of_query))
+    sizes = graph.level_sizes[graph.query_ptr[q] : graph.query_ptr[q + 1]]
+    if rule.ties == "include":
+        nothing = sizes.sum() - 2 < 2
+    else:
+        # At worst the two rows come from the smallest levels; two of one level only where
+        # such pairs are held out at all.
+        same = pairs.keep_ties
+        if pairs.listed is not None:
+            labels = problem.targets(task)[:, 0]
+            same = bool((labels[pairs.listed[:, 0]] == labels[pairs.listed[:, 1]]).any())
+        first, second = np.sort(sizes)[:2] if len(sizes) > 1 else (0, 0)
+        rest = len(sizes) - 2
+        nothing = rest == 0 and min(first, second) < 2
+        nothing |= rest == 1 and max(first, second) < 2
+        nothing |= same and len(sizes) == 2 and min(first, second) < 3
+    if nothing:
+        name = problem.groups.names[q]
+        where = f" of query {name}" if problem.groups.n_groups > 1 else ""
         raise DataError(
-            f"Holding out a pair of query {problem.groups.names[q]} leaves no pair to learn "
-            "from: more rows or queries with different labels are needed."
+            f"Holding out a pair{where} leaves no pair to learn from: more rows of every label, "
+            "or more queries, are needed."
         )
 
 
-def _check_cost(labels: Array, rule: Rule, pairs: Index | None) -> None:
+def _check_cost(query: Conditional, labels: Array, rule: Rule, pairs: Index | None) -> None:
     """Without ties there is one system for each two levels: too many levels take too long."""
     if rule.ties == "include":
         return
@@ -356,17 +399,24 @@ def _check_cost(labels: Array, rule: Rule, pairs: Index | None) -> None:
     if pairs is not None:
         level = np.unique(labels, return_inverse=True)[1]
         systems = len(np.unique(np.sort(level[pairs], axis=1), axis=0))
-    if systems * 3.0 * n**3 > FLOPS:
+    d = n if query.features is None else min(n, query.features.shape[1] + n_levels)
+    if systems * 3.0 * n * d**2 > FLOPS:
         raise DataError(
             f"Without ties, {n_levels} different labels in {n} rows need {systems} "
-            'factorizations. Use ties="include", or fewer pairs.'
+            'factorizations. Use ties="include", or fewer pairs, as in pairs=1000.'
         )
 
 
 def _summarize(loss: Array, compared: Array, problem: Problem) -> tuple[Array, Array]:
     """Error and standard error, for each alpha and output."""
     groups = problem.groups
-    n_alphas, _, k = loss.shape
+    silent = np.flatnonzero(compared.sum(axis=0) == 0)
+    if len(silent):
+        of_output = "" if problem.n_outputs is None else f" in output {silent[0]}"
+        raise DataError(
+            f"No pair with different labels was held out{of_output}: check the labels, qid and "
+            "pairs."
+        )
     if groups.n_groups == 1:
         total = compared.sum(axis=0)
         error = loss.sum(axis=1) / total
@@ -376,22 +426,22 @@ def _summarize(loss: Array, compared: Array, problem: Problem) -> tuple[Array, A
         return problem.by_output(error), problem.by_output(spread)
     starts = groups.indptr[:-1]
     by_query = np.add.reduceat(loss[:, groups.order], starts, axis=1)
-    pairs = np.add.reduceat(compared[groups.order], starts, axis=0)
-    error, spread = np.empty((n_alphas, k)), np.empty((n_alphas, k))
-    for o in range(k):
-        defined = pairs[:, o] > 0
-        values = by_query[:, defined, o] / pairs[defined, o]
-        error[:, o] = values.mean(axis=1)
+    n_pairs = np.add.reduceat(compared[groups.order], starts, axis=0)
+    error, spread = np.empty((2, len(loss), loss.shape[2]))
+    for o in range(loss.shape[2]):
+        defined = n_pairs[:, o] > 0
+        values = by_query[:, defined, o] / n_pairs[defined, o]
         n = values.shape[1]
+        error[:, o] = values.mean(axis=1)
         spread[:, o] = values.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.nan
     return problem.by_output(error), problem.by_output(spread)
 
 
 def _collect(
-    kept: list[list[PairDifferences]], problem: Problem, listed: Index | None
+    kept: list[list[list[PairDifferences]]], problem: Problem, listed: Index | None
 ) -> tuple[Index, Array]:
     """Pairs, ascending or as they were listed, and their differences."""
-    n_alphas, m = len(problem.alphas), len(problem.y)
+    m = len(problem.y)
 
     def join(blocks: list[PairDifferences]) -> tuple[Index, Array]:
         first, second = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
@@ -406,7 +456,6 @@ def _collect(
         sign = np.where(listed[:, 0] > listed[:, 1], -1.0, 1.0)
         return listed, sign[:, None] * difference[found]
 
-    joined = [join(blocks) for blocks in kept]
-    tasks = [joined[start : start + n_alphas] for start in range(0, len(joined), n_alphas)]
-    by_task = [np.stack([difference for _, difference in task]) for task in tasks]
-    return joined[0][0], problem.by_output(np.concatenate(by_task, axis=2))
+    joined = [[join(blocks) for blocks in by_alpha] for by_alpha in kept]
+    by_task = [np.stack([difference for _, difference in task]) for task in joined]
+    return joined[0][0][0], problem.by_output(np.concatenate(by_task, axis=2))

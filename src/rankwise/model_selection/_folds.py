@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._checks import check_whole
 from rankwise.holdout.leave_query_out import dual_folds, primal_folds
 from rankwise.holdout.ridge_folds import Strength, feature_ridge_folds, kernel_ridge_folds
 from rankwise.metrics import get_metric
-from rankwise.model_selection._problem import Problem, require_rest
+from rankwise.model_selection._problem import Problem, explained_rounding
 
 
 @dataclass(frozen=True)
@@ -112,18 +112,19 @@ def leave_query_out(
     """
     if qid is None:
         raise DataError("leave_query_out needs qid. For one global ranking use k_fold.")
+    get_metric(metric)  # an unknown one is told before the work
     problem = Problem.of(estimator, X, y, qid, alphas)
     groups = problem.groups
     if groups.n_groups < 2:
         raise DataError("leave_query_out needs at least two queries: got one.")
     folds = _query_folds(problem, n_folds)
-    if problem.ranker._pointwise:
-        predictions = _ridge_folds(problem, problem.y, folds, _same, add_intercept=True)
-    else:
-        _check_folds(problem, folds)
-        predictions = np.concatenate(
-            [_pairwise_folds(problem, task, folds) for task in range(len(problem.tasks))], axis=2
-        )
+    with explained_rounding():
+        if problem.pointwise:
+            predictions = _ridge_folds(problem, folds, _same, add_intercept=True)
+        else:
+            _check_folds(problem, folds)
+            by_task = [_pairwise_folds(problem, k, folds) for k in range(len(problem.tasks))]
+            predictions = np.concatenate(by_task, axis=2)
     return _scored(problem, predictions, metric, groups.codes)
 
 
@@ -169,17 +170,18 @@ def k_fold(
     >>> k_fold(RankRLS(), data.X, data.y, alphas=[1.0, 100.0]).score.round(3)
     array([0.254, 0.257])
     """
+    get_metric(metric)  # an unknown one is told before the work
     problem = Problem.of(estimator, X, y, None, alphas)
     m = len(problem.y)
-    if not 2 <= n_splits <= m // 2:
-        raise ParameterError(f"n_splits must be from 2 to {m // 2} for {m} rows: got {n_splits}.")
+    check_whole("n_splits", n_splits, 2, m // 2)
     rows = np.arange(m)
     if random_state is not None:
         rows = np.random.default_rng(random_state).permutation(m)
     fold_of = np.empty(m, dtype=np.intp)
     fold_of[rows] = np.arange(m) % n_splits
     folds = [np.flatnonzero(fold_of == k) for k in range(n_splits)]
-    predictions = _global_folds(problem, folds, X, y)
+    with explained_rounding():
+        predictions = _global_folds(problem, folds)
     return _scored(problem, predictions, metric, fold_of)
 
 
@@ -207,13 +209,14 @@ def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> Held
     array([[0., 1., 2.]])
     """
     problem = Problem.of(estimator, X, y, None, alphas)
-    if not problem.ranker._pointwise:
+    if not problem.pointwise:
         raise ParameterError(
             f"leave_one_out needs RLS: a row alone has no rank. For "
             f"{type(problem.ranker).__name__} use leave_pair_out."
         )
     folds = list(np.arange(len(problem.y))[:, None])
-    predictions = _ridge_folds(problem, problem.y, folds, _same, add_intercept=True)
+    with explained_rounding():
+        predictions = _ridge_folds(problem, folds, _same, add_intercept=True)
     squared = ((problem.y - predictions) ** 2).mean(axis=2)
     return HeldOut(
         problem.alphas,
@@ -233,10 +236,7 @@ def _query_folds(problem: Problem, n_folds: int | None) -> list[Index]:
     groups = problem.groups
     if n_folds is None:
         return list(groups)
-    if not 2 <= n_folds <= groups.n_groups:
-        raise ParameterError(
-            f"n_folds must be from 2 to the number of queries, {groups.n_groups}: got {n_folds}."
-        )
+    check_whole("n_folds", n_folds, 2, groups.n_groups)
     return [np.flatnonzero(groups.codes % n_folds == k) for k in range(n_folds)]
 
 
@@ -248,54 +248,54 @@ def _check_folds(problem: Problem, folds: Sequence[Index]) -> None:
         total = np.count_nonzero(has_pairs)
         for fold in folds:
             if np.count_nonzero(has_pairs[fold]) == total:
-                require_rest(0, groups.names[groups.codes[fold[np.argmax(has_pairs[fold])]]])
+                name = groups.names[groups.codes[fold[np.argmax(has_pairs[fold])]]]
+                raise DataError(
+                    f"Without query {name} there is no pair left to learn from: more queries "
+                    "with different labels are needed, or another kind of hold-out."
+                )
 
 
 def _pairwise_folds(problem: Problem, task: int, folds: Sequence[Index]) -> Array:
     graph, space, lams = problem.graph(task), problem.space, problem.alphas.tolist()
-    y = np.ascontiguousarray(problem.targets(task))
+    y = problem.targets(task)
     if space.kernel is not None:
         return dual_folds(space.kernel.copy(), graph, y, folds, lams)
     return primal_folds(space.features, graph, y, folds, lams)
 
 
 def _ridge_folds(
-    problem: Problem, y: Array, folds: Sequence[Index], strength: Strength, *, add_intercept: bool
+    problem: Problem, folds: Sequence[Index], strength: Strength, *, add_intercept: bool
 ) -> Array:
     space, lams = problem.space, problem.alphas.tolist()
     if space.kernel is not None:
         return kernel_ridge_folds(
-            space.kernel, y, folds, lams, strength, add_intercept=add_intercept
+            space.kernel, problem.y, folds, lams, strength, add_intercept=add_intercept
         )
     return feature_ridge_folds(
-        space.features, y, folds, lams, strength, add_intercept=add_intercept
+        space.features, problem.y, folds, lams, strength, add_intercept=add_intercept
     )
 
 
-def _global_folds(problem: Problem, folds: Sequence[Index], X: Any, y: Any) -> Array:
+def _global_folds(problem: Problem, folds: Sequence[Index]) -> Array:
     """Folds of rows of one ranking."""
-    ranker = problem.ranker
-    if ranker._pointwise:
-        return _ridge_folds(problem, problem.y, folds, _same, add_intercept=True)
-    if ranker.ties == "exclude":
-        return _refits(problem, folds, X, y)
-    weighting = ranker.weighting
+    if problem.pointwise:
+        return _ridge_folds(problem, folds, _same, add_intercept=True)
+    if problem.rule.ties == "exclude":
+        return _refits(problem, folds)
 
     def strength(lam: float, n_left: int) -> float:
-        pair = {"pairs": 1.0, "rows": n_left, "queries": n_left * (n_left - 1) / 2}[weighting]
-        return lam * pair / n_left
+        return lam / (problem.rule.weight(n_left, n_left * (n_left - 1) // 2) * n_left)
 
-    return _ridge_folds(problem, problem.y, folds, strength, add_intercept=False)
+    return _ridge_folds(problem, folds, strength, add_intercept=False)
 
 
-def _refits(problem: Problem, folds: Sequence[Index], X: Any, y: Any) -> Array:
-    X, y = clone(problem.ranker)._validate(X, y)
+def _refits(problem: Problem, folds: Sequence[Index]) -> Array:
+    X, y = problem.X, problem.by_output(problem.y)
     out = np.empty((len(problem.alphas), *problem.y.shape))
-    precomputed = problem.ranker.kernel == "precomputed"
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(y)), fold)
         train, test = X[rest], X[fold]
-        if precomputed:
+        if problem.ranker.kernel == "precomputed":
             train, test = train[:, rest], test[:, rest]
         path = problem.ranker.fit_path(train, y[rest], problem.alphas)
         out[:, fold] = path.predict(test).reshape(len(out), len(fold), -1)
