@@ -9,16 +9,33 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
 from rankwise.errors import DataError, MissingExtraError, ParameterError
+from rankwise.metrics import concordance_index
+from rankwise.model_selection import HeldOut, LeavePairOut
 from rankwise.plots import (
     COLORS,
     figure_svg,
+    new_axes,
     plot_alpha_path,
+    plot_hold_out,
     plot_ndcg_curve,
     plot_query_differences,
+    plot_roc,
+    save_figure,
 )
 
 ALPHAS = np.array([1.0, 100.0, 0.01])
 ERRORS = {"RankRLS": [0.2, 0.3, 0.25], "RLS": [0.4, 0.35, 0.5]}
+
+
+def pairs_held_out(*error, se=0.05):
+    alphas = np.geomspace(1, 10.0 ** (len(error) - 1), len(error))
+    return LeavePairOut(alphas, np.array(error), np.full(len(error), se))
+
+
+def held_out(*score, metric="map", greater_is_better=True, se=0.05):
+    n = len(score)
+    alphas, spread = np.geomspace(1, 10.0 ** (n - 1), n), np.full(n, se)
+    return HeldOut(alphas, np.empty((n, 0)), np.array(score), spread, metric, greater_is_better)
 
 
 def labels(ax):
@@ -60,11 +77,117 @@ def test_an_alpha_of_zero_has_a_place(alphas, scale):
 
 @pytest.mark.parametrize(
     ("alpha", "text"),
-    [(1e3, "1000"), (21544.3, "21500"), (0.0316228, "0.0316"), (1e7, "1.00e+07")],
+    [(1e3, "1000"), (21544.3, "21500"), (0.0316228, "0.0316"), (1e7, "1e7"), (1.234e-5, "1.23e-5")],
 )
 def test_alphas_are_short(alpha, text):
     ax = plot_alpha_path([alpha], {"a": [1.0]})
     assert labels(ax) == [f"a: best 1.000 at α = {text}"]
+
+
+def test_hold_out_of_pairs_is_an_error_or_an_auc():
+    result = pairs_held_out(0.3, 0.2, 0.4)
+    ax = plot_hold_out(result)
+    assert labels(ax) == ["best 0.200 ± 0.050 at α = 10"]
+    assert ax.get_ylabel() == "held-out pairs in wrong order (± s.e.)"
+    assert ax.get_xscale() == "log"
+    curve = ax.get_lines()[0]
+    assert_allclose(curve.get_ydata(), [0.3, 0.2, 0.4])
+    (band,) = ax.collections
+    assert_allclose(band.get_datalim(ax.transData).intervaly, [0.15, 0.45])
+    ax = plot_hold_out(result, quantity="auc")
+    assert labels(ax) == ["best 0.800 ± 0.050 at α = 10"]
+    assert ax.get_ylabel() == "leave-pair-out AUC (± s.e.)"
+
+
+@pytest.mark.parametrize(
+    ("metric", "ylabel"),
+    [
+        ("disagreement", "held-out disagreement error"),
+        ("MAP", "held-out MAP"),
+        ("ndcg@10", "held-out NDCG@10"),
+        ("mine", "held-out mine"),
+    ],
+)
+def test_hold_out_of_queries_names_its_metric(metric, ylabel):
+    assert plot_hold_out(held_out(0.1, metric=metric)).get_ylabel() == f"{ylabel} (± s.e.)"
+    assert plot_hold_out(held_out(0.1, metric=metric, se=np.nan)).get_ylabel() == ylabel
+    assert plot_hold_out(held_out(0.1), ylabel="this").get_ylabel() == "this"
+
+
+def test_hold_outs_by_name_each_with_its_own_alphas():
+    ax = plot_hold_out({"a": held_out(0.1, 0.3), "b": held_out(0.1, 0.2, 0.3)})
+    assert labels(ax) == ["a: best 0.300 ± 0.050 at α = 10", "b: best 0.300 ± 0.050 at α = 100"]
+    assert len(ax.collections) == 2
+    ax = plot_hold_out({"a": held_out(0.1, 0.3), "b": held_out(0.1, 0.2)}, mark=False)
+    assert labels(ax) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("results", "best"),
+    [
+        ({"a": held_out(0.1), "b": held_out(0.3), "c": held_out(0.2)}, 1),
+        ({"a": pairs_held_out(0.2), "b": pairs_held_out(0.3), "c": pairs_held_out(0.1)}, 2),
+    ],
+)
+def test_of_many_hold_outs_only_the_best_has_a_band(results, best):
+    ax = plot_hold_out(results)
+    edges = [line.get_color() for line in ax.get_lines() if line.get_label() == "_edge"]
+    assert edges == [COLORS[best]] * 2
+    assert len(ax.containers) == 2
+
+
+def test_hold_out_averages_outputs():
+    error = np.array([[0.1, 0.3], [0.2, 0.4]])
+    result = LeavePairOut(np.array([1.0, 10.0]), error, np.array([[0.1, 0.1], [0.2, 0.2]]))
+    ax = plot_hold_out(result)
+    assert_allclose(ax.get_lines()[0].get_ydata(), [0.2, 0.3])
+    assert labels(ax) == ["best 0.200 ± 0.100 at α = 1"]
+
+
+def test_roc_steps_and_slants():
+    ax = plot_roc([1, 0, 1, 0, 1], [5.0, 4.0, 3.0, 3.0, 1.0], label="r")
+    chance, curve = ax.get_lines()
+    assert_allclose(chance.get_xdata(), chance.get_ydata())
+    assert_allclose(curve.get_xdata(), [0, 0, 0.5, 1, 1])
+    assert_allclose(curve.get_ydata(), [0, 1 / 3, 1 / 3, 2 / 3, 1])
+    assert labels(ax) == ["r: AUC 0.417"]
+
+
+def test_roc_area_is_the_concordance():
+    rng = np.random.default_rng(0)
+    y, scores = rng.integers(0, 2, 80), rng.integers(0, 10, 80)
+    assert labels(plot_roc(y, scores)) == [f"AUC {concordance_index(y, scores):.3f}"]
+
+
+def test_roc_of_several_rankers_and_of_several_samples():
+    y = [False, True, True]
+    ax = plot_roc(y, {"a": [1, 2, 3], "b": [3, 2, 1]})
+    assert plot_roc([0, 7], [1, 2], label="c", ax=ax) is ax
+    assert labels(ax) == ["a: AUC 1.000", "b: AUC 0.000", "c: AUC 1.000"]
+    chance, *curves = ax.get_lines()
+    assert chance.get_label() == "_chance"
+    assert [curve.get_color() for curve in curves] == list(COLORS[:3])
+
+
+def test_figures_in_files(tmp_path):
+    for suffix in ("svg", "png", "pdf", "PNG"):
+        one, two = (
+            save_figure(plot_ndcg_curve([0.1, 0.2]).figure, tmp_path / f"{i}.{suffix}")
+            for i in range(2)
+        )
+        assert one.read_bytes() == two.read_bytes()
+    with pytest.raises(ParameterError, match=r"ends with \.svg, \.png or \.pdf"):
+        save_figure(plot_ndcg_curve([0.1]).figure, tmp_path / "a.jpg")
+    with pytest.raises(FileNotFoundError):
+        save_figure(plot_ndcg_curve([0.1]).figure, tmp_path / "no" / "a.svg")
+
+
+def test_axes_side_by_side():
+    axes = new_axes(2, 3, size=(2.0, 1.5))
+    assert len(axes) == 6
+    assert_allclose(axes[0].figure.get_size_inches(), [6.0, 3.0])
+    with pytest.raises(ParameterError, match="at least 1"):
+        new_axes(0)
 
 
 def test_ndcg_of_means_and_of_queries():
@@ -142,6 +265,15 @@ def test_svg_is_the_same_every_time_and_follows_the_page():
         (lambda: plot_ndcg_curve([1, 2], positions=[1]), "one value per position, here 1"),
         (lambda: plot_ndcg_curve(np.zeros((2, 2, 2))), "has shape"),
         (lambda: plot_query_differences([]), "at least one query"),
+        (lambda: plot_hold_out({}), "no hold-out"),
+        (lambda: plot_hold_out([0.1, 0.2]), "got list"),
+        (lambda: plot_hold_out({"a": held_out(1), "b": pairs_held_out(1)}), "one metric"),
+        (lambda: plot_roc([0, 1], [1, 2, 3]), r"scores has shape \(3,\), y has \(2,\)"),
+        (lambda: plot_roc([0, 1], {"a": [1, 2], "b": [[1], [2]]}), "b has shape"),
+        (lambda: plot_roc([0, 1], [np.nan, 2]), "finite"),
+        (lambda: plot_roc([0, 1, 2], [1, 2, 3]), "two different labels: y has 3"),
+        (lambda: plot_roc([0, 1], {}), "no curve"),
+        (lambda: plot_roc([0, 1], {"a": [1, 2]}, label="b"), "for a single curve"),
         (lambda: plot_query_differences([np.nan]), "finite"),
     ],
 )
@@ -153,6 +285,13 @@ def test_curves_that_cannot_be_drawn(draw, message):
 def test_an_unknown_direction():
     with pytest.raises(ParameterError, match="'lower' or 'higher'"):
         plot_alpha_path([1], [1], better="up")
+
+
+def test_an_unknown_quantity():
+    with pytest.raises(ParameterError, match="'error' or 'auc'"):
+        plot_hold_out(pairs_held_out(0.1), quantity="map")
+    with pytest.raises(ParameterError, match="holds map alone"):
+        plot_hold_out(held_out(0.1), quantity="auc")
 
 
 def test_without_matplotlib(monkeypatch):

@@ -3,52 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankwise.cli.inputs import normalized, read_data
+from rankwise.cli.options import (
+    ALPHAS,
+    FILE,
+    KernelName,
+    Ranker,
+    Ties,
+    Weighting,
+    check_writable,
+    judge,
+    make_ranker,
+    parse_alphas,
+    remark_on_ends,
+)
 from rankwise.cli.shell import note, show, working
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
-
-ALPHAS = "1e-3:1e8:23"
-
-
-class Ranker(StrEnum):
-    rankrls = "rankrls"
-    rls = "rls"
-
-
-class KernelName(StrEnum):
-    linear = "linear"
-    rbf = "rbf"
-    laplacian = "laplacian"
-    polynomial = "polynomial"
-    sigmoid = "sigmoid"
-    cosine = "cosine"
-
-
-class Ties(StrEnum):
-    include = "include"
-    exclude = "exclude"
-
-
-class Weighting(StrEnum):
-    pairs = "pairs"
-    rows = "rows"
-    queries = "queries"
-
-
-USES = {  # which options mean something to which kernel
-    "gamma": ("rbf", "laplacian", "polynomial", "sigmoid"),
-    "degree": ("polynomial",),
-    "coef0": ("polynomial", "sigmoid"),
-}
-FILE = {"exists": True, "dir_okay": False}
 
 
 def fit(
@@ -156,13 +133,13 @@ def fit(
 
     choosing = {"--alphas": alphas, "--metric": metric, "--relevant": relevant}
     _check_alpha_options(alpha, valid, choosing)
-    ranker = _make_ranker(
+    ranker = make_ranker(
         model, {"ties": ties, "weighting": weighting}, kernel,
         {"gamma": gamma, "degree": degree, "coef0": coef0},
     )  # fmt: skip
     grid = parse_alphas(alphas or ALPHAS)
-    judge = _judge(metric or "disagreement", relevant)
-    _check_writable(out)
+    judged_by = judge(metric or "disagreement", relevant)
+    check_writable(out)
     data = read_data(train, n_features=features, whose="--features")
     data = normalized(data) if normalize else data
     if valid is None:
@@ -172,30 +149,9 @@ def fit(
     else:
         held_out = read_data(valid, n_features=data.X.shape[1], whose=str(train))
         held_out = normalized(held_out) if normalize else held_out
-        ranker = _choose(ranker, data, held_out, grid, metric or "disagreement", judge)
+        ranker = _choose(ranker, data, held_out, grid, metric or "disagreement", judged_by)
     save_model(ranker, out, normalized_per_query=normalize)
     note(f"Wrote {out}: {ranker} fitted to {len(data.y):,} rows, {data.X.shape[1]} features.")
-
-
-def parse_alphas(text: str) -> list[float]:
-    """The values that FROM:TO:COUNT or a list with commas means."""
-    import numpy as np
-
-    try:
-        if ":" in text:
-            low, high, count = text.split(":")
-            values = np.geomspace(float(low), float(high), int(count)).tolist()
-        else:
-            values = [float(part) for part in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or not all(0 <= value < float("inf") for value in values):
-        raise typer.BadParameter(
-            f"Give FROM:TO:COUNT with numbers above 0, as in {ALPHAS}, or a list with commas, as "
-            f"in 0.1,1,10: got {text!r}.",
-            param_hint="'--alphas'",
-        )
-    return values
 
 
 def _check_alpha_options(alpha: float | None, valid: Path | None, choosing: dict[str, Any]) -> None:
@@ -213,76 +169,20 @@ def _check_alpha_options(alpha: float | None, valid: Path | None, choosing: dict
         )
 
 
-def _make_ranker(
-    model: Ranker, of_pairs: dict[str, Any], kernel: KernelName, of_kernel: dict[str, Any]
-) -> Any:
-    """The ranker that the options describe, not fitted yet."""
-    from rankwise.estimators.rankrls import RLS, RankRLS
-
-    given: dict[str, Any] = {name: value for name, value in of_kernel.items() if value is not None}
-    for name in given:
-        if kernel not in USES[name]:
-            raise typer.BadParameter(
-                f"The {kernel} kernel has none: it is for {', '.join(USES[name])}.",
-                param_hint=f"'--{name}'",
-            )
-    pair_options: dict[str, Any] = {
-        name: str(value) for name, value in of_pairs.items() if value is not None
-    }
-    if model is Ranker.rankrls:
-        return RankRLS(kernel=str(kernel), **given, **pair_options)
-    if pair_options:
-        raise typer.BadParameter(
-            "This is about pairs, and plain regression (--model rls) knows none.",
-            param_hint=f"'--{next(iter(pair_options))}'",
-        )
-    return RLS(kernel=str(kernel), **given)
-
-
-def _check_writable(out: Path) -> None:
-    """Say now, not after an hour of work, that the model cannot be written there."""
-    from rankwise.backends.files import replacing
-
-    class Enough(Exception):
-        pass
-
-    try:
-        with replacing(out):
-            raise Enough
-    except Enough:
-        pass
-
-
-def _judge(metric: str, relevant: float | None) -> tuple[Callable[..., float], bool]:
-    """A function of labels, scores and queries, and whether larger values of it are better."""
-    from functools import partial
-
-    from rankwise.metrics import get_metric
-
-    function, greater_is_better = get_metric(metric)
-    if relevant is None:
-        return function, greater_is_better
-    if metric.partition("@")[0].lower() not in ("map", "mrr", "precision"):
-        raise typer.BadParameter(
-            f"It means nothing to --metric {metric}: leave it out.", param_hint="'--relevant'"
-        )
-    return partial(function, relevant=relevant), greater_is_better
-
-
 def _choose(
     ranker: Any,
     train: LetorData,
     valid: LetorData,
     alphas: list[float],
     metric: str,
-    judge: tuple[Callable[..., float], bool],
+    judged_by: tuple[Callable[..., float], bool],
 ) -> Any:
     """The ranker with the best alpha on the validation rows; prints a table of all."""
     import numpy as np
 
     from rankwise.report import Column, Table
 
-    function, greater_is_better = judge
+    function, greater_is_better = judged_by
     with working(f"Fitting {len(alphas)} values of alpha to {len(train.y):,} rows"):
         path = ranker.fit_path(train.X, train.y, alphas, qid=train.qid)
         values = np.array([function(valid.y, s, valid.qid) for s in path.predict(valid.X)])
@@ -297,9 +197,5 @@ def _choose(
             best=frozenset({(best, 1)}),
         )
     )
-    if len(alphas) > 1 and alphas[best] in (min(alphas), max(alphas)) and min(alphas) > 0:
-        end = "smallest" if alphas[best] == min(alphas) else "largest"
-        note(
-            f"The best alpha is the {end} that was tried: widen --alphas to see whether more helps."
-        )
+    remark_on_ends(alphas[best], alphas)
     return path.estimator(best)

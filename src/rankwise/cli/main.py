@@ -12,6 +12,7 @@ from rankwise.cli.fit import fit
 from rankwise.cli.info import info
 from rankwise.cli.predict import predict
 from rankwise.cli.shell import Shell, as_help
+from rankwise.cli.tune import tune
 
 ABOUT = """Learning to rank, at the price of regression.
 
@@ -25,6 +26,7 @@ that says what is wrong; with RANKWISE_TRACEBACK=1 in the environment, also wher
 Examples:
   rankwise demo
   rankwise fit train.txt --valid valid.txt --out model.skops
+  rankwise tune train.txt --out model.skops
   rankwise evaluate model.skops test.txt
 """
 app = typer.Typer(
@@ -35,7 +37,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, fit, predict, evaluate, info):
+for command in (demo, fit, tune, predict, evaluate, info):
     app.command(help=as_help(command.__doc__ or ""))(command)
 
 

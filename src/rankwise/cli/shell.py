@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -121,6 +121,44 @@ def working(what: str) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         progress.add_task(what, total=None)
         yield
+
+
+@contextmanager
+def stepping(what: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Show on stderr, if that is a terminal, how many of `total` steps are done.
+
+    Call what this yields before each step, with a few words on it.
+    """
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[words]}", markup=False),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total, words="")
+        begun = 0
+
+        def step(words: str) -> None:
+            nonlocal begun
+            progress.update(task, completed=begun, words=words, refresh=True)
+            begun += 1
+
+        yield step
+        progress.update(task, completed=total, words="")
 
 
 def _show_warning(

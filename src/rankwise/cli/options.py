@@ -1,0 +1,145 @@
+"""What commands that fit have in common: their options, and what these mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+from rankwise.cli.shell import note
+
+ALPHAS = "1e-3:1e8:23"
+Name = TypeVar("Name", bound=StrEnum)
+
+
+class Ranker(StrEnum):
+    rankrls = "rankrls"
+    rls = "rls"
+
+
+class KernelName(StrEnum):
+    linear = "linear"
+    rbf = "rbf"
+    laplacian = "laplacian"
+    polynomial = "polynomial"
+    sigmoid = "sigmoid"
+    cosine = "cosine"
+
+
+class Ties(StrEnum):
+    include = "include"
+    exclude = "exclude"
+
+
+class Weighting(StrEnum):
+    pairs = "pairs"
+    rows = "rows"
+    queries = "queries"
+
+
+USES = {  # which options mean something to which kernel
+    "gamma": ("rbf", "laplacian", "polynomial", "sigmoid"),
+    "degree": ("polynomial",),
+    "coef0": ("polynomial", "sigmoid"),
+}
+FILE = {"exists": True, "dir_okay": False}
+
+
+def parse_alphas(text: str, option: str = "--alphas") -> list[float]:
+    """The values that FROM:TO:COUNT or a list with commas means."""
+    import numpy as np
+
+    try:
+        if ":" in text:
+            low, high, count = text.split(":")
+            values = np.geomspace(float(low), float(high), int(count)).tolist()
+        else:
+            values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(0 <= value < float("inf") for value in values):
+        raise typer.BadParameter(
+            f"Give FROM:TO:COUNT with numbers above 0, as in {ALPHAS}, or a list with commas, as "
+            f"in 0.1,1,10: got {text!r}.",
+            param_hint=f"'{option}'",
+        )
+    return values
+
+
+def parse_names(text: str, names: type[Name], option: str) -> list[Name]:
+    """The names that a list with commas means, each once."""
+    try:
+        return list(dict.fromkeys(names(part.strip()) for part in text.split(",")))
+    except ValueError:
+        raise typer.BadParameter(
+            f"Give one or more of {', '.join(names)}, with commas between them: got {text!r}.",
+            param_hint=f"'{option}'",
+        ) from None
+
+
+def make_ranker(
+    model: Ranker, of_pairs: dict[str, Any], kernel: KernelName, of_kernel: dict[str, Any]
+) -> Any:
+    """The ranker that the options describe, not fitted yet."""
+    from rankwise.estimators.rankrls import RLS, RankRLS
+
+    given: dict[str, Any] = {name: value for name, value in of_kernel.items() if value is not None}
+    for name in given:
+        if kernel not in USES[name]:
+            raise typer.BadParameter(
+                f"The {kernel} kernel has none: it is for {', '.join(USES[name])}.",
+                param_hint=f"'--{name}'",
+            )
+    pair_options: dict[str, Any] = {
+        name: str(value) for name, value in of_pairs.items() if value is not None
+    }
+    if model is Ranker.rankrls:
+        return RankRLS(kernel=str(kernel), **given, **pair_options)
+    if pair_options:
+        raise typer.BadParameter(
+            "This is about pairs, and plain regression (--model rls) knows none.",
+            param_hint=f"'--{next(iter(pair_options))}'",
+        )
+    return RLS(kernel=str(kernel), **given)
+
+
+def check_writable(out: Path) -> None:
+    """Say now, not after an hour of work, that the model cannot be written there."""
+    from rankwise.backends.files import replacing
+
+    class Enough(Exception):
+        pass
+
+    try:
+        with replacing(out):
+            raise Enough
+    except Enough:
+        pass
+
+
+def judge(metric: str, relevant: float | None) -> tuple[Callable[..., float], bool]:
+    """A function of labels, scores and queries, and whether larger values of it are better."""
+    from functools import partial
+
+    from rankwise.metrics import get_metric
+
+    function, greater_is_better = get_metric(metric)
+    if relevant is None:
+        return function, greater_is_better
+    if metric.partition("@")[0].lower() not in ("map", "mrr", "precision"):
+        raise typer.BadParameter(
+            f"It means nothing to --metric {metric}: leave it out.", param_hint="'--relevant'"
+        )
+    return partial(function, relevant=relevant), greater_is_better
+
+
+def remark_on_ends(alpha: float, alphas: list[float]) -> None:
+    """Say that the best alpha may lie beyond those that were tried."""
+    if len(alphas) > 1 and alpha in (min(alphas), max(alphas)) and min(alphas) > 0:
+        end = "smallest" if alpha == min(alphas) else "largest"
+        note(
+            f"The best alpha is the {end} that was tried: widen --alphas to see whether more helps."
+        )

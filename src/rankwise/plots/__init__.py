@@ -1,0 +1,26 @@
+"""Figures of results; needs matplotlib, ``pip install 'rankwise[plots]'``.
+
+Every function draws on the Axes that it is given, or on new ones of a figure of its own that no
+global state knows of, and returns them: ``save_figure(ax.figure, "path.pdf")``.
+"""
+
+from rankwise.plots._look import COLORS, INK, MARKERS, new_axes, require_matplotlib
+from rankwise.plots.alpha import plot_alpha_path, plot_hold_out
+from rankwise.plots.files import figure_svg, save_figure
+from rankwise.plots.queries import plot_ndcg_curve, plot_query_differences
+from rankwise.plots.roc import plot_roc
+
+__all__ = [
+    "COLORS",
+    "INK",
+    "MARKERS",
+    "figure_svg",
+    "new_axes",
+    "plot_alpha_path",
+    "plot_hold_out",
+    "plot_ndcg_curve",
+    "plot_query_differences",
+    "plot_roc",
+    "require_matplotlib",
+    "save_figure",
+]

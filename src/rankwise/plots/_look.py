@@ -1,0 +1,114 @@
+"""The look that all figures share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.errors import DataError, MissingExtraError, ParameterError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's, told apart with any kind of colour vision; shapes tell them apart in grey.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#A6578A")
+MARKERS = ("o", "s", "^", "D")
+INK = "#1D2430"
+Curves = Mapping[str, ArrayLike] | ArrayLike
+
+
+def require_matplotlib() -> None:
+    """Say now that matplotlib is missing, before long work whose end would need it."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "plots") from error
+
+
+def new_axes(
+    rows: int = 1, columns: int = 1, *, size: tuple[float, float] = (7.2, 3.7)
+) -> list[Axes]:
+    """Axes in the look of this package, in one figure that no global state knows of.
+
+    Parameters
+    ----------
+    rows, columns : int, default=1
+        How many, below and beside each other.
+    size : (float, float), default=(7.2, 3.7)
+        Width and height of each, in inches.
+
+    Returns
+    -------
+    list of matplotlib Axes
+        Row by row.
+
+    Examples
+    --------
+    >>> left, right = new_axes(columns=2, size=(3.5, 3.0))
+    >>> left.figure is right.figure
+    True
+    """
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    if rows < 1 or columns < 1:
+        raise ParameterError(f"rows and columns must be at least 1: got {rows} and {columns}.")
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    made: list[Axes] = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for ax in made:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.spines[["left", "bottom"]].set_color(INK)
+        ax.tick_params(which="both", colors=INK, labelsize=10)
+        ax.title.set_color(INK)
+        ax.xaxis.label.set(color=INK, size=11)
+        ax.yaxis.label.set(color=INK, size=11)
+        ax.grid(axis="y", color=INK, alpha=0.13, lw=0.8)
+        ax.set_axisbelow(True)
+    return made
+
+
+def axes_or_new(ax: Axes | None, size: tuple[float, float] = (7.2, 3.7)) -> Axes:
+    """The given Axes, or new ones."""
+    require_matplotlib()
+    return new_axes(size=size)[0] if ax is None else ax
+
+
+def checked_curves(
+    curves: Curves, *, n_points: int | None = None, what: str = "point"
+) -> dict[str, NDArray[np.float64]]:
+    """Every curve as values of shape (n_queries, n_points), under its name."""
+    named = dict(curves) if isinstance(curves, Mapping) else {"": curves}
+    if not named:
+        raise DataError("There is no curve to draw: the mapping is empty.")
+    checked = {
+        str(name): np.atleast_2d(np.asarray(values, dtype=np.float64))
+        for name, values in named.items()
+    }
+    for name, values in checked.items():
+        wanted = next(iter(checked.values())).shape[1] if n_points is None else n_points
+        if values.ndim != 2 or values.shape[1] != wanted or not wanted:
+            raise DataError(
+                f"Each curve needs one value per {what}, here {wanted}: "
+                f"{name or 'the curve'} has shape {np.shape(named[name])}."
+            )
+    return checked
+
+
+def look(i: int) -> tuple[str, str]:
+    """Colour and marker of curve number i."""
+    return COLORS[i % len(COLORS)], MARKERS[i % len(MARKERS)]
+
+
+def name_curves(ax: Axes, labels: Sequence[str]) -> None:
+    """A legend above the plot, where it covers nothing; none for a single nameless curve."""
+    if not any(labels):
+        return
+    named = [line for line in ax.get_lines() if str(line.get_label())[:1] != "_"]
+    ax.legend(
+        named[-len(labels):], labels, loc="lower left", bbox_to_anchor=(0, 1.0),
+        ncols=len(labels) if len("".join(labels)) < 60 else 1, frameon=False,
+        borderaxespad=0.2, handlelength=2.2, fontsize=10, labelcolor=INK,
+    )  # fmt: skip

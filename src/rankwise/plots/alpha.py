@@ -1,0 +1,256 @@
+"""How well it goes at every alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.errors import DataError, ParameterError
+from rankwise.plots._look import Curves, axes_or_new, checked_curves, look, name_curves
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from rankwise.model_selection import HeldOut, LeavePairOut
+
+    Result = HeldOut | LeavePairOut
+
+Values = NDArray[np.float64]
+NAMES = {
+    "disagreement": "disagreement error",
+    "concordance": "concordance",
+    "auc": "AUC",
+    "kendall_tau": "Kendall's τ",
+    "map": "MAP",
+    "mrr": "MRR",
+    "ndcg": "NDCG",
+    "precision": "precision",
+    "squared_error": "squared error",
+}
+
+
+def plot_alpha_path(
+    alphas: ArrayLike,
+    errors: Curves,
+    *,
+    better: str = "lower",
+    ylabel: str = "disagreement error",
+    mark: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how an error changes with alpha, and mark the best alpha of every ranker.
+
+    Parameters
+    ----------
+    alphas : array-like of shape (n_alphas,)
+        Shown on a logarithmic axis (linear below the smallest positive one, if some are 0).
+    errors : array-like of shape (n_alphas,), or mapping of str to such
+        One curve, or one for every ranker by name.
+    better : {"lower", "higher"}, default="lower"
+        Which values are better, so which alpha is marked.
+    ylabel : str
+        What the values are.
+    mark : bool, default=True
+        Whether to mark the best alpha.
+    ax : matplotlib Axes, optional
+        Where to draw. None: on new ones.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> ax = plot_alpha_path([0.1, 1, 10], {"RankRLS": [0.3, 0.2, 0.25], "RLS": [0.4, 0.4, 0.3]})
+    >>> [line.get_label() for line in ax.get_lines() if str(line.get_label())[:1] != "_"]
+    ['RankRLS', 'RLS']
+    >>> ax.get_xscale()
+    'log'
+    """
+    if better not in ("lower", "higher"):
+        raise ParameterError(f"better must be 'lower' or 'higher': got {better!r}.")
+    alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    curves = checked_curves(errors, n_points=len(alphas), what="alpha")
+    ax = _alpha_axes(ax, alphas)
+    labels = []
+    for i, (name, values) in enumerate(curves.items()):
+        mean = values.mean(axis=0)
+        best = int(np.argmin(mean) if better == "lower" else np.argmax(mean))
+        text = _draw(ax, i, name, alphas, mean, best if mark else None)
+        labels.append(f"{name}: {text}" if name and mark else name)
+    ax.set_ylabel(ylabel)
+    name_curves(ax, labels)
+    return ax
+
+
+def plot_hold_out(
+    results: Result | Mapping[str, Result],
+    *,
+    quantity: str | None = None,
+    ylabel: str | None = None,
+    mark: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what a hold-out says about every alpha, with a band of one standard error.
+
+    Of more than two results only the best has a band, the others a bar at their best alpha.
+
+    Parameters
+    ----------
+    results : LeavePairOut or HeldOut, or mapping of str to such
+        What `leave_pair_out`, `leave_query_out`, `k_fold` or `leave_one_out` of
+        `rankwise.model_selection` gave; several by name, with the same metric. Outputs are
+        averaged, as they are for the best alpha.
+    quantity : {"error", "auc"}, optional
+        What to draw of a LeavePairOut; None: its error. A HeldOut has one metric, and only that.
+    ylabel : str, optional
+        What the values are. None: found out.
+    mark : bool, default=True
+        Whether to mark the best alpha.
+    ax : matplotlib Axes, optional
+        Where to draw. None: on new ones.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import load_dataset
+    >>> from rankwise.model_selection import k_fold
+    >>> data = load_dataset("diabetes")
+    >>> result = k_fold(RankRLS(), data.X, data.y, alphas=[1.0, 10.0, 100.0])
+    >>> ax = plot_hold_out(result)
+    >>> ax.get_ylabel()
+    'held-out disagreement error (± s.e.)'
+    """
+    named = dict(results) if isinstance(results, Mapping) else {"": results}
+    if not named:
+        raise DataError("There is no hold-out to draw: the mapping is empty.")
+    kinds = {name: _kind(result, quantity) for name, result in named.items()}
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+        raise DataError(f"Only results of one metric go into one plot: got {listed}.")
+    alphas = np.concatenate([result.alphas for result in named.values()])
+    ax = _alpha_axes(ax, alphas, height=3.5 + 0.2 * len(named))
+    values = [_mean(_values(result, quantity), result) for result in named.values()]
+    tops = [v[r.best_index] for v, r in zip(values, named.values(), strict=True)]
+    lower = _lower_is_better(next(iter(named.values())), quantity)
+    best_of_all = int(np.argmin(tops) if lower else np.argmax(tops))
+    labels = []
+    for i, (name, result) in enumerate(named.items()):
+        best = result.best_index if mark else None
+        band = len(named) <= 2 or i == best_of_all
+        spread = _mean(result.standard_error, result)
+        text = _draw(ax, i, name, result.alphas, values[i], best, spread, band=band)
+        labels.append(": ".join(filter(None, (name, text))))
+    if ylabel is None:
+        has_band = any(np.isfinite(result.standard_error).any() for result in named.values())
+        ylabel = next(iter(kinds.values())) + (" (± s.e.)" if has_band else "")
+    ax.set_ylabel(ylabel)
+    name_curves(ax, labels)
+    return ax
+
+
+def _alpha_axes(ax: Axes | None, alphas: Values, height: float = 3.7) -> Axes:
+    """Axes whose horizontal one is for these alphas."""
+    ax = axes_or_new(ax, size=(7.2, height))
+    positive = alphas[alphas > 0]
+    if len(positive) == len(alphas):
+        ax.set_xscale("log")
+    elif len(positive):
+        ax.set_xscale("symlog", linthresh=positive.min())
+    ax.set_xlabel("regularization α")
+    return ax
+
+
+def _kind(result: Result, quantity: str | None) -> str:
+    """What the values of a result are, in words."""
+    if quantity not in (None, "error", "auc"):
+        raise ParameterError(f"quantity must be 'error' or 'auc': got {quantity!r}.")
+    from rankwise.model_selection import HeldOut, LeavePairOut
+
+    if not isinstance(result, HeldOut | LeavePairOut):
+        raise DataError(
+            "plot_hold_out draws what leave_pair_out, leave_query_out, k_fold or leave_one_out "
+            f"give: got {type(result).__name__}."
+        )
+    if isinstance(result, LeavePairOut):
+        return "leave-pair-out AUC" if quantity == "auc" else "held-out pairs in wrong order"
+    if quantity is not None:
+        raise ParameterError(
+            f"quantity is for results of leave_pair_out: this one holds {result.metric} alone."
+        )
+    name, _, cutoff = result.metric.lower().partition("@")
+    return f"held-out {NAMES.get(name, name)}" + (f"@{cutoff}" if cutoff else "")
+
+
+def _values(result: Result, quantity: str | None) -> Values:
+    from rankwise.model_selection import HeldOut
+
+    if isinstance(result, HeldOut):
+        return result.score
+    return result.auc if quantity == "auc" else result.error
+
+
+def _mean(values: Values, result: Result) -> Values:
+    """One value for each alpha."""
+    return np.asarray(values.reshape(len(result.alphas), -1).mean(axis=1))
+
+
+def _lower_is_better(result: Result, quantity: str | None) -> bool:
+    from rankwise.model_selection import HeldOut
+
+    return not result.greater_is_better if isinstance(result, HeldOut) else quantity != "auc"
+
+
+def _draw(
+    ax: Axes,
+    i: int,
+    name: str,
+    alphas: Values,
+    values: Values,
+    best: int | None,
+    spread: Values | None = None,
+    band: bool = True,
+) -> str:
+    """One curve, its band and the mark of its best alpha; gives the words on the latter."""
+    color, marker = look(i)
+    order = np.argsort(alphas)
+    x, y = alphas[order], values[order]
+    ax.plot(x, y, color=color, marker=marker, ms=4, lw=1.8, label=name or "values", zorder=3)
+    plus_minus = ""
+    if spread is not None and np.isfinite(spread).any():
+        half = spread[order]
+        if band:
+            ax.fill_between(x, y - half, y + half, color=color, alpha=0.09, lw=0, zorder=2)
+            for edge in (y - half, y + half):
+                ax.plot(x, edge, color=color, lw=0.7, alpha=0.45, zorder=2, label="_edge")
+        if best is not None:
+            plus_minus = f" ± {spread[best]:.3f}"
+            if not band:
+                ax.errorbar(
+                    alphas[best], values[best], spread[best], color=color, lw=1.2, capsize=3,
+                    alpha=0.7, zorder=2, label="_bar",
+                )  # fmt: skip
+    if best is None:
+        return ""
+    ax.plot(
+        alphas[best], values[best], color=color, marker=marker, ms=10, mew=1.8, mfc="none",
+        zorder=4, label="_best",
+    )  # fmt: skip
+    ax.axvline(alphas[best], color=color, lw=1, ls=(0, (2, 3)), alpha=0.6, zorder=1)
+    return f"best {values[best]:.3f}{plus_minus} at α = {_short(alphas[best])}"
+
+
+def _short(alpha: float) -> str:
+    """Three digits, without an exponent where that is as short."""
+    rounded = float(f"{alpha:.3g}")
+    if 1e-3 <= alpha < 1e5:
+        return np.format_float_positional(rounded, trim="-")
+    digits, _, exponent = f"{alpha:.3g}".partition("e")
+    return f"{digits}e{int(exponent)}" if exponent else digits

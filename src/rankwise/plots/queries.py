@@ -1,0 +1,131 @@
+"""How rankers do on queries, down the ranking and one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise.errors import DataError
+from rankwise.plots._look import (
+    COLORS,
+    INK,
+    Curves,
+    axes_or_new,
+    checked_curves,
+    look,
+    name_curves,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_ndcg_curve(
+    ndcg: Curves,
+    *,
+    positions: ArrayLike | None = None,
+    ylabel: str = "NDCG@k",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw NDCG, or another metric, down the ranking.
+
+    Parameters
+    ----------
+    ndcg : array-like, or mapping of str to array-like
+        Means of shape (n_positions,), or values per query of shape (n_queries, n_positions),
+        such as ``ndcg(y, scores, qid, k=range(1, 11), per_query=True).values``, which get a band
+        of 95 % confidence around their mean (normal approximation over queries). One such, or
+        one for every ranker by name.
+    positions : array-like of shape (n_positions,), optional
+        The cut-offs k. None: 1, 2, 3, ...
+    ylabel : str
+        What the values are.
+    ax : matplotlib Axes, optional
+        Where to draw. None: on new ones.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> ax = plot_ndcg_curve({"RankRLS": [[0.5, 0.6], [0.7, 0.8]], "RLS": [[0.4, 0.5], [0.5, 0.6]]})
+    >>> ax.get_lines()[0].get_ydata()
+    array([0.6, 0.7])
+    """
+    curves = checked_curves(ndcg)
+    n_points = next(iter(curves.values())).shape[1]
+    ks = np.arange(1, n_points + 1) if positions is None else np.asarray(positions)
+    curves = checked_curves(curves, n_points=len(ks), what="position")
+    ax = axes_or_new(ax)
+    for i, (name, values) in enumerate(curves.items()):
+        color, marker = look(i)
+        mean = values.mean(axis=0)
+        if len(values) > 1:
+            half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+            ax.fill_between(ks, mean - half, mean + half, color=color, alpha=0.16, lw=0)
+        ax.plot(ks, mean, color=color, marker=marker, ms=4.5, lw=1.8, label=name, zorder=3)
+    ax.set_xlabel("position k")
+    ax.set_ylabel(ylabel)
+    ax.set_xticks(ks if len(ks) <= 12 else [k for k in ks if k == ks[0] or k % 5 == 0])
+    name_curves(ax, list(curves))
+    return ax
+
+
+def plot_query_differences(
+    differences: ArrayLike,
+    *,
+    names: tuple[str, str] = ("first", "second"),
+    metric: str = "NDCG@10",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw by how much one ranker beats another on every query, from its best to its worst.
+
+    Parameters
+    ----------
+    differences : array-like of shape (n_queries,)
+        Positive where the first ranker is better.
+    names : (str, str)
+        Names of the two rankers.
+    metric : str
+        What was compared.
+    ax : matplotlib Axes, optional
+        Where to draw. None: on new ones.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> ax = plot_query_differences([0.2, -0.1, 0.4], names=("RankRLS", "RLS"))
+    >>> [text.get_text() for text in ax.texts]
+    ['RankRLS better: 2 queries', 'RLS better: 1 query']
+    """
+    gaps = np.sort(np.asarray(differences, dtype=np.float64))[::-1]
+    if gaps.ndim != 1 or not len(gaps) or not np.isfinite(gaps).all():
+        raise DataError("differences needs one finite number per query, and at least one query.")
+    ax = axes_or_new(ax)
+    from matplotlib.ticker import MaxNLocator
+
+    ranks = np.arange(1, len(gaps) + 1)
+    for sign, color in ((1, COLORS[0]), (-1, COLORS[1])):
+        chosen = sign * gaps > 0
+        ax.bar(ranks[chosen], gaps[chosen], width=0.85, color=color, lw=0, zorder=3)
+    ax.axhline(0, color=INK, lw=1, zorder=4)
+    ax.set_xlabel("queries, ordered by difference")
+    ax.set_ylabel(f"difference in {metric}")
+    ax.set_xlim(0, len(gaps) + 1)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for name, count, color, y, where in (
+        (names[0], int((gaps > 0).sum()), COLORS[0], 0.94, "top"),
+        (names[1], int((gaps < 0).sum()), COLORS[1], 0.06, "bottom"),
+    ):
+        text = f"{name} better: {count} {'query' if count == 1 else 'queries'}"
+        x, side = (0.98, "right") if where == "top" else (0.02, "left")
+        ax.text(
+            x, y, text, color=color, weight="bold", ha=side, va=where, transform=ax.transAxes
+        )  # fmt: skip
+    return ax

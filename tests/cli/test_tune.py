@@ -1,0 +1,280 @@
+"""tune: choose without a validation file."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from rankwise import RLS, RankRLS, load_model
+from rankwise.cli.shell import stepping
+from rankwise.data import normalize_per_query, read_letor, write_letor
+from rankwise.metrics import average_precision
+from rankwise.model_selection import k_fold, leave_pair_out, leave_query_out
+from rankwise.persistence import open_model
+
+GRID = [0.1, 1.0, 10.0, 100.0, 1000.0]
+
+
+def lines_of(result):
+    """Cells of the table, without title and header."""
+    return [line.split() for line in result.stdout.splitlines()[4:]]
+
+
+@pytest.fixture
+def ranking(tmp_path):
+    """A file without queries."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((40, 4)), 3)
+    y = (X[:, 0] + rng.standard_normal(40) > 0).astype(float)
+    path = tmp_path / "ranking.txt"
+    write_letor(path, X, y)
+    return path, X, y
+
+
+def test_every_setting_is_judged_and_the_best_is_written(files, run, tmp_path):
+    out = tmp_path / "model.skops"
+    result = run(
+        "tune", files.train, "-o", out, "--alphas", "0.1:1000:5", "--ties", "include,exclude",
+        "--metric", "ndcg@3",
+    )  # fmt: skip
+    data = read_letor(files.train)
+    want = [
+        leave_query_out(
+            RankRLS(ties=ties), data.X, data.y, qid=data.qid, alphas=GRID, metric="ndcg@3"
+        )
+        for ties in ("include", "exclude")
+    ]
+    rows = lines_of(result)
+    assert [row[0] for row in rows] == ["include", "exclude"]
+    for row, r in zip(rows, want, strict=True):
+        numbers = r.best_alpha, r.score[r.best_index], r.standard_error[r.best_index]
+        assert_allclose([float(cell) for cell in row[1:4]], numbers, atol=6e-5)
+    best = int(np.argmax([r.score.max() for r in want]))
+    assert [i for i, row in enumerate(rows) if row[4:] == ["chosen"]] == [best]
+    alpha, ties = want[best].best_alpha, ("include", "exclude")[best]
+    refit = RankRLS(alpha, ties=ties).fit(data.X, data.y, qid=data.qid)
+    got = load_model(out)
+    assert got.get_params() == refit.get_params()
+    assert_allclose(got.coef_, refit.coef_)
+    assert result.stdout.startswith("Leave-query-out over 10 queries, ")
+    assert str(out) in result.stderr
+    assert str(tmp_path / "model.svg") in result.stderr
+    assert (tmp_path / "model.svg").read_text().startswith("<?xml")
+
+
+def test_one_setting_shows_every_alpha(files, run, tmp_path):
+    result = run("tune", files.train, "-o", tmp_path / "m.skops", "--alphas", "0.1:1000:5")
+    data = read_letor(files.train)
+    want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, alphas=GRID)
+    rows = lines_of(result)
+    assert_allclose([float(row[0]) for row in rows], GRID)
+    assert_allclose([float(row[1]) for row in rows], want.score, atol=6e-5)
+    assert_allclose([float(row[2]) for row in rows], want.standard_error, atol=6e-5)
+    assert [i for i, row in enumerate(rows) if row[3:] == ["chosen"]] == [want.best_index]
+
+
+def test_folds_of_queries(files, run, tmp_path):
+    result = run("tune", files.train, "-o", tmp_path / "m.skops", "--alphas", "1", "--folds", 5)
+    data = read_letor(files.train)
+    want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, n_folds=5)
+    assert result.stdout.startswith("5 folds of whole queries out of 10 queries, ")
+    assert_allclose(float(lines_of(result)[0][1]), want.score[0], atol=6e-5)
+
+
+def test_normalize_is_remembered_and_relevant_is_used(files, run, tmp_path):
+    out = tmp_path / "m.skops"
+    result = run(
+        "tune", files.train, "-o", out, "--normalize", "--metric", "MAP", "--relevant", 2,
+        "--alphas", "0.1:1000:5",
+    )  # fmt: skip
+    data = read_letor(files.train)
+    X = normalize_per_query(data.X, data.qid)
+    held_out = leave_query_out(RankRLS(), X, data.y, qid=data.qid, alphas=GRID).predictions
+    per_query = [
+        average_precision(data.y, f, data.qid, relevant=2, per_query=True).values for f in held_out
+    ]
+    values = np.array([np.mean(values) for values in per_query])
+    errors = [np.std(values, ddof=1) / np.sqrt(len(values)) for values in per_query]
+    rows = lines_of(result)
+    assert_allclose([float(row[1]) for row in rows], values, atol=6e-5)
+    assert_allclose([float(row[2]) for row in rows], errors, atol=6e-5)
+    file = open_model(out)
+    assert file.normalized_per_query
+    assert values[GRID.index(file.model.alpha)] == values.max()
+
+
+def test_every_combination_that_makes_sense(files, run, tmp_path):
+    out = tmp_path / "m.skops"
+    result = run(
+        "tune", files.train, "-o", out, "--kernel", "linear,rbf,polynomial", "--gamma", "0.01,0.1",
+        "--degree", 2, "--weighting", "queries,pairs", "--normalize", "--alphas", "1,10",
+    )  # fmt: skip
+    assert result.stdout.splitlines()[2].split()[:3] == ["kernel", "gamma", "weighting"]
+    rows = lines_of(result)
+    assert [tuple(row[:3]) for row in rows] == [
+        ("linear", "–", "queries"),
+        ("linear", "–", "pairs"),
+        ("rbf", "0.01", "queries"),
+        ("rbf", "0.01", "pairs"),
+        ("rbf", "0.1", "queries"),
+        ("rbf", "0.1", "pairs"),
+        ("polynomial", "0.01", "queries"),
+        ("polynomial", "0.01", "pairs"),
+        ("polynomial", "0.1", "queries"),
+        ("polynomial", "0.1", "pairs"),
+    ]
+    (chosen,) = (row for row in rows if row[-1] == "chosen")
+    model = open_model(out).model
+    assert [model.kernel, model.weighting] == [chosen[0], chosen[2]]
+
+
+def test_without_queries_pairs_are_held_out(ranking, run, tmp_path):
+    path, X, y = ranking
+    out = tmp_path / "m.skops"
+    options = "--alphas", "0.1:1000:5", "--ties", "exclude"
+    want = leave_pair_out(RankRLS(ties="exclude"), X, y, alphas=GRID)
+    for metric, values in (("disagreement", want.error), ("auc", want.auc)):
+        result = run("tune", path, "-o", out, "--metric", metric, *options)
+        assert result.stdout.startswith("Leave-pair-out over 40 rows\n")
+        rows = lines_of(result)
+        assert_allclose([float(row[1]) for row in rows], values, atol=6e-5)
+        assert_allclose([float(row[2]) for row in rows], want.standard_error, atol=6e-5)
+        assert load_model(out).alpha == want.best_alpha
+
+
+def test_the_best_of_several_aucs_is_the_largest(ranking, run, tmp_path):
+    path, *_ = ranking
+    result = run(
+        "tune", path, "-o", tmp_path / "m.skops", "--metric", "auc", "--alphas", "1",
+        "--kernel", "rbf", "--gamma", "100,0.1",
+    )  # fmt: skip
+    rows = lines_of(result)
+    assert max(rows, key=lambda row: float(row[2]))[-1] == "chosen"
+
+
+def test_without_queries_folds_are_of_rows(ranking, run, tmp_path):
+    path, X, y = ranking
+    result = run(
+        "tune", path, "-o", tmp_path / "m.skops", "--folds", 4, "--metric", "map",
+        "--alphas", "0.1:1000:5", "--model", "rls",
+    )  # fmt: skip
+    want = k_fold(RLS(), X, y, n_splits=4, alphas=GRID, metric="map", random_state=0)
+    assert result.stdout.startswith("4 folds of 40 rows\n")
+    assert_allclose([float(row[1]) for row in lines_of(result)], want.score, atol=6e-5)
+
+
+def test_an_alpha_at_the_end_of_the_grid_is_remarked_on(files, run, tmp_path):
+    options = "tune", files.train, "-o", tmp_path / "m.skops", "--model", "rls"
+    assert "widen --alphas" in run(*options, "--alphas", "1e7,1e9").stderr
+    assert "widen --alphas" not in run(*options, "--alphas", "1").stderr
+
+
+@pytest.mark.parametrize(
+    ("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
+)
+def test_pictures(files, run, tmp_path, suffix, begin):
+    picture = tmp_path / f"picture{suffix}"
+    run("tune", files.train, "-o", tmp_path / "m.skops", "--alphas", "1,10", "--plot", picture)
+    assert picture.read_bytes().startswith(begin)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.skops", picture.name]
+
+
+def test_a_page_has_everything(files, run, tmp_path):
+    page = tmp_path / "report.html"
+    run(
+        "tune", files.train, "-o", tmp_path / "m.skops", "--alphas", "1:1000:4", "--plot", page,
+        "--weighting", "pairs,rows,queries", "--ties", "include,exclude",
+    )  # fmt: skip
+    text = page.read_text()
+    assert text.count("<svg") == 1
+    assert "The best 4 of 6 settings." in text
+    assert text.count("<table>") == 2
+    assert text.count("chosen") == 2
+    assert "Every alpha with" in text
+    assert "<code>RankRLS(" in text
+
+
+def test_without_matplotlib(files, run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    out = tmp_path / "m.skops"
+    result = run("tune", files.train, "-o", out, "--alphas", "1,10")
+    assert "No picture: " in result.stderr
+    assert list(tmp_path.iterdir()) == [out]
+    message = run("tune", files.train, "-o", out, "--plot", tmp_path / "p.svg", ok=False)
+    assert "pip install 'rankwise[plots]'" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--alphas", "1:10"], "'--alphas'"),
+        (["--alphas", "0,1"], "alpha = 0 interpolates"),
+        (["--gamma", "1:10", "--kernel", "rbf"], "'--gamma'"),
+        (["--gamma", "1"], "None of these kernels has it"),
+        (["--kernel", "rbf,linear", "--degree", "2"], "'--degree'"),
+        (["--kernel", "rbf,spline"], "Give one or more of linear, rbf"),
+        (["--ties", "both"], "Give one or more of include, exclude"),
+        (["--weighting", ""], "'--weighting'"),
+        (["--model", "rls", "--ties", "exclude"], "plain regression"),
+        (["--metric", "mop"], "metric must be one of"),
+        (["--metric", "ndcg", "--relevant", "2"], "'--relevant'"),
+        (["--folds", "1"], "'--folds'"),
+        (["--folds", "11"], "n_folds must be"),
+        (["--plot", "picture.gif"], "Pictures end with .svg"),
+        (["--plot", "no/folder/p.svg"], "no such folder"),
+    ],
+)
+def test_options_that_make_no_sense(files, run, tmp_path, options, message):
+    out = tmp_path / "model.skops"
+    assert message in run("tune", files.train, "-o", out, *options, ok=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_that_need_queries(ranking, run, tmp_path):
+    path, *_ = ranking
+    out = tmp_path / "m.skops"
+    assert "give --folds as well" in run("tune", path, "-o", out, "--metric", "map", ok=False)
+    options = "--metric", "map", "--folds", 4, "--relevant", 1
+    assert "needs queries" in run("tune", path, "-o", out, *options, ok=False)
+
+
+def test_the_picture_does_not_take_the_place_of_the_model(files, run, tmp_path):
+    out = tmp_path / "model.svg"
+    assert "take the place of the model" in run("tune", files.train, "-o", out, ok=False)
+
+
+def test_a_terminal_sees_the_steps(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with stepping("Holding out", 2) as step:
+        step("ties include")
+        step("ties exclude")
+    seen = terminal.getvalue()
+    assert "Holding out" in seen
+    assert "ties exclude" in seen
+    assert "2/2" in seen
+
+
+def test_ohsumed_as_good_as_with_a_validation_file(data_folder, run, tmp_path):
+    train, valid, test = (
+        data_folder / "letor1_ohsumed" / "Fold1" / f"{part}set.txt.gz"
+        for part in ("training", "validation", "test")
+    )
+    tuned, fitted = tmp_path / "tuned.skops", tmp_path / "fitted.skops"
+    options = "--normalize", "--metric", "map"
+    run("tune", train, "-o", tuned, "--ties", "include,exclude", *options)
+    run("fit", train, "-o", fitted, "--valid", valid, *options)
+
+    def test_map(path):
+        table = run("evaluate", path, test).stdout
+        return float(next(line for line in table.splitlines() if line.startswith("MAP")).split()[1])
+
+    assert test_map(tuned) == pytest.approx(test_map(fitted), abs=0.01)
+    assert (tmp_path / "tuned.svg").exists()

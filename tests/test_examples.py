@@ -1,0 +1,100 @@
+"""Every example runs, and so does every block of every guide."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+GUIDES = sorted((ROOT / "docs" / "guide").glob("*.md"))
+BLOCK = re.compile(r"```(python|bash)\n(.*?)```", flags=re.DOTALL)
+
+
+def run(command, folder, **environment):
+    """What a command prints; it must succeed."""
+    # One thread: what runs here is small, and other tests run beside it.
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, **threads, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def example(name, folder, **environment):
+    """Run a copy of an example, which writes its pictures beside itself."""
+    copy = shutil.copy(ROOT / "examples" / f"{name}.py", folder)
+    printed = run([sys.executable, "-W", "error", copy, "--quick"], folder, **environment)
+    assert (folder / "output" / f"{name}.png").stat().st_size > 20_000
+    return printed
+
+
+def test_all_examples_are_tested():
+    assert [path.stem for path in EXAMPLES] == ["leave_pair_out_auc", "pooled_auc_bias"]
+
+
+def test_leave_pair_out_auc_on_microarrays(data_folder, tmp_path):
+    printed = example("leave_pair_out_auc", tmp_path)
+    lines = [
+        line.split() for line in printed.splitlines() if line[:5] in ("alon ", "golub", "shipp")
+    ]
+    best = {(study, kernel): max(map(float, values[:10])) for study, kernel, *values in lines}
+    want = {
+        ("alon", "linear"): 0.885,
+        ("alon", "rbf"): 0.877,
+        ("golub", "linear"): 0.998,
+        ("golub", "rbf"): 0.991,
+        ("shipp", "linear"): 0.997,
+        ("shipp", "rbf"): 0.973,
+    }
+    assert best == pytest.approx(want, abs=0.002)
+    assert [float(worst) < 1e-8 for worst in re.findall(r"differ by (\S+)", printed)] == [True] * 2
+
+
+def test_leave_pair_out_auc_without_microarrays(tmp_path):
+    printed = example("leave_pair_out_auc", tmp_path, RANKWISE_DATA="")
+    assert "no microarray data" in printed
+    assert "breast_cancer, rbf: " in printed
+
+
+def test_pooled_auc_bias(tmp_path):
+    printed = example("pooled_auc_bias", tmp_path)
+    signal_free = printed.split("Diabetes")[0]
+    bias = {
+        name: float(value)
+        for name, value in re.findall(
+            r"^(.+?)  +0\.\d+ +(-?0\.\d+)", signal_free, flags=re.MULTILINE
+        )
+    }
+    assert bias["leave-one-out, pooled"] < -0.1
+    assert abs(bias["leave-pair-out"]) < 0.1  # 20 samples: the standard error is 0.03
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+def test_blocks_of_guides_run(guide, tmp_path):
+    """Python in order, in one process, then the shell in the same folder."""
+    blocks = BLOCK.findall(guide.read_text(encoding="utf-8"))
+    python = [block for language, block in blocks if language == "python"]
+    assert python
+    (tmp_path / "guide.py").write_text("\n".join(python), encoding="utf-8")
+    run([sys.executable, "-W", "error", "guide.py"], tmp_path)
+    for language, block in blocks:
+        if language == "bash":
+            path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+            run(["bash", "-ec", block], tmp_path, PATH=path)
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+def test_links_of_guides_lead_somewhere(guide):
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", guide.read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (guide.parent / link).exists()] == []
