@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,8 @@ def best_times(*calls: Callable[[], Any], repeats: int = 3) -> list[float]:
 def extra_memory(setup: Callable[[], Any], call: Callable[[Any], Any]) -> int:
     """By how many bytes the peak of `call` exceeds what `setup` holds; in a fresh process."""
     context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        return pool.apply(_measure_memory, (setup, call))
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(_measure_memory, setup, call).result()
 
 
 def _measure_memory(setup: Callable[[], Any], call: Callable[[Any], Any]) -> int:

@@ -138,13 +138,18 @@ def centred(K: Array) -> Array:
 
 
 def shifted_inverse(K: Array, shift: Array) -> Array:
-    """(K + diag(shift))^-1; where rounding has made K indefinite, its negative part is zero."""
-    system = K.copy()
-    np.fill_diagonal(system, np.diagonal(K) + shift)
-    factor, info = lapack.dpotrf(system.T, clean=0, overwrite_a=1)
+    """(K + diag(shift))^-1, in the memory of K.
+
+    Where rounding has made K indefinite, its negative part is taken to be zero.
+    """
+    diagonal = np.diagonal(K).copy()
+    np.fill_diagonal(K, diagonal + shift)
+    factor, info = lapack.dpotrf(K.T, clean=0, overwrite_a=1)
     if info == 0:
         inverse, _ = lapack.dpotri(factor, overwrite_c=1)
         return mirror_lower(inverse.T)
+    above = np.triu(K, 1)  # which is as it was
+    K = above + above.T + np.diag(diagonal)
     scale = 1.0 / np.sqrt(shift)
     s, V = eigh(scale[:, None] * K * scale, check_finite=False)
     half = scale[:, None] * V / np.sqrt(nonnegative(s, 1.0) + 1.0)

@@ -12,6 +12,7 @@ from scipy.linalg import eigh
 from rankwise.backends.arrays import Array, Index, dense_rows, is_sparse
 from rankwise.backends.blas import add_gram, matmul, mirror_upper
 from rankwise.graph.grouped import GroupedGraph, indicator
+from rankwise.holdout.loops import fold_moments
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 
 SOLVE_BYTES = 64 * 2**20  # of small systems held at a time
@@ -143,18 +144,20 @@ def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[i
     """
     step = max(1, int(np.sqrt(len(folds))))
     blocks = [folds[start : start + step] for start in range(0, len(folds), step)]
-    totals = [sum_moments(Z, t, np.concatenate(block)) for block in blocks]
-    A_others, b_others = (_all_but_one(np.stack(part)) for part in zip(*totals, strict=True))
+    totals = _moments(Z, t, [np.concatenate(block) for block in blocks])
+    A_others, b_others = map(_all_but_one, totals)
     for k, block in enumerate(blocks):
-        parts = [sum_moments(Z, t, fold) for fold in block]
-        A, b = (_all_but_one(np.stack(part)) for part in zip(*parts, strict=True))
+        A, b = map(_all_but_one, _moments(Z, t, block))
         yield k * step, A + A_others[k], b + b_others[k]
 
 
-def sum_moments(Z: Array, t: Array, rows: Index) -> tuple[Array, Array]:
-    """Z'Z and Z't over some rows."""
-    part = Z[rows]
-    return part.T @ part, part.T @ t[rows]
+def _moments(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array, Array]:
+    """Z'Z and Z't of each fold."""
+    ptr = np.concatenate(([0], np.cumsum([len(fold) for fold in folds])))
+    A = np.zeros((len(folds), Z.shape[1], Z.shape[1]))
+    b = np.zeros((len(folds), Z.shape[1], t.shape[1]))
+    fold_moments(Z, t, np.concatenate(folds), ptr, A, b)
+    return A, b
 
 
 def _all_but_one(stack: Array) -> Array:

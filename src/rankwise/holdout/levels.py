@@ -65,7 +65,7 @@ class DenseLevels:
     def of(cls, kernel: Array, level: Index, left: Index, lam: float) -> DenseLevels:
         """From a kernel matrix: 3 n^3 flops, two matrices of its size."""
         shift = lam / _degrees(left)[level]
-        G = shifted_inverse(kernel, shift)
+        G = shifted_inverse(kernel.copy(), shift)
         sums = matmul(G, _members(level, left))
         P = G
         P -= matmul(sums, _intercepts(sums, level, left, lam))
