@@ -91,3 +91,19 @@ def test_a_small_lam_costs_no_more_accuracy_than_the_kernel_does(lam, spectral):
     for fold in query_folds(qid):
         want = [float(value) for value in precise_predictions(K, y, qid, fold, lam)]
         assert_allclose(f[0, fold, 0], want, atol=1e-12)
+
+
+@pytest.mark.parametrize("room", [0, 10**9])
+def test_moments_of_all_folds_but_one_in_little_memory(room, monkeypatch):
+    monkeypatch.setattr(leave_query_out, "SOLVE_BYTES", room)
+    rng = np.random.default_rng(0)
+    Z, t = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
+    folds = np.array_split(rng.permutation(50), 11)
+    n_seen = 0
+    for first, A, b in leave_query_out.sums_without(Z, t, folds):
+        for k in range(len(A)):
+            rest = np.setdiff1d(np.arange(50), folds[first + k])
+            assert_allclose(A[k], Z[rest].T @ Z[rest], atol=1e-12)
+            assert_allclose(b[k], Z[rest].T @ t[rest], atol=1e-12)
+            n_seen += 1
+    assert n_seen == 11

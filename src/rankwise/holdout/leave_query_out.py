@@ -120,9 +120,10 @@ def solve_without(
         for fold, w in zip(folds[part], weights, strict=True):
             keep(fold, w)
 
-    batch = max(1, SOLVE_BYTES // (8 * strengths.shape[1] * penalty.size) // THREADS)
+    in_memory = SOLVE_BYTES // (8 * strengths.shape[1] * penalty.size) // THREADS
     with ThreadPoolExecutor(THREADS) as pool:
         for first, A, b in sums_without(Z, t, folds):
+            batch = max(1, min(in_memory, -(-len(A) // THREADS)))
             jobs = [
                 pool.submit(
                     solve,
@@ -140,8 +141,13 @@ def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[i
     """(first, A, b): moments of all folds but one, for folds first, first + 1, ...
 
     Blocks of folds, and folds within a block, are summed from both ends: all but one is what
-    comes before plus what comes after. Memory for some square root of all folds' moments.
+    comes before plus what comes after. Memory for 64 MiB of moments, or for some square root
+    of all folds' where that is more.
     """
+    if 8 * len(folds) * Z.shape[1] ** 2 <= SOLVE_BYTES:
+        A, b = map(_all_but_one, _moments(Z, t, folds))
+        yield 0, A, b
+        return
     step = max(1, int(np.sqrt(len(folds))))
     blocks = [folds[start : start + step] for start in range(0, len(folds), step)]
     totals = _moments(Z, t, [np.concatenate(block) for block in blocks])
