@@ -387,5 +387,5 @@ def test_fewer_pairs_than_asked_for_are_told():
 
 def test_too_many_levels_are_refused_with_a_way_out():
     y = np.repeat(np.arange(1000), 2)
-    with pytest.raises(DataError, match="499500 factorizations"):
+    with pytest.raises(DataError, match="need 499500 systems"):
         leave_pair_out(RankRLS(ties="exclude", kernel="rbf"), np.ones((2000, 1)), y)

@@ -18,7 +18,7 @@ from rankwise.holdout.loops import count_losses, count_wins
 from rankwise.model_selection._problem import Problem, explained_rounding, lost_in_rounding
 from rankwise.solvers.rankrls import dual, primal
 
-FLOPS = 2e13  # of level systems that we are ready to spend: some ten minutes
+PATIENCE = 120.0  # seconds that level systems may take, by a rough estimate
 
 
 @dataclass(frozen=True)
@@ -400,10 +400,12 @@ def _check_cost(query: Conditional, labels: Array, rule: Rule, pairs: Index | No
         level = np.unique(labels, return_inverse=True)[1]
         systems = len(np.unique(np.sort(level[pairs], axis=1), axis=0))
     d = n if query.features is None else min(n, query.features.shape[1] + n_levels)
-    if systems * 3.0 * n * d**2 > FLOPS:
+    estimate = systems * (1e-3 + 3.0 * n * d**2 / 2e10)  # to start, and at 20 GFLOP/s
+    if estimate > PATIENCE:
         raise DataError(
-            f"Without ties, {n_levels} different labels in {n} rows need {systems} "
-            'factorizations. Use ties="include", or fewer pairs, as in pairs=1000.'
+            f"Without ties, {n_levels} different labels in {n} rows need {systems} systems, some "
+            f'{estimate:.0f} seconds for each alpha. Use ties="include", which needs one, or '
+            "fewer pairs, as in pairs=1000."
         )
 
 
