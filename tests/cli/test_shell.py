@@ -179,3 +179,14 @@ def test_a_terminal_that_knows_only_ascii(files):
     done = start("info", files.train, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert "labels" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["fit DATA --out DATA", "tune DATA --out DATA"])
+def test_no_command_writes_over_what_it_reads(command, tmp_path):
+    data = tmp_path / "train.txt"
+    text = "".join(f"{k % 2} qid:{k // 4} 1:{k}\n" for k in range(12))
+    data.write_text(text)
+    result = CliRunner().invoke(app, command.replace("DATA", str(data)).split())
+    assert result.exit_code == 2
+    assert "is an input of this command" in result.output
+    assert data.read_text() == text

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from rankwise import RLS, RankRLS
-from rankwise.errors import RankwiseWarning
+from rankwise.errors import DataError, RankwiseWarning
 from tests.oracles.laplacian import grouped_laplacian
 from tests.oracles.objective import minimize_regression
 from tests.strategies import comparisons, problems, ties, weightings
@@ -224,3 +224,22 @@ def test_many_more_comparisons_than_rows(c, kind):
         L, rhs = L + weight * np.outer(e, e), rhs + weight * margin * e
     want = np.linalg.solve(c.X.T @ L @ c.X + np.eye(c.X.shape[1]), c.X.T @ rhs)
     assert_allclose(ranker.coef_, want, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+@pytest.mark.parametrize("estimator", [RankRLS(10.0), RankRLS(10.0, ties="exclude"), RLS(10.0)])
+def test_features_far_from_zero_do_not_cancel(kind, solver, estimator):
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((200, 8)), np.repeat(np.arange(20), 10)
+    y = X[:, :3].sum(axis=1)
+    near = estimator.set_params(solver=solver).fit(X, y, qid=qid).coef_
+    X[:, 0] += 1e7
+    X[:, 4] += 1e7
+    assert_allclose(estimator.fit(kind(X), y, qid=qid).coef_, near, atol=1e-6)
+
+
+def test_labels_that_overflow_are_named():
+    X = np.arange(6.0).reshape(3, 2)
+    with pytest.raises(DataError, match="labels or margins overflow"):
+        RankRLS().fit(X, [0.0, 1e308, -1e308])

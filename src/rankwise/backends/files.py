@@ -43,13 +43,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     [(file.name, file.read_text()) for file in Path(folder).iterdir()]
     [('scores.txt', '0.5')]
     """
-    target = Path(os.path.realpath(path))
-    mode = target.stat().st_mode if target.exists() else None
+    mode = os.stat(path).st_mode if os.path.exists(path) else None
     if mode is not None and stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "Is a folder, where a file should go", str(path))
     if mode is not None and not stat.S_ISREG(mode):
-        yield target
+        yield Path(path)
         return
+    target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
     beside = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise.cli.inputs import read_data, read_data_for, read_model, read_scores, scores_of
+from rankwise.cli.options import check_not_input
 from rankwise.cli.shell import note, show
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def evaluate(
         wanted = "a model and a data file" if scores is None else "only the data file with --scores"
         got = ", ".join(map(str, files))
         raise ParameterError(f"Give {wanted}: got {got}. Try 'rankwise evaluate --help'.")
+    check_not_input(per_query, scores, *files)
     if scores is None:
         file = read_model(files[0])
         data = read_data_for(file, *files)

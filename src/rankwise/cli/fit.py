@@ -139,7 +139,7 @@ def fit(
     )  # fmt: skip
     grid = parse_alphas(alphas or ALPHAS)
     judged_by = judge(metric or "disagreement", relevant)
-    check_writable(out)
+    check_writable(out, train, valid)
     data = read_data(train, n_features=features, whose="--features")
     data = normalized(data) if normalize else data
     if valid is None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import typer
 
 from rankwise.cli.shell import note
+from rankwise.errors import ParameterError
 
 ALPHAS = "1e-3:1e8:23"
 Name = TypeVar("Name", bound=StrEnum)
@@ -106,9 +107,18 @@ def make_ranker(
     return RLS(kernel=str(kernel), **given)
 
 
-def check_writable(out: Path) -> None:
+def check_not_input(out: Path | None, *inputs: Path | None) -> None:
+    """Refuse to write over a file that is read."""
+    for path in inputs:
+        if out and path and out.exists() and path.exists() and out.samefile(path):
+            raise ParameterError(f"{out} is an input of this command: write to another file.")
+
+
+def check_writable(out: Path, *inputs: Path | None) -> None:
     """Say now, not after an hour of work, that the model cannot be written there."""
     from rankwise.backends.files import replacing
+
+    check_not_input(out, *inputs)
 
     class Enough(Exception):
         pass

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from rankwise.cli.inputs import read_data_for, read_model, scores_of
+from rankwise.cli.options import check_not_input
 
 BLOCK = 10_000  # scores written at a time
 
@@ -43,6 +44,7 @@ def predict(
     """
     from rankwise.backends.files import replacing
 
+    check_not_input(out, model, data)
     file = read_model(model)
     scores = scores_of(file, read_data_for(file, model, data))
     if out is None:

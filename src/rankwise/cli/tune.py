@@ -152,7 +152,7 @@ def tune(
     settings = list(
         _settings(model, ties, weighting, kernel, gamma, {"degree": degree, "coef0": coef0})
     )
-    check_writable(out)
+    check_writable(out, train)
     picture = _place_of_picture(plot, out)
     data = read_data(train, n_features=features, whose="--features")
     data = normalized(data) if normalize else data

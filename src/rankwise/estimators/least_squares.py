@@ -24,7 +24,7 @@ from rankwise.estimators._kernels import make_kernel, training_kernel
 from rankwise.estimators.base import RankerMixin
 from rankwise.graph import PreferenceGraph
 from rankwise.kernels import kernel_product
-from rankwise.solvers.rankrls import dual, primal
+from rankwise.solvers.rankrls import dual, linear_dual, primal
 
 SOLVERS = ("auto", "primal", "dual")
 DTYPES = (np.float64, np.float32)
@@ -171,11 +171,12 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         for task in tasks:
             if self.solver_ == "primal":
                 weights = primal(X, task.graph, task.y, alphas)
+            elif linear:
+                check_kernel_fits(X.shape[0])
+                weights = linear_dual(X, task.graph, task.y, alphas)
             else:
                 check_kernel_fits(X.shape[0])
                 weights = dual(training_kernel(kernel, X), task.graph, task.y, alphas)
-                if linear:
-                    weights = [X.T @ a for a in weights]
             by_task.append(self._solutions(X, task.y, weights))
         return [_join_tasks(parts) for parts in zip(*by_task, strict=True)]
 

@@ -131,7 +131,8 @@ class EdgeGraph(PreferenceGraph):
             yield row_scale(root_weight, F[first] - F[second]), row_scale(root_weight, margin)
 
     def gram(self, X: Any) -> Array:
-        return np.asarray((X.T @ (self.laplacian @ X)).toarray())
+        Z = row_scale(np.sqrt(self.weight), self.incidence @ X)  # differences: nothing cancels
+        return np.asarray((Z.T @ Z).toarray())
 
     def take(self, rows: Any) -> EdgeGraph:
         rows = np.arange(self.n_rows)[rows]

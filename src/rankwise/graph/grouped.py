@@ -237,7 +237,27 @@ class GroupedGraph(PreferenceGraph):
         for indicator, coefficient in self._low_rank():
             sums = indicator.T @ X
             A = A + sums.T @ row_scale(coefficient, sums)
-        return np.asarray(A.toarray())
+        A = np.asarray(A.toarray())
+        offset = self.offset_columns(X)
+        if len(offset):
+            Z = self.root(X[:, offset].toarray())
+            A[:, offset] = X.T @ self.root(Z)
+            A[offset] = A[:, offset].T
+            A[np.ix_(offset, offset)] = Z.T @ Z
+        return A
+
+    def offset_columns(self, X: Any) -> Index:
+        """Columns of a sparse X whose products would cancel: values far from zero, spread little.
+
+        Their scatter is the difference of two large sums; they are to be made dense and centred.
+        """
+        squares = X.multiply(X)
+        raw = np.asarray(squares.T @ self.within[self.level_of_row]).ravel()
+        scatter = raw.copy()
+        for indicator, coefficient in self._low_rank():
+            sums = indicator.T @ X
+            scatter += np.asarray(sums.multiply(sums).T @ coefficient).ravel()
+        return np.flatnonzero((raw > 0) & (scatter < 1e-4 * raw))
 
     def take(self, rows: Any) -> GroupedGraph:
         rows = np.arange(self.n_rows)[rows]

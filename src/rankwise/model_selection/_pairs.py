@@ -330,6 +330,13 @@ def _random_pairs(problem: Problem, n: int, random_state: Any) -> Index:
     chances = groups.sizes * (groups.sizes - 1.0)
     if chances.sum() == 0:
         raise DataError("No query has two rows: there is no pair to hold out.")
+    if n >= chances.sum() / 4:  # half of all pairs, or more: list them
+        within = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
+        every = np.concatenate(within)
+        differ = (y[every[:, 0]] != y[every[:, 1]]).any(axis=1)
+        every = rng.permutation(every[differ])[:n]
+        _warn_of_few(n, len(every))
+        return every
     found: dict[tuple[int, int], None] = {}
     for _ in range(100):
         query = rng.choice(groups.n_groups, size=2 * n, p=chances / chances.sum())
@@ -342,16 +349,20 @@ def _random_pairs(problem: Problem, n: int, random_state: Any) -> Index:
         found.update(dict.fromkeys(zip(low.tolist(), high.tolist(), strict=True)))
         if len(found) >= n:
             break
-    if not found:
+    _warn_of_few(n, len(found))
+    return np.array(list(found)[:n], dtype=np.intp)
+
+
+def _warn_of_few(asked: int, found: int) -> None:
+    if found == 0:
         raise DataError("No two rows of a query have different labels: nothing to hold out.")
-    if len(found) < n:
+    if found < asked:
         warnings.warn(
-            f"{n} pairs were asked for, but only {len(found)} with different labels were found: "
+            f"{asked} pairs were asked for, but only {found} with different labels were found: "
             "these are held out.",
             RankwiseWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    return np.array(list(found)[:n], dtype=np.intp)
 
 
 def _check_rest(problem: Problem, task: int, pairs: _Pairs) -> None:

@@ -19,6 +19,8 @@ from rankwise.graph import Groups
 from rankwise.graph.grouped import GroupedGraph
 from rankwise.holdout.leave_pair_out import Rule
 
+LARGEST = 1e70  # fourth powers of it are still finite
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -50,6 +52,11 @@ class Problem:
                 "alpha above 0."
             )
         X, y = ranker._validate(X, y)
+        if max(abs(X).max(), abs(y).max()) > LARGEST:
+            raise DataError(
+                f"Values beyond {LARGEST:g} overflow when they are multiplied. Scale the features "
+                "and labels."
+            )
         groups = Groups.of(qid, len(y))
         tasks = ranker._tasks(y, qid)
         n_outputs = y.shape[1] if y.ndim == 2 else None

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rankwise.backends.arrays import Array
+import numpy as np
+
+from rankwise.backends.arrays import Array, dense_rows, is_sparse
+from rankwise.backends.blas import matmul
 from rankwise.graph import PreferenceGraph
+from rankwise.graph.grouped import GroupedGraph
 from rankwise.solvers.moments import Moments
 from rankwise.solvers.shifted import solve_shifted
 
@@ -18,6 +22,30 @@ def primal(F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float
     """
     moments = Moments.of(F, graph, y)
     return solve_shifted(moments.A, moments.b, lams)
+
+
+def linear_dual(
+    F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]
+) -> list[Array]:
+    """w = F'a of `dual` with the linear kernel: for more features than rows.
+
+    With Z = R F, M = Z Z' and w = Z'z: differences are taken before products, so that features
+    far from zero do not cancel. Sparse features are made dense only where they would.
+    """
+    t = graph.root_target(y)
+    if not is_sparse(F):
+        Z = np.ascontiguousarray(graph.root(dense_rows(F, slice(None))))
+        return [np.asarray(Z.T @ z) for z in solve_shifted(matmul(Z, Z.T), t, lams)]
+    offset = graph.offset_columns(F) if isinstance(graph, GroupedGraph) else np.empty(0, np.intp)
+    near = np.setdiff1d(np.arange(F.shape[1]), offset)
+    rest, Z = F[:, near], graph.root(F[:, offset].toarray())
+    M = graph.root_kernel(np.ascontiguousarray((rest @ rest.T).toarray(), dtype=np.float64))
+    solutions = []
+    for z in solve_shifted(np.ascontiguousarray(M + Z @ Z.T), t, lams):
+        w = np.empty((F.shape[1], *z.shape[1:]))
+        w[near], w[offset] = rest.T @ graph.root_transpose(z), Z.T @ z
+        solutions.append(w)
+    return solutions
 
 
 def dual(K: Array, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:

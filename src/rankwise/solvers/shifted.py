@@ -31,7 +31,7 @@ def solve_shifted(M: Array, t: Array, lams: Sequence[float]) -> list[Array]:
 
     Memory: M, and a copy of it where several factorizations are made.
     """
-    _check_finite(M)
+    _check_finite(M, t)
     if min(lams) <= rounding_floor(M) or (len(lams) > 1 and len(M) <= SMALL):
         spectrum = Spectrum.of(M)
         return [spectrum.solve(t, lam) for lam in lams]
@@ -117,10 +117,12 @@ def _singular(lam: float) -> DataError:
     )
 
 
-def _check_finite(M: Array) -> None:
+def _check_finite(M: Array, t: Array) -> None:
     # Any entry of a positive semidefinite matrix is bounded by the diagonal.
     if not np.isfinite(np.diagonal(M)).all():
         raise DataError(
             "Products of feature or kernel values overflow. Scale the features, "
             "for example with sklearn.preprocessing.StandardScaler."
         )
+    if not np.isfinite(t).all():
+        raise DataError("Products with labels or margins overflow. Scale these.")
