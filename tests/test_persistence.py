@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -137,7 +138,7 @@ def test_what_cannot_be_written_at_all(path):
         def __getstate__(self):
             raise TypeError("this one stays here")
 
-    model = Closed()
+    model = Closed().fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(
         ModelFileError, match="A Closed cannot be written to a model file: this one"
     ):
@@ -293,3 +294,12 @@ class TestReplacing:
             pass
         with pytest.raises(IsADirectoryError), replacing(tmp_path):
             pass
+
+
+@pytest.mark.parametrize("model", [3, RankRLS])
+def test_only_a_fitted_ranker_can_be_saved(model, tmp_path):
+    with pytest.raises(ModelFileError, match="Only a fitted ranker"):
+        save_model(model, tmp_path / "model.skops")
+    with pytest.raises(NotFittedError):
+        save_model(RankRLS(), tmp_path / "model.skops")
+    assert not list(tmp_path.iterdir())

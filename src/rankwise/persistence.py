@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from rankwise.backends.files import replacing
 from rankwise.errors import ModelFileError, RankwiseWarning
 
@@ -105,6 +107,9 @@ def save_model(
     """
     from skops.io import dump
 
+    if isinstance(model, type) or not hasattr(model, "predict"):
+        raise ModelFileError(f"Only a fitted ranker or pipeline can be saved: got {model!r}.")
+    check_is_fitted(model)
     path = Path(path)
     note = {
         "format": FORMAT,

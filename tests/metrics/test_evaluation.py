@@ -11,7 +11,7 @@ from scipy.stats import wilcoxon
 
 from rankwise import metrics
 from rankwise.errors import DataError, ParameterError
-from rankwise.metrics import QueryValues, evaluate_ranking, paired_test
+from rankwise.metrics import QueryValues, evaluate_ranking, get_metric, paired_test
 
 
 def make_data(seed=0, n_queries=30, noise=1.0):
@@ -211,3 +211,8 @@ def test_what_cannot_be_compared():
     evaluation = evaluate_ranking([1, 0], [0.2, 0.1])
     with pytest.raises(ParameterError, match=r"metric must be one of 'MAP', .* for a: got None"):
         paired_test(evaluation, evaluation)
+
+
+def test_names_as_tables_print_them():
+    assert get_metric("P@5").function.func is get_metric("precision").function
+    assert get_metric("Kendall tau_b") == get_metric("kendall_tau")

@@ -466,6 +466,7 @@ def test_parallel_is_serial(problem):
         assert_array_equal(parallel.predict(X), serial.predict(X))
 
 
+@pytest.mark.filterwarnings("ignore:.* tasks have been successfully executed")  # joblib's
 def test_errors_stop_a_parallel_search(problem):
     X, y, qid = problem
     search = RankingSearchCV(Odd(), {"value": [np.nan, *range(20)]}, cv=2, n_jobs=2)

@@ -93,6 +93,9 @@ def evaluate(
         file = read_model(files[0])
         data = read_data_for(file, *files)
         values = scores_of(file, data)
+        ranker = file.model[-1] if hasattr(file.model, "steps") else file.model
+        if data.qid is None and getattr(ranker, "n_queries_", 1) > 1:
+            note(f"{files[1]} has no qid: its rows are ranked together, unlike in training.")
     else:
         data = read_data(files[0])
         values = read_scores(scores, len(data.y), files[0])

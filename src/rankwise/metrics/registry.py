@@ -33,6 +33,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "ndcg": Metric(ndcg, True),
     }
 )
+PRINTED = {"p": "precision", "kendall tau_b": "kendall_tau"}  # as tables call them
 _WITH_CUTOFF = ("precision", "ndcg")
 
 
@@ -56,8 +57,9 @@ def get_metric(name: str) -> Metric:
     >>> function([1, 0], [0.2, 0.7]), greater_is_better
     (0.0, True)
     """
-    match = re.fullmatch(r"([a-z_]+)(?:@([1-9][0-9]*))?", str(name).lower())
+    match = re.fullmatch(r"([a-z_ ]+)(?:@([1-9][0-9]*))?", str(name).lower())
     base, cutoff = match.groups() if match else ("", None)
+    base = PRINTED.get(base, base)
     if base not in METRICS or (cutoff and base not in _WITH_CUTOFF):
         listed = ", ".join(repr(key) for key in METRICS)
         raise ParameterError(
