@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -11,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, dense_rows
-from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.errors import DataError
 from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
 from rankwise.holdout.leave_pair_out import PairDifferences, Rule, query_pairs
 from rankwise.holdout.loops import count_losses, count_wins
+from rankwise.model_selection._choice import PairChoice, choose_pairs
 from rankwise.model_selection._problem import Problem, explained_rounding, lost_in_rounding
 from rankwise.solvers.rankrls import dual, primal
 
@@ -131,7 +131,7 @@ def leave_pair_out(
     (100.0, array([0.993, 0.993, 0.989]))
     """
     problem = Problem.of(estimator, X, y, qid, alphas)
-    chosen = _chosen_pairs(problem, pairs, random_state, keep_ties=return_differences)
+    chosen = choose_pairs(problem, pairs, random_state, keep_ties=return_differences)
     loss = np.zeros((len(problem.alphas), *problem.y.shape))
     compared = np.zeros_like(loss)
     kept: list[list[list[PairDifferences]]] = []
@@ -183,7 +183,7 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     problem = Problem.of(estimator, X, y, qid, None)
-    everything = _chosen_pairs(problem, None, None, keep_ties=True)
+    everything = choose_pairs(problem, None, None, keep_ties=True)
     wins, compared = np.zeros(problem.y.shape), np.zeros(problem.y.shape)
     for task in range(len(problem.tasks)):
         columns = problem.columns(task)
@@ -195,29 +195,8 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
     return problem.by_output(share)
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """Which pairs to hold out: listed ones, or all of each query.
-
-    `keep_ties` says whether all includes pairs of equal labels.
-    """
-
-    listed: Index | None
-    keep_ties: bool
-
-    def of_query(self, rows: Index, codes: Index, rule: Rule) -> Index | None:
-        """Positions of pairs in ascending `rows`; None for all that the rule has."""
-        if self.listed is not None:
-            inside = codes[self.listed[:, 0]] == codes[rows[0]]
-            return np.asarray(np.searchsorted(rows, self.listed[inside]), dtype=np.intp)
-        if self.keep_ties and rule.ties == "exclude":
-            first, second = np.triu_indices(len(rows), 1)
-            return np.column_stack((first, second))
-        return None
-
-
 def _differences(
-    problem: Problem, task: int, pairs: _Pairs
+    problem: Problem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
     """(number of the alpha, differences of held-out pairs), block by block."""
     _check_rest(problem, task, pairs)
@@ -233,7 +212,7 @@ def _differences(
 
 
 def _busy_queries(
-    problem: Problem, task: int, pairs: _Pairs
+    problem: Problem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Queries that have pairs which count: each given the others."""
     graph, y, rule = problem.graph(task), problem.targets(task), problem.rule
@@ -252,7 +231,7 @@ def _busy_queries(
 
 
 def _idle_queries(
-    problem: Problem, task: int, pairs: _Pairs
+    problem: Problem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Queries without a pair that counts: holding out a pair of them changes nothing."""
     graph, y, rule = problem.graph(task), problem.targets(task), problem.rule
@@ -276,7 +255,7 @@ def _idle_queries(
 
 
 def _one_ranking(
-    problem: Problem, task: int, pairs: _Pairs
+    problem: Problem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
     """All rows train one ranking; pairs are those within queries."""
     y, space, groups, rule = problem.targets(task), problem.space, problem.groups, problem.rule
@@ -298,74 +277,7 @@ def _one_ranking(
             yield a, block
 
 
-def _chosen_pairs(problem: Problem, pairs: Any, random_state: Any, *, keep_ties: bool) -> _Pairs:
-    if pairs is None:
-        return _Pairs(None, keep_ties)
-    if isinstance(pairs, (int, np.integer)) and not isinstance(pairs, bool):
-        return _Pairs(_random_pairs(problem, int(pairs), random_state), keep_ties)
-    listed = np.asarray(pairs)
-    m = len(problem.y)
-    if listed.ndim != 2 or listed.shape[1] != 2 or listed.dtype.kind not in "iu":
-        raise DataError(f"pairs must be a number, or row numbers of shape (n, 2): got {pairs!r}.")
-    bad = (listed < 0) | (listed >= m)
-    if bad.any():
-        k = int(np.argmax(bad.any(axis=1)))
-        raise DataError(f"pairs[{k}] = {listed[k].tolist()} points outside X, with {m} rows.")
-    codes = problem.groups.codes
-    apart = (codes[listed[:, 0]] != codes[listed[:, 1]]) | (listed[:, 0] == listed[:, 1])
-    if apart.any():
-        k = int(np.argmax(apart))
-        raise DataError(
-            f"pairs[{k}] = {listed[k].tolist()} is not a pair of two rows of one query."
-        )
-    return _Pairs(listed.astype(np.intp), keep_ties)
-
-
-def _random_pairs(problem: Problem, n: int, random_state: Any) -> Index:
-    """So many pairs of different labels (in any output), drawn without order or repetition."""
-    if n < 1:
-        raise ParameterError(f"pairs must be at least 1: got {n}.")
-    rng = np.random.default_rng(random_state)
-    groups, y = problem.groups, problem.y
-    chances = groups.sizes * (groups.sizes - 1.0)
-    if chances.sum() == 0:
-        raise DataError("No query has two rows: there is no pair to hold out.")
-    if n >= chances.sum() / 4:  # half of all pairs, or more: list them
-        within = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
-        every = np.concatenate(within)
-        differ = (y[every[:, 0]] != y[every[:, 1]]).any(axis=1)
-        every = rng.permutation(every[differ])[:n]
-        _warn_of_few(n, len(every))
-        return every
-    found: dict[tuple[int, int], None] = {}
-    for _ in range(100):
-        query = rng.choice(groups.n_groups, size=2 * n, p=chances / chances.sum())
-        size = groups.sizes[query]
-        i = rng.integers(0, size)
-        j = (i + rng.integers(1, size)) % size
-        first, second = (groups.order[groups.indptr[query] + part] for part in (i, j))
-        differ = (y[first] != y[second]).any(axis=1)
-        low, high = np.minimum(first, second)[differ], np.maximum(first, second)[differ]
-        found.update(dict.fromkeys(zip(low.tolist(), high.tolist(), strict=True)))
-        if len(found) >= n:
-            break
-    _warn_of_few(n, len(found))
-    return np.array(list(found)[:n], dtype=np.intp)
-
-
-def _warn_of_few(asked: int, found: int) -> None:
-    if found == 0:
-        raise DataError("No two rows of a query have different labels: nothing to hold out.")
-    if found < asked:
-        warnings.warn(
-            f"{asked} pairs were asked for, but only {found} with different labels were found: "
-            "these are held out.",
-            RankwiseWarning,
-            stacklevel=5,
-        )
-
-
-def _check_rest(problem: Problem, task: int, pairs: _Pairs) -> None:
+def _check_rest(problem: Problem, task: int, pairs: PairChoice) -> None:
     """After a pair is held out, some pair must be left, in its query or in another."""
     graph, rule, m = problem.graph(task), problem.rule, len(problem.y)
     if problem.pointwise:

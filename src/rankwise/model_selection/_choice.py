@@ -1,0 +1,102 @@
+"""Which pairs to hold out: all, listed ones, or random ones."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Index
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.holdout.leave_pair_out import Rule
+from rankwise.model_selection._problem import Problem
+
+
+@dataclass(frozen=True)
+class PairChoice:
+    """Which pairs to hold out: listed ones, or all of each query.
+
+    `keep_ties` says whether all includes pairs of equal labels.
+    """
+
+    listed: Index | None
+    keep_ties: bool
+
+    def of_query(self, rows: Index, codes: Index, rule: Rule) -> Index | None:
+        """Positions of pairs in ascending `rows`; None for all that the rule has."""
+        if self.listed is not None:
+            inside = codes[self.listed[:, 0]] == codes[rows[0]]
+            return np.asarray(np.searchsorted(rows, self.listed[inside]), dtype=np.intp)
+        if self.keep_ties and rule.ties == "exclude":
+            first, second = np.triu_indices(len(rows), 1)
+            return np.column_stack((first, second))
+        return None
+
+
+def choose_pairs(problem: Problem, pairs: Any, random_state: Any, *, keep_ties: bool) -> PairChoice:
+    if pairs is None:
+        return PairChoice(None, keep_ties)
+    if isinstance(pairs, (int, np.integer)) and not isinstance(pairs, bool):
+        return PairChoice(_random_pairs(problem, int(pairs), random_state), keep_ties)
+    listed = np.asarray(pairs)
+    m = len(problem.y)
+    if listed.ndim != 2 or listed.shape[1] != 2 or listed.dtype.kind not in "iu":
+        raise DataError(f"pairs must be a number, or row numbers of shape (n, 2): got {pairs!r}.")
+    bad = (listed < 0) | (listed >= m)
+    if bad.any():
+        k = int(np.argmax(bad.any(axis=1)))
+        raise DataError(f"pairs[{k}] = {listed[k].tolist()} points outside X, with {m} rows.")
+    codes = problem.groups.codes
+    apart = (codes[listed[:, 0]] != codes[listed[:, 1]]) | (listed[:, 0] == listed[:, 1])
+    if apart.any():
+        k = int(np.argmax(apart))
+        raise DataError(
+            f"pairs[{k}] = {listed[k].tolist()} is not a pair of two rows of one query."
+        )
+    return PairChoice(listed.astype(np.intp), keep_ties)
+
+
+def _random_pairs(problem: Problem, n: int, random_state: Any) -> Index:
+    """So many pairs of different labels (in any output), drawn without order or repetition."""
+    if n < 1:
+        raise ParameterError(f"pairs must be at least 1: got {n}.")
+    rng = np.random.default_rng(random_state)
+    groups, y = problem.groups, problem.y
+    chances = groups.sizes * (groups.sizes - 1.0)
+    if chances.sum() == 0:
+        raise DataError("No query has two rows: there is no pair to hold out.")
+    if n >= chances.sum() / 4:  # half of all pairs, or more: list them
+        within = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
+        every = np.concatenate(within)
+        differ = (y[every[:, 0]] != y[every[:, 1]]).any(axis=1)
+        every = rng.permutation(every[differ])[:n]
+        _warn_of_few(n, len(every))
+        return every
+    found: dict[tuple[int, int], None] = {}
+    for _ in range(100):
+        query = rng.choice(groups.n_groups, size=2 * n, p=chances / chances.sum())
+        size = groups.sizes[query]
+        i = rng.integers(0, size)
+        j = (i + rng.integers(1, size)) % size
+        first, second = (groups.order[groups.indptr[query] + part] for part in (i, j))
+        differ = (y[first] != y[second]).any(axis=1)
+        low, high = np.minimum(first, second)[differ], np.maximum(first, second)[differ]
+        found.update(dict.fromkeys(zip(low.tolist(), high.tolist(), strict=True)))
+        if len(found) >= n:
+            break
+    _warn_of_few(n, len(found))
+    return np.array(list(found)[:n], dtype=np.intp)
+
+
+def _warn_of_few(asked: int, found: int) -> None:
+    if found == 0:
+        raise DataError("No two rows of a query have different labels: nothing to hold out.")
+    if found < asked:
+        warnings.warn(
+            f"{asked} pairs were asked for, but only {found} with different labels were found: "
+            "these are held out.",
+            RankwiseWarning,
+            stacklevel=5,
+        )
