@@ -272,9 +272,9 @@ def test_ohsumed_as_good_as_with_a_validation_file(data_folder, run, tmp_path):
     run("tune", train, "-o", tuned, "--ties", "include,exclude", *options)
     run("fit", train, "-o", fitted, "--valid", valid, *options)
 
-    def test_map(path):
+    def map_of(path):
         table = run("evaluate", path, test).stdout
         return float(next(line for line in table.splitlines() if line.startswith("MAP")).split()[1])
 
-    assert test_map(tuned) == pytest.approx(test_map(fitted), abs=0.01)
+    assert map_of(tuned) == pytest.approx(map_of(fitted), abs=0.01)
     assert (tmp_path / "tuned.svg").exists()
