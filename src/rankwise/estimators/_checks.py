@@ -46,9 +46,7 @@ def check_whole(name: str, value: Any, low: int, high: int) -> None:
         )
 
 
-def check_has_pairs(
-    n_pairs: int, n_rows: int, n_queries: int = 0, ties: str = "include"
-) -> None:
+def check_has_pairs(n_pairs: int, n_rows: int, n_queries: int = 0, ties: str = "include") -> None:
     """Rows without a pair teach nothing; no queries means comparisons."""
     if n_pairs:
         return
@@ -68,14 +66,30 @@ def check_has_pairs(
 
 def check_kernel_fits(n_rows: int) -> None:
     """A kernel matrix of these rows fits the memory of this machine."""
-    needed = 8 * n_rows**2
+    _check_memory(
+        f"The kernel matrix of {n_rows} rows",
+        8 * n_rows**2,
+        "Use SparseRankRLS, kernel='linear', or fewer rows.",
+    )
+
+
+def check_features_fit(n_rows: int, n_features: int) -> None:
+    """Dense features of these rows fit the memory of this machine."""
+    _check_memory(
+        f"Holding out needs the coordinates of {n_rows} rows on {n_features} landmarks, which",
+        8 * n_rows * n_features,
+        "Use fewer landmarks or rows.",
+    )
+
+
+def _check_memory(what: str, needed: int, way_out: str) -> None:
     if not hasattr(os, "sysconf"):  # Windows does not tell this way
         return
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > total:
         raise KernelSizeError(
-            f"The kernel matrix of {n_rows} rows needs {needed / 2**30:.0f} GiB, and this machine "
-            f"has {total / 2**30:.0f}. Use SparseRankRLS, kernel='linear', or fewer rows."
+            f"{what} needs {needed / 2**30:.0f} GiB, and this machine has {total / 2**30:.0f}. "
+            f"{way_out}"
         )
 
 

@@ -74,6 +74,10 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.A + other.A, self.b + other.b)
 
+    def intercept(self, w: Array) -> float:
+        """What is added to scores F w: nothing, since only differences count."""
+        return 0.0
+
 
 @dataclass(frozen=True)
 class CentredMoments:
@@ -123,3 +127,8 @@ class CentredMoments:
             self.F_mean + share * F_gap,
             self.y_mean + share * y_gap,
         )
+
+    def intercept(self, w: Array) -> Array | float:
+        """What is added to scores F w, so that they have the mean of y."""
+        value = self.y_mean - self.F_mean @ w
+        return float(value) if value.ndim == 0 else value
