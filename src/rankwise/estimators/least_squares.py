@@ -18,6 +18,7 @@ from rankwise.estimators._checks import check_alpha, check_alphas
 from rankwise.estimators.base import RankerMixin
 from rankwise.graph import Groups, PreferenceGraph
 from rankwise.graph.base import Loader
+from rankwise.graph.edges import EdgeGraph
 from rankwise.kernels import Kernel, kernel_product
 from rankwise.solvers.moments import CentredMoments, Moments
 
@@ -30,6 +31,12 @@ class Task:
 
     graph: PreferenceGraph
     y: Array | None
+
+    @property
+    def n_axes(self) -> int:
+        """1 where a row has one score (a comparison, one margin), 2 where it has several."""
+        values = self.graph.margin if isinstance(self.graph, EdgeGraph) else self.y
+        return np.asarray(values).ndim
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         ``mean_scores(columns)`` is the mean over training rows of what each column predicts.
         """
 
-    # What the space of the rows says (direct.py, landmarks.py).
+    # What the space of the rows says (direct.py, landmarks.py, components.py).
 
     @abstractmethod
     def _solve(self, X: Any, tasks: list[Task], alphas: list[float], qid: Any) -> list[Solution]:
