@@ -147,13 +147,16 @@ def test_several_outputs_are_fitted_as_one_by_one(kind):
 
 
 @pytest.mark.parametrize("ties", ["include", "exclude"])
-def test_all_rows_as_landmarks(ties):
+def test_all_rows_as_landmarks(ties, monkeypatch):
     X, y, qid = make_problem()
     exact = KPCRank(8, ties=ties).fit(X, y, qid=qid)
     ours = KPCRank(8, ties=ties, landmarks=np.arange(60)).fit(X, y, qid=qid)
     assert_allclose(ours.predict_path(X), exact.predict_path(X), atol=1e-8)
     assert_allclose(ours.eigenvalues_, exact.eigenvalues_, rtol=1e-10)
     assert not hasattr(ours, "X_fit_")
+    monkeypatch.setattr("rankwise.estimators.components.STORED_BYTES", 0)
+    streamed = KPCRank(8, ties=ties, landmarks=np.arange(60)).fit(X, y, qid=qid)
+    assert_allclose(streamed.predict_path(X), exact.predict_path(X), atol=1e-8)
     K = pairwise_kernels(X, X, "rbf", gamma=1 / 3)
     rows = np.arange(0, 60, 2)
     want = KPCRank(8, landmarks=rows).fit(X, y, qid=qid).predict(X)

@@ -11,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, Rows
+from rankwise.backends.blas import matmul
 from rankwise.errors import ParameterError
 from rankwise.estimators._checks import check_choice, check_kernel_fits, check_random_state
 from rankwise.estimators._component_choice import (
@@ -36,6 +37,7 @@ from rankwise.solvers.kpca import Components, Count, kernel_components, landmark
 from rankwise.solvers.nystrom import LandmarkBasis
 
 SELECTIONS = ("leading", "spectral")
+STORED_BYTES = 2**30  # of kernel values against landmarks that are kept, to spare making them twice
 
 
 @dataclass(frozen=True)
@@ -220,10 +222,21 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         basis = LandmarkBasis.of(K_RR)
         points = self._points[basis.kept]
 
-        def load(rows: Rows) -> Array:
-            return np.ascontiguousarray(kernel(X[rows], points), dtype=np.float64)
+        stored = None
+        if 8 * X.shape[0] * basis.rank <= STORED_BYTES:
+            stored = np.empty((X.shape[0], basis.rank))
 
-        return Projected(landmark_components(load, X.shape[0], basis, count), None)
+        def load(rows: Rows) -> Array:
+            K = np.ascontiguousarray(kernel(X[rows], points), dtype=np.float64)
+            if stored is not None:
+                stored[rows] = K
+            return K
+
+        components = landmark_components(load, X.shape[0], basis, count)
+        if stored is None:
+            return Projected(components, None)
+        kept = np.ascontiguousarray(components.A[basis.kept])
+        return Projected(components, matmul(stored, kept) - components.offset)
 
     def _load(self, X: Any, components: Components) -> Any:
         """Coordinates of training rows, made when they are asked for."""

@@ -21,7 +21,7 @@ class KPCRank(PairwiseLoss, ComponentRanker):
     much, directions of small variance carry noise. The components know nothing of the labels.
 
     O(m^2 p) time and one m by m matrix; with landmarks O(m r^2) time, and memory for some r by r
-    matrices. Scores with 1, 2, ..., p components come from one triangular factor, whose leading
+    matrices and the m by r kernel values, which beyond 1 GiB are made twice instead. Scores with 1, 2, ..., p components come from one triangular factor, whose leading
     parts are the factors of fewer components (`predict_path`).
 
     A component that no pair sees once those before it are known (one that is the same for all
