@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise import KPCR, KPCRank
-from rankwise.errors import DataError
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._component_choice import ComponentErrors
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout.component_folds import component_folds, component_pair_losses
 from rankwise.metrics import disagreement_error
@@ -100,7 +101,7 @@ def test_blocks_of_pairs(monkeypatch):
 def test_folds_are_refits_with_components_of_their_own(kind, by_query):
     X, y, qid, _, _ = make_problem()
     qid = qid if by_query else None
-    ranker = kind(cv=3, max_components=6).fit(X, y, qid=qid)
+    ranker = kind(cv=3, max_components=6, rule="best").fit(X, y, qid=qid)
     fold = np.unique(qid, return_index=True, return_inverse=True)[2] if by_query else np.arange(36)
     if by_query:
         first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
@@ -132,6 +133,23 @@ def test_folds_of_comparisons_leave_rows_out_that_only_they_know():
         f, g = (part.predict_path(X[pairs[test, side]]) for side in (0, 1))
         errors[k] = ((f - g) * margin[test][:, None] < 0).mean(axis=0)
     assert_allclose(ranker.component_errors_.error, errors.mean(axis=0), atol=1e-12)
+
+
+def test_one_standard_error_of_the_best():
+    numbers = np.arange(1, 6)
+    errors = ComponentErrors(
+        numbers, np.array([0.4, 0.32, 0.35, 0.3, 0.3]), np.full(5, 0.03), "by hand"
+    )
+    assert errors.chosen("best") == 4
+    assert errors.chosen("one_se") == 2
+    alone = ComponentErrors(numbers, errors.error, np.full(5, np.nan), "one fold")
+    assert alone.chosen("one_se") == 4
+    X, y, qid, _, _ = make_problem()
+    fewer, best = (KPCRank(rule=rule).fit(X, y, qid=qid) for rule in ("one_se", "best"))
+    assert fewer.n_components_ == fewer.component_errors_.one_se_n_components
+    assert best.n_components_ == best.component_errors_.best_n_components
+    with pytest.raises(ParameterError, match="rule must be one of"):
+        KPCRank(rule="two_se").fit(X, y, qid=qid)
 
 
 def test_few_queries_make_few_folds_and_one_is_none():

@@ -144,7 +144,7 @@ def test_all_rows_as_landmarks_give_the_components_of_the_kernel():
 @pytest.mark.parametrize("far", [0.0, 1e6])
 def test_scatter_of_blocks(far):
     F = np.random.default_rng(0).standard_normal((3000, 600)) + far
-    A, mean = scatter(lambda rows: F[rows], 3000, 600)
+    A, mean = scatter(lambda rows: F[rows].copy(), 3000, 600)
     centred_F = F - F.mean(axis=0)
     assert_allclose(mean, F.mean(axis=0), rtol=1e-12, atol=1e-14)
     assert_allclose(A, centred_F.T @ centred_F, atol=1e-5 if far else 1e-9)

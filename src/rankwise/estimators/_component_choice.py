@@ -20,6 +20,8 @@ from rankwise.holdout.component_folds import component_folds, component_pair_los
 from rankwise.solvers.component_path import rounding_noise
 from rankwise.solvers.kpca import Count
 
+RULES = ("one_se", "best")
+
 if TYPE_CHECKING:
     from rankwise.estimators.components import ComponentRanker
 
@@ -82,12 +84,29 @@ class ComponentErrors:
         """Where the error is smallest; of equals the fewest components."""
         return int(self.n_components[np.argmin(self.error)])
 
+    @property
+    def one_se_n_components(self) -> int:
+        """The fewest components with an error within one standard error of the smallest.
+
+        The rule of Breiman, Friedman, Olshen and Stone: Classification and regression trees, 1984.
+        """
+        best = int(np.argmin(self.error))
+        spread = self.standard_error[best]
+        bar = self.error[best] + (spread if np.isfinite(spread) else 0.0)
+        return int(self.n_components[np.argmax(self.error <= bar)])
+
+    def chosen(self, rule: str) -> int:
+        """The number that a rule chooses."""
+        return self.one_se_n_components if rule == "one_se" else self.best_n_components
+
     def __str__(self) -> str:
         lines = [f"{'components':>12}  {'error':>8}  {'s.e.':>8}"]
         for p, error, spread in zip(
             self.n_components, self.error, self.standard_error, strict=True
         ):
             mark = "  best" if p == self.best_n_components else ""
+            if p == self.one_se_n_components:
+                mark = "  fewest within one s.e." + (", best" if mark else "")
             lines.append(f"{p:>12}  {error:>8.4f}  {spread:>8.4f}{mark}")
         return "\n".join(lines)
 

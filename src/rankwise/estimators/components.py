@@ -15,6 +15,7 @@ from rankwise.backends.blas import matmul
 from rankwise.errors import ParameterError
 from rankwise.estimators._checks import check_choice, check_kernel_fits, check_random_state
 from rankwise.estimators._component_choice import (
+    RULES,
     ComponentErrors,
     NumberOfComponents,
     check_max_components,
@@ -76,6 +77,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
 
     n_components: Any
     cv: Any
+    rule: str
     max_components: int | None
     n_landmarks: int | None
     landmarks: Any
@@ -144,7 +146,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         count = number.count
         if number.chosen_by_cv:
             chosen = self._choose(X, tasks, alphas, qid)
-            count = Count(max(errors.best_n_components for errors in chosen), strict=False)
+            count = Count(max(errors.chosen(self.rule) for errors in chosen), strict=False)
         projected, solved = self._fit_components(X, tasks, alphas, qid, count)
         self._settle(projected.components)
         solutions = []
@@ -152,7 +154,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
             path, errors = found.weights, chosen[k] if chosen else None
             p = path.shape[1]
             if errors is not None:
-                p = min(p, errors.best_n_components)
+                p = min(p, errors.chosen(self.rule))
             solutions.append(
                 ComponentSolution(path[:, p - 1], found.intercept, path, found.idle, p, errors)
             )
@@ -266,6 +268,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
     ) -> list[ComponentErrors]:
         """Held-out errors for every number of components, for each alpha."""
         limit = Count(check_max_components(self.max_components), strict=False)
+        check_choice("rule", self.rule, RULES)
         if self.cv == "leave_query_out":
             return errors_by_queries(self, X, tasks, alphas, qid, limit)
         if self.cv == "leave_pair_out":

@@ -21,8 +21,9 @@ class KPCRank(PairwiseLoss, ComponentRanker):
     much, directions of small variance carry noise. The components know nothing of the labels.
 
     O(m^2 p) time and one m by m matrix; with landmarks O(m r^2) time, and memory for some r by r
-    matrices and the m by r kernel values, which beyond 1 GiB are made twice instead. Scores with 1, 2, ..., p components come from one triangular factor, whose leading
-    parts are the factors of fewer components (`predict_path`).
+    matrices and the m by r kernel values, which beyond 1 GiB are made twice instead. Scores with
+    1, 2, ..., p components come from one triangular factor, whose leading parts are the factors of
+    fewer components (`predict_path`).
 
     A component that no pair sees once those before it are known (one that is the same for all
     rows of each query, say, or any beyond the rows less the queries) has the weight 0:
@@ -36,7 +37,7 @@ class KPCRank(PairwiseLoss, ComponentRanker):
         - an integer: so many, and an error where the kernel has fewer above rounding;
         - a float from 0 to 1: as many as have this share of the variance of the kernel;
         - "auto": all that the numerical rank of the kernel allows;
-        - "cv": as many as order held-out pairs best; `cv` says how these are held out.
+        - "cv": as many as held-out pairs ask for, by `cv` and `rule`.
     alpha : float, default=0.0
         A ridge on the weights, 0 or more. With all components, that is `RankRLS`.
     kernel, gamma, degree, coef0
@@ -54,6 +55,10 @@ class KPCRank(PairwiseLoss, ComponentRanker):
         comparisons, in `fit_pairs`), fewer where there are fewer of these, and a refit for each
         that learns components of its own. The others are exact, without a refit, and keep the
         components of all rows: every query held out, or every pair of rows of one global ranking.
+    rule : {"one_se", "best"}, default="one_se"
+        For ``n_components="cv"``: the fewest components whose held-out error is within one standard
+        error of the smallest, or those with the smallest. Held-out labels are as noisy as the
+        others, and of 200 noisy errors the smallest is often a lucky one.
     max_components : int or None, default=200
         The most that "cv" tries. None: all.
     n_landmarks, landmarks, random_state
@@ -120,6 +125,7 @@ class KPCRank(PairwiseLoss, ComponentRanker):
         weighting: str = "pairs",
         selection: str = "leading",
         cv: Any = 5,
+        rule: str = "one_se",
         max_components: int | None = 200,
         n_landmarks: int | None = None,
         landmarks: Any = None,
@@ -135,6 +141,7 @@ class KPCRank(PairwiseLoss, ComponentRanker):
         self.weighting = weighting
         self.selection = selection
         self.cv = cv
+        self.rule = rule
         self.max_components = max_components
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
@@ -155,7 +162,9 @@ class KPCR(PointwiseLoss, ComponentRanker):
     ----------
     n_components : int, float, "auto" or "cv", default="cv"
         As for `KPCRank`; "cv" compares orders as well, of rows of the same query.
-    alpha, kernel, gamma, degree, coef0, cv, max_components, n_landmarks, landmarks, random_state
+    alpha, kernel, gamma, degree, coef0
+        As for `KPCRank`.
+    cv, rule, max_components, n_landmarks, landmarks, random_state
         As for `KPCRank`.
 
     Attributes
@@ -187,6 +196,7 @@ dual_components_, component_means_, idle_components_
         degree: float = 3,
         coef0: float = 1.0,
         cv: Any = 5,
+        rule: str = "one_se",
         max_components: int | None = 200,
         n_landmarks: int | None = None,
         landmarks: Any = None,
@@ -199,6 +209,7 @@ dual_components_, component_means_, idle_components_
         self.degree = degree
         self.coef0 = coef0
         self.cv = cv
+        self.rule = rule
         self.max_components = max_components
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks

@@ -16,7 +16,7 @@ from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.base import Loader
 
-BLOCK_BYTES = 8 * 2**20  # of features worked on at a time
+BLOCK_BYTES = 2**20  # of features worked on at a time: they stay in cache
 EPS = float(np.finfo(np.float64).eps)
 
 
