@@ -33,7 +33,7 @@ from rankwise.model_selection import leave_query_out
 HERE = Path(__file__).parent
 SIGMAS = (0.0, 0.5, 1.0)
 REPEATS = 3
-ALPHAS = 2.0 ** np.arange(-12, 16, 2)
+ALPHAS = 2.0 ** np.arange(-12, 23, 2)
 SEEDS = 20
 RULES = {"best": "fewest held-out errors", "one_se": "within one standard error of these"}
 MARKER = "<!-- tables: written by run.py -->"

@@ -250,18 +250,22 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
 
     def _space(self, X: Any, qid: Any) -> Space:
         """Coordinates on components that all rows have a part in."""
+        projected = self._project(X, qid, self._fixed_count())
+        features = projected.features
+        if features is None:
+            features = self._load(X, projected.components)(slice(None))
+        return Space(features=features)
+
+    def _fixed_count(self) -> Count:
+        """How many components, where they are not to be chosen."""
         number = NumberOfComponents.of(self.n_components)
         if number.chosen_by_cv or self.selection == "spectral":
             raise ParameterError(
                 "Exact hold-outs keep the components: they need a fixed n_components and "
                 f'selection="leading", and got n_components={self.n_components!r} and '
-                f"selection={self.selection!r}. RankingSearchCV with a splitter refits."
+                f"selection={self.selection!r}. RankingSearchCV with a number of folds refits."
             )
-        projected = self._project(X, qid, number.count)
-        features = projected.features
-        if features is None:
-            features = self._load(X, projected.components)(slice(None))
-        return Space(features=features)
+        return number.count
 
     def _choose(
         self, X: Any, tasks: list[Task], alphas: list[float], qid: Any

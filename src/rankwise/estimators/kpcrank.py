@@ -181,7 +181,7 @@ dual_components_, component_means_, idle_components_
     >>> import numpy as np
     >>> from rankwise import KPCR
     >>> X = np.linspace(0, 6, 100)[:, None]
-    >>> model = KPCR(8, gamma=0.5).fit(X, np.sin(X[:, 0]))
+    >>> model = KPCR(10, gamma=0.5).fit(X, np.sin(X[:, 0]))
     >>> model.predict([[1.0], [4.0]]).round(2)
     array([ 0.84, -0.76])
     """
