@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from rankwise import RLS, RankRLS, load_model, save_model
+from rankwise import KPCR, RLS, KPCRank, RankRLS, load_model, save_model
 from rankwise.backends.files import replacing
 from rankwise.errors import ModelFileError, RankwiseWarning
 from rankwise.persistence import NOTE, open_model
@@ -52,6 +52,25 @@ def test_every_kernel_on_dense_and_sparse_rows(rows, path, ranker, kernel, conta
     same = check_round_trip(model, X, path)
     assert same.get_params() == model.get_params()
     assert_array_equal(same.predict(container(X)), model.predict(container(X)))
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        KPCRank(rule="best"),
+        KPCRank(4, alpha=0.1, selection="spectral"),
+        KPCRank(3, n_landmarks=8, random_state=0),
+        KPCR(0.8),
+    ],
+)
+def test_rankers_on_components(rows, path, ranker):
+    X, y, qid = rows
+    model = ranker.fit(X, y, qid=qid)
+    same = check_round_trip(model, X, path)
+    assert_array_equal(same.predict_path(X), model.predict_path(X))
+    assert_array_equal(same.transform(X), model.transform(X))
+    if ranker.n_components == "cv":
+        assert str(same.component_errors_) == str(model.component_errors_)
 
 
 def test_precomputed_kernels(rows, path):

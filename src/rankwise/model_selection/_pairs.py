@@ -206,8 +206,8 @@ def _differences(
             blocks = _one_ranking(problem, task, pairs)
         elif problem.alphas.min() == 0:
             raise ParameterError(
-                "With queries, pairs cannot be held out exactly at alpha = 0: use a small alpha above "
-                "0, or leave_query_out."
+                "With queries, pairs cannot be held out exactly at alpha = 0: use a small alpha "
+                "above 0, or leave_query_out."
             )
         else:
             blocks = chain(_busy_queries(problem, task, pairs), _idle_queries(problem, task, pairs))
