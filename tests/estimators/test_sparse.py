@@ -11,7 +11,6 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS
-from rankwise.errors import DataError, ParameterError
 from rankwise.model_selection import leave_pair_out, leave_query_out
 from tests.oracles.landmarks import sparse_coefficients
 from tests.oracles.laplacian import grouped_laplacian
@@ -34,7 +33,7 @@ def test_coefficients_solve_equation_8(p, ties, weighting, kernel):
     ranker = SparseRankRLS(
         0.5, landmarks=rows, kernel=kernel, gamma=0.7, degree=2, ties=ties, weighting=weighting
     ).fit(p.X, p.y, qid=p.qid)
-    how = dict(metric=kernel, filter_params=True, gamma=0.7, degree=2, coef0=1.0)
+    how = {"metric": kernel, "filter_params": True, "gamma": 0.7, "degree": 2, "coef0": 1.0}
     K_MR, K_RR = (pairwise_kernels(A, p.X[rows], **how) for A in (p.X, p.X[rows]))
     a = sparse_coefficients(K_MR, K_RR, grouped_laplacian(p.y, p.qid, ties, weighting), p.y, 0.5)
     if np.linalg.cond(K_RR) < 1e6:
@@ -45,11 +44,11 @@ def test_coefficients_solve_equation_8(p, ties, weighting, kernel):
 
 @given(problems(min_pairs=1), ties, weightings, st.sampled_from(NAMED), st.booleans())
 def test_with_all_rows_as_landmarks_it_is_the_dual(p, ties, weighting, kernel, pointwise):
-    how = dict(alpha=0.5, kernel=kernel, gamma=0.7, degree=2)
+    how = {"alpha": 0.5, "kernel": kernel, "gamma": 0.7, "degree": 2}
     if pointwise:
         sparse, dense = SparseRLS(landmarks=np.arange(len(p.y)), **how), RLS(**how)
     else:
-        how |= dict(ties=ties, weighting=weighting)
+        how |= {"ties": ties, "weighting": weighting}
         sparse, dense = SparseRankRLS(landmarks=np.arange(len(p.y)), **how), RankRLS(**how)
     for ranker in (sparse, dense):
         ranker.fit(p.X, p.y, qid=p.qid)
@@ -59,7 +58,7 @@ def test_with_all_rows_as_landmarks_it_is_the_dual(p, ties, weighting, kernel, p
 
 @given(comparisons(max_pairs=60), st.sampled_from(["linear", "rbf"]))
 def test_comparisons(c, kernel):
-    how = dict(alpha=0.3, kernel=kernel)
+    how = {"alpha": 0.3, "kernel": kernel}
     sparse, dense = SparseRankRLS(landmarks=np.arange(len(c.X)), **how), RankRLS(**how)
     for ranker in (sparse, dense):
         ranker.fit_pairs(c.X, c.pairs, margin=c.margin, weight=c.weight)

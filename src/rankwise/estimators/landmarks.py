@@ -65,8 +65,9 @@ class LandmarkRanker(LeastSquaresRanker):
         """Add rows to those of earlier calls: the result is that of `fit` on all of them.
 
         The first call chooses the landmarks among its rows (unless they are points), and they
-        stay; so does the first call after `fit`, which keeps no sums to add to. Each call costs what `fit` to these rows costs, O(n r^2 + r^3), so give many rows
-        at a time: as many as landmarks, at least.
+        stay. Each call costs what `fit` to these rows costs, O(n r^2 + r^3), so give many rows
+        at a time: as many as landmarks, at least. `fit` keeps no sums to add to: after it,
+        `partial_fit` starts anew.
 
         Parameters
         ----------
