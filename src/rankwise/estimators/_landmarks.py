@@ -91,15 +91,14 @@ class LandmarkChoice:
             rows = stratified_rows(Groups.of(qid, n_rows).codes, n, rng)
         else:
             candidates = _candidates(n_rows, n, rng)
-            X = X if candidates is None else X[candidates]
-            if isinstance(kernel, Precomputed) and candidates is not None:
-                X = X[:, candidates]
+            seen = X if candidates is None else X[candidates]
             if self.method == "kmeans":
-                return Landmarks(_cluster_centres(X, n, kernel, rng), None)
+                return Landmarks(_cluster_centres(seen, n, kernel, rng), None)
+            if isinstance(kernel, Precomputed) and candidates is not None:
+                seen = seen[:, candidates]
             choose = pivoted_cholesky_rows if self.method == "rpcholesky" else leverage_rows
-            rows = choose(kernel, X, n, rng)
-            if candidates is not None:
-                return Landmarks(X[rows], candidates[rows])
+            rows = choose(kernel, seen, n, rng)
+            rows = rows if candidates is None else candidates[rows]
         return Landmarks(X[rows], rows)
 
     def among_blocks(

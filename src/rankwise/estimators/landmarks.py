@@ -18,7 +18,7 @@ from rankwise.estimators._checks import (
     check_features_fit,
     check_random_state,
 )
-from rankwise.estimators._kernels import make_kernel, training_kernel
+from rankwise.estimators._kernels import check_precomputed, make_kernel, training_kernel
 from rankwise.estimators._landmarks import LandmarkChoice, Landmarks
 from rankwise.estimators.least_squares import (
     LeastSquaresRanker,
@@ -66,7 +66,8 @@ class LandmarkRanker(LeastSquaresRanker):
 
         The first call chooses the landmarks among its rows (unless they are points), and they
         stay. Each call costs what `fit` to these rows costs, O(n r^2 + r^3), so give many rows
-        at a time: as many as landmarks, at least.
+        at a time: as many as landmarks, at least. `fit` keeps no sums to add to: after it,
+        `partial_fit` starts anew.
 
         Parameters
         ----------
@@ -82,11 +83,6 @@ class LandmarkRanker(LeastSquaresRanker):
         """
         alpha = check_alpha(self.alpha)
         sums: Sums | None = getattr(self, "_sums", None)
-        if sums is None and hasattr(self, "dual_coef_"):
-            raise DataError(
-                f"This {type(self).__name__} was fitted in one go, which keeps no sums to add to: "
-                "begin with partial_fit, on a clone."
-            )
         X, y = self._validate(X, y, reset=sums is None, min_rows=2 if sums is None else 1)
         basis = self._settle(self._choose(X, qid)) if sums is None else sums.basis
         sums = self._add(sums, basis, X, y, qid)
@@ -184,9 +180,10 @@ class LandmarkRanker(LeastSquaresRanker):
         return self.landmark_indices_ if precomputed else self.landmarks_
 
     def _choose(self, X: Any, qid: Any) -> Landmarks:
-        choice = LandmarkChoice.of(self.landmarks, self.n_landmarks)
-        rng = check_random_state(self.random_state)
-        return choice.among(X, qid, self._make_kernel(), rng)
+        choice, kernel = LandmarkChoice.of(self.landmarks, self.n_landmarks), self._make_kernel()
+        if isinstance(kernel, Precomputed):
+            check_precomputed(X)
+        return choice.among(X, qid, kernel, check_random_state(self.random_state))
 
     def _make_kernel(self) -> Kernel:
         return make_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_features_in_)
