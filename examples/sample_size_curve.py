@@ -139,13 +139,13 @@ for k, label in enumerate(labels):
     if k:
         start, end = mean[0], mean[-1]
         print(f"{label}: error {start:.3f} without further rows, {end:.3f} with {at[-1]} rows.")
-        ax.axhline(start, color=COLORS[k - 1], lw=1, ls=(0, (1, 3)), zorder=1)
+        ax.hlines(start, at[0], at[-1], color=COLORS[k - 1], lw=1, ls=(0, (1, 3)), zorder=1)
 ax.set_xscale("log")
 ax.set_xticks(numbers, labels=[f"{m:,}" for m in numbers])
 ax.minorticks_off()
 ax.set(xlabel="training rows m", ylabel="disagreement error ± s.e.")
-ax.set_title(f"{name}: images of a query, ordered by digit", size=11, weight="bold")
-ax.legend(frameon=False, labelcolor=INK)
+ax.set_title(f"{name}: images of a query, ordered by digit", size=11, weight="bold", pad=44)
+ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, labelcolor=INK)
 
 output = Path(__file__).with_name("output")
 output.mkdir(exist_ok=True)
