@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS
 from rankwise.model_selection import leave_pair_out, leave_query_out
 from tests.oracles.landmarks import sparse_coefficients
 from tests.oracles.laplacian import grouped_laplacian
@@ -276,3 +276,27 @@ def test_hold_outs_with_landmarks_that_are_drawn():
         for r in (ranker, SparseRankRLS(landmarks=points))
     )
     assert_allclose(drawn, fixed, atol=1e-8)
+
+
+def test_a_search_holds_out_exactly(monkeypatch):
+    X, y, qid = make()
+    fits = []
+    fit = SparseRankRLS.fit
+    monkeypatch.setattr(SparseRankRLS, "fit", lambda *a, **k: fits.append(1) or fit(*a, **k))
+    ranker = SparseRankRLS(n_landmarks=20, random_state=0)
+    alphas = [0.1, 1.0, 10.0]
+    search = RankingSearchCV(ranker, {"alpha": alphas, "gamma": [0.1, 1.0]}).fit(X, y, qid=qid)
+    assert len(fits) == 1  # the best, to all rows
+    wanted = [
+        leave_query_out(ranker.set_params(gamma=gamma), X, y, qid=qid, alphas=alphas).score
+        for gamma in (0.1, 1.0)
+    ]
+    table = {
+        (p["gamma"], p["alpha"]): -score
+        for p, score in zip(
+            search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True
+        )
+    }
+    for gamma, scores in zip((0.1, 1.0), wanted, strict=True):
+        for alpha, score in zip(alphas, scores, strict=True):
+            assert table[gamma, alpha] == pytest.approx(score, abs=1e-9)
