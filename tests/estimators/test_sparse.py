@@ -56,6 +56,18 @@ def test_with_all_rows_as_landmarks_it_is_the_dual(p, ties, weighting, kernel, p
     assert_allclose(sparse.predict(new), dense.predict(new), atol=1e-7)
 
 
+@pytest.mark.parametrize("gamma", [1.0, 0.1, 0.01, 1e-4])
+@pytest.mark.parametrize("alpha", [1e-6, 1e-3, 1.0])
+def test_near_singular_landmarks_lose_few_digits(gamma, alpha):
+    X, y, qid = make(n=200, n_queries=20)
+    new = np.random.default_rng(1).standard_normal((50, 3))
+    sparse = SparseRankRLS(alpha, landmarks=np.arange(200), gamma=gamma).fit(X, y, qid=qid)
+    dense = RankRLS(alpha, kernel="rbf", gamma=gamma).fit(X, y, qid=qid)
+    gap = sparse.predict(new) - dense.predict(new)
+    # What is dropped of K is below 1e-12 of it, and counts by K / alpha.
+    assert np.ptp(gap) < 1e-8 * np.ptp(dense.predict(new)) / min(alpha, 1.0)
+
+
 @given(comparisons(max_pairs=60), st.sampled_from(["linear", "rbf"]))
 def test_comparisons(c, kernel):
     how = {"alpha": 0.3, "kernel": kernel}
