@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS
 from rankwise.model_selection import leave_pair_out, leave_query_out
 from tests.oracles.landmarks import sparse_coefficients
 from tests.oracles.laplacian import grouped_laplacian
@@ -54,6 +54,18 @@ def test_with_all_rows_as_landmarks_it_is_the_dual(p, ties, weighting, kernel, p
         ranker.fit(p.X, p.y, qid=p.qid)
     new = np.random.default_rng(0).standard_normal((5, p.X.shape[1]))
     assert_allclose(sparse.predict(new), dense.predict(new), atol=1e-7)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.1, 0.01, 1e-4])
+@pytest.mark.parametrize("alpha", [1e-6, 1e-3, 1.0])
+def test_near_singular_landmarks_lose_few_digits(gamma, alpha):
+    X, y, qid = make(n=200, n_queries=20)
+    new = np.random.default_rng(1).standard_normal((50, 3))
+    sparse = SparseRankRLS(alpha, landmarks=np.arange(200), gamma=gamma).fit(X, y, qid=qid)
+    dense = RankRLS(alpha, kernel="rbf", gamma=gamma).fit(X, y, qid=qid)
+    gap = sparse.predict(new) - dense.predict(new)
+    # What is dropped of K is below 1e-12 of it, and counts by K / alpha.
+    assert np.ptp(gap) < 1e-8 * np.ptp(dense.predict(new)) / min(alpha, 1.0)
 
 
 @given(comparisons(max_pairs=60), st.sampled_from(["linear", "rbf"]))
@@ -276,3 +288,27 @@ def test_hold_outs_with_landmarks_that_are_drawn():
         for r in (ranker, SparseRankRLS(landmarks=points))
     )
     assert_allclose(drawn, fixed, atol=1e-8)
+
+
+def test_a_search_holds_out_exactly(monkeypatch):
+    X, y, qid = make()
+    fits = []
+    fit = SparseRankRLS.fit
+    monkeypatch.setattr(SparseRankRLS, "fit", lambda *a, **k: fits.append(1) or fit(*a, **k))
+    ranker = SparseRankRLS(n_landmarks=20, random_state=0)
+    alphas = [0.1, 1.0, 10.0]
+    search = RankingSearchCV(ranker, {"alpha": alphas, "gamma": [0.1, 1.0]}).fit(X, y, qid=qid)
+    assert len(fits) == 1  # the best, to all rows
+    wanted = [
+        leave_query_out(ranker.set_params(gamma=gamma), X, y, qid=qid, alphas=alphas).score
+        for gamma in (0.1, 1.0)
+    ]
+    table = {
+        (p["gamma"], p["alpha"]): -score
+        for p, score in zip(
+            search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True
+        )
+    }
+    for gamma, scores in zip((0.1, 1.0), wanted, strict=True):
+        for alpha, score in zip(alphas, scores, strict=True):
+            assert table[gamma, alpha] == pytest.approx(score, abs=1e-9)

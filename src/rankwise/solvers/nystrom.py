@@ -14,7 +14,7 @@ from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers.shifted import solve_shifted
 
 LEAST_PIVOT = 1e-12  # of the largest: landmarks below it are told by the others, but for rounding
-DELICATE_PIVOT = 1e-6  # below it, sums of products of kernel values would lose half the digits
+DELICATE_PIVOT = 1e-3  # below it, sums of products of kernel values would lose too many digits
 
 
 @dataclass(frozen=True)
