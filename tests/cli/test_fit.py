@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS, load_model
 from rankwise.cli.fit import parse_alphas
-from rankwise.data import normalize_per_query, read_letor
+from rankwise.data import LetorBlocks, normalize_per_query, read_letor
 from rankwise.metrics import average_precision, disagreement_error
 from rankwise.persistence import open_model
 
@@ -182,6 +182,8 @@ def test_validation_data_with_more_features(files, run, tmp_path):
 @pytest.mark.parametrize("valid", [False, True])
 def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypatch, valid):
     monkeypatch.setattr("rankwise.data.letor_stream.BLOCK_BYTES", 1)
+    monkeypatch.setattr("rankwise.data._letor_blocks.BLOCK_BYTES", 256)
+    assert len(list(LetorBlocks(files.train))) > 3
     out = tmp_path / "model.skops"
     method = ["--landmark-method", "rpcholesky", "--seed", 3, "--landmarks", 8]
     chosen = ["--valid", files.valid, "--alphas", "0.1,1"] if valid else ["--alpha", 0.5]

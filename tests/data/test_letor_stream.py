@@ -3,6 +3,7 @@
 import gzip
 import tracemalloc
 from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -40,7 +41,8 @@ def test_blocks_are_the_file_and_split_no_query(tmp_path_factory, sizes, n_bytes
     whole = read_letor(path)
     blocks = LetorBlocks(path, block_bytes=n_bytes)
     for _ in range(2):  # it starts again
-        parts = list(blocks)
+        with mock.patch("rankwise.data._letor_blocks.BLOCK_BYTES", 64):
+            parts = list(blocks)
         X_all, y, ids = joined(parts)
         assert_array_equal(X_all, whole.X.toarray() if sp.issparse(whole.X) else whole.X)
         assert_array_equal(y, whole.y)
@@ -72,7 +74,7 @@ def test_padded_ids_are_the_same_number_but_not_the_same_text(tmp_path, monkeypa
     blocks = LetorBlocks(path, block_bytes=64)
     assert blocks.survey.n_queries == 6
     assert joined(list(blocks))[2].tolist() == read_letor(path).qid.tolist()
-    path.write_text("1 qid:7 1:1\n1 qid:07 1:2\n1 qid:8 1:1\n")
+    path.write_text("1 qid:7 1:1\n1 qid:07 1:2\n1 qid:7 1:2\n1 qid:8 1:1\n")
     assert LetorBlocks(path).survey.n_queries == 2
     path.write_text("1 qid:7 1:1\n1 qid:8 1:1\n1 qid:07 1:2\n")
     with pytest.raises(LetorFormatError, match="line 3: query 07 comes back"):
@@ -98,7 +100,7 @@ def test_a_file_that_changes_is_refused(tmp_path, layout):
         list(blocks)
 
 
-@pytest.mark.parametrize("block_bytes", [0, -1, 1.5, None, "a"])
+@pytest.mark.parametrize("block_bytes", [0, -1, 1.5, "a"])
 def test_block_bytes_must_make_sense(tmp_path, block_bytes):
     with pytest.raises(ParameterError, match="block_bytes"):
         LetorBlocks(tmp_path / "x", block_bytes=block_bytes)

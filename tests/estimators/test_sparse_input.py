@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF
 
 from rankwise import RankRLS, SparseRankRLS, SparseRLS
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
@@ -20,9 +21,9 @@ QID = np.arange(12) // 4
     ("parameters", "words"),
     [
         ({"n_landmarks": 13}, "n_landmarks=13 is more than the 12 rows"),
-        ({"n_landmarks": 0}, "above 0"),
-        ({"n_landmarks": True}, "above 0"),
-        ({"n_landmarks": 2.5}, "above 0"),
+        ({"n_landmarks": 0}, "whole number from 1"),
+        ({"n_landmarks": True}, "whole number from 1"),
+        ({"n_landmarks": 2.5}, "whole number from 1"),
         ({"landmarks": "kmean"}, "Did you mean 'kmeans'"),
         ({"landmarks": [0, 12]}, r"landmarks\[1\] = 12 is not a row of X, whose rows are 0 to 11"),
         ({"landmarks": [-1, 2]}, r"landmarks\[0\] = -1"),
@@ -182,6 +183,7 @@ def test_a_call_that_fails_leaves_things_as_they_were():
     with pytest.raises(DataError, match="overflow"):
         ranker.partial_fit(1e160 * X[4:], Y[4:], qid=QID[4:])
     np.testing.assert_array_equal(ranker.predict(X), before)
+    assert ranker.n_queries_ == 1
     ranker.partial_fit(X[4:], Y[4:], qid=QID[4:])
     copied = copy(ranker)
     copied.partial_fit(X, Y, qid=QID + 10)
@@ -194,6 +196,7 @@ def test_a_call_that_fails_leaves_things_as_they_were():
 
 def test_a_fit_that_fails_leaves_no_model():
     for ranker in (SparseRankRLS(landmarks=X[:3]), RankRLS()):
+        ranker.fit(X, Y, qid=QID)
         with pytest.raises(DataError):
             ranker.fit(X, Y, qid=np.arange(12))
         with pytest.raises(NotFittedError):
@@ -202,6 +205,24 @@ def test_a_fit_that_fails_leaves_no_model():
     with pytest.raises(DataError):
         ranker.fit(X[:, :1], Y, qid=np.arange(12))
     ranker.partial_fit(X, Y, qid=QID)
+    with pytest.raises(DataError, match="points outside X"):
+        ranker.fit_pairs(X[:, :1], [[0, 99]])
+    ranker.partial_fit(X, Y, qid=QID)
+
+
+def test_a_kernel_of_the_users_is_copied():
+    ranker = SparseRankRLS(landmarks=X[:3], kernel=RBF(1.0)).partial_fit(X, Y, qid=QID)
+    before = ranker.predict(X)
+    ranker.set_params(kernel__length_scale=5.0)
+    np.testing.assert_array_equal(ranker.predict(X), before)
+    with pytest.raises(ParameterError, match="changed since the first block"):
+        ranker.partial_fit(X, Y, qid=QID + 5)
+
+
+def test_a_regression_needs_two_rows():
+    with pytest.raises(DataError, match="a single row"):
+        SparseRLS().fit_blocks([(X[:1], Y[:1], None)])
+    SparseRLS(landmarks=X[:2]).fit_blocks([(X[:1], Y[:1], None), (X[1:2], Y[1:2], None)])
 
 
 def test_points_must_have_the_columns_of_the_rows():

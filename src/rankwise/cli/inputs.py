@@ -29,7 +29,7 @@ def read_data(path: Path, *, n_features: int | None = None, whose: str = "") -> 
 
 def with_width(path: Path, n_features: int | None, whose: str, read: Callable[[], Read]) -> Read:
     """What `read` gives; where it fails since the file has more features, an error that says so."""
-    from rankwise.data import LetorBlocks
+    from rankwise.data.letor import count_features
     from rankwise.errors import DataError, LetorFormatError
 
     try:
@@ -38,7 +38,7 @@ def with_width(path: Path, n_features: int | None, whose: str, read: Callable[[]
         if n_features is None:
             raise
         try:
-            found = LetorBlocks(path).survey.n_features
+            found = count_features(path)
         except LetorFormatError:
             raise error from None  # that was not the trouble
         if found <= n_features:

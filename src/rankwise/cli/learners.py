@@ -40,7 +40,7 @@ class Streamed:
     """A file that is gone through in blocks of whole queries, as often as need be."""
 
     def __init__(
-        self, ranker: Any, blocks: LetorBlocks, progress: Progress, normalize: bool
+        self, ranker: Any, blocks: LetorBlocks, progress: ProgressRelay, normalize: bool
     ) -> None:
         self._ranker = ranker
         self._blocks = blocks
@@ -63,7 +63,7 @@ class Streamed:
             yield normalized(block) if self._normalize else block
 
 
-class Progress:
+class ProgressRelay:
     """Passes on what is read to whoever shows it at the moment."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ def open_stream(
     """The file in blocks; whole where it has no query ids, since one ranking has one block."""
     from rankwise.data import LetorBlocks
 
-    progress = Progress()
+    progress = ProgressRelay()
     blocks = LetorBlocks(path, n_features=features, progress=progress)
     with measuring([f"Looking through {path}"]) as progress.report:
         with_width(path, features, "--features", lambda: blocks.survey)

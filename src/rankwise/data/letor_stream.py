@@ -58,8 +58,8 @@ class LetorBlocks:
     be read and for queries that come back later: whatever is wrong with a file is said before
     the work begins. Rows of a query must stand together.
 
-    Linear in the size of the file. Memory: that of one block, or of the longest query where that
-    is more, some 2 to 10 MB per processor for reading, and the query ids.
+    Linear in the size of the file. Memory: that of some three blocks, or of the longest query where
+    that is more, 2 to 10 MB per processor for reading, and the query ids.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class LetorBlocks:
         As for `read_letor`.
     dtype : {float64, float32}, default=float64
         As for `read_letor`.
-    block_bytes : int, default=33554432
-        Of features in a block, about; not less than some MB of text gives.
+    block_bytes : int, optional
+        Of features in a block, about; not less than 1 MB of text gives. None: 32 MiB.
     progress : callable, optional
         Called with the bytes of text read so far in this pass, and with their number in all (0
         where it is not known yet, as in the first pass over a gzipped file).
@@ -95,11 +95,12 @@ class LetorBlocks:
         *,
         n_features: int | None = None,
         dtype: DTypeLike = np.float64,
-        block_bytes: int = BLOCK_BYTES,
+        block_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         from rankwise.data._letor_checked import check_arguments
 
+        block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
         if not isinstance(block_bytes, int | np.integer) or block_bytes < 1:
             raise ParameterError(
                 f"block_bytes must be a whole number above 0: got {block_bytes!r}."
@@ -113,13 +114,14 @@ class LetorBlocks:
     @cached_property
     def survey(self) -> Survey:
         """What the first pass tells, which is made when this is first asked for."""
+        from rankwise.data._letor_blocks import text_size
         from rankwise.data._letor_checked import append_ids
         from rankwise.data._letor_collect import DENSE_FILL, QueryIds
 
+        size = text_size(self.path)
         queries = _Queries(self.path)
         version = self._version()
         n_rows = n_pairs = width = n_bytes = 0
-        size = 0 if _is_gzip(self.path) else os.path.getsize(self.path)
         for block, n_before, has_qid in self._blocks(self._n_features, size):
             n_rows += block.n_rows
             n_pairs += block.n_pairs
@@ -151,8 +153,10 @@ class LetorBlocks:
             if cut == 0:  # one query so far: it is longer than a block
                 pieces, enough = [whole], 2 * held
                 continue
-            yield _rows(whole, slice(0, cut))
-            pieces, enough = [_rows(whole, slice(cut, None))], self._block_bytes
+            block, rest = _rows(whole, slice(0, cut)), _rows(whole, slice(cut, None))
+            del whole, pieces
+            yield block
+            pieces, enough = [rest], self._block_bytes
             held = _size(pieces[0].X, cell)
         whole = _joined(pieces)
         if len(whole.y):
@@ -212,54 +216,49 @@ class _Queries:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._texts: set[str] = set()
-        self._numbers: set[int] | None = set()
-        self._last: tuple[str, int] | None = None
-        self._number_again: LetorFormatError | None = None
+        self._texts, self._numbers = _Seen(), _Seen()
+        self._are_text = False
 
     def add(self, ids: Any, block: Block, n_before: int) -> None:
         """The ids, as text, of the rows of a block with so many lines before it."""
+        from rankwise.data._letor_checked import place
         from rankwise.data._letor_parse import TEXT_QID
 
-        if (block.rows.qid_kind[: block.n_rows] == TEXT_QID).any():
-            self._numbers = None
+        self._are_text |= bool((block.rows.qid_kind[: block.n_rows] == TEXT_QID).any())
         starts = np.concatenate(([0], np.flatnonzero(ids[1:] != ids[:-1]) + 1))
         numbers = block.rows.qid[starts].tolist()
         for row, name, number in zip(starts.tolist(), ids[starts].tolist(), numbers, strict=True):
-            last_name, last_number = self._last or (None, None)
-            if name == last_name:
-                continue
-            if name in self._texts:
-                raise self._again(name, block, n_before, row)
-            if self._numbers is not None and number != last_number:
-                if number in self._numbers and self._number_again is None:
-                    self._number_again = self._again(name, block, n_before, row)
-                self._numbers.add(number)
-            self._texts.add(name)
-            self._last = name, number
+            for seen, value in ((self._texts, name), (self._numbers, number)):
+                if seen.comes_back(value) and seen.first_again is None:
+                    where = place(self._path, n_before, block, int(block.rows.row_at[row]))
+                    seen.first_again = f"{where}: query {name}"
 
     def finish(self) -> tuple[int, bool]:
         """How many there are, and whether their ids are text."""
-        if self._numbers is None:
-            return len(self._texts), True
-        if self._number_again is not None:
-            raise self._number_again
-        return len(self._numbers), False
-
-    def _again(self, name: str, block: Block, n_before: int, row: int) -> LetorFormatError:
-        from rankwise.data._letor_checked import place
-
-        where = place(self._path, n_before, block, int(block.rows.row_at[row]))
-        return LetorFormatError(
-            f"{where}: query {name} comes back after other queries. To be read in blocks, the rows "
-            "of a query must stand together: sort the file by query, or read it whole with "
-            "read_letor."
-        )
+        seen = self._texts if self._are_text else self._numbers
+        if seen.first_again is not None:
+            raise LetorFormatError(
+                f"{seen.first_again} comes back after other queries. To be read in blocks, the "
+                "rows of a query must stand together: sort the file by query, or read it whole "
+                "with read_letor."
+            )
+        return len(seen.ids), self._are_text
 
 
-def _is_gzip(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(2) == b"\x1f\x8b"
+class _Seen:
+    """Ids that have come by, the last of them, and where one first came back."""
+
+    def __init__(self) -> None:
+        self.ids: set[Any] = set()
+        self.first_again: str | None = None
+        self._last: Any = None
+
+    def comes_back(self, value: Any) -> bool:
+        """Whether `value` was there before, and another one after it; it is there from now on."""
+        again = value != self._last and value in self.ids
+        self.ids.add(value)
+        self._last = value
+        return again
 
 
 def _size(X: Any, cell: int) -> int:
@@ -286,4 +285,5 @@ def _last_query(data: LetorData) -> int:
 
 
 def _rows(data: LetorData, rows: slice) -> LetorData:
-    return LetorData(data.X[rows], data.y[rows], None if data.qid is None else data.qid[rows])
+    qid: Any = None if data.qid is None else data.qid[rows].copy()
+    return LetorData(data.X[rows].copy(), data.y[rows].copy(), qid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import gzip
 import os
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -270,9 +271,12 @@ def _mnist(fold: int | None, part: str | None) -> _Rows:
 def _idx(relative: str) -> NDArray[np.uint8]:
     """An array of bytes in the idx format: 0, 0, 8, the number of axes, their lengths, the data."""
     path = _file(relative)
-    with gzip.open(path) as file:
-        content = file.read()
-    n_axes = content[3] if content[:3] == b"\0\0\x08" else 0
+    try:
+        with gzip.open(path) as file:
+            content = file.read()
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        content = b""
+    n_axes = content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 0
     shape = np.frombuffer(content[4 : 4 + 4 * n_axes], dtype=">u4").astype(int)
     values = np.frombuffer(content, dtype=np.uint8)[4 + 4 * n_axes :]
     if not n_axes or len(shape) != n_axes or shape.prod() != len(values):

@@ -66,6 +66,11 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     def _tasks(self, y: Array, qid: Any) -> list[Task]:
         """One task for all outputs together, or one for each."""
 
+    @property
+    @abstractmethod
+    def _loss_parameters(self) -> tuple[Any, ...]:
+        """Those that must not change between blocks of rows."""
+
     @abstractmethod
     def _check_enough(self, n_pairs: list[int], n_rows: int) -> None:
         """Refuse tasks that have too few pairs to learn from."""
@@ -172,20 +177,15 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         intercept = getattr(self, "intercept_", 0.0)
         return self._scores(self._validate_new(X), self._weights, intercept)
 
-    def _validate(
-        self, X: Any, y: Any, *, reset: bool = True, min_rows: int = 2
-    ) -> tuple[Any, Array]:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=DTYPES,
-            multi_output=True,
-            y_numeric=True,
-            ensure_min_samples=min_rows,
-            reset=reset,
-        )
+    def _validate(self, X: Any, y: Any, *, reset: bool = True, min_rows: int = 2) -> Any:
+        """X and y, checked; X alone where y is None. A reset forgets the model before."""
+        if reset:  # so that a fit that fails leaves no model of other rows
+            for stale in ("coef_", "dual_coef_", "intercept_", "_sums"):
+                self.__dict__.pop(stale, None)
+        options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
+        if y is None:
+            return validate_data(self, X, reset=reset, **options)
+        X, y = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=True, **options)
         return X, np.asarray(y, dtype=np.float64)
 
     def _validate_new(self, X: Any) -> Any:

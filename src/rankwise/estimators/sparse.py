@@ -16,7 +16,8 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
 
         a = (K_RM L K_MR + alpha K_RR)^-1 K_RM L y.
 
-    O(m r^2 + r^3) time; memory for some r by r matrices and a block of rows, never m by r.
+    O(m r (n + r) + r^3) time for n features; memory for some r by r matrices and a block of rows,
+    never m by r.
     Every further alpha of `fit_path` costs next to nothing. With all rows as landmarks it is
     `RankRLS`.
 
@@ -44,7 +45,8 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
         - an array of row numbers, or of points, one in each row.
 
         The last three methods look at 20 rows for each landmark, or at 10,000, whichever is
-        more, drawn at random: they cost O(r^3), and 160 r^2 bytes.
+        more, drawn at random: what they cost does not grow with the rows. "rpcholesky" takes
+        O(r^3) time and 160 r^2 bytes for r landmarks, or 80,000 r bytes if that is more.
     kernel, gamma, degree, coef0
         As for `RankRLS`, but with "rbf" as default.
     ties, weighting

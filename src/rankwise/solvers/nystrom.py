@@ -52,7 +52,7 @@ class LandmarkBasis:
             )
         factor, pivot, rank, _ = lapack.dpstrf(np.asfortranarray(K_RR), tol=tolerance, lower=1)
         order = pivot.astype(np.intp) - 1
-        rest = diagonal[order[rank:]] - (np.tril(factor)[rank:, :rank] ** 2).sum(axis=1)
+        rest = diagonal[order[rank:]] - (factor[rank:, :rank] ** 2).sum(axis=1)
         if len(rest) and rest.min() < -1e-6 * diagonal.max():
             warnings.warn(
                 f"The kernel is not positive semidefinite: only {rank} of {n} landmarks are used. "
