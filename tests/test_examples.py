@@ -43,6 +43,7 @@ def test_all_examples_are_tested():
         "leading_and_spectral_components",
         "leave_pair_out_auc",
         "pooled_auc_bias",
+        "sample_size_curve",
     ]
 
 
@@ -90,6 +91,27 @@ def test_pooled_auc_bias(tmp_path):
     }
     assert bias["leave-one-out, pooled"] < -0.1
     assert abs(bias["leave-pair-out"]) < 0.1  # 20 samples: the standard error is 0.03
+
+
+def falls(printed):
+    """Number of landmarks -> error on their rows alone, and with all rows."""
+    found = re.findall(r"(\d+) landmarks: error (0\.\d+) without .* (0\.\d+) with", printed)
+    return {int(number): (float(start), float(end)) for number, start, end in found}
+
+
+def test_sample_size_curve_on_mnist(data_folder, tmp_path):
+    found = falls(example("sample_size_curve", tmp_path))
+    assert list(found) == [80, 200]
+    assert all(end < 0.95 * start for start, end in found.values())
+    assert found[200][1] < found[80][1]
+
+
+def test_sample_size_curve_without_mnist(tmp_path):
+    printed = example("sample_size_curve", tmp_path, RANKWISE_DATA="")
+    assert "no MNIST" in printed
+    found = falls(printed)
+    assert list(found) == [40, 100]
+    assert all(end < 0.95 * start for start, end in found.values())
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -19,6 +19,28 @@ Name = TypeVar("Name", bound=StrEnum)
 class Ranker(StrEnum):
     rankrls = "rankrls"
     rls = "rls"
+    sparse_rankrls = "sparse-rankrls"
+    sparse_rls = "sparse-rls"
+
+    @property
+    def on_landmarks(self) -> bool:
+        return self in (Ranker.sparse_rankrls, Ranker.sparse_rls)
+
+    @property
+    def compares_pairs(self) -> bool:
+        return self in (Ranker.rankrls, Ranker.sparse_rankrls)
+
+    @property
+    def default_kernel(self) -> str:
+        return "rbf" if self.on_landmarks else "linear"
+
+
+class LandmarkMethod(StrEnum):
+    random = "random"
+    stratified = "stratified"
+    kmeans = "kmeans"
+    rpcholesky = "rpcholesky"
+    leverage = "leverage"
 
 
 class KernelName(StrEnum):
@@ -47,6 +69,35 @@ USES = {  # which options mean something to which kernel
     "coef0": ("polynomial", "sigmoid"),
 }
 FILE = {"exists": True, "dir_okay": False}
+Model = Annotated[
+    Ranker,
+    typer.Option(
+        metavar="NAME",
+        help="rankrls compares rows of a query; rls is plain regression; sparse-rankrls and "
+        "sparse-rls have a kernel on landmarks, for very many rows.",
+    ),
+]
+LandmarkCount = Annotated[
+    int | None,
+    typer.Option(
+        metavar="R",
+        min=1,
+        help="How many landmarks a sparse model has.",
+        show_default="1000, or all rows where there are fewer",
+    ),
+]
+Method = Annotated[
+    LandmarkMethod | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"How landmarks are chosen: {', '.join(LandmarkMethod)}.",
+        show_default="random",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="What landmarks are drawn with.", show_default="0"),
+]
 
 
 def parse_alphas(text: str, option: str = "--alphas") -> list[float]:
@@ -82,29 +133,47 @@ def parse_names(text: str, names: type[Name], option: str) -> list[Name]:
 
 
 def make_ranker(
-    model: Ranker, of_pairs: dict[str, Any], kernel: KernelName, of_kernel: dict[str, Any]
+    model: Ranker,
+    of_pairs: dict[str, Any],
+    kernel: KernelName | None,
+    of_kernel: dict[str, Any],
+    of_landmarks: dict[str, Any],
 ) -> Any:
-    """The ranker that the options describe, not fitted yet."""
+    """The ranker that the options describe, not fitted yet; dictionaries have them by name."""
     from rankwise.estimators.rankrls import RLS, RankRLS
+    from rankwise.estimators.sparse import SparseRankRLS, SparseRLS
 
-    given: dict[str, Any] = {name: value for name, value in of_kernel.items() if value is not None}
-    for name in given:
-        if kernel not in USES[name]:
-            raise typer.BadParameter(
-                f"The {kernel} kernel has none: it is for {', '.join(USES[name])}.",
-                param_hint=f"'--{name}'",
-            )
-    pair_options: dict[str, Any] = {
-        name: str(value) for name, value in of_pairs.items() if value is not None
+    kernel = kernel or KernelName(model.default_kernel)
+    for name, value in of_kernel.items():
+        if value is not None and kernel not in USES[name]:
+            _refuse(name, f"The {kernel} kernel has none: it is for {', '.join(USES[name])}.")
+    for name, value in of_pairs.items():
+        if value is not None and not model.compares_pairs:
+            _refuse(name, "This is about pairs, and plain regression knows none.")
+    for name, value in of_landmarks.items():
+        if value is not None and not model.on_landmarks:
+            _refuse(name, "This is about landmarks, and only models named sparse-... have them")
+    given: dict[str, Any]
+    given = {name: str(value) for name, value in of_pairs.items() if value is not None}
+    given |= {name: value for name, value in of_kernel.items() if value is not None}
+    if model.on_landmarks:
+        method, seed = of_landmarks["landmark-method"], of_landmarks["seed"]
+        given |= {
+            "n_landmarks": of_landmarks["landmarks"],
+            "landmarks": str(method or LandmarkMethod.random),
+            "random_state": seed or 0,
+        }
+    rankers = {
+        Ranker.rankrls: RankRLS,
+        Ranker.rls: RLS,
+        Ranker.sparse_rankrls: SparseRankRLS,
+        Ranker.sparse_rls: SparseRLS,
     }
-    if model is Ranker.rankrls:
-        return RankRLS(kernel=str(kernel), **given, **pair_options)
-    if pair_options:
-        raise typer.BadParameter(
-            "This is about pairs, and plain regression (--model rls) knows none.",
-            param_hint=f"'--{next(iter(pair_options))}'",
-        )
-    return RLS(kernel=str(kernel), **given)
+    return rankers[model](kernel=str(kernel), **given)
+
+
+def _refuse(option: str, why: str) -> NoReturn:
+    raise typer.BadParameter(why, param_hint=f"'--{option}'")
 
 
 def check_not_input(out: Path | None, *inputs: Path | None) -> None:

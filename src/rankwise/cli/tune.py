@@ -15,7 +15,11 @@ from rankwise.cli.options import (
     FILE,
     USES,
     KernelName,
+    LandmarkCount,
+    Method,
+    Model,
     Ranker,
+    Seed,
     Ties,
     Weighting,
     check_writable,
@@ -36,9 +40,10 @@ def tune(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the best model.")
     ],
-    model: Annotated[
-        Ranker, typer.Option(help="rankrls compares rows of a query; rls is plain regression.")
-    ] = Ranker.rankrls,
+    model: Model = Ranker.rankrls,
+    landmarks: LandmarkCount = None,
+    landmark_method: Method = None,
+    seed: Seed = None,
     alphas: Annotated[
         str,
         typer.Option(
@@ -65,9 +70,13 @@ def tune(
         ),
     ] = None,
     kernel: Annotated[
-        str,
-        typer.Option(metavar="LIST", help="linear, rbf, laplacian, polynomial, sigmoid, cosine."),
-    ] = "linear",
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="linear, rbf, laplacian, polynomial, sigmoid, cosine.",
+            show_default="linear, or rbf for sparse models",
+        ),
+    ] = None,
     gamma: Annotated[
         str | None,
         typer.Option(
@@ -145,13 +154,16 @@ def tune(
           -o model.skops
       rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
           --plot report.html -o model.skops
+      rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
+          --normalize -o model.skops
     """
     from rankwise.persistence import save_model
 
     grid = parse_alphas(alphas)
-    settings = list(
-        _settings(model, ties, weighting, kernel, gamma, {"degree": degree, "coef0": coef0})
-    )
+    kernels = kernel or model.default_kernel
+    of_landmarks = {"landmarks": landmarks, "landmark-method": landmark_method, "seed": seed}
+    others = {"degree": degree, "coef0": coef0}
+    settings = list(_settings(model, ties, weighting, kernels, gamma, others, of_landmarks))
     check_writable(out, train)
     picture = _place_of_picture(plot, out)
     data = read_data(train, n_features=features, whose="--features")
@@ -184,6 +196,7 @@ def _settings(
     kernel: str,
     gamma: str | None,
     others: dict[str, float | None],
+    of_landmarks: dict[str, Any],
 ) -> Iterator[tuple[dict[str, Any], Any]]:
     """Every combination of what was listed: its parameters, and a ranker with them."""
     kernels = parse_names(kernel, KernelName, "--kernel")
@@ -202,8 +215,9 @@ def _settings(
         for width in gammas if name in USES["gamma"] else [None]:
             for tie, weight in product(of_ties, weightings):
                 ranker = make_ranker(
-                    model, {"ties": tie, "weighting": weight}, name, {"gamma": width, **of_kernel}
-                )
+                    model, {"ties": tie, "weighting": weight}, name,
+                    {"gamma": width, **of_kernel}, of_landmarks,
+                )  # fmt: skip
                 yield {"kernel": name, "gamma": width, "ties": tie, "weighting": weight}, ranker
 
 

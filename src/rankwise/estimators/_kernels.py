@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, ParameterError
@@ -18,7 +19,8 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: in
     if callable(kernel):
         # scikit-learn's Gaussian process kernels take whole arrays, other functions two rows.
         takes_arrays = hasattr(kernel, "diag") and hasattr(kernel, "is_stationary")
-        return kernel if takes_arrays else PairFunction(kernel)
+        # A copy: what the user does to the kernel later is not done to the fitted ranker.
+        return clone(kernel) if takes_arrays else PairFunction(kernel)
     check_choice("kernel", kernel, [*KERNELS, "precomputed"])
     if kernel == "precomputed":
         return Precomputed()
@@ -38,7 +40,7 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: in
 def training_kernel(kernel: Kernel, X: Any) -> Array:
     """The kernel matrix of the training rows, ours to overwrite."""
     if isinstance(kernel, Precomputed):
-        _check_precomputed(X)
+        check_precomputed(X)
     with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
         K = np.ascontiguousarray(kernel(X), dtype=np.float64)
     if not np.isfinite(np.diagonal(K)).all() or not np.isfinite(K.sum()):
@@ -51,7 +53,8 @@ def training_kernel(kernel: Kernel, X: Any) -> Array:
     return K
 
 
-def _check_precomputed(K: Any) -> None:
+def check_precomputed(K: Any) -> None:
+    """A square and symmetric matrix."""
     if K.shape[0] != K.shape[1]:
         raise DataError(
             f"A precomputed kernel must be square, training rows by training rows: got shape "
