@@ -40,10 +40,20 @@ def example(name, folder, **environment):
 
 def test_all_examples_are_tested():
     assert [path.stem for path in EXAMPLES] == [
+        "leading_and_spectral_components",
         "leave_pair_out_auc",
         "pooled_auc_bias",
         "sample_size_curve",
     ]
+
+
+def test_leading_and_spectral_components(tmp_path):
+    printed = example("leading_and_spectral_components", tmp_path)
+    rows = re.findall(r"^ +(\d+) +(0\.\d+) +(0\.\d+)$", printed, flags=re.MULTILINE)
+    leading, spectral = (float(value) for value in rows[8][1:])  # p = 5, queries vary much
+    assert rows[8][0] == "5"
+    assert leading - spectral > 0.05
+    assert float(re.search(r"they differ by (\S+)", printed)[1]) < 1e-9
 
 
 def test_leave_pair_out_auc_on_microarrays(data_folder, tmp_path):

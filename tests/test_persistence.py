@@ -15,7 +15,16 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS, load_model, save_model
+from rankwise import (
+    KPCR,
+    RLS,
+    KPCRank,
+    RankRLS,
+    SparseRankRLS,
+    SparseRLS,
+    load_model,
+    save_model,
+)
 from rankwise.backends.files import replacing
 from rankwise.errors import ModelFileError, RankwiseWarning
 from rankwise.persistence import NOTE, open_model
@@ -63,6 +72,25 @@ def test_sums_go_on_after_a_round_trip(rows, path, ranker):
     same.partial_fit(X[16:], y[16:], qid=qid[16:])
     half.partial_fit(X[16:], y[16:], qid=qid[16:])
     assert_array_equal(same.predict(X), half.predict(X))
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        KPCRank(rule="best"),
+        KPCRank(4, alpha=0.1, selection="spectral"),
+        KPCRank(3, n_landmarks=8, random_state=0),
+        KPCR(0.8),
+    ],
+)
+def test_rankers_on_components(rows, path, ranker):
+    X, y, qid = rows
+    model = ranker.fit(X, y, qid=qid)
+    same = check_round_trip(model, X, path)
+    assert_array_equal(same.predict_path(X), model.predict_path(X))
+    assert_array_equal(same.transform(X), model.transform(X))
+    if ranker.n_components == "cv":
+        assert str(same.component_errors_) == str(model.component_errors_)
 
 
 def test_precomputed_kernels(rows, path):

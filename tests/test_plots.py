@@ -8,18 +8,21 @@ import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
+from rankwise import KPCRank
 from rankwise.errors import DataError, MissingExtraError, ParameterError
 from rankwise.metrics import concordance_index
-from rankwise.model_selection import HeldOut, LeavePairOut
+from rankwise.model_selection import ComponentErrors, HeldOut, LeavePairOut
 from rankwise.plots import (
     COLORS,
     figure_svg,
     new_axes,
     plot_alpha_path,
+    plot_component_errors,
     plot_hold_out,
     plot_ndcg_curve,
     plot_query_differences,
     plot_roc,
+    plot_scree,
     save_figure,
 )
 
@@ -298,3 +301,28 @@ def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'rankwise\[plots\]'"):
         plot_ndcg_curve([1.0])
+
+
+def component_errors(*error, se=0.05):
+    n = len(error)
+    return ComponentErrors(np.arange(1, n + 1), np.array(error), np.full(n, se), "by hand")
+
+
+def test_component_errors_mark_the_best_and_the_fewest():
+    ax = plot_component_errors({"leading": component_errors(0.4, 0.24, 0.3, 0.2)})
+    assert labels(ax) == ["leading: best 0.200 at p = 4, within one s.e. at p = 2"]
+    marks = [line for line in ax.get_lines() if line.get_label() == "_mark"]
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in marks] == [(4, 0.2), (2, 0.24)]
+    assert plot_component_errors(component_errors(0.4, 0.3), mark=False).get_legend() is None
+    with pytest.raises(DataError, match="draws what component_errors gave"):
+        plot_component_errors([0.1, 0.2])
+
+
+def test_scree_draws_shares_and_their_sum():
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    ranker = KPCRank(6).fit(X, X[:, 0])
+    share, total = (line.get_ydata() for line in plot_scree(ranker).get_lines())
+    assert_allclose(share, ranker.explained_variance_ratio_)
+    assert_allclose(total, np.cumsum(share))
+    with pytest.raises(DataError, match="fitted KPCRank or KPCR"):
+        plot_scree(KPCRank(6))

@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rankwise.estimators.kpcrank import KPCR as KPCR
+    from rankwise.estimators.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.rankrls import RLS as RLS
     from rankwise.estimators.rankrls import RankRLS as RankRLS
     from rankwise.estimators.sparse import SparseRankRLS as SparseRankRLS
@@ -18,6 +20,8 @@ __version__ = "0.1.0"
 
 # Names are imported when they are first used: `import rankwise` costs nothing.
 _HOME = {
+    "KPCR": "rankwise.estimators.kpcrank",
+    "KPCRank": "rankwise.estimators.kpcrank",
     "RLS": "rankwise.estimators.rankrls",
     "RankRLS": "rankwise.estimators.rankrls",
     "SparseRLS": "rankwise.estimators.sparse",
@@ -29,7 +33,9 @@ _HOME = {
 _SUBMODULES = ("data", "errors", "graph", "metrics", "model_selection", "plots", "report")
 
 __all__ = [
+    "KPCR",
     "RLS",
+    "KPCRank",
     "RankRLS",
     "RankingSearchCV",
     "SparseRLS",

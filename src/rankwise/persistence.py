@@ -18,6 +18,9 @@ from rankwise.errors import ModelFileError, RankwiseWarning
 # What a model file may hold beside the types that skops trusts, which are most of scikit-learn's
 # and NumPy's: the rankers, and what their attributes are made of.
 TRUSTED = (
+    "rankwise.estimators._component_choice.ComponentErrors",
+    "rankwise.estimators.kpcrank.KPCR",
+    "rankwise.estimators.kpcrank.KPCRank",
     "rankwise.estimators.rankrls.RankRLS",
     "rankwise.estimators.rankrls.RLS",
     "rankwise.estimators.landmarks.Sums",

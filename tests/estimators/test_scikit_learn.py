@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import KPCR, RLS, KPCRank, RankRLS, SparseRankRLS, SparseRLS
 from rankwise.errors import RankwiseWarning
 
 ESTIMATORS = [
@@ -26,6 +26,9 @@ ESTIMATORS = [
     SparseRankRLS(n_landmarks=2, landmarks="rpcholesky"),
     SparseRankRLS(kernel="precomputed"),
     SparseRLS(),
+    KPCRank(),
+    KPCRank(0.9, kernel="precomputed"),
+    KPCR(0.9, landmarks="random"),
 ]
 
 

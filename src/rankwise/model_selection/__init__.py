@@ -1,5 +1,7 @@
 """How well will it rank? Exact hold-outs without refitting, and the searches built on them."""
 
+from rankwise.estimators._component_choice import ComponentErrors
+from rankwise.model_selection._components import component_errors
 from rankwise.model_selection._folds import (
     HeldOut,
     k_fold,
@@ -14,9 +16,11 @@ from rankwise.model_selection._pairs import (
 from rankwise.model_selection.search import RankingSearchCV
 
 __all__ = [
+    "ComponentErrors",
     "HeldOut",
     "LeavePairOut",
     "RankingSearchCV",
+    "component_errors",
     "k_fold",
     "leave_one_out",
     "leave_pair_out",

@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import ParameterError
+from rankwise.estimators.components import ComponentRanker
 from rankwise.estimators.least_squares import LeastSquaresRanker
 from rankwise.model_selection._folds import k_fold, leave_query_out
 from rankwise.model_selection._pairs import leave_pair_out
@@ -30,8 +31,12 @@ class PairScores(NamedTuple):
 
 
 def has_shortcut(estimator: Any, alphas: list[float] | None, splits: Splits) -> bool:
-    """Whether refits can be spared: not for alpha = 0, nor for splits that the user lists."""
+    """Whether refits can be spared: not for alpha = 0, nor for splits that the user lists.
+
+    Nor for rankers on components: an exact hold-out would keep those of all rows.
+    """
     known = alphas is not None and isinstance(estimator, LeastSquaresRanker)
+    known = known and not isinstance(estimator, ComponentRanker)
     return known and splits.trains is None and min(alphas or [0]) > 0
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_whole
+from rankwise.estimators._component_choice import hold_out_queries
+from rankwise.estimators.components import ComponentRanker
 from rankwise.holdout.leave_query_out import dual_folds, primal_folds
 from rankwise.holdout.ridge_folds import Strength, feature_ridge_folds, kernel_ridge_folds
 from rankwise.metrics import get_metric
@@ -79,10 +81,13 @@ def leave_query_out(
     O(m^3) time; in the primal, O(m n^2) and, for each query and alpha, the cube of n_features
     or of the rows of the query, whichever is smaller.
 
+    Landmarks of `SparseRankRLS` and components of `KPCRank` are those of all rows: what is held
+    out is their part in the weights.
+
     Parameters
     ----------
-    estimator : RankRLS or RLS
-        It is cloned, not fitted.
+    estimator : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
+        It is cloned, not fitted. A KPCRank needs a fixed number of components.
     X : array-like or sparse of shape (n_rows, n_features)
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
     qid : array-like of shape (n_rows,)
@@ -119,7 +124,10 @@ def leave_query_out(
         raise DataError("leave_query_out needs at least two queries: got one.")
     folds = _query_folds(problem, n_folds)
     with explained_rounding():
-        if problem.pointwise:
+        if isinstance(problem.ranker, ComponentRanker):
+            _check_folds(problem, folds)
+            predictions = _component_folds(problem, folds)
+        elif problem.pointwise:
             predictions = _ridge_folds(problem, folds, _same, add_intercept=True)
         else:
             _check_folds(problem, folds)
@@ -261,6 +269,21 @@ def _pairwise_folds(problem: Problem, task: int, folds: Sequence[Index]) -> Arra
     if space.kernel is not None:
         return dual_folds(space.kernel.copy(), graph, y, folds, lams)
     return primal_folds(space.features, graph, y, folds, lams)
+
+
+def _component_folds(problem: Problem, folds: Sequence[Index]) -> Array:
+    """On the components of all rows; of all numbers of them, the largest is what was asked for."""
+    ranker = cast(ComponentRanker, problem.ranker)
+    found = hold_out_queries(
+        ranker,
+        problem.X,
+        problem.tasks,
+        problem.alphas.tolist(),
+        problem.qid,
+        ranker._fixed_count(),
+        folds,
+    )
+    return found[:, :, -1]
 
 
 def _ridge_folds(

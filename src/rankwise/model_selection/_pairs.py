@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, dense_rows
-from rankwise.errors import DataError
+from rankwise.errors import DataError, ParameterError
 from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
 from rankwise.holdout.leave_pair_out import PairDifferences, Rule, query_pairs
 from rankwise.holdout.loops import count_losses, count_wins
@@ -96,8 +96,9 @@ def leave_pair_out(
 
     Parameters
     ----------
-    estimator : RankRLS or RLS
-        It is cloned, not fitted.
+    estimator : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
+        It is cloned, not fitted. Landmarks and components are those of all rows; a KPCRank needs
+        a fixed number of components, and, with queries, an alpha above 0.
     X : array-like or sparse of shape (n_rows, n_features)
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
     qid : array-like of shape (n_rows,), optional
@@ -203,6 +204,11 @@ def _differences(
     with explained_rounding():
         if problem.pointwise or problem.groups.n_groups == 1:
             blocks = _one_ranking(problem, task, pairs)
+        elif problem.alphas.min() == 0:
+            raise ParameterError(
+                "With queries, pairs cannot be held out exactly at alpha = 0: use a small alpha "
+                "above 0, or leave_query_out."
+            )
         else:
             blocks = chain(_busy_queries(problem, task, pairs), _idle_queries(problem, task, pairs))
         for a, block in blocks:

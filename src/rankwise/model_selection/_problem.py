@@ -14,6 +14,7 @@ from sklearn.base import clone
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alphas
+from rankwise.estimators.components import ComponentRanker
 from rankwise.estimators.least_squares import LeastSquaresRanker, Space, Task
 from rankwise.graph import Groups
 from rankwise.graph.grouped import GroupedGraph
@@ -47,7 +48,7 @@ class Problem:
             )
         ranker = clone(estimator)
         values = check_alphas([ranker.alpha] if alphas is None else alphas)
-        if values.min() == 0:
+        if values.min() == 0 and not isinstance(ranker, ComponentRanker):
             raise ParameterError(
                 "alpha = 0 interpolates, which leaves nothing to hold out exactly: use a small "
                 "alpha above 0."

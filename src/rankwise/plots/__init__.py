@@ -6,6 +6,7 @@ global state knows of, and returns them: ``save_figure(ax.figure, "path.pdf")``.
 
 from rankwise.plots._look import COLORS, INK, MARKERS, new_axes, require_matplotlib
 from rankwise.plots.alpha import plot_alpha_path, plot_hold_out
+from rankwise.plots.components import plot_component_errors, plot_scree
 from rankwise.plots.files import figure_svg, save_figure
 from rankwise.plots.queries import plot_ndcg_curve, plot_query_differences
 from rankwise.plots.roc import plot_roc
@@ -17,10 +18,12 @@ __all__ = [
     "figure_svg",
     "new_axes",
     "plot_alpha_path",
+    "plot_component_errors",
     "plot_hold_out",
     "plot_ndcg_curve",
     "plot_query_differences",
     "plot_roc",
+    "plot_scree",
     "require_matplotlib",
     "save_figure",
 ]

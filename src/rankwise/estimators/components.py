@@ -1,0 +1,363 @@
+"""Rankers that live on the principal components of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from rankwise.backends.arrays import Array, Index, Rows
+from rankwise.backends.blas import matmul
+from rankwise.errors import ParameterError
+from rankwise.estimators._checks import check_choice, check_kernel_fits, check_random_state
+from rankwise.estimators._component_choice import (
+    RULES,
+    ComponentErrors,
+    NumberOfComponents,
+    check_max_components,
+    errors_by_folds,
+    errors_by_queries,
+    errors_by_row_pairs,
+)
+from rankwise.estimators._kernels import make_kernel, training_kernel
+from rankwise.estimators._landmarks import LandmarkChoice
+from rankwise.estimators.least_squares import (
+    LeastSquaresRanker,
+    Solution,
+    Space,
+    Task,
+    finite_kernel_product,
+)
+from rankwise.kernels import Precomputed
+from rankwise.solvers.component_path import component_triangle, rounding_noise
+from rankwise.solvers.kpca import Components, Count, kernel_components, landmark_components
+from rankwise.solvers.nystrom import LandmarkBasis
+
+SELECTIONS = ("leading", "spectral")
+STORED_BYTES = 2**30  # of kernel values against landmarks that are kept, to spare making them twice
+
+
+@dataclass(frozen=True)
+class ComponentSolution(Solution):
+    """Weights of components, those for every number of them, and what chose this number.
+
+    `weights` has zeros for components beyond the first `n_components`, `path` the shape
+    (p, p[, n_outputs]); `idle` are the components that no pair sees.
+    """
+
+    path: Array
+    idle: Index
+    n_components: int
+    errors: ComponentErrors | None
+
+
+@dataclass(frozen=True)
+class SolvedPath:
+    """Weights for every number of components, the intercept, and components that are idle."""
+
+    weights: Array
+    intercept: Array | float
+    idle: Index
+
+
+@dataclass(frozen=True)
+class Projected:
+    """Components, and the coordinates of training rows on them: stored, or made when needed."""
+
+    components: Components
+    features: Array | None
+
+
+class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSquaresRanker):
+    """f(x) = sum over components l of w_l F_l(x), with centred kernel principal components F."""
+
+    n_components: Any
+    cv: Any
+    rule: str
+    max_components: int | None
+    n_landmarks: int | None
+    landmarks: Any
+    random_state: Any
+
+    #: KPCRank has a parameter of this name; for one loss on all rows there is no difference.
+    selection = "leading"
+
+    def predict_path(self, X: Any) -> Any:
+        """Scores with one component, with two, and so on up to `n_components_`: one product.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components_) or (n_rows, n_components_, n_outputs)
+            Column j has the scores with j + 1 components; the last column is what `predict` gives.
+        """
+        check_is_fitted(self)
+        X = self._validate_new(X)
+        scores = path_scores(self._coordinates(X), self.path_coef_)
+        return np.asarray(scores + getattr(self, "intercept_", 0.0), dtype=X.dtype)
+
+    def transform(self, X: Any) -> Any:
+        """Coordinates of rows on the components, which are centred over the training rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components_)
+            ``transform(X) @ coef_.T``, and the intercept where there is one, are the scores.
+        """
+        check_is_fitted(self)
+        X = self._validate_new(X)
+        return np.asarray(self._coordinates(X), dtype=X.dtype)
+
+    def fit_transform(self, X: Any, y: Any, *, qid: Any = None) -> Any:
+        """`fit`, then `transform` of the same rows.
+
+        Parameters
+        ----------
+        X, y, qid
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components_)
+        """
+        return self.fit(X, y, qid=qid).transform(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def _solve(self, X: Any, tasks: list[Task], alphas: list[float], qid: Any) -> list[Solution]:
+        number = NumberOfComponents.of(self.n_components)
+        self._check_selection(tasks)
+        chosen: list[ComponentErrors] = []
+        count = number.count
+        if number.chosen_by_cv:
+            chosen = self._choose(X, tasks, alphas, qid)
+            count = Count(max(errors.chosen(self.rule) for errors in chosen), strict=False)
+        projected, solved = self._fit_components(X, tasks, alphas, qid, count)
+        self._settle(projected.components)
+        solutions = []
+        for k, found in enumerate(solved):
+            path, errors = found.weights, chosen[k] if chosen else None
+            p = path.shape[1]
+            if errors is not None:
+                p = min(p, errors.chosen(self.rule))
+            solutions.append(
+                ComponentSolution(path[:, p - 1], found.intercept, path, found.idle, p, errors)
+            )
+        return list(solutions)
+
+    def _fit_components(
+        self, X: Any, tasks: list[Task], alphas: list[float], qid: Any, count: Count
+    ) -> tuple[Projected, list[SolvedPath]]:
+        """Components, and for each alpha the weights for every number of them."""
+        every = Count() if self.selection == "spectral" else count
+        projected = self._project(X, qid, every)
+        components = projected.components
+        by_task = []
+        for task in tasks:
+            features = projected.features
+            if features is None and len(tasks) > 1:
+                features = self._load(X, components)(slice(None))
+            load = self._load(X, components) if features is None else features.__getitem__
+            triangle = component_triangle(_contiguous(load), len(components), task.graph, task.y)
+            if self.selection == "spectral":
+                directions, eigenvalues, _ = triangle.spectral(0.0)
+                p = _limit(count, eigenvalues)
+                V = np.ascontiguousarray(directions[:, :p])
+                projected = Projected(components.rotated(V, eigenvalues[:p]), None)
+                kept = np.arange(p)
+                paths = [(_cumulative(triangle.spectral(a)[2][:p]), kept) for a in alphas]
+            else:
+                noise = rounding_noise(components.eigenvalues, task.graph)
+                paths = [triangle.path(alpha, noise) for alpha in alphas]
+            by_task.append(paths)
+        return projected, [self._finished(paths, tasks) for paths in zip(*by_task, strict=True)]
+
+    def _finished(self, paths: Sequence[tuple[Array, Index]], tasks: list[Task]) -> SolvedPath:
+        """Paths of all tasks side by side; the intercept is the mean of y, as components have 0."""
+        weights = np.concatenate([path for path, _ in paths], axis=2)
+        if weights.shape[2] == 1 and tasks[0].n_axes == 1:
+            weights = weights[..., 0]
+        kept = np.unique(np.concatenate([kept for _, kept in paths]))
+        idle = np.setdiff1d(np.arange(len(weights)), kept)
+        y = tasks[0].y
+        if not self._pointwise or y is None:
+            return SolvedPath(weights, 0.0, idle)
+        mean = y.mean(axis=0)
+        return SolvedPath(weights, float(mean) if mean.ndim == 0 else mean, idle)
+
+    def _project(self, X: Any, qid: Any, count: Count) -> Projected:
+        """Learn components from rows, and keep what their coordinates need."""
+        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X.shape[1])
+        for stale in ("X_fit_", "landmarks_", "landmark_indices_"):
+            self.__dict__.pop(stale, None)
+        self.kernel_ = kernel
+        if self.landmarks is None and self.n_landmarks is None:
+            check_kernel_fits(X.shape[0], "Use landmarks, as in n_landmarks=1000, or fewer rows.")
+            if not isinstance(kernel, Precomputed):
+                self.X_fit_ = X
+            return Projected(*kernel_components(training_kernel(kernel, X), count))
+        method = "random" if self.landmarks is None else self.landmarks
+        choice = LandmarkChoice.of(method, self.n_landmarks)
+        landmarks = choice.among(X, qid, kernel, check_random_state(self.random_state))
+        if isinstance(kernel, Precomputed):
+            K_RR = training_kernel(kernel, landmarks.points[:, landmarks.rows])
+        else:
+            self.landmarks_ = landmarks.points
+            K_RR = training_kernel(kernel, landmarks.points)
+        if landmarks.rows is not None:
+            self.landmark_indices_ = landmarks.rows
+        basis = LandmarkBasis.of(K_RR)
+        points = self._points[basis.kept]
+
+        stored = None
+        if 8 * X.shape[0] * basis.rank <= STORED_BYTES:
+            stored = np.empty((X.shape[0], basis.rank))
+
+        def load(rows: Rows) -> Array:
+            K = np.ascontiguousarray(kernel(X[rows], points), dtype=np.float64)
+            if stored is not None:
+                stored[rows] = K
+            return K
+
+        components = landmark_components(load, X.shape[0], basis, count)
+        if stored is None:
+            return Projected(components, None)
+        kept = np.ascontiguousarray(components.A[basis.kept])
+        return Projected(components, matmul(stored, kept) - components.offset)
+
+    def _load(self, X: Any, components: Components) -> Any:
+        """Coordinates of training rows, made when they are asked for."""
+
+        def load(rows: Rows) -> Array:
+            return components.of(np.ascontiguousarray(self.kernel_(X[rows], self._points)))
+
+        return load
+
+    def _space(self, X: Any, qid: Any) -> Space:
+        """Coordinates on components that all rows have a part in."""
+        projected = self._project(X, qid, self._fixed_count())
+        features = projected.features
+        if features is None:
+            features = self._load(X, projected.components)(slice(None))
+        return Space(features=features)
+
+    def _fixed_count(self) -> Count:
+        """How many components, where they are not to be chosen."""
+        number = NumberOfComponents.of(self.n_components)
+        if number.chosen_by_cv or self.selection == "spectral":
+            raise ParameterError(
+                "Exact hold-outs keep the components: they need a fixed n_components and "
+                f'selection="leading", and got n_components={self.n_components!r} and '
+                f"selection={self.selection!r}. RankingSearchCV with a number of folds refits."
+            )
+        return number.count
+
+    def _choose(
+        self, X: Any, tasks: list[Task], alphas: list[float], qid: Any
+    ) -> list[ComponentErrors]:
+        """Held-out errors for every number of components, for each alpha."""
+        limit = Count(check_max_components(self.max_components), strict=False)
+        check_choice("rule", self.rule, RULES)
+        if self.cv == "leave_query_out":
+            return errors_by_queries(self, X, tasks, alphas, qid, limit)
+        if self.cv == "leave_pair_out":
+            return errors_by_row_pairs(self, X, tasks, alphas, qid, limit)
+        return errors_by_folds(self, X, tasks, alphas, qid, limit)
+
+    def _check_selection(self, tasks: list[Task]) -> None:
+        check_choice("selection", self.selection, SELECTIONS)
+        if self.selection == "spectral" and len(tasks) > 1:
+            raise ParameterError(
+                'selection="spectral" has directions of its own for every preference graph, and '
+                f'with ties="exclude" each of {len(tasks)} outputs has one. Fit one output at a '
+                'time, or use ties="include".'
+            )
+
+    def _settle(self, components: Components) -> None:
+        """Make these the fitted components."""
+        self.dual_components_ = components.A
+        self.component_means_ = components.offset
+        self.eigenvalues_ = components.eigenvalues
+        self.explained_variance_ratio_ = components.eigenvalues / components.total
+
+    def _keep(self, solution: Solution) -> None:
+        assert isinstance(solution, ComponentSolution)
+        p = solution.n_components
+        self.n_components_ = p
+        self.dual_components_ = self.dual_components_[:, :p]
+        self.component_means_ = self.component_means_[:p]
+        self.eigenvalues_ = self.eigenvalues_[:p]
+        self.explained_variance_ratio_ = self.explained_variance_ratio_[:p]
+        self.path_coef_ = solution.path[:p, :p]
+        self.coef_ = solution.path[:p, p - 1].T
+        self.idle_components_ = solution.idle[solution.idle < p]
+        self.__dict__.pop("component_errors_", None)
+        if solution.errors is not None:
+            self.component_errors_ = solution.errors
+
+    @property
+    def _weights(self) -> Array:
+        return np.asarray(self.coef_.T)
+
+    @property
+    def _points(self) -> Any:
+        """What the kernel takes for the rows that components are made of."""
+        if not isinstance(self.kernel_, Precomputed):
+            return self.X_fit_ if hasattr(self, "X_fit_") else self.landmarks_
+        return getattr(self, "landmark_indices_", None)
+
+    def _coordinates(self, X: Any) -> Array:
+        A = np.ascontiguousarray(self.dual_components_)
+        return finite_kernel_product(self.kernel_, X, self._points, A) - self.component_means_
+
+    def _products(self, X: Any, weights: Array) -> Any:
+        a, offset = self.dual_components_ @ weights, self.component_means_ @ weights
+        return finite_kernel_product(self.kernel_, X, self._points, a) - offset
+
+
+def path_scores(F: Array, path: Array) -> Array:
+    """F path: scores of rows for every number of components."""
+    return np.tensordot(F, path, axes=1)
+
+
+def _contiguous(load: Any) -> Any:
+    def contiguous(rows: Rows) -> Array:
+        return np.ascontiguousarray(load(rows))
+
+    return contiguous
+
+
+def _cumulative(weights: Array) -> Array:
+    """The path of weights that do not depend on how many there are."""
+    return np.triu(np.ones((len(weights),) * 2))[:, :, None] * weights[:, None]
+
+
+def _limit(count: Count, eigenvalues: Array) -> int:
+    """How many of these eigenvalues are asked for."""
+    rank = len(eigenvalues)
+    if count.share is not None:
+        return int(np.argmax(np.cumsum(eigenvalues) >= count.share * eigenvalues.sum())) + 1
+    if count.number is None:
+        return rank
+    if count.number > rank and count.strict:
+        raise ParameterError(
+            f"n_components={count.number} is more than pairs can tell: the matrix that "
+            f'selection="spectral" decomposes has the numerical rank {rank}. Use {rank} or fewer, '
+            'or n_components="auto" for as many as there are.'
+        )
+    return min(count.number, rank)

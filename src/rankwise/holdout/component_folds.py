@@ -1,0 +1,92 @@
+"""Hold-outs on components that stay as they are, for every number of components at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.holdout.loops import centred_block, count_losses
+from rankwise.solvers.component_path import Triangle
+
+BLOCK_BYTES = 8 * 2**20  # of a hat matrix made at a time
+
+
+def component_folds(
+    F: Array,
+    Z: Array,
+    t: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    noise: Array,
+    free: int = 0,
+) -> Array:
+    """Predictions for every fold without it, shape (n_lams, n_rows, p, n_outputs).
+
+    Entry [:, :, j] is by j + 1 components. Z = R F and t = R y are the rows of the least-squares
+    problem, fold by fold those of F; the first `free` columns are always used and not penalized
+    (an intercept), and have no entry of their own.
+
+    O(m p^2 log k) time for k folds, and 4 p^3 for each fold and lam.
+    """
+    out = np.empty((len(lams), len(F), F.shape[1] - free, t.shape[1]))
+    for k, triangle in triangles_without(Z, t, folds):
+        for f, lam in zip(out, lams, strict=True):
+            weights, _ = triangle.path(lam, noise, free)
+            f[folds[k]] = np.tensordot(F[folds[k]], weights[:, free:], axes=1)
+    return out
+
+
+def triangles_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Triangle]]:
+    """(k, the triangle of all folds but k), for every k.
+
+    Rows cannot be taken out of a triangle without loss, so folds are halved again and again, and
+    each half is given what is outside of it: nothing is ever subtracted.
+    """
+    p, n_outputs = Z.shape[1], t.shape[1]
+
+    def visit(first: int, last: int, outside: Triangle) -> Iterator[tuple[int, Triangle]]:
+        if last - first == 1:
+            yield first, outside
+            return
+        middle = (first + last) // 2
+        for mine, other in (((first, middle), (middle, last)), ((middle, last), (first, middle))):
+            rows = np.concatenate(folds[slice(*other)])
+            yield from visit(*mine, outside.with_rows(Z[rows], t[rows]))
+
+    yield from visit(0, len(folds), Triangle.empty(p, n_outputs))
+
+
+def component_pair_losses(
+    F: Array, eigenvalues: Array, y: Array, mu: float
+) -> Iterator[tuple[Array, Array]]:
+    """(loss, compared) of every row over its held-out pairs in one ranking, for every p.
+
+    Components are centred and uncorrelated, so that the hat matrix with p of them is
+    H = sum_{l <= p} F_l F_l' / (s_l + mu), one term more for each p, and dropping a pair of rows
+    is a system of two by two (as in `query_pairs`). O(m^2) time for each p, 16 MiB of memory.
+    """
+    m, p = F.shape
+    U = np.asfortranarray(F / np.sqrt(eigenvalues + mu))
+    y_centred = y - y.mean(axis=0)
+    diagonal, products = np.zeros(m), U.T @ y_centred
+    fitted = np.zeros_like(y)
+    loss, compared = np.zeros((p, *y.shape)), np.zeros((p, *y.shape))
+    step = max(1, BLOCK_BYTES // (8 * m))
+    diagonals, fits = np.empty((p, m)), np.empty((p, *y.shape))
+    for k in range(p):
+        diagonal = diagonal + U[:, k] ** 2
+        fitted = fitted + np.outer(U[:, k], products[k])
+        diagonals[k], fits[k] = diagonal, fitted
+    for start in range(0, m, step):
+        stop = min(start + step, m)
+        H = np.zeros((stop - start, m - start))
+        count = len(H) * (m - start) - len(H) * (len(H) + 1) // 2
+        first, second = np.empty(count, np.intp), np.empty(count, np.intp)
+        out = np.empty((count, y.shape[1]))
+        for k in range(p):
+            H += np.outer(U[start:stop, k], U[start:, k])
+            centred_block(H, True, m, start, diagonals[k], y_centred, fits[k], first, second, out)
+            count_losses(first, second, out, y, loss[k], compared[k])
+    yield from zip(loss, compared, strict=True)

@@ -1,0 +1,190 @@
+"""Least squares on the first p of some features, for every p at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr as qr_factor
+from scipy.linalg import solve_triangular, svd
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.backends.jit import compiled
+from rankwise.errors import DataError
+from rankwise.graph import PreferenceGraph
+from rankwise.graph.base import Loader
+
+BLOCK_BYTES = 2**20  # of features worked on at a time: they stay in cache
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """U and z with U'U = F'LF and U'z = F'Ly: all that a path needs to know of the rows.
+
+    With L = R'R, they are the triangular factor of Z = R F and what it makes of t = R y. U has
+    the condition of Z, and not its square, as F'LF has. The factor of the first p columns is the
+    leading p by p part of U: section 4 of the KPCRank paper for every p, and the weights with p
+    components solve U_p w = z_p.
+
+    Attributes
+    ----------
+    U : ndarray of shape (p, p)
+        Upper triangular.
+    z : ndarray of shape (p, n_outputs)
+    """
+
+    U: Array
+    z: Array
+
+    @classmethod
+    def empty(cls, p: int, n_outputs: int) -> Triangle:
+        """That of no rows."""
+        return cls(np.zeros((p, p)), np.zeros((p, n_outputs)))
+
+    @classmethod
+    def of_blocks(cls, blocks: Iterable[tuple[Array, Array]], p: int) -> Triangle:
+        """From blocks (Z, t) of rows: 2 m p^2 flops."""
+        triangle: Triangle | None = None
+        for Z, t in blocks:
+            t = t.reshape(len(t), -1)
+            triangle = Triangle.empty(p, t.shape[1]) if triangle is None else triangle
+            triangle = triangle.with_rows(Z, t)
+        assert triangle is not None  # graphs without rows are refused before
+        return triangle
+
+    def with_rows(self, Z: Array, t: Array) -> Triangle:
+        """Further rows taken in."""
+        p = len(self.U)
+        rows = np.empty((p + len(Z), p + self.z.shape[1]), order="F")
+        rows[:p, :p], rows[:p, p:] = self.U, self.z
+        rows[p:, :p], rows[p:, p:] = Z, t
+        R = _triangular(rows)
+        return Triangle(R[:p, :p], R[:p, p:])
+
+    def joined(self, other: Triangle) -> Triangle:
+        """That of both sets of rows."""
+        return self.with_rows(other.U, other.z)
+
+    def path(self, lam: float, noise: Array, free: int = 0) -> tuple[Array, Index]:
+        """Weights for every p, shape (p, p, n_outputs), and which features are not idle.
+
+        Entry [:, j] has the weights for j + 1 features: they minimize |t - Z w|^2 + lam |w|^2,
+        where the first `free` weights are not penalized. A feature that no pair sees once the
+        ones before are known (its rest in Z is no larger than `noise`) is idle: its weight is 0,
+        so that nothing is divided by zero and the path goes on without it.
+        """
+        p, n_outputs = self.z.shape
+        system = self
+        if lam > 0:
+            ridge = np.diag(np.where(np.arange(p) < free, 0.0, np.sqrt(lam)))
+            system = self.with_rows(ridge, np.zeros((p, n_outputs)))
+        _check_finite(system)
+        U, z, kept = system._without_idle(noise)
+        inverse = solve_triangular(U, np.eye(len(U)), check_finite=False)
+        steps = np.cumsum(inverse[:, :, None] * z, axis=1)
+        weights = np.zeros((p, p, n_outputs))
+        seen = np.searchsorted(kept, np.arange(p), side="right")  # kept features up to each
+        some = seen > 0
+        weights[np.ix_(kept, np.flatnonzero(some))] = steps[:, seen[some] - 1]
+        return weights, kept
+
+    def spectral(self, lam: float) -> tuple[Array, Array, Array]:
+        """Eigenvectors of U'U, its eigenvalues, and the weights of these directions.
+
+        Section 4.2 of the KPCRank paper: M = U'U = V diag(e) V', and all but the p largest e are
+        set to zero; w = sum_{l <= p} V_l (V_l'b) / (e_l + lam). Directions that no pair sees are
+        left out.
+        """
+        _check_finite(self)
+        left, sigma, right = svd(self.U, check_finite=False)
+        seen = sigma > 8 * len(sigma) * EPS * sigma[0]
+        left, sigma, right = left[:, seen], sigma[seen], right[seen]
+        weights = (sigma / (sigma**2 + lam))[:, None] * (left.T @ self.z)
+        return np.ascontiguousarray(right.T), sigma**2, weights
+
+    def _without_idle(self, noise: Array) -> tuple[Array, Array, Index]:
+        """U, z and the numbers of the features that are not idle."""
+        p = len(self.U)
+        norms, pivots = np.linalg.norm(self.U, axis=0), np.abs(np.diagonal(self.U))
+        least = noise + 8 * p * EPS * norms
+        # Rounding grows as much as columns have shrunk to their rests.
+        growth = norms / np.maximum(pivots, least)
+        if (pivots > least * np.maximum.accumulate(np.append(1.0, growth[:-1]))).all():
+            return self.U, self.z, np.arange(p)
+        R = np.ascontiguousarray(np.hstack((self.U, self.z)))
+        kept = np.ones(p, dtype=np.bool_)
+        triangularize_without_idle(R, least, norms, kept)
+        n = int(kept.sum())
+        return R[:n, :p][:, kept], R[:n, p:], np.flatnonzero(kept)
+
+
+def component_triangle(load: Loader, p: int, graph: PreferenceGraph, y: Array | None) -> Triangle:
+    """The triangle of p features, which ``load(rows)`` makes: O(m p^2) time, a block in memory."""
+    max_rows = max(4 * p, BLOCK_BYTES // (8 * p))
+    return Triangle.of_blocks(graph.root_blocks(load, y, max_rows), p)
+
+
+def rounding_noise(eigenvalues: Array, graph: PreferenceGraph) -> Array:
+    """The size that columns of Z = R F have by rounding alone.
+
+    Component l is known up to the rounding of the kernel, eps s_1, over sqrt(s_l); and R is no
+    larger than the root of twice the largest degree.
+    """
+    largest = 2.0 * float(graph.degrees.max(initial=0.0))
+    known = eigenvalues[0] / np.sqrt(eigenvalues)
+    return np.asarray(20.0 * EPS * np.sqrt(largest) * known)
+
+
+def _triangular(rows: Array) -> Array:
+    """The triangular factor of rows, which are overwritten."""
+    (R,) = qr_factor(rows, mode="r", overwrite_a=True, check_finite=False)
+    return np.asarray(R)
+
+
+def _check_finite(triangle: Triangle) -> None:
+    if not np.isfinite(triangle.U).all():
+        raise DataError(
+            "Products of kernel values overflow. Scale the features, for example with "
+            "sklearn.preprocessing.StandardScaler."
+        )
+    if not np.isfinite(triangle.z).all():
+        raise DataError("Products with labels or margins overflow. Scale these.")
+
+
+@compiled
+def triangularize_without_idle(
+    R: Array, least: Array, norms: Array, kept: NDArray[np.bool_]
+) -> None:
+    """Householder reflections, column by column, that pass over columns without a rest.
+
+    R has a column for each feature, then those of the targets; a feature whose rest is no longer
+    than its entry of `least`, times the growth of rounding so far, is marked in `kept`, and uses
+    up no row.
+    """
+    n_rows, n_columns = R.shape
+    row, growth = 0, 1.0
+    for j in range(len(least)):
+        norm = 0.0
+        for i in range(row, n_rows):
+            norm += R[i, j] ** 2
+        norm = np.sqrt(norm)
+        if row == n_rows or norm <= growth * least[j]:
+            kept[j] = False
+            continue
+        growth = max(growth, norms[j] / norm)
+        v = R[row:, j].copy()
+        v[0] += norm if v[0] >= 0 else -norm
+        square = 0.0
+        for i in range(len(v)):
+            square += v[i] ** 2
+        for k in range(j, n_columns):
+            product = 0.0
+            for i in range(len(v)):
+                product += v[i] * R[row + i, k]
+            product *= 2.0 / square
+            for i in range(len(v)):
+                R[row + i, k] -= product * v[i]
+        row += 1

@@ -1,0 +1,180 @@
+"""Principal components of a kernel, for training rows and for new ones."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Rows
+from rankwise.backends.blas import add_gram, matmul, mirror_upper
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.graph.base import Loader
+from rankwise.solvers.eigen import leading_eigenpairs
+from rankwise.solvers.nystrom import LandmarkBasis
+
+LEAST_EIGENVALUE = 1e-12  # of the largest: components below it are nothing but rounding
+FIRST_TRY = 64  # components, where a share of the variance does not tell their number
+BLOCK_BYTES = 8 * 2**20  # of features worked on at a time
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many components: a number, those with a share of the variance, or all that there are.
+
+    With `strict`, a number beyond the numerical rank is an error; otherwise it is the rank.
+    """
+
+    number: int | None = None
+    share: float | None = None
+    strict: bool = True
+
+
+@dataclass(frozen=True)
+class Components:
+    """Coordinates of rows on principal components, F(x) = k(x, points) A - offset.
+
+    The points are the training rows, or landmarks. Over the training rows, components have the
+    mean 0, are uncorrelated, and have the eigenvalues as sums of squares.
+
+    Attributes
+    ----------
+    A : ndarray of shape (n_points, p)
+    offset : ndarray of shape (p,)
+    eigenvalues : ndarray of shape (p,)
+        Descending.
+    total : float
+        Sum of all eigenvalues, also of those that are not here.
+    """
+
+    A: Array
+    offset: Array
+    eigenvalues: Array
+    total: float
+
+    def __len__(self) -> int:
+        return len(self.eigenvalues)
+
+    def of(self, K: Array) -> Array:
+        """Components of rows, from their kernel values against the points."""
+        return matmul(K, self.A) - self.offset
+
+    def leading(self, p: int) -> Components:
+        """The first p of them."""
+        if p == len(self):
+            return self
+        return Components(self.A[:, :p], self.offset[:p], self.eigenvalues[:p], self.total)
+
+    def rotated(self, V: Array, eigenvalues: Array) -> Components:
+        """Coordinates in the directions V, which are orthonormal columns."""
+        return Components(matmul(self.A, V), self.offset @ V, eigenvalues, self.total)
+
+
+def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
+    """Components of a kernel matrix, which is overwritten, and the coordinates of its rows.
+
+    With H = I - 11'/m, the centred kernel is HKH (section 6.1 of the KPCRank paper), V diag(s) V'
+    its leading part, and a row x has the coordinates (k(x, .) - 1'K/m) H V diag(s)^(-1/2), which
+    is equation (3); those of the training rows are V diag(s)^(1/2). O(m^2 p) time.
+    """
+    m = len(K)
+    size = float(np.abs(np.diagonal(K)).max(initial=0.0))
+    mean = K.mean(axis=0)
+    K -= mean
+    K -= K.mean(axis=1)[:, None]  # not the same numbers: what rounding left is centred as well
+    K += K.T.copy()
+    K /= 2
+    floor = 4 * m * float(np.finfo(np.float64).eps) * size
+    total = float(np.trace(K))
+    s, V = _leading(K, count, total, floor, most=m - 1)
+    V -= V.mean(axis=0)
+    root = np.sqrt(s)
+    A = V / root
+    return Components(A, mean @ A, s, total), V * root
+
+
+def landmark_components(
+    load: Loader, n_rows: int, basis: LandmarkBasis, count: Count
+) -> Components:
+    """Components of the kernel that landmarks span, K_MR K_RR^-1 K_RM.
+
+    Rows have the coordinates Phi = K_MR C^-T of the basis; the eigenvectors W of their scatter
+    Phi'H Phi are the directions of the components. ``load(rows)`` gives kernel values of rows
+    against the kept landmarks; O(m r^2) time, and a block of rows beside some r by r matrices.
+    """
+
+    def features(rows: Rows) -> Array:
+        K = load(rows)
+        return basis.whiten(K) if basis.delicate else K
+
+    S, mean = scatter(features, n_rows, basis.rank)
+    size = float(np.trace(S) + n_rows * (mean @ mean))
+    if basis.delicate:
+        lost = 1.0
+    else:
+        pivots = np.diagonal(basis.C) ** 2
+        lost = float(pivots.max() / pivots.min())
+        S, mean = basis.whiten_system(S, mean)
+        size = float(np.trace(S) + n_rows * (mean @ mean))
+    floor = 4 * float(np.finfo(np.float64).eps) * lost * size
+    total = float(np.trace(S))
+    s, W = _leading(S, count, total, floor, most=min(basis.rank, n_rows - 1))
+    return Components(basis.coefficients(W), mean @ W, s, total)
+
+
+def scatter(load: Loader, n_rows: int, n_features: int) -> tuple[Array, Array]:
+    """F'HF and the mean of F, for features that are made block by block: one pass.
+
+    Blocks are shifted by the mean of the first, so that nothing cancels, and overwritten; O(m n^2)
+    time.
+    """
+    step = max(256, BLOCK_BYTES // (8 * max(n_features, 1)))
+    A, total = np.zeros((n_features, n_features), order="F"), np.zeros(n_features)
+    shift = None
+    for start in range(0, n_rows, step):
+        F = load(slice(start, min(start + step, n_rows)))
+        if shift is None:
+            shift = F.mean(axis=0)
+        F -= shift
+        total += F.sum(axis=0)
+        A = add_gram(A, F)
+    assert shift is not None  # there are rows
+    gap = total / n_rows
+    return mirror_upper(A) - n_rows * np.outer(gap, gap), shift + gap
+
+
+def _leading(S: Array, count: Count, total: float, floor: float, most: int) -> tuple[Array, Array]:
+    """Eigenvalues above rounding, as many as wanted, descending, and their vectors."""
+    wanted = most if count.number is None else min(count.number, most)
+    n = wanted if count.share is None else min(FIRST_TRY, most)
+    while True:
+        s, V = leading_eigenpairs(S, n)
+        rank = int(np.count_nonzero(s > max(LEAST_EIGENVALUE * s[0], floor)))
+        if count.share is None or rank < n or n == most or s.sum() >= count.share * total:
+            break
+        n = min(3 * n, most)
+    if rank == 0:
+        raise DataError(
+            "The kernel does not tell the rows apart: once it is centred, nothing is left of it. "
+            "Check the features, and the parameters of the kernel."
+        )
+    if s[:rank].sum() - total > 1e-6 * s[0]:
+        warnings.warn(
+            "The kernel is not positive semidefinite (some eigenvalues are negative): only "
+            "components with positive eigenvalues are used.",
+            RankwiseWarning,
+            stacklevel=2,
+        )
+    if count.number is not None and count.number > rank and count.strict:
+        raise ParameterError(
+            f"n_components={count.number} is more than the kernel has: its numerical rank is "
+            f'{rank}. Use {rank} or fewer, or n_components="auto" for as many as there are.'
+        )
+    p = rank
+    if count.share is not None:
+        enough = np.cumsum(s[:rank]) >= count.share * total * (1 - 1e-12)
+        p = int(np.argmax(enough)) + 1 if enough.any() else rank
+    elif count.number is not None:
+        p = min(rank, count.number)
+    return s[:p].copy(), np.ascontiguousarray(V[:, :p])

@@ -1,0 +1,162 @@
+"""Choosing the number of components: hold-outs against refits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from rankwise import KPCR, KPCRank
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._component_choice import ComponentErrors
+from rankwise.graph import PreferenceGraph
+from rankwise.holdout.component_folds import component_folds, component_pair_losses
+from rankwise.metrics import disagreement_error
+from rankwise.solvers.component_path import rounding_noise
+from rankwise.solvers.kpca import Count, kernel_components
+from tests.oracles.kpca import fixed_components_fold, fixed_components_regression
+from tests.oracles.laplacian import grouped_laplacian
+from tests.strategies import seeds, ties, weightings
+
+
+def make_problem(seed=0, n_rows=36, n_queries=6, p=5):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, 3))
+    qid = rng.permutation(np.arange(n_rows) % n_queries)
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n_rows)
+    K = np.exp(-np.abs(X[:, None] - X).sum(axis=2))
+    components, F = kernel_components(K, Count(p))
+    return X, y, qid, np.ascontiguousarray(F), components.eigenvalues
+
+
+@settings(max_examples=30)
+@given(seeds, ties, weightings, st.sampled_from([0.0, 0.2]))
+def test_queries_held_out_for_every_number_of_components(seed, ties, weighting, lam):
+    _, y, qid, F, s = make_problem(seed)
+    y = y.round(1) if ties == "exclude" else y
+    graph = PreferenceGraph.from_scores(y, qid, ties=ties, weighting=weighting)
+    folds = [np.flatnonzero(qid == q) for q in range(6)]
+    root_y = graph.root(y)[:, None]
+    noise = rounding_noise(s, graph)
+    (ours,) = component_folds(F, graph.root(F), root_y, folds, [lam], noise)
+    L = grouped_laplacian(y, qid, ties, weighting)
+    for fold in folds:
+        for p in range(1, 6):
+            want = fixed_components_fold(F, y, L, fold, p, lam)
+            assert_allclose(ours[fold, p - 1, 0], want, atol=1e-8)
+
+
+@settings(max_examples=30)
+@given(seeds, st.sampled_from([0.0, 0.2]))
+def test_queries_held_out_of_a_regression(seed, lam):
+    X, y, qid, F, _ = make_problem(seed)
+    folds = [np.flatnonzero(qid == q) for q in range(6)]
+    model = KPCR(cv="leave_query_out", kernel="laplacian", gamma=1.0, max_components=5, alpha=lam)
+    errors = model.fit(X, y, qid=qid).component_errors_
+    for p in range(1, 6):
+        f = np.empty(36)
+        for fold in folds:
+            f[fold] = fixed_components_regression(F, y, fold, p, lam)
+        assert errors.error[p - 1] == pytest.approx(disagreement_error(y, f, qid))
+
+
+@settings(max_examples=15)
+@given(seeds, st.sampled_from([0.0, 0.2]), weightings)
+def test_pairs_held_out_for_every_number_of_components(seed, alpha, weighting):
+    X, y, _, F, _ = make_problem(seed, n_rows=12, p=4)
+    ranker = KPCRank(
+        cv="leave_pair_out",
+        kernel="laplacian",
+        gamma=1.0,
+        max_components=4,
+        alpha=alpha,
+        weighting=weighting,
+    )
+    errors = ranker.fit(X, y).component_errors_.error
+    L = grouped_laplacian(y[2:], np.zeros(10), "include", weighting)
+    for p in range(1, 5):
+        wrong = 0.0
+        for i in range(12):
+            for j in range(i):
+                rest = np.setdiff1d(np.arange(12), [i, j])
+                A = F[rest, :p].T @ L @ F[rest, :p] + alpha * np.eye(p)
+                w = np.linalg.solve(A, F[rest, :p].T @ L @ y[rest])
+                wrong += (F[i, :p] - F[j, :p]) @ w * (y[i] - y[j]) < 0
+        assert errors[p - 1] == pytest.approx(wrong / 66)
+
+
+def test_blocks_of_pairs(monkeypatch):
+    _, y, _, F, s = make_problem()
+    want = list(component_pair_losses(F, s, y[:, None], 0.1))
+    monkeypatch.setattr("rankwise.holdout.component_folds.BLOCK_BYTES", 8 * 36 * 5)
+    for (loss, compared), (a, b) in zip(
+        component_pair_losses(F, s, y[:, None], 0.1), want, strict=True
+    ):
+        assert_allclose(loss, a)
+        assert_allclose(compared, b)
+
+
+@pytest.mark.parametrize("kind", [KPCRank, KPCR])
+@pytest.mark.parametrize("by_query", [True, False])
+def test_folds_are_refits_with_components_of_their_own(kind, by_query):
+    X, y, qid, _, _ = make_problem()
+    qid = qid if by_query else None
+    ranker = kind(cv=3, max_components=6, rule="best").fit(X, y, qid=qid)
+    fold = np.unique(qid, return_index=True, return_inverse=True)[2] if by_query else np.arange(36)
+    if by_query:
+        first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
+        fold = np.array([first[q] for q in qid.tolist()])
+    fold = fold % 3
+    held_out = np.empty((36, 6))
+    for k in range(3):
+        train = fold != k
+        part = kind(6).fit(X[train], y[train], qid=qid[train] if by_query else None)
+        held_out[~train] = part.predict_path(X[~train])
+    groups = qid if by_query else fold
+    want = [disagreement_error(y, f, groups) for f in held_out.T]
+    assert_allclose(ranker.component_errors_.error, want, atol=1e-12)
+    assert ranker.n_components_ == int(np.argmin(want)) + 1
+    assert "3 folds" in ranker.component_errors_.method
+    assert "best" in str(ranker.component_errors_)
+
+
+def test_folds_of_comparisons_leave_rows_out_that_only_they_know():
+    X, y, _, _, _ = make_problem()
+    pairs = np.random.default_rng(0).permutation(36).reshape(18, 2)  # every row in one pair
+    margin = y[pairs[:, 0]] - y[pairs[:, 1]]
+    ranker = KPCRank(cv=3, max_components=4).fit_pairs(X, pairs, margin=margin)
+    errors = np.empty((3, 4))
+    for k in range(3):
+        test = np.arange(18) % 3 == k
+        rows = pairs[~test].ravel()
+        part = KPCRank(4).fit_pairs(X[rows], np.arange(24).reshape(12, 2), margin=margin[~test])
+        f, g = (part.predict_path(X[pairs[test, side]]) for side in (0, 1))
+        errors[k] = ((f - g) * margin[test][:, None] < 0).mean(axis=0)
+    assert_allclose(ranker.component_errors_.error, errors.mean(axis=0), atol=1e-12)
+
+
+def test_one_standard_error_of_the_best():
+    numbers = np.arange(1, 6)
+    errors = ComponentErrors(
+        numbers, np.array([0.4, 0.32, 0.35, 0.3, 0.3]), np.full(5, 0.03), "by hand"
+    )
+    assert errors.chosen("best") == 4
+    assert errors.chosen("one_se") == 2
+    alone = ComponentErrors(numbers, errors.error, np.full(5, np.nan), "one fold")
+    assert alone.chosen("one_se") == 4
+    X, y, qid, _, _ = make_problem()
+    fewer, best = (KPCRank(rule=rule).fit(X, y, qid=qid) for rule in ("one_se", "best"))
+    assert fewer.n_components_ == fewer.component_errors_.one_se_n_components
+    assert best.n_components_ == best.component_errors_.best_n_components
+    with pytest.raises(ParameterError, match="rule must be one of"):
+        KPCRank(rule="two_se").fit(X, y, qid=qid)
+
+
+def test_few_queries_make_few_folds_and_one_is_none():
+    X, y, _, _, _ = make_problem()
+    qid = np.repeat([0, 1], 18)
+    assert "2 folds" in KPCRank(cv=5).fit(X, y, qid=qid).component_errors_.method
+    with pytest.raises(DataError, match="at least two"):
+        KPCRank(cv="leave_query_out").fit(X, y)
+    with pytest.raises(DataError, match="All margins are 0"):
+        KPCRank(cv=2).fit_pairs(X, [[0, 1], [2, 3], [4, 5], [6, 7]], margin=np.zeros(4))

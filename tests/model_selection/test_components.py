@@ -1,0 +1,105 @@
+"""Hold-outs of rankers on components: the components stay, the weights are refitted."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from rankwise import KPCR, KPCRank, RankingSearchCV, RankRLS
+from rankwise.errors import ParameterError
+from rankwise.metrics import disagreement_error
+from rankwise.model_selection import (
+    component_errors,
+    k_fold,
+    leave_one_out,
+    leave_pair_out,
+    leave_query_out,
+)
+from tests.oracles.kpca import fixed_components_fold, fixed_components_regression
+from tests.oracles.laplacian import grouped_laplacian
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((48, 3)), rng.permutation(np.arange(48) % 8)
+    return X, np.sin(X[:, 0]) + 0.3 * rng.standard_normal(48), qid
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+@pytest.mark.parametrize("landmarks", [None, 30])
+def test_leave_query_out_keeps_the_components(problem, alpha, landmarks):
+    X, y, qid = problem
+    options = {"n_landmarks": landmarks, "random_state": 0}
+    F = KPCRank(5, **options).fit(X, y, qid=qid).transform(X)
+    L = grouped_laplacian(y, qid)
+    for kind in (KPCRank, KPCR):
+        ours = leave_query_out(kind(5, alpha=alpha, **options), X, y, qid=qid)
+        for q in range(8):
+            fold = np.flatnonzero(qid == q)
+            if kind is KPCR:
+                want = fixed_components_regression(F, y, fold, 5, alpha)
+            else:
+                want = fixed_components_fold(F, y, L, fold, 5, alpha)
+            assert_allclose(ours.predictions[0][fold], want, atol=1e-8)
+        every = component_errors(kind(alpha=alpha, cv="leave_query_out", **options), X, y, qid=qid)
+        assert every.error[4] == pytest.approx(ours.score[0])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+def test_leave_pair_out_and_folds_of_one_ranking(problem, alpha):
+    X, y, _ = problem
+    F = KPCRank(5).fit(X, y).transform(X)
+    for kind in (KPCRank, KPCR):
+        pairs = leave_pair_out(kind(5, alpha=alpha), X, y)
+        every = component_errors(kind(cv="leave_pair_out", alpha=alpha), X, y)
+        assert every.error[4] == pytest.approx(pairs.error[0])
+        assert every.standard_error[4] == pytest.approx(pairs.standard_error[0])
+    folds = k_fold(KPCR(5, alpha=alpha), X, y, n_splits=4)
+    single = leave_one_out(KPCR(5, alpha=alpha), X, y)
+    for k in range(4):
+        fold = np.flatnonzero(np.arange(48) % 4 == k)
+        want = fixed_components_regression(F, y, fold, 5, alpha)
+        assert_allclose(folds.predictions[0][fold], want, atol=1e-8)
+    want = [fixed_components_regression(F, y, [i], 5, alpha)[0] for i in range(48)]
+    assert_allclose(single.predictions[0], want, atol=1e-8)
+
+
+def test_pairs_of_queries(problem):
+    (X, y, qid), alpha = problem, 0.5
+    F = KPCRank(4).fit(X, y, qid=qid).transform(X)
+    found = leave_pair_out(KPCRank(4, alpha=alpha), X, y, qid=qid, return_differences=True)
+    for (i, j), difference in zip(found.pairs[::7], found.differences[0][::7], strict=True):
+        rest = np.setdiff1d(np.arange(48), [i, j])
+        L = grouped_laplacian(y[rest], qid[rest])
+        A = F[rest].T @ L @ F[rest] + alpha * np.eye(4)
+        w = np.linalg.solve(A, F[rest].T @ L @ y[rest])
+        assert difference == pytest.approx((F[i] - F[j]) @ w, abs=1e-8)
+
+
+def test_a_search_refits_the_components(problem):
+    X, y, qid = problem
+    search = RankingSearchCV(KPCRank(), {"n_components": [2, 5], "alpha": [0.0, 0.1]}, cv=4)
+    search.fit(X, y, qid=qid)
+    first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
+    fold = np.array([first[q] for q in qid.tolist()]) % 4
+    for params, score in zip(
+        search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True
+    ):
+        held_out = np.empty(48)
+        for k in range(4):
+            train = fold != k
+            ranker = KPCRank(**params).fit(X[train], y[train], qid=qid[train])
+            held_out[~train] = ranker.predict(X[~train])
+        assert score == pytest.approx(-disagreement_error(y, held_out, qid))
+
+
+def test_what_hold_outs_cannot_keep(problem):
+    X, y, qid = problem
+    with pytest.raises(ParameterError, match="need a fixed n_components"):
+        leave_query_out(KPCRank(), X, y, qid=qid)
+    with pytest.raises(ParameterError, match="need a fixed n_components"):
+        leave_pair_out(KPCRank(3, alpha=0.1, selection="spectral"), X, y, qid=qid)
+    with pytest.raises(ParameterError, match="use a small alpha"):
+        leave_pair_out(KPCRank(3), X, y, qid=qid)
+    with pytest.raises(ParameterError, match="needs a KPCRank"):
+        component_errors(RankRLS(), X, y, qid=qid)
