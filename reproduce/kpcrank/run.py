@@ -243,7 +243,7 @@ def draw_sinc(first, path: Path) -> None:
     x = np.linspace(-4, 4, 801)
     scores = ranker.predict(x[:, None])
     (ax,) = new_axes()
-    ax.plot(x, np.sinc(x), color=INK, lw=1.2, ls="--", label="sinc(x)")
+    ax.plot(x, np.sinc(x), color=INK, lw=1.2, ls="--", label="sinc(x)", zorder=4)
     shift = np.mean(np.sinc(x) - scores)  # comparisons tell nothing of it
     label = f"KPCRank, p = {ranker.n_components_}"
     ax.plot(x, scores + shift, color=COLORS[0], lw=1.8, label=label)
