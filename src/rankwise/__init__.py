@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rankwise.estimators.bilinear import SparseBilinearRanker as SparseBilinearRanker
     from rankwise.estimators.rankrls import RLS as RLS
     from rankwise.estimators.rankrls import RankRLS as RankRLS
     from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
@@ -19,12 +20,21 @@ _HOME = {
     "RLS": "rankwise.estimators.rankrls",
     "RankRLS": "rankwise.estimators.rankrls",
     "RankingSearchCV": "rankwise.model_selection.search",
+    "SparseBilinearRanker": "rankwise.estimators.bilinear",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
 _SUBMODULES = ("data", "errors", "graph", "metrics", "model_selection", "plots", "report")
 
-__all__ = ["RLS", "RankRLS", "RankingSearchCV", "__version__", "load_model", "save_model"]
+__all__ = [
+    "RLS",
+    "RankRLS",
+    "RankingSearchCV",
+    "SparseBilinearRanker",
+    "__version__",
+    "load_model",
+    "save_model",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -18,6 +18,7 @@ from rankwise.errors import ModelFileError, RankwiseWarning
 # What a model file may hold beside the types that skops trusts, which are most of scikit-learn's
 # and NumPy's: the rankers, and what their attributes are made of.
 TRUSTED = (
+    "rankwise.estimators.bilinear.SparseBilinearRanker",
     "rankwise.estimators.rankrls.RankRLS",
     "rankwise.estimators.rankrls.RLS",
     "rankwise.kernels.functions.NamedKernel",
