@@ -78,14 +78,14 @@ def test_lazy_shrinkage_is_algorithm_1(seed, n_steps, T, schedule, lam, dense_fr
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_larger_problem_that_fills_arenas_and_turns_rows_dense(T, schedule):
     problem = random_problem(3, 1500, 80, 80, 60, 150, share=0.15)
-    lam = {"invsqrt": 0.03, "constant": 0.003, "adagrad": 0.03}[schedule]
+    lam = {"invsqrt": 0.03, "constant": 0.02, "adagrad": 0.03}[schedule]
     how = {"lam": lam, "eta0": 1.0, "schedule": schedule}
     want = naive_sgd(problem.W, problem.Q, problem.D, problem.rows, T=T, **how)
     assert 0.01 < np.mean(want != 0) < 0.9
     for dense_from in (40, 10_000):
         learner = learn(problem, shrink_every=T, dense_from=dense_from, **how)
         assert_allclose(learner.weights().toarray(), want, atol=1e-9)
-        assert_array_equal(learner.weights().toarray() != 0, np.abs(want) > 1e-12)
+        assert_array_equal(np.abs(learner.weights().toarray()) > 1e-9, np.abs(want) > 1e-9)
 
 
 @given(seeds, st.sampled_from(SCHEDULES), st.integers(1, 200))

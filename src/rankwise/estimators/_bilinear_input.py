@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.solvers.bilinear.steps import Ints, Sparse
 
@@ -101,6 +102,31 @@ def check_classes(labels: Any, n_rows: int) -> NDArray[np.intp]:
             "of one class. Check the labels."
         )
     return np.asarray(numbers, dtype=np.intp)
+
+
+def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tuple[Ints, Array]:
+    """One finite grade and one row of Q for each document."""
+    values = np.asarray(grades, dtype=np.float64)
+    query = np.asarray(qid)
+    for name, given in (("grades", values), ("qid", query)):
+        if given.shape != (D.shape[0],):
+            raise DataError(
+                f"{name} needs one entry per row of D: got {given.shape} for {D.shape[0]} rows."
+            )
+    if not np.isfinite(values).all():
+        raise DataError(
+            f"grades must be finite: row {np.flatnonzero(~np.isfinite(values))[0]} is not."
+        )
+    if query.dtype.kind not in "iu" or query.min() < 0 or query.max() >= Q.shape[0]:
+        raise DataError(
+            f"qid holds rows of Q, from 0 to {Q.shape[0] - 1}: got {query.dtype} values from "
+            f"{query.min()} to {query.max()}."
+        )
+    check_full_rows(D, "D")
+    empty = np.flatnonzero(np.diff(Q.indptr)[query] == 0)
+    if len(empty):
+        raise DataError(f"Query {query[empty[0]]} has no features: all of its values are 0.")
+    return query.astype(np.int64), values
 
 
 def check_names(names: Any, n_features: int, name: str) -> NDArray[Any] | None:

@@ -12,33 +12,32 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._bilinear_fit import Course, Outcome, Problem, find_weights, first_lam
+from rankwise.estimators._bilinear_fit import Course, Outcome, Problem, find_weights
 from rankwise.estimators._bilinear_input import (
     Relabelled,
     as_rows,
     check_classes,
-    check_dense_fits,
     check_documents,
     check_full_rows,
+    check_grades,
     check_names,
-    check_positive,
-    check_share,
     check_triplets,
     parts,
 )
 from rankwise.estimators._bilinear_model import BilinearModel
+from rankwise.estimators._bilinear_parameters import (
+    check_parameters,
+    settings_of,
+    starting_weights,
+    wanted_density,
+)
 from rankwise.estimators._checkpoint import Checkpoint, fingerprint
-from rankwise.estimators._checks import check_choice, check_whole
+from rankwise.estimators._checks import check_whole
 from rankwise.solvers.bilinear.draws import Draws, Given, Graded, InOrder, SameClass, draw_classes
-from rankwise.solvers.bilinear.learner import SCHEDULES, Learner, Settings
+from rankwise.solvers.bilinear.learner import Learner
 from rankwise.solvers.bilinear.run import Curve, HeldOut
 
-STRUCTURES = ("sparse", "dense", "diagonal", "identity")
-INITS = ("identity", "zeros")
-DTYPES = ("float64", "float32")
-DEFAULT_DENSITY = 0.1
 CURVE_POINTS = 20
 HELD_OUT_TRIPLETS = 5000
 
@@ -305,7 +304,7 @@ class SparseBilinearRanker(BilinearModel):
         if self.n_iter is None:
             raise ParameterError("fit_graded draws triplets: n_iter must say how many.")
         queries, documents = self._rows(Q, D)
-        query, values = _check_grades(grades, qid, queries, documents)
+        query, values = check_grades(grades, qid, queries, documents)
         self._set_names(Q, D, query_names, document_names)
         aside = self._held_out_triplets(held_out, queries, documents)
         if Graded(values, query, 0).n_pairs() == 0:
@@ -362,11 +361,25 @@ class SparseBilinearRanker(BilinearModel):
         self._keep(Outcome(learner.weights(), learner.settings.lam, Curve(), None), learner.step)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A learner of a stream goes into files as arrays."""
+        state = dict(super().__getstate__())
+        if "_learner" in state:
+            state["_learner"] = state["_learner"].state()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_learner" in state:
+            learner = self._new_learner(self.coef_.shape)
+            learner.restore(state["_learner"])
+            self._learner = learner
+
     def _new_learner(self, shape: tuple[int, int]) -> Learner:
         """A learner of a stream, before its first step."""
-        self._check_parameters(shape)
+        check_parameters(self, shape)
         return Learner(
-            self._start(shape), self._settings(1), dense=self.structure == "dense",
+            starting_weights(self, shape), settings_of(self, 1), dense=self.structure == "dense",
             frozen=self.structure in ("diagonal", "identity"),
         )  # fmt: skip
 
@@ -383,10 +396,10 @@ class SparseBilinearRanker(BilinearModel):
     ) -> Self:
         """Relabel columns, run, and keep what comes out."""
         shape = (Q.shape[1], D.shape[1])
-        self._check_parameters(shape)
+        check_parameters(self, shape)
         check_whole("checkpoint_every", checkpoint_every, 1, 2**62)
         self.__dict__.pop("_learner", None)
-        start = self._start(shape)
+        start = starting_weights(self, shape)
         if self.structure == "identity":
             self._keep(Outcome(start, 0.0, Curve(), None), 0)
             return self
@@ -396,10 +409,10 @@ class SparseBilinearRanker(BilinearModel):
             aside = HeldOut(parts(held_out[0]), parts(relabelled.columns(held_out[1])), held_out[2])
         problem = Problem(parts(Q), parts(relabelled.columns(D)), aside)
         course = Course(
-            self._settings(n_steps),
+            settings_of(self, n_steps),
             self.structure,
             n_steps,
-            self._wanted_density(),
+            wanted_density(self),
             self.refit and self.structure == "sparse",
             self.record_every or max(1, n_steps // CURVE_POINTS),
             checkpoint_every if checkpoint is not None else n_steps,
@@ -424,69 +437,6 @@ class SparseBilinearRanker(BilinearModel):
         self.__dict__.pop("refit_curve_", None)
         if outcome.refit_curve is not None:
             self.refit_curve_ = outcome.refit_curve.arrays()
-
-    def _check_parameters(self, shape: tuple[int, int]) -> None:
-        check_choice("structure", self.structure, STRUCTURES)
-        check_choice("schedule", self.schedule, SCHEDULES)
-        check_choice("init", self.init, INITS)
-        check_choice("dtype", self.dtype, DTYPES)
-        check_positive("eta0", self.eta0)
-        check_whole("shrink_every", self.shrink_every, 1, 2**62)
-        check_whole("n_jobs", self.n_jobs, 1, 256)
-        if self.n_iter is not None:
-            check_whole("n_iter", self.n_iter, 1, 2**62)
-        if self.record_every is not None:
-            check_whole("record_every", self.record_every, 1, 2**62)
-        for name in ("alpha", "target_density"):
-            if self.structure != "sparse" and getattr(self, name) is not None:
-                raise ParameterError(
-                    f'{name} is for structure="sparse": structure={self.structure!r} has no L1 '
-                    "norm. Leave it out."
-                )
-        if self.alpha is not None:
-            check_positive("alpha", self.alpha)
-        if self.target_density is not None:
-            check_share("target_density", self.target_density)
-            if self.alpha is not None:
-                raise ParameterError(
-                    "alpha and target_density say the same thing in two ways: give one of them."
-                )
-        square = shape[0] == shape[1]
-        needs = self.init == "identity" or self.structure in ("diagonal", "identity")
-        if needs and not square:
-            raise ParameterError(
-                f"Queries have {shape[0]} features and documents {shape[1]}: an identity matrix "
-                'needs the same ones. Use init="zeros" and structure="sparse" or "dense".'
-            )
-        if self.structure == "identity" and self.init != "identity":
-            raise ParameterError('structure="identity" learns nothing, so init must be "identity".')
-        if self.structure == "dense":
-            check_dense_fits(shape, np.dtype(self.dtype).itemsize)
-
-    def _settings(self, n_steps: int) -> Settings:
-        lam = 0.0
-        if self.structure == "sparse":
-            lam = self.alpha or first_lam(self.eta0, self.schedule, n_steps)
-        return Settings(
-            float(lam), float(self.eta0), self.schedule, int(self.shrink_every), int(self.n_jobs),
-            np.dtype(self.dtype),
-        )  # fmt: skip
-
-    def _wanted_density(self) -> float | None:
-        if self.structure != "sparse" or self.alpha is not None:
-            return None
-        return DEFAULT_DENSITY if self.target_density is None else float(self.target_density)
-
-    def _start(self, shape: tuple[int, int]) -> sp.csr_array:
-        """W before the first step."""
-        dtype = np.dtype(self.dtype)
-        if self.structure == "diagonal" and self.init == "zeros":
-            n = shape[0]  # entries that are there, and 0
-            parts_ = (np.zeros(n, dtype), np.arange(n, dtype=np.int32), np.arange(n + 1))
-            return sp.csr_array(parts_, shape=shape)
-        if self.init == "zeros":
-            return sp.csr_array(shape, dtype=dtype)
-        return sp.csr_array(sp.eye_array(shape[0], dtype=dtype, format="csr"))
 
     def _seed(self) -> int:
         return int(np.random.default_rng(self.random_state).integers(2**63))
@@ -532,30 +482,3 @@ class SparseBilinearRanker(BilinearModel):
         rng = np.random.default_rng(0)
         drawn = draw_classes(numbers[full], HELD_OUT_TRIPLETS, rng)
         return rows, rows, full[drawn]
-
-
-def _check_grades(
-    grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array
-) -> tuple[NDArray[np.int64], Array]:
-    """One finite grade and one row of Q for each document."""
-    values = np.asarray(grades, dtype=np.float64)
-    query = np.asarray(qid)
-    for name, given in (("grades", values), ("qid", query)):
-        if given.shape != (D.shape[0],):
-            raise DataError(
-                f"{name} needs one entry per row of D: got {given.shape} for {D.shape[0]} rows."
-            )
-    if not np.isfinite(values).all():
-        raise DataError(
-            f"grades must be finite: row {np.flatnonzero(~np.isfinite(values))[0]} is not."
-        )
-    if query.dtype.kind not in "iu" or query.min() < 0 or query.max() >= Q.shape[0]:
-        raise DataError(
-            f"qid holds rows of Q, from 0 to {Q.shape[0] - 1}: got {query.dtype} values from "
-            f"{query.min()} to {query.max()}."
-        )
-    check_full_rows(D, "D")
-    empty = np.flatnonzero(np.diff(Q.indptr)[query] == 0)
-    if len(empty):
-        raise DataError(f"Query {query[empty[0]]} has no features: all of its values are 0.")
-    return query.astype(np.int64), values
