@@ -107,7 +107,7 @@ def triplets(rows, n):
 
 names = words.get_feature_names_out()
 ranker = SparseBilinearRanker(
-    alpha=3e-6, n_iter=N_STEPS, eta0=50.0, refit=False, dtype="float32", random_state=0
+    alpha=3e-5, n_iter=N_STEPS, eta0=5.0, refit=False, dtype="float32", random_state=0
 )
 ranker.fit(
     Q, D, triplets(train, 8), query_names=names, document_names=names, held_out=triplets(test, 2)

@@ -40,7 +40,7 @@ WORDS = tuple(PAPER["related words"])
 BLOCK = 500  # queries scored at a time
 
 # alpha: what target_density found, written down so that a table takes one fit a row.
-NEWS = {"random_state": 0, "n_iter": 100_000}
+NEWS = {"random_state": 0, "n_iter": 100_000, "dtype": "float32"}
 DIGITS = {"random_state": 0, "n_iter": 100_000}
 MODELS: dict[str, dict[str, dict]] = {
     "20 Newsgroups": {
