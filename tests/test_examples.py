@@ -39,8 +39,12 @@ def example(name, folder, **environment):
 
 
 def test_all_examples_are_tested():
-    names = ["leave_pair_out_auc", "pooled_auc_bias", "search_that_explains"]
-    assert [path.stem for path in EXAMPLES] == names
+    assert [path.stem for path in EXAMPLES] == [
+        "leave_pair_out_auc",
+        "pooled_auc_bias",
+        "sample_size_curve",
+        "search_that_explains",
+    ]
 
 
 def test_leave_pair_out_auc_on_microarrays(data_folder, tmp_path):
@@ -86,6 +90,27 @@ def test_a_search_that_explains_its_hits(tmp_path):
     ranks = {name: float(value) for name, value in found}
     assert ranks["bilinear"] > ranks["cosine"] + 0.03
     assert len(re.findall(r"\w+→\w+ [+-]\d", printed)) > 20
+
+
+def falls(printed):
+    """Number of landmarks -> error on their rows alone, and with all rows."""
+    found = re.findall(r"(\d+) landmarks: error (0\.\d+) without .* (0\.\d+) with", printed)
+    return {int(number): (float(start), float(end)) for number, start, end in found}
+
+
+def test_sample_size_curve_on_mnist(data_folder, tmp_path):
+    found = falls(example("sample_size_curve", tmp_path))
+    assert list(found) == [80, 200]
+    assert all(end < 0.95 * start for start, end in found.values())
+    assert found[200][1] < found[80][1]
+
+
+def test_sample_size_curve_without_mnist(tmp_path):
+    printed = example("sample_size_curve", tmp_path, RANKWISE_DATA="")
+    assert "no MNIST" in printed
+    found = falls(printed)
+    assert list(found) == [40, 100]
+    assert all(end < 0.95 * start for start, end in found.values())
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)

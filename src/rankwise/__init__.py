@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from rankwise.estimators.bilinear import SparseBilinearRanker as SparseBilinearRanker
     from rankwise.estimators.rankrls import RLS as RLS
     from rankwise.estimators.rankrls import RankRLS as RankRLS
+    from rankwise.estimators.sparse import SparseRankRLS as SparseRankRLS
+    from rankwise.estimators.sparse import SparseRLS as SparseRLS
     from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
@@ -19,6 +21,8 @@ __version__ = "0.1.0"
 _HOME = {
     "RLS": "rankwise.estimators.rankrls",
     "RankRLS": "rankwise.estimators.rankrls",
+    "SparseRLS": "rankwise.estimators.sparse",
+    "SparseRankRLS": "rankwise.estimators.sparse",
     "RankingSearchCV": "rankwise.model_selection.search",
     "SparseBilinearRanker": "rankwise.estimators.bilinear",
     "load_model": "rankwise.persistence",
@@ -31,6 +35,8 @@ __all__ = [
     "RankRLS",
     "RankingSearchCV",
     "SparseBilinearRanker",
+    "SparseRLS",
+    "SparseRankRLS",
     "__version__",
     "load_model",
     "save_model",
