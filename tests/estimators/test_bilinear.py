@@ -365,6 +365,14 @@ def test_a_killed_run_ends_where_it_would_have(tmp_path):
         assert_array_equal(coef["arr_2"], want.coef_.indptr)
 
 
+def test_without_a_seed_the_checkpoint_keeps_one(problem, tmp_path):
+    X, labels, _ = problem
+    first = ranker(random_state=None).fit_classes(X, labels, checkpoint=tmp_path / "run.npz")
+    rng = np.random.default_rng(9)
+    again = ranker(random_state=rng).fit_classes(X, labels, checkpoint=tmp_path / "run.npz")
+    assert_array_equal(first.coef_.data, again.coef_.data)
+
+
 def test_a_checkpoint_of_something_else_is_refused(problem, tmp_path):
     X, labels, _ = problem
     path = tmp_path / "run.npz"

@@ -48,6 +48,7 @@ class BilinearModel(BaseEstimator):
         ndarray of shape (n,)
             Higher is better.
         """
+        check_is_fitted(self, "coef_")
         queries, documents = self._new_queries(Q), self._new_documents(D)
         if queries.shape[0] != documents.shape[0]:
             raise DataError(
@@ -72,6 +73,7 @@ class BilinearModel(BaseEstimator):
         -------
         ndarray of shape (n_queries, n_documents)
         """
+        check_is_fitted(self, "coef_")
         queries, documents = self._new_queries(Q), self._new_documents(D)
         scores = np.empty((queries.shape[0], documents.shape[0]))
         for rows in self._blocks(queries.shape[0]):
@@ -112,6 +114,7 @@ class BilinearModel(BaseEstimator):
         float
             Equal scores count as wrong.
         """
+        check_is_fitted(self, "coef_")
         queries, documents = self._new_queries(Q), self._new_documents(D)
         rows = check_triplets(triplets, queries, documents)
         better = self.predict(queries[rows[:, 0]], documents[rows[:, 1]])
@@ -132,7 +135,7 @@ class BilinearModel(BaseEstimator):
         list of (name or number, weight)
             By falling absolute weight; fewer than k where W has fewer.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         check_whole("k", k, 1, 2**62)
         i = self._feature(word)
         row = slice(self.coef_.indptr[i], self.coef_.indptr[i + 1])
@@ -154,6 +157,7 @@ class BilinearModel(BaseEstimator):
         list of (query feature, document feature, q_i W_ij d_j)
             By falling absolute value; all of them add up to the score.
         """
+        check_is_fitted(self, "coef_")
         check_whole("k", k, 1, 2**62)
         query = self._new_queries(_one_row(q, "q"))
         document = self._new_documents(_one_row(d, "d"))
@@ -171,10 +175,6 @@ class BilinearModel(BaseEstimator):
         ]
 
     def _new_queries(self, Q: Any) -> sp.csr_array:
-        if hasattr(self, "coef_"):
-            check_is_fitted(self)
-        elif not hasattr(self, "n_features_in_"):
-            check_is_fitted(self, "coef_")
         return as_rows(validate_data(self, Q, accept_sparse="csr", dtype=np.float64, reset=False))
 
     def _new_documents(self, D: Any) -> sp.csr_array:

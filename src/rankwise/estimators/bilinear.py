@@ -420,13 +420,23 @@ class SparseBilinearRanker(BilinearModel):
         )
         kept = None
         if checkpoint is not None:
-            params = {**self.get_params(), "verbose": False}
-            arrays = [*parts(Q), *parts(D), *evidence, *(held_out[2:] if held_out else ())]
-            kept = Checkpoint(Path(checkpoint), fingerprint(params, arrays))
+            kept = Checkpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
         outcome = find_weights(course, problem, relabelled.columns(start), draw, self._seed(), kept)
         outcome.W = relabelled.back(outcome.W)
         self._keep(outcome, n_steps)
         return self
+
+    def _owner(
+        self, Q: sp.csr_array, D: sp.csr_array, evidence: list[NDArray[Any]], held_out: Any
+    ) -> str:
+        """Which fit a checkpoint is of; where the draws have no seed, it brings its own."""
+        params = {**self.get_params(), "verbose": False}
+        if not isinstance(self.random_state, int):
+            params["random_state"] = None
+        arrays = [*parts(Q), *parts(D), *evidence]
+        if held_out is not None:
+            arrays += [*parts(held_out[0]), *parts(held_out[1]), held_out[2]]
+        return fingerprint(params, arrays)
 
     def _keep(self, outcome: Outcome, n_steps: int) -> None:
         self.coef_ = outcome.W
