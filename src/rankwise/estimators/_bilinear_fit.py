@@ -141,6 +141,7 @@ def find_weights(
         W = learner.weights()
         del learner  # two of them would be twice the memory
         learner = _learner(course, W, place)
+        del W
     assert learner is not None
     run(learner, place.refit_curve, "refit")
     return Outcome(learner.weights(), place.lam, place.curve, place.refit_curve)

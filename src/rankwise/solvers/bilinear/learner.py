@@ -27,6 +27,7 @@ from rankwise.solvers.bilinear.steps import (
     copy_rows,
     count_rows,
     margins,
+    place_rows,
 )
 
 SCHEDULES = {"invsqrt": INVSQRT, "constant": CONSTANT, "adagrad": ADAGRAD}
@@ -245,7 +246,9 @@ def _stored(W: Any, plan: Plan, settings: Settings) -> Store:
     lengths = np.diff(W.indptr).astype(np.int64)
     is_dense = lengths >= plan.dense_from
     compact = np.where(is_dense, 0, lengths)
-    room = np.where(compact > 0, rooms[np.searchsorted(rooms, compact)], 0)
+    room = compact  # a frozen row does not grow
+    if not plan.frozen:
+        room = np.where(compact > 0, rooms[np.searchsorted(rooms, compact)], 0)
     partition = np.arange(n_rows) % n
     used = np.bincount(partition, weights=room, minlength=n).astype(np.int64)
     size = int(used.max()) + (0 if plan.frozen else int(rooms[-1]) + 4 * n_rows)
@@ -255,24 +258,18 @@ def _stored(W: Any, plan: Plan, settings: Settings) -> Store:
         start[mine] = top[p] + np.cumsum(room[mine]) - room[mine]
         top[p] += used[p]
     cols, vals = np.empty(n * size, np.int32), np.empty(n * size, settings.dtype)
-    entries = np.flatnonzero(np.repeat(~is_dense, lengths))
-    where = np.repeat(start - W.indptr[:-1], lengths)[entries] + entries
-    cols[where], vals[where] = W.indices[entries], W.data[entries]
-    long = np.flatnonzero(is_dense)
-    start[long] = np.arange(len(long))
-    slots = len(long) if plan.frozen else min(n_rows, 64 + 5 * len(long) // 4)
+    n_dense = int(is_dense.sum())
+    start[is_dense] = np.arange(n_dense)
+    slots = n_dense if plan.frozen else min(n_rows, 64 + 5 * n_dense // 4)
     dense = np.zeros((slots, n_columns), settings.dtype)
-    support = np.zeros((len(long) if plan.frozen else 0, n_columns), np.bool_)
-    for slot, i in enumerate(long):
-        row = slice(W.indptr[i], W.indptr[i + 1])
-        dense[slot, W.indices[row]] = W.data[row]
-        if plan.frozen:
-            support[slot, W.indices[row]] = True
-    return Store(
+    support = np.zeros((n_dense if plan.frozen else 0, n_columns), np.bool_)
+    store = Store(
         cols, vals, start, compact, np.where(is_dense, -1, room), dense, support,
-        top, size * np.arange(1, n + 1, dtype=np.int64), np.array([len(long)]), rooms,
+        top, size * np.arange(1, n + 1, dtype=np.int64), np.array([n_dense]), rooms,
         np.full((n, len(rooms)), -1, np.int64),
     )  # fmt: skip
+    place_rows(store, plan.frozen, Sparse(W.indptr, W.indices, W.data))
+    return store
 
 
 def _sizes(largest: int) -> Ints:

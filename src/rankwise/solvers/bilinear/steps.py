@@ -497,6 +497,23 @@ def collect(store: Store, debts: Debts, plan: Plan, t: int, order: Ints, n_parti
 
 
 @compiled
+def place_rows(store: Store, frozen: bool, W: Sparse) -> None:
+    """Copy the rows of W to where the store has space for them."""
+    for i in range(len(W.indptr) - 1):
+        first = store.start[i]
+        for k in range(W.indptr[i], W.indptr[i + 1]):
+            j = W.indices[k]
+            if store.room[i] >= 0:
+                place = first + k - W.indptr[i]
+                store.cols[place] = j
+                store.vals[place] = W.data[k]
+            else:
+                store.dense[first, j] = W.data[k]
+                if frozen:
+                    store.support[first, j] = True
+
+
+@compiled
 def count_rows(store: Store, debts: Debts, plan: Plan, t: int, counts: Ints) -> None:
     """How many weights of each row are not 0 after t steps; entries, where W is frozen."""
     values = store.vals
