@@ -18,6 +18,6 @@ def latent_semantics(split: Split, n_components: int = 200) -> np.ndarray:
 
 def class_probabilities(split: Split) -> np.ndarray:
     """Dot products of the class probabilities of logistic regression on the same features."""
-    model = LogisticRegression(C=10.0, max_iter=1000).fit(split.X, split.y)
+    model = LogisticRegression(C=10.0, max_iter=1000, tol=1e-3).fit(split.X, split.y)
     P = model.predict_proba(split.X_test)
     return P @ P.T

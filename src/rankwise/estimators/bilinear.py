@@ -39,7 +39,7 @@ from rankwise.solvers.bilinear.learner import Learner
 from rankwise.solvers.bilinear.run import Curve, HeldOut
 
 CURVE_POINTS = 20
-HELD_OUT_TRIPLETS = 5000
+HELD_OUT_TRIPLETS = 2000
 
 
 class SparseBilinearRanker(BilinearModel):
@@ -246,7 +246,7 @@ class SparseBilinearRanker(BilinearModel):
         names : sequence of str, optional
             Names of the features.
         held_out : tuple (X, labels), optional
-            Other rows, from which 5,000 triplets are drawn for the learning curve.
+            Other rows, from which 2,000 triplets are drawn for the learning curve.
         checkpoint, checkpoint_every
             As for `fit`.
 
