@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise.cli.inputs import normalized, read_data
-from rankwise.cli.learners import InMemory, Streamed
+from rankwise.cli.learners import InMemory, open_stream
 from rankwise.cli.options import (
     ALPHAS,
     FILE,
@@ -135,7 +135,8 @@ def fit(
     validation file, and the best is kept; a table tells how each did.
 
     Models named sparse-... never hold TRAIN in memory: they go through the file block by block,
-    so it may be larger than memory, but the rows of a query must stand together in it. More
+    so it may be larger than memory, but the rows of a query must stand together in it. (Without
+    query ids all rows are one ranking, and are read at once.) More
     landmarks make better models, at a cost that grows with their square.
 
     With --normalize, the model file remembers it, and predict and evaluate do the same to their
@@ -162,11 +163,8 @@ def fit(
     judged_by = judge(metric or "disagreement", relevant)
     check_writable(out, train, valid)
     ranker.set_params(alpha=1.0 if alpha is None else alpha)
-    learner: InMemory | Streamed
-    if model.on_landmarks:
-        learner = Streamed(ranker, train, features, normalize=normalize)
-    else:
-        learner = InMemory(ranker, train, features, normalize=normalize)
+    learn = open_stream if model.on_landmarks else InMemory
+    learner = learn(ranker, train, features, normalize=normalize)
     if valid is None:
         ranker = learner.fit()
     else:

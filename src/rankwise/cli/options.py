@@ -127,7 +127,11 @@ def make_ranker(
             )
     for options, allowed, why in (
         (of_pairs, model.compares_pairs, "This is about pairs, and plain regression knows none."),
-        (of_landmarks, model.on_landmarks, "This is about landmarks, for --model sparse-..."),
+        (
+            of_landmarks,
+            model.on_landmarks,
+            "This is about landmarks, and only models named sparse-... have them",
+        ),
     ):
         idle = [name for name, value in options.items() if value is not None]
         if idle and not allowed:

@@ -162,6 +162,8 @@ def tune(
           -o model.skops
       rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
           --plot report.html -o model.skops
+      rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
+          --normalize -o model.skops
     """
     from rankwise.persistence import save_model
 

@@ -136,9 +136,8 @@ class LandmarkChoice:
             return min(DEFAULT_NUMBER, n_rows)
         if self.number > n_rows:
             raise ParameterError(
-                f"n_landmarks={self.number} is more than the {n_rows} rows to choose from. Use "
-                "fewer, or None for all rows up to 1000; in partial_fit, give the first call more "
-                "rows, or give points as landmarks."
+                f"n_landmarks={self.number} is more than the {n_rows} rows to choose from: use "
+                "fewer, give points as landmarks, or, in partial_fit, more rows at first."
             )
         return self.number
 

@@ -48,6 +48,7 @@ class Sums:
     n_pairs: list[int]
     n_rows: int
     outputs: tuple[int, ...]
+    loss: tuple[Any, ...]
     queries: set[Any] | None  # None: all rows are one ranking
 
 
@@ -67,7 +68,8 @@ class LandmarkRanker(LeastSquaresRanker):
         The first call chooses the landmarks among its rows (unless they are points), and they
         stay. Each call costs what `fit` to these rows costs, O(n r^2 + r^3), so give many rows
         at a time: as many as landmarks, at least. `fit` keeps no sums to add to: after it,
-        `partial_fit` starts anew.
+        `partial_fit` starts anew. `alpha` may change between calls, other parameters not. As long
+        as no query has two rows that count, all scores are 0.
 
         Parameters
         ----------
@@ -149,6 +151,19 @@ class LandmarkRanker(LeastSquaresRanker):
         solutions = template._finish(sums.basis, sums.moments, values.tolist())
         return RegularizationPath(values, template, solutions)
 
+    @property
+    def _loss(self) -> tuple[Any, ...]:
+        """What must not change between blocks."""
+        return getattr(self, "ties", None), getattr(self, "weighting", None)
+
+    def _validate(
+        self, X: Any, y: Any, *, reset: bool = True, min_rows: int = 2
+    ) -> tuple[Any, Array]:
+        if reset:  # a fit that fails leaves no model, and no sums of other rows
+            for stale in ("dual_coef_", "_sums"):
+                self.__dict__.pop(stale, None)
+        return super()._validate(X, y, reset=reset, min_rows=min_rows)
+
     def _solve(self, X: Any, tasks: list[Task], alphas: list[float], qid: Any) -> list[Solution]:
         basis = self._settle(self._choose(X, qid))
         return self._finish(basis, self._sum(basis, X, tasks), alphas)
@@ -180,10 +195,20 @@ class LandmarkRanker(LeastSquaresRanker):
         return self.landmark_indices_ if precomputed else self.landmarks_
 
     def _choose(self, X: Any, qid: Any) -> Landmarks:
-        choice, kernel = LandmarkChoice.of(self.landmarks, self.n_landmarks), self._make_kernel()
+        choice, kernel = self._choice(), self._make_kernel()
         if isinstance(kernel, Precomputed):
             check_precomputed(X)
         return choice.among(X, qid, kernel, check_random_state(self.random_state))
+
+    def _choice(self) -> LandmarkChoice:
+        names = getattr(self, "feature_names_in_", None)
+        columns = getattr(self.landmarks, "columns", None)
+        if names is not None and columns is not None and list(columns) != list(names):
+            raise DataError(
+                f"landmarks needs the columns of X, in their order, {', '.join(names)}: got "
+                f"{', '.join(map(str, columns))}."
+            )
+        return LandmarkChoice.of(self.landmarks, self.n_landmarks)
 
     def _make_kernel(self) -> Kernel:
         return make_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_features_in_)
@@ -217,13 +242,19 @@ class LandmarkRanker(LeastSquaresRanker):
             K = self._kernel_values(basis, X, rows)
             return basis.whiten(K) if basis.delicate else K
 
-        return [self._moments(load, basis.rank, task) for task in tasks]
+        with np.errstate(over="ignore", invalid="ignore"):  # said when the system is solved
+            return [self._moments(load, basis.rank, task) for task in tasks]
 
     def _add(self, sums: Sums | None, basis: LandmarkBasis, X: Any, y: Array, qid: Any) -> Sums:
         """The sums with those of another block of validated rows; counts queries."""
         names = set(Groups.of(qid, len(y)).names.tolist())
         queries = None if qid is None and not self._pointwise else names
         if sums is not None:
+            if self._make_kernel() != self.kernel_ or self._loss != sums.loss:
+                raise ParameterError(
+                    "The kernel, ties or weighting were changed since the first block: sums over "
+                    "blocks cannot be. Begin anew, with a clone."
+                )
             _check_follows(sums, y, queries, pointwise=self._pointwise)
         tasks = self._tasks(y, qid)
         moments, n_pairs = self._sum(basis, X, tasks), [task.graph.n_pairs for task in tasks]
@@ -233,10 +264,9 @@ class LandmarkRanker(LeastSquaresRanker):
             n_pairs = [a + b for a, b in zip(sums.n_pairs, n_pairs, strict=True)]
             n_rows += sums.n_rows
             if sums.queries is not None and queries is not None:
-                sums.queries.update(queries)
-                queries = sums.queries
+                queries = sums.queries | queries
         self.n_queries_ = 1 if queries is None else len(queries)
-        return Sums(basis, moments, n_pairs, n_rows, y.shape[1:], queries)
+        return Sums(basis, moments, n_pairs, n_rows, y.shape[1:], self._loss, queries)
 
     def _sum_blocks(self, blocks: Iterable[Any]) -> Sums:
         if self.kernel == "precomputed":
@@ -244,16 +274,17 @@ class LandmarkRanker(LeastSquaresRanker):
                 'kernel="precomputed" needs all rows at once: use fit, or another kernel.'
             )
         choice = LandmarkChoice.of(self.landmarks, self.n_landmarks)
+        if not isinstance(blocks, Iterable):
+            raise DataError(f"blocks must be a list of triples (X, y, qid): got {blocks!r}.")
         if choice.points is None and iter(blocks) is blocks:
-            raise DataError(
-                "The landmarks are chosen in a pass of their own, and these blocks can be gone "
-                "through only once. Give a list or an object that starts again, or points as "
-                "landmarks."
-            )
+            raise _gone()
         rng = check_random_state(self.random_state)
         basis = sums = None
         if choice.points is None:
-            rows = ((X, qid) for X, _, qid in self._validated(blocks))
+            rows = (
+                (X, None if qid is None else Groups.of(qid, len(y)).names_of_rows)
+                for X, y, qid in self._validated(blocks)
+            )
             first = next(rows, None)  # tells the number of features
             if first is None:
                 raise _no_blocks()
@@ -261,23 +292,35 @@ class LandmarkRanker(LeastSquaresRanker):
             basis = self._settle(landmarks)
         for X, y, qid in self._validated(blocks):
             if basis is None:
-                basis = self._settle(choice.among(X, qid, self._make_kernel(), rng))
+                basis = self._settle(self._choice().among(X, qid, self._make_kernel(), rng))
             sums = self._add(sums, basis, X, y, qid)
         if sums is None:
-            raise _no_blocks()
+            raise _no_blocks() if basis is None else _gone()
         self._check_enough(sums.n_pairs, sums.n_rows)
         return sums
 
     def _validated(self, blocks: Iterable[Any]) -> Iterator[tuple[Any, Array, Any]]:
         """The blocks, checked one after the other."""
+        first = True
         for k, block in enumerate(blocks):
-            try:
-                X, y, qid = (block.X, block.y, block.qid) if hasattr(block, "X") else block
-            except (TypeError, ValueError):
+            if hasattr(block, "X") and hasattr(block, "y"):
+                X, y, qid = block.X, block.y, getattr(block, "qid", None)
+            elif isinstance(block, (tuple, list)) and len(block) == 3:
+                X, y, qid = block
+            else:
                 raise DataError(
-                    f"Block {k} is not a triple (X, y, qid): got {type(block).__name__}."
-                ) from None
-            yield *self._validate(X, y, reset=k == 0, min_rows=1), qid
+                    f"Block {k} is not a triple (X, y, qid): got {type(block).__name__}. Give a "
+                    "list of them, as in [(X, y, qid)]."
+                )
+            if hasattr(X, "shape") and X.shape[0] == 0:
+                continue
+            try:
+                X, y = self._validate(X, y, reset=first, min_rows=1)
+            except ValueError as error:
+                error.add_note(f"This is about block {k}, counted from 0.")
+                raise
+            yield X, y, qid
+            first = False
 
     def _finish(
         self, basis: LandmarkBasis, moments: list[Any], alphas: list[float]
@@ -313,6 +356,13 @@ def _check_follows(sums: Sums, y: Array, queries: set[Any] | None, *, pointwise:
             f"Query {next(iter(again))} was in an earlier block as well ({len(again)} such "
             "queries): all rows of a query must come in one block. Sort the rows by qid."
         )
+
+
+def _gone() -> DataError:
+    return DataError(
+        "The landmarks are chosen in a pass of their own, and these blocks can be gone through "
+        "only once. Give a list or an object that starts again, or points as landmarks."
+    )
 
 
 def _no_blocks() -> DataError:

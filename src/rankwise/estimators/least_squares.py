@@ -133,7 +133,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
 
         They share the moments, or the kernel matrix. Up to five of them have a Cholesky
         factorization each; more than five share one reduction, which costs about as much as
-        five; for up to 200 features (or rows, in the dual) one eigendecomposition serves all.
+        five; for up to 200 features (or landmarks, or rows in the dual) one eigendecomposition
+        serves all.
 
         Parameters
         ----------
@@ -160,7 +161,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
-            With ``kernel="precomputed"``, kernel values against the training rows.
+            With ``kernel="precomputed"``, kernel values against all training rows.
 
         Returns
         -------
@@ -198,7 +199,14 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         return tasks
 
     def _scores(self, X: Any, weights: Array, intercept: Array | float) -> Any:
-        return np.asarray(self._products(X, weights) + intercept, dtype=X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+            scores = np.asarray(self._products(X, weights) + intercept, dtype=X.dtype)
+        if X.dtype == np.float32 and not np.isfinite(scores).all():
+            raise DataError("The scores are beyond float32: give X as float64.")
+        return scores
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_") or hasattr(self, "dual_coef_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

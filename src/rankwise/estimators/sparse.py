@@ -22,7 +22,9 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
 
     Where K_RR is numerically singular (duplicate landmarks, a very wide kernel), landmarks that
     the others tell are given the coefficient 0; `rank_` says how many count. That does not
-    depend on alpha, in which predictions are continuous.
+    depend on alpha, in which predictions are continuous. A `rank_` far below `n_landmarks` says
+    that the kernel is very wide, or, with a linear or polynomial kernel, that one feature drowns
+    the others: scale the features.
 
     Parameters
     ----------
@@ -48,7 +50,8 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
     ties, weighting
         As for `RankRLS`.
     random_state : int, Generator or None, default=None
-        What landmarks are drawn with.
+        What landmarks are drawn with. The same state draws other rows in `fit_blocks` than in
+        `fit`.
 
     Attributes
     ----------

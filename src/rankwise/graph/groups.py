@@ -54,6 +54,11 @@ class Groups:
         """Whether the rows of every group already lie together."""
         return bool((np.diff(self.order) == 1).all())
 
+    @property
+    def names_of_rows(self) -> NDArray[Any]:
+        """The query id of every row, shape (n_rows,)."""
+        return self.names[self.codes]
+
     def __iter__(self) -> Iterator[Index]:
         """The rows of one group after the other."""
         for start, stop in zip(self.indptr[:-1], self.indptr[1:], strict=True):

@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import eigh, solve_triangular
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas import matmul
+from rankwise.errors import DataError
 from rankwise.kernels.functions import Kernel, Precomputed
 
 BLOCK_BYTES = 32 * 2**20  # of kernel values held at a time
@@ -61,7 +62,7 @@ def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generat
     matrix with few entry evaluations. Communications on Pure and Applied Mathematics 78, 2025;
     the proposals are those of Epperly, Tropp, Webber: Embrace rejection, 2024.
     """
-    residual = np.array(kernel.diag(X), dtype=np.float64)
+    residual = _diagonal(kernel, X)
     floor = EXHAUSTED * residual.sum()
     F = np.empty((len(residual), n), order="F")
     chosen: list[int] = []
@@ -100,7 +101,7 @@ def leverage_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> I
     ----------
     Musco, Musco: Recursive sampling for the Nystroem method. NIPS 2017; one level of it.
     """
-    diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
+    diagonal = _diagonal(kernel, X)
     sample = random_rows(len(diagonal), n, rng)
     points = landmark_points(kernel, X, sample)
     K_SS = np.array(kernel(X[sample], points))
@@ -109,6 +110,24 @@ def leverage_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> I
     mu = max(float(rest.sum()) / n, small)
     score = np.maximum(diagonal - _explained(kernel, X, points, K_SS, mu), 1e-12 * mu)
     return np.sort(rng.choice(len(score), n, replace=False, p=score / score.sum())).astype(np.intp)
+
+
+def _diagonal(kernel: Kernel, X: Any) -> Array:
+    """k(x, x) of every row; below 0 only if the kernel is not semidefinite, and then taken as 0."""
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+        diagonal = np.maximum(np.asarray(kernel.diag(X), dtype=np.float64), 0.0)
+    if not np.isfinite(diagonal).all():
+        row = int(np.argmin(np.isfinite(diagonal)))
+        raise DataError(
+            f"The kernel of row {row} with itself is not finite. Scale the features, or lower "
+            "gamma or degree."
+        )
+    if diagonal.max() <= 0.0:
+        raise DataError(
+            "The kernel of every row with itself is 0 or less: there is nothing to choose "
+            "landmarks by. Check the features and the kernel."
+        )
+    return diagonal
 
 
 def _accept(G: Array, rng: np.random.Generator) -> list[int]:
@@ -128,13 +147,13 @@ def _lifted(G: Array) -> Array:
 
 
 def _explained(kernel: Kernel, X: Any, points: Any, K_SS: Array, mu: float) -> Array:
-    """k_iS (K_SS + mu I)^-1 k_Si for every row i."""
-    factor = cho_factor(K_SS + mu * np.eye(len(K_SS)), lower=True, check_finite=False)
+    """k_iS (K_SS + mu I)^-1 k_Si for every row i, without what is negative in K_SS."""
+    s, V = eigh(K_SS, check_finite=False)
+    half = np.ascontiguousarray(V[:, s > 0] / np.sqrt(s[s > 0] + mu))
     n_rows = X.shape[0]
     out, step = np.empty(n_rows), max(1, BLOCK_BYTES // (8 * len(K_SS)))
     for start in range(0, n_rows, step):
         rows = slice(start, min(start + step, n_rows))
-        K = np.ascontiguousarray(kernel(X[rows], points))
-        solved = cho_solve(factor, K.T, check_finite=False)
-        out[rows] = np.einsum("ij,ji->i", K, solved)
+        U = matmul(np.ascontiguousarray(kernel(X[rows], points)), half)
+        out[rows] = np.einsum("ij,ij->i", U, U)
     return out

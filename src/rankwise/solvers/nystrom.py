@@ -100,4 +100,4 @@ class LandmarkBasis:
         be those of whitened rows. O(r^3) time for all lam together.
         """
         M, t = (A.copy(), b) if self.delicate else self.whiten_system(A, b)
-        return solve_shifted(M, t, lams)
+        return solve_shifted(M, t, lams, gram=True)
