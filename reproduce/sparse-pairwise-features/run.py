@@ -63,7 +63,7 @@ MODELS: dict[str, dict[str, dict]] = {
 BEYOND: dict[str, dict[str, dict]] = {
     "20 Newsgroups": {
         "Sparse-R, adagrad": {**NEWS, "alpha": 1.5e-5, "eta0": 1.0, "schedule": "adagrad"},
-        "Sparse-R, more steps": {**NEWS, "alpha": 5e-6, "n_iter": 500_000},
+        "Sparse-R, more steps": {**NEWS, "alpha": 5e-6, "n_iter": 200_000},
     },
     "MNIST": {},
 }
