@@ -19,6 +19,7 @@ Cost of a step: nnz(q) times (nnz(d+ - d-) + what the rows hold).
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,18 +138,15 @@ def _owed(debts: Debts, plan: Plan, i: int, t: int) -> float:
 
 @compiled
 def _soft(u: float, p: float) -> float:
-    """Equation (7)."""
-    if u > p:
-        return u - p
-    return u + p if u < -p else 0.0
+    """Equation (7), without a branch: signs are as good as random, and guesses cost more."""
+    rest = abs(u) - p
+    return math.copysign(rest if rest > 0.0 else 0.0, u)
 
 
 @compiled
 def _hard(w: float, p: float) -> float:
     """The u whose soft threshold is w."""
-    if w > 0.0:
-        return w + p
-    return w - p if w < 0.0 else 0.0
+    return w + math.copysign(p, w) if w != 0.0 else 0.0
 
 
 @compiled
@@ -182,8 +180,7 @@ def _add_dense(
     if frozen:
         support = store.support[slot]
         for c in range(n):
-            if support[cols[c]]:
-                w[cols[c]] += step * v[cols[c]]
+            w[cols[c]] += step * v[cols[c]] * support[cols[c]]
     elif p == 0.0:
         for c in range(n):
             w[cols[c]] += step * v[cols[c]]
