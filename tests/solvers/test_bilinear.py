@@ -200,6 +200,18 @@ def test_memory_is_in_the_order_of_the_nonzeros():
     assert learner.nbytes < 40 * learner.count() + 200 * n
 
 
+@pytest.mark.parametrize("dense_from", [40, 10_000])
+def test_a_query_with_more_rows_than_there_is_room_for(dense_from):
+    rng = np.random.default_rng(0)
+    X = rng.random((6, 300))  # every row of W at once, from an arena that is almost empty
+    rows = np.array([[0, 1, 2], [3, 4, 5], [1, 0, 4]])
+    problem = Triplets(X, X, rows, np.eye(300))
+    how = {"lam": 1e-3, "eta0": 0.01, "schedule": "invsqrt"}
+    learner = learn(problem, shrink_every=1, dense_from=dense_from, **how)
+    want = naive_sgd(problem.W, X, X, rows, T=1, **how)
+    assert_allclose(learner.weights().toarray(), want, atol=1e-9)
+
+
 def test_draws_by_class():
     labels = np.array([0, 1, 0, 2, 1, 1, 3])
     rows = SameClass(labels, 5).block(2)

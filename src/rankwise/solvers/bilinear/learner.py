@@ -129,7 +129,7 @@ class Learner:
         n_threads = self.settings.n_threads
         take, batch = (advance, 1) if n_threads == 1 else (advance_together, BATCH)
         work = self._scratch(D)
-        done = 0
+        done, cleared = 0, -1
         while done < len(triplets):
             taken, code = take(
                 self._store, self._debts, self._plan, Q, D, triplets[done:], self.step, batch,
@@ -138,7 +138,9 @@ class Learner:
             done += taken
             self.step += taken
             if code != DONE:
-                self._make_room()
+                # A step for which clearing away was not enough needs more, however little is used.
+                self._make_room(grow=cleared == self.step)
+                cleared = self.step
 
     def count(self) -> int:
         """Entries of W that are not 0 now."""
@@ -221,7 +223,7 @@ class Learner:
             )  # fmt: skip
         return self._work
 
-    def _make_room(self) -> None:
+    def _make_room(self, grow: bool) -> None:
         """Clear away what is 0 by now, and grow where that does not free enough."""
         order = np.argsort(self._store.start, kind="stable")
         n = self.settings.n_threads
@@ -231,9 +233,9 @@ class Learner:
         used = int((s.top - size * np.arange(n)).max())
         # One row must always find space, however empty the arena is.
         wanted = max(int(used / FULL), used + int(s.rooms[-1]))
-        if wanted > size:
+        if grow or wanted > size:
             s = _with_arena(s, max(wanted, 3 * size // 2), size)
-        if s.n_dense[0] > FULL * len(s.dense):
+        if grow or s.n_dense[0] > FULL * len(s.dense):
             s = _with_dense(s, min(self.shape[0], 64 + 3 * len(s.dense) // 2))
         self._store = s
 
