@@ -9,7 +9,7 @@ Usage: RANKWISE_DATA=folder python reproduce/sparse-pairwise-features/run.py [--
 
 A row that is in ``results.json`` beside this file is not run again: delete the file, or the row,
 to do so. ``rows`` are names such as "20 Newsgroups/Sparse-R"; by default all are run, which takes
-about an hour on one core. ``--write`` puts tables and figures into the README.
+well under an hour on a free core. ``--write`` puts tables and figures into the README.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PAPER = json.loads((HERE / "expected.json").read_text())
 WORDS = tuple(PAPER["related words"])
 N_QUERIES, BLOCK = 2000, 500  # test documents as queries, and how many at a time
 
-# alpha: what target_density found, written down so that a table takes one fit a row.
+# alpha: chosen by the density of short trials, and written down so that a row takes one fit.
 NEWS = {"random_state": 0, "n_iter": 100_000, "dtype": "float32", "record_every": 10_000}
 DIGITS = {"random_state": 0, "n_iter": 100_000, "record_every": 10_000}
 MODELS: dict[str, dict[str, dict]] = {

@@ -69,7 +69,7 @@ class SparseBilinearRanker(BilinearModel):
         ``structure="sparse"``.
     target_density : float, optional
         Share of the entries of W that are not 0 at the end, up to 5 % less. Found by repeated fits
-        with different alpha, some four to eight of them. None, without alpha: 0.1.
+        with different alpha. None, without alpha: 0.1.
     n_iter : int or None, default=100_000
         Steps, each with a triplet that is drawn at random. None: one step for each triplet, in
         their order.
