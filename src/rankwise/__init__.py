@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rankwise.estimators.gp import PairwiseGP as PairwiseGP
     from rankwise.estimators.rankrls import RLS as RLS
     from rankwise.estimators.rankrls import RankRLS as RankRLS
     from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
@@ -16,6 +17,7 @@ __version__ = "0.1.0"
 
 # Names are imported when they are first used: `import rankwise` costs nothing.
 _HOME = {
+    "PairwiseGP": "rankwise.estimators.gp",
     "RLS": "rankwise.estimators.rankrls",
     "RankRLS": "rankwise.estimators.rankrls",
     "RankingSearchCV": "rankwise.model_selection.search",
@@ -24,7 +26,7 @@ _HOME = {
 }
 _SUBMODULES = ("data", "errors", "graph", "metrics", "model_selection", "plots", "report")
 
-__all__ = ["RLS", "RankRLS", "RankingSearchCV", "__version__", "load_model", "save_model"]
+__all__ = ["RLS", "PairwiseGP", "RankRLS", "RankingSearchCV", "__version__", "load_model", "save_model"]
 
 
 def __getattr__(name: str) -> object:

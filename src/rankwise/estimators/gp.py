@@ -1,0 +1,723 @@
+"""PairwiseGP: a Gaussian process that learns from comparisons."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import lapack
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._checks import (
+    check_choice,
+    check_has_pairs,
+    check_kernel_fits,
+    check_whole,
+)
+from rankwise.estimators._gp_data import Comparisons
+from rankwise.estimators._gp_evidence import Evidence
+from rankwise.estimators._gp_fit import default_kernel, grid, optimize, warn_unless_converged
+from rankwise.estimators._gp_model import Component, Inference, Observations
+from rankwise.estimators.base import RankerMixin
+from rankwise.graph import Groups, PreferenceGraph
+from rankwise.solvers.gp.choice import bald, choose_greedily, eubo, information
+
+LIKELIHOODS = ("probit", "gaussian")
+STRATEGIES = ("bald", "eubo", "thompson", "random")
+_POOL = 2000  # rows among which pairs are chosen at a time
+_GAUSSIAN_NOISE_BOUNDS = (1e-5, 1e5)
+
+
+class PairwiseGP(RankerMixin, BaseEstimator):
+    """A Gaussian process on comparisons: scores with their uncertainty.
+
+    The score is a Gaussian process f with covariance `kernel`. The first row of a comparison is
+    preferred with probability
+
+        p(i beats j | f) = Phi((f(x_i) - f(x_j)) / noise)                      (probit),
+
+    or it is ahead by a margin of N(f(x_i) - f(x_j), noise^2)                  (gaussian).
+
+    For probit, the posterior of f is approximated by expectation propagation: a Gaussian site
+    for each pair that was compared, matched to its likelihood; repeated and contradictory
+    comparisons of a pair are one site. The gaussian posterior is exact, and its mean is that of
+    `RankRLS` with alpha = noise^2. Hyper-parameters maximize the evidence p(comparisons).
+
+    For N compared pairs of n rows and a kernel matrix of numerical rank r <= min(n, N), a sweep
+    takes O(r^2 min(n, N) + N r) time, some ten sweeps are needed, and each step of the optimizer
+    takes as much and O(n^2) for each hyper-parameter. Memory: some n x n matrices. With
+    `n_landmarks`, r is their number and no n x n matrix is made: O(N r^2) time, O((n + N) r)
+    memory.
+
+    Parameters
+    ----------
+    kernel : kernel of ``sklearn.gaussian_process.kernels``, optional
+        Sums, products and fixed parameters included. None: a constant times RBF, the width
+        starting at the median distance of rows.
+    likelihood : {"probit", "gaussian"}, default="probit"
+        Who wins, or by how much.
+    noise : float, default=1.0
+        Standard deviation of the noise of a comparison; where it is free, it starts here.
+    noise_bounds : "auto", "fixed" or (float, float), default="auto"
+        Where the noise may go. "auto": fixed for probit, for which only the ratio of the
+        kernel's scale to the noise counts, and (1e-5, 1e5) for gaussian.
+    ties : {"half", "threshold"}, default="half"
+        What a tie says, in a probit model: half a win each way; or that the difference with its
+        noise lies between -t and t, for a threshold t that is learned (if there are ties).
+    threshold : float, default=0.5
+        Where t starts, in units of the noise; it stays there without an optimizer.
+    optimizer : "lbfgs", callable or None, default="lbfgs"
+        L-BFGS-B on the logarithms of the hyper-parameters, or a function (objective, theta,
+        bounds) -> (theta, value) as scikit-learn's, or None: keep the kernel as it is.
+    n_restarts : int, default=0
+        Further starts, drawn uniformly within the bounds.
+    prior_scale : float or array-like, optional
+        A log-normal prior on every free hyper-parameter, its median where it starts, its
+        standard deviation this, in logarithms. None: no prior.
+    inference : {"ep", "laplace"}, default="ep"
+        Of the probit posterior.
+    sweeps : {"parallel", "sequential"}, default="parallel"
+        All sites at once (damped where that does not come closer), or one after the other.
+    marginalize : "grid" or None, default=None
+        "grid": average over the width of the kernel, on a grid of its logarithm with weights
+        of the evidence, instead of taking the best one.
+    grid_step : float, default=0.25
+        Step of this grid.
+    n_landmarks : int, optional
+        Let the process be what it is at this many landmarks: for more than a few thousand
+        rows. None: exact.
+    landmarks : str or array-like, default="kmeans"
+        How they are chosen from the compared rows, or points, as for `SparseRankRLS`.
+    max_pairs : int, default=100_000
+        How many comparisons `fit` derives from scores at most; more are drawn from at random.
+    tol : float, default=1e-6
+        By how much moments may be off at the end, in units of their spread.
+    max_sweeps : int, default=200
+    random_state : int, Generator or None, default=None
+        For restarts, landmarks, and pairs that are drawn.
+
+    Attributes
+    ----------
+    kernel_ : kernel
+        With the hyper-parameters that were found.
+    noise_, threshold_ : float
+        Likewise; the threshold is 0 where no tie was seen or a tie is half a win.
+    theta_ : ndarray
+        Logarithms of all free hyper-parameters: of the kernel, the noise, the threshold.
+    log_marginal_likelihood_value_ : float
+        The evidence at theta_.
+    converged_ : bool
+    n_sweeps_ : int
+        Sweeps that the last posterior took.
+    grid_kernels_ : list of kernels
+        One, or those of the grid.
+    grid_weights_ : ndarray
+        How much each of these counts.
+    pairs_ : ndarray of shape (n_comparisons, 2)
+        Comparisons learned from, `tell` included.
+    X_fit_ : ndarray of shape (n_rows, n_features)
+        Training rows.
+    n_queries_, n_features_in_, feature_names_in_
+        As for `RankRLS`.
+
+    References
+    ----------
+    Tsivtsivadze, Cseke, Heskes: Kernel principal component ranking: robust ranking on noisy
+    data. Section 5, equations (10) and (11).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import PairwiseGP
+    >>> X = np.arange(5.0)[:, None]
+    >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, [[3, 0], [3, 1], [4, 2], [2, 1], [4, 0]])
+    >>> mean, std = gp.predict(X, return_std=True)
+    >>> mean.argsort()[::-1].tolist()
+    [4, 3, 2, 1, 0]
+    >>> gp.predict_preference(X[[4, 0]], X[[0, 4]]).round(2)
+    array([0.94, 0.06])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        likelihood: str = "probit",
+        noise: float = 1.0,
+        noise_bounds: Any = "auto",
+        ties: str = "half",
+        threshold: float = 0.5,
+        optimizer: Any = "lbfgs",
+        n_restarts: int = 0,
+        prior_scale: Any = None,
+        inference: str = "ep",
+        sweeps: str = "parallel",
+        marginalize: str | None = None,
+        grid_step: float = 0.25,
+        n_landmarks: int | None = None,
+        landmarks: Any = "kmeans",
+        max_pairs: int = 100_000,
+        tol: float = 1e-6,
+        max_sweeps: int = 200,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.noise = noise
+        self.noise_bounds = noise_bounds
+        self.ties = ties
+        self.threshold = threshold
+        self.optimizer = optimizer
+        self.n_restarts = n_restarts
+        self.prior_scale = prior_scale
+        self.inference = inference
+        self.sweeps = sweeps
+        self.marginalize = marginalize
+        self.grid_step = grid_step
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.max_pairs = max_pairs
+        self.tol = tol
+        self.max_sweeps = max_sweeps
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
+        """Fit to scored rows: every pair of rows of a query is a comparison.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            Sparse rows are made dense.
+        y : array-like of shape (n_rows,)
+            Scores, higher is better. Equal scores are ties (probit) or margins of 0.
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, of any dtype and in any order. None: one global ranking.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True
+        )
+        groups = Groups.of(qid, len(y))
+        if len(y) > 1:
+            check_has_pairs(PreferenceGraph.from_groups(qid, n_rows=len(y)), groups.n_groups)
+        self.n_queries_ = groups.n_groups
+        y = np.asarray(y, dtype=np.float64)
+        rng = np.random.default_rng(self.random_state)
+        comparisons = Comparisons.of_scores(y, qid, self.likelihood, self.max_pairs, rng)
+        return self._learn(_dense(X), comparisons, rng)
+
+    def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
+        """Fit to comparisons between rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            Sparse rows are made dense.
+        pairs : array-like of shape (n_pairs, 2)
+            Rows of X, the preferred one first. Repeated and contradictory pairs are fine, and
+            so is none at all: the posterior is the prior then.
+        margin : array-like of shape (n_pairs,), optional
+            By how much the first is better (gaussian; None: by 1). For probit, 1: the first
+            won, 0: a tie, -1: the second won.
+        weight : array-like of shape (n_pairs,), optional
+            How often each comparison counts, whole or not. None: once.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        self.n_queries_ = 1
+        comparisons = Comparisons.given(X.shape[0], pairs, margin, weight, self.likelihood)
+        return self._learn(_dense(X), comparisons, np.random.default_rng(self.random_state))
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Scores of rows, and how sure they are.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        return_std : bool, default=False
+            Standard deviations as well.
+        return_cov : bool, default=False
+            The covariance as well.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,)
+        std : ndarray of shape (n_rows,)
+            With `return_std`.
+        cov : ndarray of shape (n_rows, n_rows)
+            With `return_cov`.
+        """
+        if return_std and return_cov:
+            raise ParameterError("return_std or return_cov, not both: the first is in the second.")
+        X = self._new(X)
+        means = [component.mean(X) for component in self._components]
+        mean = self.grid_weights_ @ means
+        if return_std:
+            variances = [component.variance(X) for component in self._components]
+            spread = self.grid_weights_ @ (variances + np.square(means - mean))
+            return mean, np.sqrt(spread)
+        if return_cov:
+            return mean, self._covariance(X, means, mean)
+        return mean
+
+    def predict_preference(self, X1: Any, X2: Any, observed: bool = False) -> Array:
+        """Probability that a row of X1 is better than that of X2, row by row: equation (11).
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        observed : bool, default=False
+            Of being preferred in a comparison, with its noise, rather than of being better. A
+            tie counts half.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        X1, X2 = self._new_pairs(X1, X2)
+        parts = []
+        for component in self._components:
+            noise = component.hyper.noise if observed else 0.0
+            if observed and component.hyper.threshold > 0:
+                # P(win) + P(tie) / 2, by symmetry from the two ends of the interval of ties.
+                upper, lower = component.preferences_beyond(X1, X2)
+                parts.append(0.5 * (upper + lower))
+            else:
+                parts.append(component.preference(X1, X2, noise))
+        return self.grid_weights_ @ parts
+
+    def predict_tie(self, X1: Any, X2: Any) -> Array:
+        """Probability of a tie between a row of X1 and that of X2; needs ``ties="threshold"``.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        X1, X2 = self._new_pairs(X1, X2)
+        if self.likelihood != "probit" or self.ties != "threshold":
+            raise ParameterError(
+                'Only the probit likelihood with ties="threshold" knows the probability of a tie.'
+            )
+        if self.threshold_ == 0.0:
+            return np.zeros(len(X1))
+        parts = [np.subtract(*component.preferences_beyond(X1, X2)) for component in self._components]
+        return self.grid_weights_ @ np.maximum(parts, 0.0)
+
+    def sample(self, X: Any, n: int = 1, *, random_state: Any = None) -> Array:
+        """Draw score functions from the posterior: O(m^3 + n m^2) for m rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        n : int, default=1
+            How many.
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n, n_rows)
+        """
+        check_whole("n", n, 1, 10**9)
+        X = self._new(X)
+        rng = np.random.default_rng(random_state)
+        which = rng.choice(len(self._components), n, p=self.grid_weights_)
+        draws = np.empty((n, len(X)))
+        for k in np.unique(which):
+            component, chosen = self._components[k], which == k
+            root = _root(component.covariance(X))
+            normal = rng.standard_normal((int(chosen.sum()), root.shape[1]))
+            draws[chosen] = component.mean(X) + normal @ root.T
+        return draws
+
+    def rank_probabilities(
+        self, X: Any, *, n_samples: int = 2000, random_state: Any = None
+    ) -> Array:
+        """Chance of every row to be at every place, among these rows, by sampling.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        n_samples : int, default=2000
+            Entries have a standard error of 1 / (2 sqrt(n_samples)) at most.
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_rows)
+            Entry (i, k): row i at place k, 0 being the best. Rows and columns sum to 1.
+        """
+        check_whole("n_samples", n_samples, 1, 10**9)
+        rng = np.random.default_rng(random_state)
+        draws = self.sample(X, n_samples, random_state=rng)
+        m = draws.shape[1]
+        # Equal rows have equal scores: chance decides, not their order.
+        places = np.lexsort((rng.random(draws.shape), -draws))
+        counts = np.bincount((places * m + np.arange(m)).ravel(), minlength=m * m)
+        return counts.reshape(m, m) / n_samples
+
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
+        """Evidence of the comparisons, log p(comparisons | theta).
+
+        Parameters
+        ----------
+        theta : array-like, optional
+            Logarithms of the free hyper-parameters, as in `theta_`. None: those.
+        eval_gradient : bool, default=False
+            The gradient as well.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray
+            With `eval_gradient`.
+        """
+        check_is_fitted(self)
+        if theta is None and not eval_gradient:
+            return self.log_marginal_likelihood_value_
+        theta = self.theta_ if theta is None else np.asarray(theta, dtype=np.float64)
+        evidence = self._evidence(self._template, self._observed)
+        return evidence.value_and_gradient(theta) if eval_gradient else evidence.value(theta)
+
+    def suggest_pair(
+        self,
+        X: Any,
+        *,
+        strategy: str = "bald",
+        candidates: Any = None,
+        n_pairs: int = 1,
+        random_state: Any = None,
+    ) -> Index:
+        """Rows to compare next.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            What can be compared.
+        strategy : {"bald", "eubo", "thompson", "random"}, default="bald"
+            "bald": where the outcome tells most about the scores; for a good ranking of all
+            rows. "eubo": where the better of the two is expected to be best; for the best row.
+            "thompson": the best rows of two draws from the posterior. "random": any.
+        candidates : int or array-like of shape (n_candidates, 2), optional
+            Pairs to choose from, or how many to draw at random. None: all pairs, of 2,000 rows
+            drawn at random where there are more.
+        n_pairs : int, default=1
+            How many pairs to choose at a time, such that they do not ask the same.
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (2,), or (n_pairs, 2) for more than one
+            Row numbers of X.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import PairwiseGP
+        >>> X = np.linspace(0, 1, 50)[:, None]
+        >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, [[10, 40]])
+        >>> i, j = gp.suggest_pair(X, random_state=0)
+        >>> gp = gp.tell([i, j])  # i won
+        >>> len(gp.pairs_)
+        2
+        """
+        check_choice("strategy", strategy, STRATEGIES)
+        X = self._new(X)
+        rng = np.random.default_rng(random_state)
+        pairs = _candidates(len(X), candidates, rng)
+        check_whole("n_pairs", n_pairs, 1, len(pairs))
+        if strategy == "random":
+            chosen = pairs[rng.choice(len(pairs), n_pairs, replace=False)]
+        elif strategy == "thompson":
+            chosen = self._thompson(X, pairs, n_pairs, rng)
+        else:
+            chosen = self._most_useful(X, pairs, strategy, n_pairs)
+        return chosen[0] if n_pairs == 1 else chosen
+
+    def tell(self, pair: Any, *, margin: Any = None, weight: Any = None, X: Any = None) -> Self:
+        """Learn from further comparisons, from the posterior that there is.
+
+        The hyper-parameters stay as they are (`fit_pairs` would choose them anew), and so do
+        the sites of earlier comparisons, to start from: O(n_points^2) for the kernel and a few
+        sweeps.
+
+        Parameters
+        ----------
+        pair : array-like of shape (2,) or (n_pairs, 2)
+            Row numbers, the preferred one first.
+        margin, weight : float or array-like, optional
+            As for `fit_pairs`.
+        X : array-like or sparse of shape (n_rows, n_features), optional
+            What the numbers count; these rows join the training rows. None: the training rows.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        rows = self.X_fit_ if X is None else self._new(X)
+        pairs = np.atleast_2d(np.asarray(pair))
+        margin = None if margin is None else np.atleast_1d(margin)
+        weight = None if weight is None else np.atleast_1d(weight)
+        new = Comparisons.given(len(rows), pairs, margin, weight, self.likelihood)
+        if self.likelihood == "probit" and self.ties == "threshold":
+            if self.threshold_ == 0.0 and (new.margin == 0).any():
+                raise DataError(
+                    "This is the first tie, and a threshold has not been learned: fit again with "
+                    'fit_pairs, or use ties="half".'
+                )
+        if X is not None:
+            new = Comparisons(new.pairs + len(self.X_fit_), new.margin, new.weight)
+            self.X_fit_ = np.vstack((self.X_fit_, rows))
+        for k in range(len(new.pairs)):
+            self._tell_one(Comparisons(*(part[k : k + 1] for part in _parts(new))))
+        self._comparisons = self._comparisons + new
+        self._summarize()
+        return self
+
+    def _tell_one(self, new: Comparisons) -> None:
+        more = new.observations(self.likelihood, self._half_ties)
+        observed = self._observed + more
+        i, j = int(more.first[0]), int(more.second[0])
+        exact = self.n_landmarks is None
+        if exact:
+            for row in (i, j):
+                if row not in self._rows:
+                    self._rows = np.append(self._rows, row)
+            points = self.X_fit_[self._rows]
+            pair = tuple(int(np.flatnonzero(self._rows == row)[0]) for row in (i, j))
+        else:
+            points, pair = self.X_fit_[[i, j]], (0, 1)
+        self._components = [
+            component.told(points, (pair[0], pair[1]), observed, self._inference())
+            for component in self._components
+        ]
+        self._observed = observed
+        values = np.array([c.approximation.log_evidence for c in self._components])
+        weights = self._prior_weights * np.exp(values - values.max())
+        self.grid_weights_ = weights / weights.sum()
+
+    def _learn(self, X: Array, comparisons: Comparisons, rng: np.random.Generator) -> Self:
+        """Choose hyper-parameters, condition on the comparisons, keep the result."""
+        if self.n_landmarks is None:
+            check_kernel_fits(len(np.unique(comparisons.pairs)))
+        self.X_fit_ = X
+        self._comparisons = comparisons
+        self._observed = comparisons.observations(self.likelihood, self._half_ties)
+        self._template = default_kernel(X) if self.kernel is None else self.kernel
+        evidence = self._evidence(self._template, self._observed)
+        theta = optimize(evidence, self.optimizer, self.n_restarts, self.prior_scale, rng)
+        hyper = evidence.at(theta)
+        self.theta_, self.kernel_ = theta, hyper.kernel
+        self.noise_, self.threshold_ = hyper.noise, hyper.threshold
+        if self.marginalize == "grid":
+            self._components, self.grid_weights_ = grid(
+                evidence, theta, self.grid_step, self.prior_scale
+            )
+        else:
+            self._components, self.grid_weights_ = [evidence.component(theta)], np.ones(1)
+        self._rows = _compared(self._observed)
+        values = np.array([c.approximation.log_evidence for c in self._components])
+        self._prior_weights = self.grid_weights_ * np.exp(values.max() - values)
+        self._summarize()
+        return self
+
+    def _summarize(self) -> None:
+        """What the posterior tells of itself."""
+        best = self._components[int(np.argmax(self.grid_weights_))]
+        warn_unless_converged(best, self.inference, self.max_sweeps)
+        self.pairs_ = self._comparisons.pairs
+        self.grid_kernels_ = [component.hyper.kernel for component in self._components]
+        self.converged_ = all(c.approximation.converged for c in self._components)
+        self.n_sweeps_ = best.approximation.n_sweeps
+        self.log_marginal_likelihood_value_ = best.approximation.log_evidence
+
+    @property
+    def _half_ties(self) -> bool:
+        return self.ties == "half"
+
+    def _inference(self) -> Inference:
+        return Inference(
+            self.likelihood, self.inference, self.sweeps == "sequential", self.tol, self.max_sweeps
+        )
+
+    def _evidence(self, kernel: Any, observed: Observations) -> Evidence:
+        rows = _compared(observed)
+        position = np.full(len(self.X_fit_), -1)
+        position[rows] = np.arange(len(rows))
+        seen_ties = observed.counts is not None and bool(observed.counts[:, 2].any())
+        return Evidence(
+            kernel,
+            self.X_fit_[rows],
+            Observations(
+                position[observed.first],
+                position[observed.second],
+                observed.counts,
+                observed.margin,
+                observed.weight,
+            ),
+            self._inference(),
+            noise=float(self.noise),
+            noise_bounds=self._noise_bounds(),
+            threshold=float(self.threshold) if seen_ties else 0.0,
+            free_threshold=seen_ties,
+        )
+
+    def _noise_bounds(self) -> tuple[float, float] | None:
+        if isinstance(self.noise_bounds, str):
+            free = self.noise_bounds == "auto" and self.likelihood == "gaussian"
+            return _GAUSSIAN_NOISE_BOUNDS if free else None
+        low, high = self.noise_bounds
+        return float(low), float(high)
+
+    def _covariance(self, X: Array, means: list[Array], mean: Array) -> Array:
+        parts = zip(self.grid_weights_, self._components, means, strict=True)
+        total = np.zeros((len(X), len(X)))
+        for weight, component, at in parts:
+            gap = at - mean
+            total += weight * (component.covariance(X) + gap[:, None] * gap)
+        return total
+
+    def _most_useful(self, X: Array, pairs: Index, strategy: str, n_pairs: int) -> Index:
+        rows, where = np.unique(pairs, return_inverse=True)
+        mean, cov = self.predict(X[rows], return_cov=True)
+        noise = self.noise_
+
+        def score(first: Array, second: Array, variance: Array) -> Array:
+            if strategy == "eubo":
+                return eubo(first, second, variance)
+            tells = bald if self.likelihood == "probit" else information
+            return tells(first - second, variance, noise)
+
+        numbered = where.reshape(pairs.shape)
+        return pairs[choose_greedily(mean, cov, numbered, score, noise, n_pairs)]
+
+    def _thompson(self, X: Array, pairs: Index, n_pairs: int, rng: np.random.Generator) -> Index:
+        """The best row of one draw against the best other of a second: among the candidates."""
+        rows, where = np.unique(pairs, return_inverse=True)
+        where = where.reshape(pairs.shape)
+        draws = self.sample(X[rows], 2 * n_pairs, random_state=rng)
+        left, chosen = np.full(len(pairs), True), []
+        for one, two in zip(draws[::2], draws[1::2], strict=True):
+            i, j = where.T
+            reach = np.where(left, np.maximum(one[i], one[j]), -np.inf)
+            champion = np.where(one[i] >= one[j], i, j)[int(np.argmax(reach))]
+            other = np.where(i == champion, j, np.where(j == champion, i, -1))
+            rival = np.where(left & (other >= 0), two[other], -np.inf)
+            best = int(np.argmax(rival))
+            left[best] = False
+            chosen.append(best)
+        return pairs[chosen]
+
+    def _new(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return _dense(
+            validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        )
+
+    def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:
+        X1, X2 = self._new(X1), self._new(X2)
+        if len(X1) != len(X2):
+            raise DataError(
+                f"X1 and X2 are compared row by row: got {len(X1)} and {len(X2)} rows. For all "
+                "pairs, repeat the rows."
+            )
+        return X1, X2
+
+    def _check_parameters(self) -> None:
+        check_choice("likelihood", self.likelihood, LIKELIHOODS)
+        check_choice("ties", self.ties, ("half", "threshold"))
+        check_choice("inference", self.inference, ("ep", "laplace"))
+        check_choice("sweeps", self.sweeps, ("parallel", "sequential"))
+        for name in ("noise", "threshold", "grid_step", "tol"):
+            _check_positive(name, getattr(self, name))
+        check_whole("n_restarts", self.n_restarts, 0, 10**6)
+        check_whole("max_sweeps", self.max_sweeps, 1, 10**9)
+        check_whole("max_pairs", self.max_pairs, 1, 10**12)
+        if self.marginalize is not None:
+            check_choice("marginalize", self.marginalize, ("grid",))
+        if self.optimizer is not None and not callable(self.optimizer):
+            check_choice("optimizer", self.optimizer, ("lbfgs",))
+        if self.prior_scale is not None:
+            scales = np.asarray(self.prior_scale, dtype=np.float64)
+            if not ((scales > 0) & np.isfinite(scales)).all():
+                raise ParameterError(
+                    f"prior_scale must be finite and above 0, or None: got {self.prior_scale!r}."
+                )
+        if isinstance(self.noise_bounds, str):
+            check_choice("noise_bounds", self.noise_bounds, ("auto", "fixed"))
+        elif np.shape(self.noise_bounds) != (2,) or not 0 < self.noise_bounds[0] <= self.noise_bounds[1]:
+            raise ParameterError(
+                'noise_bounds must be "auto", "fixed" or two numbers above 0, the smaller first: '
+                f"got {self.noise_bounds!r}."
+            )
+        if self.kernel is not None and not hasattr(self.kernel, "clone_with_theta"):
+            raise ParameterError(
+                "kernel must be one of sklearn.gaussian_process.kernels, such as RBF(1.0), or "
+                f"None: got {self.kernel!r}."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _dense(X: Any) -> Array:
+    return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+
+
+def _parts(c: Comparisons) -> tuple[Index, Array, Array]:
+    return c.pairs, c.margin, c.weight
+
+
+def _compared(observed: Observations) -> Index:
+    """Rows that take part in a comparison."""
+    return np.unique(np.concatenate((observed.first, observed.second)))
+
+
+def _root(covariance: Array) -> Array:
+    """R with R R' = covariance, of numerical rank; a singular one is fine."""
+    lower, order, rank, _ = lapack.dpstrf(np.asfortranarray(covariance), lower=1)
+    root = np.zeros((len(covariance), rank))
+    root[order - 1] = np.tril(lower[:, :rank])
+    return root
+
+
+def _candidates(n_rows: int, candidates: Any, rng: np.random.Generator) -> Index:
+    """Pairs of different rows to choose from."""
+    if n_rows < 2:
+        raise DataError(f"A comparison needs two rows: X has {n_rows}.")
+    if candidates is None:
+        rows = np.arange(n_rows)
+        if n_rows > _POOL:
+            rows = np.sort(rng.choice(n_rows, _POOL, replace=False))
+        i, j = np.triu_indices(len(rows), 1)
+        return np.column_stack((rows[i], rows[j]))
+    if np.ndim(candidates) == 0:
+        check_whole("candidates", candidates, 1, 10**9)
+        i = rng.integers(0, n_rows, candidates)
+        j = (i + rng.integers(1, n_rows, candidates)) % n_rows
+        return np.unique(np.sort(np.column_stack((i, j)), axis=1), axis=0)
+    return Comparisons.given(n_rows, candidates, None, None, "probit").pairs
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if type(value) is bool or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise ParameterError(f"{name} must be a finite number above 0: got {value!r}.")
