@@ -20,10 +20,20 @@ from rankwise.backends.jit import compiled
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
-_FAR = -35.0  # below this, erfc is about to vanish and four terms of its series are exact
+_FAR = -25.0  # below this, digits cancel, and seven terms of a series have them all
 _DROP = 36.0  # exp(-36) is nothing beside 1
-_PANELS = 6
+_ACCURACY = 1e-10  # of integrals, beside their size
+_SUMS, _STACK = 7, 64
 NODES, NODE_WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(10))
+
+
+@compiled
+def _tail(z: float) -> float:
+    """1 + z Phi(z) / phi(z) for z below _FAR, by its series."""
+    x, out = 1.0 / (z * z), 0.0
+    for k in range(13, 0, -2):
+        out = k * x * (1.0 - out)
+    return out
 
 
 @compiled
@@ -33,9 +43,7 @@ def log_normal_cdf(z: float) -> float:
         return math.log1p(-0.5 * math.erfc(z * _ROOT_HALF))
     if z > _FAR:
         return math.log(0.5 * math.erfc(-z * _ROOT_HALF))
-    x = 1.0 / (z * z)
-    series = -x * (1.0 - 3.0 * x * (1.0 - 5.0 * x * (1.0 - 7.0 * x)))
-    return -0.5 * z * z - _HALF_LOG_2PI - math.log(-z) + math.log1p(series)
+    return -0.5 * z * z - _HALF_LOG_2PI - math.log(-z) + math.log1p(-_tail(z))
 
 
 @compiled
@@ -44,8 +52,7 @@ def hazard(z: float) -> tuple[float, float]:
     if z > _FAR:
         h = math.exp(-0.5 * z * z - _HALF_LOG_2PI) / (0.5 * math.erfc(-z * _ROOT_HALF))
         return h, h + z
-    x = 1.0 / (z * z)
-    tail = x * (1.0 - 3.0 * x * (1.0 - 5.0 * x * (1.0 - 7.0 * x)))
+    tail = _tail(z)
     return -z / (1.0 - tail), -z * tail / (1.0 - tail)
 
 
@@ -137,40 +144,71 @@ def tilted(
 def _integrated(
     m: float, v: float, a: float, b: float, c: float, t: float, nodes: Array, weights: Array
 ) -> tuple[float, float, float, float]:
-    """`tilted` by panels of Gauss and Legendre that narrow towards the mode, on both sides."""
+    """`tilted` by panels of Gauss and Legendre that are halved until halving changes nothing."""
     mode, top, curvature = _mode(m, v, a, b, c, t)
     scale = 1.0 / math.sqrt(curvature)
-    mass = x1 = x2 = slope = slope2 = bend = by_t = 0.0
-    for side in (-1.0, 1.0):
+    total = np.zeros(_SUMS)
+    low, high = np.empty(_STACK), np.empty(_STACK)
+    sums = np.empty((_STACK, _SUMS))
+    left, right = np.empty(_SUMS), np.empty(_SUMS)
+    n_open = 2
+    for side in range(2):
         reach = 2.0 * scale
         while True:
-            x = mode + side * reach
+            x = mode + (2 * side - 1) * reach
             value = log_likelihood(m + x, a, b, c, t)[0] - 0.5 * x * x / v
             if top - value > _DROP:
                 break
-            reach *= 2.0
-        for panel in range(_PANELS):
-            high = reach * 0.5 ** (_PANELS - 1 - panel)
-            low = 0.0 if panel == 0 else 0.5 * high
-            for k in range(len(nodes)):
-                off = side * (low + 0.5 * (high - low) * (1.0 + nodes[k]))
-                x = mode + off
-                l0, l1, l2, _, lt, _, _ = log_likelihood(m + x, a, b, c, t)
-                weight = 0.5 * (high - low) * weights[k] * math.exp(l0 - 0.5 * x * x / v - top)
-                mass += weight
-                x1 += weight * off
-                x2 += weight * off * off
-                slope += weight * l1
-                slope2 += weight * l1 * l1
-                bend -= weight * l2
-                by_t += weight * lt
-    x1, x2, slope, slope2 = x1 / mass, x2 / mass, slope / mass, slope2 / mass
+            reach *= 1.5
+        low[side], high[side] = min(0.0, (2 * side - 1) * reach), max(0.0, (2 * side - 1) * reach)
+        _panel(low[side], high[side], mode, top, m, v, a, b, c, t, nodes, weights, sums[side])
+    while n_open > 0:
+        n_open -= 1
+        start, stop = low[n_open], high[n_open]
+        middle = 0.5 * (start + stop)
+        _panel(start, middle, mode, top, m, v, a, b, c, t, nodes, weights, left)
+        _panel(middle, stop, mode, top, m, v, a, b, c, t, nodes, weights, right)
+        off_mass = abs(left[0] + right[0] - sums[n_open, 0])
+        off_spread = abs(left[2] + right[2] - sums[n_open, 2])
+        rough = off_mass > _ACCURACY * scale or off_spread > _ACCURACY * scale**3
+        if rough and n_open + 2 <= _STACK and stop - start > 1e-6 * scale:
+            low[n_open], high[n_open], sums[n_open] = start, middle, left
+            low[n_open + 1], high[n_open + 1], sums[n_open + 1] = middle, stop, right
+            n_open += 2
+        else:
+            total += left
+            total += right
+    mass, x1, x2 = total[0], total[1] / total[0], total[2] / total[0]
+    slope, slope2, bend, by_t = total[3:] / mass
     log_z = top + math.log(mass) - _HALF_LOG_2PI - 0.5 * math.log(v)
-    if (curvature - 1.0 / v) * v < 0.1:  # the prior is the narrower: moments would cancel
-        shrinkage = bend / mass - (slope2 - slope * slope)
+    shrinkage = (v - (x2 - x1 * x1)) / v
+    if shrinkage < 1e-3:  # little is learned: moments would cancel
+        shrinkage = bend - (slope2 - slope * slope)
     else:
-        slope, shrinkage = (mode + x1) / v, (v - (x2 - x1 * x1)) / v / v
-    return log_z, slope, max(shrinkage, 0.0), by_t / mass
+        slope, shrinkage = (mode + x1) / v, shrinkage / v
+    return log_z, slope, max(shrinkage, 0.0), by_t
+
+
+@compiled
+def _panel(
+    low: float, high: float, mode: float, top: float, m: float, v: float, a: float, b: float,
+    c: float, t: float, nodes: Array, weights: Array, out: Array,
+) -> None:  # fmt: skip
+    """Integrals over one panel, counted from the mode: of 1, x, x^2, l', l'^2, -l'', dl/dt."""
+    out[:] = 0.0
+    half = 0.5 * (high - low)
+    for k in range(len(nodes)):
+        off = low + half * (1.0 + nodes[k])
+        x = mode + off
+        l0, l1, l2, _, lt, _, _ = log_likelihood(m + x, a, b, c, t)
+        weight = half * weights[k] * math.exp(l0 - 0.5 * x * x / v - top)
+        out[0] += weight
+        out[1] += weight * off
+        out[2] += weight * off * off
+        out[3] += weight * l1
+        out[4] += weight * l1 * l1
+        out[5] -= weight * l2
+        out[6] += weight * lt
 
 
 @compiled
