@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rankwise import RLS, RankRLS
+from rankwise import RLS, PairwiseGP, RankRLS
 from rankwise.errors import RankwiseWarning
 
 ESTIMATORS = [
@@ -22,6 +22,8 @@ ESTIMATORS = [
     RankRLS(kernel="precomputed"),
     RLS(),
     RLS(kernel="rbf"),
+    PairwiseGP(),
+    PairwiseGP(likelihood="gaussian", optimizer=None),
 ]
 
 

@@ -18,6 +18,7 @@ from rankwise.estimators._gp_evidence import Evidence
 from rankwise.estimators._gp_model import Component
 
 _MEDIAN_ROWS = 500  # rows whose distances are looked at
+_REACH, _BOXES = 1.5, 20  # of a box that the optimizer stays in, in logarithms; and how many
 _NEGLIGIBLE = 8.0  # a log evidence so far below the best has no weight
 
 
@@ -67,11 +68,24 @@ def optimize(
 
 
 def _lbfgs(objective: Callable[[Array], Any], theta: Array, bounds: Array) -> tuple[Array, float]:
-    result = minimize(
-        objective, theta, jac=True, bounds=bounds, method="L-BFGS-B",
-        options={"maxiter": 200, "ftol": 1e-9, "gtol": 1e-4},
-    )  # fmt: skip
-    return result.x, float(result.fun)
+    """L-BFGS-B in a box around theta that follows it.
+
+    The evidence is flat far away, where a long step would end: no step leaves the box.
+    """
+    low, high = bounds.T
+    value = np.inf
+    for _ in range(_BOXES):
+        box = np.column_stack((np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)))
+        result = minimize(
+            objective, theta, jac=True, bounds=box, method="L-BFGS-B",
+            options={"maxiter": 100, "ftol": 1e-9, "gtol": 1e-4},
+        )  # fmt: skip
+        moved = np.abs(result.x - theta)
+        theta, gain, value = result.x, value - float(result.fun), float(result.fun)
+        inside = (moved < _REACH - 1e-9) | (theta <= low + 1e-9) | (theta >= high - 1e-9)
+        if inside.all() or gain < 1e-6 * (1.0 + abs(value)):
+            break
+    return theta, value
 
 
 def grid(

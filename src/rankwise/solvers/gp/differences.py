@@ -94,7 +94,12 @@ class Differences:
         return self.squared_norms(self.C.T)
 
     def squared_norms(self, V: Array) -> Array:
-        """|V[:, first] - V[:, second]|^2 for every difference, O(N r)."""
+        """|V[:, first] - V[:, second]|^2 for every difference, O(r min(N, n^2))."""
+        if len(self.C) ** 2 <= 8 * len(self):  # products of all rows cost less than reading pairs
+            G = matmul(V.T, V) if V.size else np.zeros((len(self.C), len(self.C)))
+            norms = np.diagonal(G)
+            out = norms[self.first] + norms[self.second] - 2.0 * G[self.first, self.second]
+            return np.asarray(np.maximum(out, 0.0))
         rows = np.ascontiguousarray(V.T)
         out = np.empty(len(self))
         for part in self._slices():

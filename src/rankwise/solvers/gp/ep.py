@@ -9,6 +9,9 @@ from rankwise.solvers.gp.approximation import Approximation, Outcomes
 from rankwise.solvers.gp.differences import Differences, Weights
 from rankwise.solvers.gp.outcomes import NODE_WEIGHTS, NODES, sweep_in_turn, update_sites
 
+_DEPTH = 5  # sweeps that a step is extrapolated from
+_PLAIN = 3  # sweeps before that
+
 
 def expectation_propagation(
     differences: Differences,
@@ -27,8 +30,8 @@ def expectation_propagation(
     posterior is proper. At the fixed point the evidence is stationary in the sites.
 
     A parallel sweep costs O(r^2 min(n, N) + r^3 + N r), r being the rank of the prior; a
-    sequential one, which matches one site after the other, O(N r^2). Parallel sweeps that do
-    not come closer are damped.
+    sequential one, which matches one site after the other, O(N r^2). Parallel sweeps are
+    extrapolated from the last few of them, and damped where they do not come closer.
 
     Parameters
     ----------
@@ -45,7 +48,7 @@ def expectation_propagation(
     tau, nu = (np.zeros(n), np.zeros(n)) if start is None else (s.copy() for s in start)
     prior, counts = differences.prior_variances, np.ascontiguousarray(outcomes.counts)
     matched = np.empty((n, 2))
-    damping = _Damping()
+    steps = _Steps()
     rows = np.ascontiguousarray(differences.C) if sequential else differences.C
     for sweep in range(max_sweeps + 1):
         weights = Weights.of(differences, tau, nu)
@@ -63,9 +66,7 @@ def expectation_propagation(
                 NODE_WEIGHTS,
             )  # fmt: skip
         else:
-            share = damping.after(residual)
-            tau = tau + share * (matched[:, 0] - tau)
-            nu = nu + share * (matched[:, 1] - nu)
+            tau, nu = steps.next(np.vstack((tau, nu)), matched.T, residual)
     evidence += 0.5 * float(nu @ mean) - 0.5 * weights.log_det
     return Approximation(
         weights,
@@ -82,17 +83,35 @@ def expectation_propagation(
     )
 
 
-class _Damping:
-    """How much of each step to take: all of it, and less while steps lead away."""
+class _Steps:
+    """From sites and what they should have been to the next sites.
+
+    Plain steps at first, then Anderson's: the combination of the last steps that would have
+    come closest, were the map linear. A step that led away is taken back to a damped plain one.
+    """
 
     def __init__(self) -> None:
-        self.share = 1.0
         self.best = np.inf
+        self.share = 1.0
+        self.past: list[tuple[Array, Array]] = []
+        self.taken = 0
 
-    def after(self, residual: float) -> float:
-        if residual > 1.05 * self.best:
+    def next(self, sites: Array, matched: Array, residual: float) -> Array:
+        """The next (tau, nu), as rows of one array; tau stays proper."""
+        self.taken += 1
+        gap = matched - sites
+        if residual > 2.0 * self.best:
+            self.past.clear()
             self.share = max(0.5 * self.share, 0.05)
         else:
-            self.share = min(1.1 * self.share, 1.0)
+            self.share = min(1.2 * self.share, 1.0)
         self.best = min(self.best, residual)
-        return self.share
+        self.past = [*self.past, (sites, gap)][-_DEPTH - 1 :]
+        if self.taken <= _PLAIN or len(self.past) == 1:
+            return np.asarray(sites + self.share * gap)
+        bends = np.column_stack([(gap - old).ravel() for _, old in self.past[:-1]])
+        moves = np.column_stack([(sites - at).ravel() for at, _ in self.past[:-1]])
+        shares = np.linalg.lstsq(bends, gap.ravel(), rcond=1e-8)[0]
+        new = matched - ((moves + bends) @ shares).reshape(gap.shape)
+        new[0] = np.where(new[0] < 0, matched[0], new[0])
+        return np.asarray(new)
