@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from rankwise import RLS, RankRLS, load_model, save_model
+from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS, load_model, save_model
 from rankwise.backends.files import replacing
 from rankwise.errors import ModelFileError, RankwiseWarning
 from rankwise.persistence import NOTE, open_model
@@ -43,7 +43,8 @@ def check_round_trip(model, X, path):
     return same
 
 
-@pytest.mark.parametrize("ranker", [RankRLS, RLS])
+@pytest.mark.filterwarnings("ignore:The kernel is not positive")
+@pytest.mark.parametrize("ranker", [RankRLS, RLS, SparseRankRLS, SparseRLS])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csr_matrix])
 def test_every_kernel_on_dense_and_sparse_rows(rows, path, ranker, kernel, container):
@@ -52,6 +53,16 @@ def test_every_kernel_on_dense_and_sparse_rows(rows, path, ranker, kernel, conta
     same = check_round_trip(model, X, path)
     assert same.get_params() == model.get_params()
     assert_array_equal(same.predict(container(X)), model.predict(container(X)))
+
+
+@pytest.mark.parametrize("ranker", [SparseRankRLS, SparseRLS])
+def test_sums_go_on_after_a_round_trip(rows, path, ranker):
+    X, y, qid = rows
+    half = ranker(landmarks=[0, 1, 2]).partial_fit(X[:16], y[:16], qid=qid[:16])
+    same = check_round_trip(half, X, path)
+    same.partial_fit(X[16:], y[16:], qid=qid[16:])
+    half.partial_fit(X[16:], y[16:], qid=qid[16:])
+    assert_array_equal(same.predict(X), half.predict(X))
 
 
 def test_precomputed_kernels(rows, path):

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from rankwise.estimators.gp import PairwiseGP as PairwiseGP
     from rankwise.estimators.rankrls import RLS as RLS
     from rankwise.estimators.rankrls import RankRLS as RankRLS
+    from rankwise.estimators.sparse import SparseRankRLS as SparseRankRLS
+    from rankwise.estimators.sparse import SparseRLS as SparseRLS
     from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
@@ -20,13 +22,25 @@ _HOME = {
     "PairwiseGP": "rankwise.estimators.gp",
     "RLS": "rankwise.estimators.rankrls",
     "RankRLS": "rankwise.estimators.rankrls",
+    "SparseRLS": "rankwise.estimators.sparse",
+    "SparseRankRLS": "rankwise.estimators.sparse",
     "RankingSearchCV": "rankwise.model_selection.search",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
 _SUBMODULES = ("data", "errors", "graph", "metrics", "model_selection", "plots", "report")
 
-__all__ = ["RLS", "PairwiseGP", "RankRLS", "RankingSearchCV", "__version__", "load_model", "save_model"]
+__all__ = [
+    "PairwiseGP",
+    "RLS",
+    "RankRLS",
+    "RankingSearchCV",
+    "SparseRLS",
+    "SparseRankRLS",
+    "__version__",
+    "load_model",
+    "save_model",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -20,10 +20,16 @@ from rankwise.errors import ModelFileError, RankwiseWarning
 TRUSTED = (
     "rankwise.estimators.rankrls.RankRLS",
     "rankwise.estimators.rankrls.RLS",
+    "rankwise.estimators.landmarks.Sums",
+    "rankwise.estimators.sparse.SparseRLS",
+    "rankwise.estimators.sparse.SparseRankRLS",
     "rankwise.kernels.functions.NamedKernel",
     "rankwise.kernels.functions.Precomputed",
     "rankwise.model_selection._scoring.RankingScorer",
     "rankwise.model_selection.search.RankingSearchCV",
+    "rankwise.solvers.moments.CentredMoments",
+    "rankwise.solvers.moments.Moments",
+    "rankwise.solvers.nystrom.LandmarkBasis",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
     *(

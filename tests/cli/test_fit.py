@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rankwise import RLS, RankRLS, load_model
+from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS, load_model
 from rankwise.cli.fit import parse_alphas
 from rankwise.data import normalize_per_query, read_letor
 from rankwise.metrics import average_precision, disagreement_error
@@ -176,3 +176,53 @@ def test_validation_data_with_more_features(files, run, tmp_path):
     message = run("fit", files.train, "-o", tmp_path / "m", "--valid", wide, ok=False)
     assert "has 8 features" in message
     assert "has 6" in message
+
+
+@pytest.mark.parametrize("valid", [False, True])
+def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypatch, valid):
+    monkeypatch.setattr("rankwise.data.letor_stream.BLOCK_BYTES", 1)
+    out = tmp_path / "model.skops"
+    method = ["--landmark-method", "rpcholesky", "--seed", 3, "--landmarks", 8]
+    chosen = ["--valid", files.valid, "--alphas", "0.1,1"] if valid else ["--alpha", 0.5]
+    run("fit", files.train, "--model", "sparse-rankrls", "--normalize", *method, *chosen, "-o", out)
+    got = open_model(out).model  # which does not remind of --normalize
+    data = read_letor(files.train)
+    X = normalize_per_query(data.X, data.qid)
+    assert got.get_params()["landmarks"] == "rpcholesky"
+    want = SparseRankRLS(got.alpha, landmarks=got.landmark_indices_).fit(X, data.y, qid=data.qid)
+    assert_allclose(got.predict(X), want.predict(X), atol=1e-8)
+    result = run("info", out)
+    assert "8, of which 8 count" in result.stdout
+
+
+def test_a_sparse_model_needs_queries_that_stand_together(run, tmp_path):
+    path = tmp_path / "unsorted.txt"
+    path.write_text("1 qid:1 1:1\n0 qid:2 1:2\n0 qid:1 1:3\n1 qid:2 1:3\n")
+    said = run("fit", path, "--model", "sparse-rankrls", "-o", tmp_path / "m.skops", ok=False)
+    assert "line 3: query 1 comes back" in said
+    assert not (tmp_path / "m.skops").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--landmarks", 3], "This is about landmarks"),
+        (["--model", "rls", "--seed", 3], "This is about landmarks"),
+        (["--model", "sparse-rls", "--ties", "exclude"], "This is about pairs"),
+        (["--model", "sparse-rankrls", "--landmarks", 99999], "more than the"),
+    ],
+)
+def test_options_without_effect_are_refused(files, run, tmp_path, options, words):
+    assert words in run("fit", files.train, *options, "-o", tmp_path / "m.skops", ok=False)
+
+
+def test_the_sparse_baseline(files, run, tmp_path):
+    out = tmp_path / "model.skops"
+    options = ["--landmarks", 5, "--kernel", "linear"]
+    run("fit", files.train, "--model", "sparse-rls", *options, "-o", out)
+    got, data = load_model(out), read_letor(files.train)
+    assert (
+        got.get_params() == SparseRLS(n_landmarks=5, kernel="linear", random_state=0).get_params()
+    )
+    want = SparseRLS(landmarks=got.landmarks_, kernel="linear").fit(data.X, data.y)
+    assert_allclose(got.predict(data.X), want.predict(data.X), rtol=1e-6)

@@ -35,9 +35,12 @@ def refit(estimator, X, y, qid, out):
 
 
 def make(seed, n=24, n_queries=4, n_levels=3, outputs=()):
+    """Random rows and labels, two of these at least three times: any pair can be held out."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3))
-    return X, rng.integers(0, n_levels, (n, *outputs)).astype(float), np.arange(n) % n_queries
+    y = rng.integers(0, n_levels, (n, *outputs)).astype(float)
+    y[:6:2], y[1:6:2] = 0.0, 1.0
+    return X, y, np.arange(n) % n_queries
 
 
 @settings(max_examples=25)

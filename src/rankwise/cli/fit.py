@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise.cli.inputs import normalized, read_data
+from rankwise.cli.learners import InMemory, Streamed
 from rankwise.cli.options import (
     ALPHAS,
     FILE,
+    LANDMARKS_HELP,
+    METHOD_HELP,
+    MODEL_HELP,
+    SEED_HELP,
     KernelName,
+    Method,
     Ranker,
     Ties,
     Weighting,
@@ -35,9 +41,17 @@ def fit(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
     ],
-    model: Annotated[
-        Ranker, typer.Option(help="rankrls compares rows of a query; rls is plain regression.")
-    ] = Ranker.rankrls,
+    model: Annotated[Ranker, typer.Option(metavar="NAME", help=MODEL_HELP)] = Ranker.rankrls,
+    landmarks: Annotated[
+        int | None,
+        typer.Option(metavar="R", min=1, help=LANDMARKS_HELP, show_default="1000 at most"),
+    ] = None,
+    landmark_method: Annotated[
+        Method | None, typer.Option(metavar="NAME", help=METHOD_HELP, show_default="random")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help=SEED_HELP, show_default="0")
+    ] = None,
     alpha: Annotated[
         float | None,
         typer.Option(
@@ -45,13 +59,14 @@ def fit(
         ),
     ] = None,
     kernel: Annotated[
-        KernelName,
+        KernelName | None,
         typer.Option(
             metavar="NAME",
             help="linear, rbf, laplacian, polynomial, sigmoid or cosine. Others than linear keep "
-            "all training rows in the model.",
+            "all training rows in the model, or the landmarks.",
+            show_default="linear, or rbf for sparse models",
         ),
-    ] = KernelName.linear,
+    ] = None,
     gamma: Annotated[
         float | None, typer.Option(metavar="G", help="Of the kernel.", show_default="1 / features")
     ] = None,
@@ -119,6 +134,10 @@ def fit(
     fitted to TRAIN (together they cost little more than one), each ranks the queries of the
     validation file, and the best is kept; a table tells how each did.
 
+    Models named sparse-... never hold TRAIN in memory: they go through the file block by block,
+    so it may be larger than memory, but the rows of a query must stand together in it. More
+    landmarks make better models, at a cost that grows with their square.
+
     With --normalize, the model file remembers it, and predict and evaluate do the same to their
     data. Model files hold no pickle: nothing in them runs when they are read.
 
@@ -128,30 +147,35 @@ def fit(
       rankwise fit train.txt --normalize --valid valid.txt --metric MAP -o m.skops
       rankwise fit train.txt --kernel rbf --valid valid.txt \\
           --alphas 1e-3:1e3:13 --out model.skops
+      rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.skops
     """
     from rankwise.persistence import save_model
 
     choosing = {"--alphas": alphas, "--metric": metric, "--relevant": relevant}
     _check_alpha_options(alpha, valid, choosing)
     ranker = make_ranker(
-        model, {"ties": ties, "weighting": weighting}, kernel,
+        model, {"--ties": ties, "--weighting": weighting}, kernel,
         {"gamma": gamma, "degree": degree, "coef0": coef0},
+        {"--landmarks": landmarks, "--landmark-method": landmark_method, "--seed": seed},
     )  # fmt: skip
     grid = parse_alphas(alphas or ALPHAS)
     judged_by = judge(metric or "disagreement", relevant)
     check_writable(out, train, valid)
-    data = read_data(train, n_features=features, whose="--features")
-    data = normalized(data) if normalize else data
-    if valid is None:
-        ranker.set_params(alpha=1.0 if alpha is None else alpha)
-        with working(f"Fitting to {len(data.y):,} rows"):
-            ranker.fit(data.X, data.y, qid=data.qid)
+    ranker.set_params(alpha=1.0 if alpha is None else alpha)
+    learner: InMemory | Streamed
+    if model.on_landmarks:
+        learner = Streamed(ranker, train, features, normalize=normalize)
     else:
-        held_out = read_data(valid, n_features=data.X.shape[1], whose=str(train))
+        learner = InMemory(ranker, train, features, normalize=normalize)
+    if valid is None:
+        ranker = learner.fit()
+    else:
+        path = learner.fit_path(grid)
+        held_out = read_data(valid, n_features=learner.n_features, whose=str(train))
         held_out = normalized(held_out) if normalize else held_out
-        ranker = _choose(ranker, data, held_out, grid, metric or "disagreement", judged_by)
+        ranker = _choose(path, held_out, grid, metric or "disagreement", judged_by)
     save_model(ranker, out, normalized_per_query=normalize)
-    note(f"Wrote {out}: {ranker} fitted to {len(data.y):,} rows, {data.X.shape[1]} features.")
+    note(f"Wrote {out}: {ranker} fitted to {learner.n_rows:,} rows, {learner.n_features} features.")
 
 
 def _check_alpha_options(alpha: float | None, valid: Path | None, choosing: dict[str, Any]) -> None:
@@ -170,8 +194,7 @@ def _check_alpha_options(alpha: float | None, valid: Path | None, choosing: dict
 
 
 def _choose(
-    ranker: Any,
-    train: LetorData,
+    path: Any,
     valid: LetorData,
     alphas: list[float],
     metric: str,
@@ -183,8 +206,7 @@ def _choose(
     from rankwise.report import Column, Table
 
     function, greater_is_better = judged_by
-    with working(f"Fitting {len(alphas)} values of alpha to {len(train.y):,} rows"):
-        path = ranker.fit_path(train.X, train.y, alphas, qid=train.qid)
+    with working(f"Scoring {len(valid.y):,} rows"):
         values = np.array([function(valid.y, s, valid.qid) for s in path.predict(valid.X)])
     best = int(np.argmax(values) if greater_is_better else np.argmin(values))
     show(

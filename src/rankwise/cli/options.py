@@ -19,6 +19,24 @@ Name = TypeVar("Name", bound=StrEnum)
 class Ranker(StrEnum):
     rankrls = "rankrls"
     rls = "rls"
+    sparse_rankrls = "sparse-rankrls"
+    sparse_rls = "sparse-rls"
+
+    @property
+    def on_landmarks(self) -> bool:
+        return self in (Ranker.sparse_rankrls, Ranker.sparse_rls)
+
+    @property
+    def compares_pairs(self) -> bool:
+        return self in (Ranker.rankrls, Ranker.sparse_rankrls)
+
+
+class Method(StrEnum):
+    random = "random"
+    stratified = "stratified"
+    kmeans = "kmeans"
+    rpcholesky = "rpcholesky"
+    leverage = "leverage"
 
 
 class KernelName(StrEnum):
@@ -47,6 +65,13 @@ USES = {  # which options mean something to which kernel
     "coef0": ("polynomial", "sigmoid"),
 }
 FILE = {"exists": True, "dir_okay": False}
+MODEL_HELP = (
+    "rankrls compares rows of a query; rls is plain regression; sparse-... have a kernel on "
+    "landmarks, for very many rows."
+)
+LANDMARKS_HELP = "How many landmarks a sparse model has."
+METHOD_HELP = "How landmarks are chosen: random, stratified, kmeans, rpcholesky, leverage."
+SEED_HELP = "What landmarks are drawn with."
 
 
 def parse_alphas(text: str, option: str = "--alphas") -> list[float]:
@@ -82,11 +107,17 @@ def parse_names(text: str, names: type[Name], option: str) -> list[Name]:
 
 
 def make_ranker(
-    model: Ranker, of_pairs: dict[str, Any], kernel: KernelName, of_kernel: dict[str, Any]
+    model: Ranker,
+    of_pairs: dict[str, Any],
+    kernel: KernelName | None,
+    of_kernel: dict[str, Any],
+    of_landmarks: dict[str, Any],
 ) -> Any:
     """The ranker that the options describe, not fitted yet."""
     from rankwise.estimators.rankrls import RLS, RankRLS
+    from rankwise.estimators.sparse import SparseRankRLS, SparseRLS
 
+    kernel = kernel or (KernelName.rbf if model.on_landmarks else KernelName.linear)
     given: dict[str, Any] = {name: value for name, value in of_kernel.items() if value is not None}
     for name in given:
         if kernel not in USES[name]:
@@ -94,17 +125,28 @@ def make_ranker(
                 f"The {kernel} kernel has none: it is for {', '.join(USES[name])}.",
                 param_hint=f"'--{name}'",
             )
-    pair_options: dict[str, Any] = {
-        name: str(value) for name, value in of_pairs.items() if value is not None
+    for options, allowed, why in (
+        (of_pairs, model.compares_pairs, "This is about pairs, and plain regression knows none."),
+        (of_landmarks, model.on_landmarks, "This is about landmarks, for --model sparse-..."),
+    ):
+        idle = [name for name, value in options.items() if value is not None]
+        if idle and not allowed:
+            raise typer.BadParameter(why, param_hint=f"'{idle[0]}'")
+    given |= {name[2:]: str(value) for name, value in of_pairs.items() if value is not None}
+    if model.on_landmarks:
+        method, seed = of_landmarks["--landmark-method"], of_landmarks["--seed"]
+        given |= {
+            "n_landmarks": of_landmarks["--landmarks"],
+            "landmarks": "random" if method is None else str(method),
+            "random_state": 0 if seed is None else seed,
+        }
+    rankers = {
+        Ranker.rankrls: RankRLS,
+        Ranker.rls: RLS,
+        Ranker.sparse_rankrls: SparseRankRLS,
+        Ranker.sparse_rls: SparseRLS,
     }
-    if model is Ranker.rankrls:
-        return RankRLS(kernel=str(kernel), **given, **pair_options)
-    if pair_options:
-        raise typer.BadParameter(
-            "This is about pairs, and plain regression (--model rls) knows none.",
-            param_hint=f"'--{next(iter(pair_options))}'",
-        )
-    return RLS(kernel=str(kernel), **given)
+    return rankers[model](kernel=str(kernel), **given)
 
 
 def check_not_input(out: Path | None, *inputs: Path | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -159,6 +159,46 @@ def stepping(what: str, total: int) -> Iterator[Callable[[str], None]]:
 
         yield step
         progress.update(task, completed=total, words="")
+
+
+@contextmanager
+def measuring(passes: Sequence[str]) -> Iterator[Callable[[int, int], None]]:
+    """Show on stderr, if that is a terminal, how much of a file is read, pass after pass.
+
+    Call what this yields with the bytes read so far in this pass, and with those in all (0 where
+    that is not known); a pass begins with 0 bytes.
+    """
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    names = iter(passes)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        tasks: list[Any] = []
+
+        def report(done: int, total: int) -> None:
+            if done == 0:
+                name = next(names, passes[-1])
+                tasks.append(progress.add_task(name, total=total or None))
+            progress.update(tasks[-1], completed=done)
+
+        yield report
 
 
 def _show_warning(

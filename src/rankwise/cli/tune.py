@@ -13,8 +13,13 @@ from rankwise.cli.inputs import normalized, read_data
 from rankwise.cli.options import (
     ALPHAS,
     FILE,
+    LANDMARKS_HELP,
+    METHOD_HELP,
+    MODEL_HELP,
+    SEED_HELP,
     USES,
     KernelName,
+    Method,
     Ranker,
     Ties,
     Weighting,
@@ -36,9 +41,17 @@ def tune(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the best model.")
     ],
-    model: Annotated[
-        Ranker, typer.Option(help="rankrls compares rows of a query; rls is plain regression.")
-    ] = Ranker.rankrls,
+    model: Annotated[Ranker, typer.Option(metavar="NAME", help=MODEL_HELP)] = Ranker.rankrls,
+    landmarks: Annotated[
+        int | None,
+        typer.Option(metavar="R", min=1, help=LANDMARKS_HELP, show_default="1000 at most"),
+    ] = None,
+    landmark_method: Annotated[
+        Method | None, typer.Option(metavar="NAME", help=METHOD_HELP, show_default="random")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help=SEED_HELP, show_default="0")
+    ] = None,
     alphas: Annotated[
         str,
         typer.Option(
@@ -65,9 +78,13 @@ def tune(
         ),
     ] = None,
     kernel: Annotated[
-        str,
-        typer.Option(metavar="LIST", help="linear, rbf, laplacian, polynomial, sigmoid, cosine."),
-    ] = "linear",
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="linear, rbf, laplacian, polynomial, sigmoid, cosine.",
+            show_default="linear, or rbf for sparse models",
+        ),
+    ] = None,
     gamma: Annotated[
         str | None,
         typer.Option(
@@ -149,9 +166,10 @@ def tune(
     from rankwise.persistence import save_model
 
     grid = parse_alphas(alphas)
-    settings = list(
-        _settings(model, ties, weighting, kernel, gamma, {"degree": degree, "coef0": coef0})
-    )
+    kernels = kernel or ("rbf" if model.on_landmarks else "linear")
+    of_landmarks = {"--landmarks": landmarks, "--landmark-method": landmark_method, "--seed": seed}
+    others = {"degree": degree, "coef0": coef0}
+    settings = list(_settings(model, ties, weighting, kernels, gamma, others, of_landmarks))
     check_writable(out, train)
     picture = _place_of_picture(plot, out)
     data = read_data(train, n_features=features, whose="--features")
@@ -184,6 +202,7 @@ def _settings(
     kernel: str,
     gamma: str | None,
     others: dict[str, float | None],
+    of_landmarks: dict[str, Any],
 ) -> Iterator[tuple[dict[str, Any], Any]]:
     """Every combination of what was listed: its parameters, and a ranker with them."""
     kernels = parse_names(kernel, KernelName, "--kernel")
@@ -202,8 +221,9 @@ def _settings(
         for width in gammas if name in USES["gamma"] else [None]:
             for tie, weight in product(of_ties, weightings):
                 ranker = make_ranker(
-                    model, {"ties": tie, "weighting": weight}, name, {"gamma": width, **of_kernel}
-                )
+                    model, {"--ties": tie, "--weighting": weight}, name,
+                    {"gamma": width, **of_kernel}, of_landmarks,
+                )  # fmt: skip
                 yield {"kernel": name, "gamma": width, "ties": tie, "weighting": weight}, ranker
 
 

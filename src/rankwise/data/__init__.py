@@ -1,6 +1,7 @@
 """Ranking data: LETOR files, per-query normalization, named data sets, generated problems."""
 
 from rankwise.data.letor import LetorData, read_letor
+from rankwise.data.letor_stream import LetorBlocks
 from rankwise.data.letor_writer import write_letor
 from rankwise.data.normalize import normalize_per_query
 from rankwise.data.registry import DatasetInfo, RankingDataset, list_datasets, load_dataset
@@ -13,6 +14,7 @@ from rankwise.data.synthetic import (
 
 __all__ = [
     "DatasetInfo",
+    "LetorBlocks",
     "LetorData",
     "RankingDataset",
     "RankingProblem",

@@ -12,7 +12,6 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, KernelSizeError, ParameterError
-from rankwise.graph import PreferenceGraph
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
@@ -47,16 +46,16 @@ def check_whole(name: str, value: Any, low: int, high: int) -> None:
         )
 
 
-def check_has_pairs(graph: PreferenceGraph, n_queries: int = 0, ties: str = "include") -> None:
-    """A graph without a pair teaches nothing; no queries means a graph of comparisons."""
-    if graph.n_pairs:
+def check_has_pairs(n_pairs: int, n_rows: int, n_queries: int = 0, ties: str = "include") -> None:
+    """Rows without a pair teach nothing; no queries means comparisons."""
+    if n_pairs:
         return
     if n_queries == 0:
         raise DataError("Every comparison weighs 0: there is nothing to learn from.")
     queries = "query" if n_queries == 1 else "queries"
     if ties == "exclude":
         raise DataError(
-            f"No query has two different labels ({n_queries} {queries}, {graph.n_rows} rows): "
+            f"No query has two different labels ({n_queries} {queries}, {n_rows} rows): "
             'there is no pair to learn from. Check the labels and qid, or use ties="include".'
         )
     raise DataError(
@@ -67,12 +66,41 @@ def check_has_pairs(graph: PreferenceGraph, n_queries: int = 0, ties: str = "inc
 
 def check_kernel_fits(n_rows: int) -> None:
     """A kernel matrix of these rows fits the memory of this machine."""
-    needed = 8 * n_rows**2
+    _check_memory(
+        f"The kernel matrix of {n_rows} rows",
+        8 * n_rows**2,
+        "Use SparseRankRLS, kernel='linear', or fewer rows.",
+    )
+
+
+def check_features_fit(n_rows: int, n_features: int) -> None:
+    """Dense features of these rows fit the memory of this machine."""
+    _check_memory(
+        f"Holding out needs the coordinates of {n_rows} rows on {n_features} landmarks, which",
+        8 * n_rows * n_features,
+        "Use fewer landmarks or rows.",
+    )
+
+
+def _check_memory(what: str, needed: int, way_out: str) -> None:
     if not hasattr(os, "sysconf"):  # Windows does not tell this way
         return
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > total:
         raise KernelSizeError(
-            f"The kernel matrix of {n_rows} rows needs {needed / 2**30:.0f} GiB, and this machine "
-            f"has {total / 2**30:.0f}. Use kernel='linear', or fewer rows."
+            f"{what} needs {needed / 2**30:.0f} GiB, and this machine has {total / 2**30:.0f}. "
+            f"{way_out}"
         )
+
+
+def check_random_state(random_state: Any) -> np.random.Generator:
+    """A generator from whatever scikit-learn or NumPy would take."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"random_state must be None, a whole number, 0 or more, or a generator: got "
+            f"{random_state!r}."
+        ) from None

@@ -38,7 +38,7 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: in
 def training_kernel(kernel: Kernel, X: Any) -> Array:
     """The kernel matrix of the training rows, ours to overwrite."""
     if isinstance(kernel, Precomputed):
-        _check_precomputed(X)
+        check_precomputed(X)
     with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
         K = np.ascontiguousarray(kernel(X), dtype=np.float64)
     if not np.isfinite(np.diagonal(K)).all() or not np.isfinite(K.sum()):
@@ -51,7 +51,8 @@ def training_kernel(kernel: Kernel, X: Any) -> Array:
     return K
 
 
-def _check_precomputed(K: Any) -> None:
+def check_precomputed(K: Any) -> None:
+    """A square and symmetric matrix."""
     if K.shape[0] != K.shape[1]:
         raise DataError(
             f"A precomputed kernel must be square, training rows by training rows: got shape "

@@ -16,12 +16,14 @@ from rankwise.estimators._checks import (
     check_choice,
     check_has_pairs,
     check_kernel_fits,
+    check_random_state,
     check_whole,
 )
 from rankwise.estimators._gp_data import Comparisons
 from rankwise.estimators._gp_evidence import Evidence
 from rankwise.estimators._gp_fit import default_kernel, grid, optimize, warn_unless_converged
-from rankwise.estimators._gp_model import Component, Inference, Observations
+from rankwise.estimators._gp_model import Inference, Observations
+from rankwise.estimators._landmarks import LandmarkChoice
 from rankwise.estimators.base import RankerMixin
 from rankwise.graph import Groups, PreferenceGraph
 from rankwise.solvers.gp.choice import bald, choose_greedily, eubo, information
@@ -88,10 +90,10 @@ class PairwiseGP(RankerMixin, BaseEstimator):
     grid_step : float, default=0.25
         Step of this grid.
     n_landmarks : int, optional
-        Let the process be what it is at this many landmarks: for more than a few thousand
-        rows. None: exact.
-    landmarks : str or array-like, default="kmeans"
-        How they are chosen from the compared rows, or points, as for `SparseRankRLS`.
+        Let the scores follow from those at this many landmarks: for more than a few thousand
+        rows. None, and no `landmarks`: exact.
+    landmarks : str or array-like, optional
+        How they are chosen, or which they are, as for `SparseRankRLS`. None: "kmeans".
     max_pairs : int, default=100_000
         How many comparisons `fit` derives from scores at most; more are drawn from at random.
     tol : float, default=1e-6
@@ -117,6 +119,8 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         One, or those of the grid.
     grid_weights_ : ndarray
         How much each of these counts.
+    landmarks_ : ndarray of shape (n_landmarks, n_features)
+        The points, where there are any.
     pairs_ : ndarray of shape (n_comparisons, 2)
         Comparisons learned from, `tell` included.
     X_fit_ : ndarray of shape (n_rows, n_features)
@@ -159,7 +163,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         marginalize: str | None = None,
         grid_step: float = 0.25,
         n_landmarks: int | None = None,
-        landmarks: Any = "kmeans",
+        landmarks: Any = None,
         max_pairs: int = 100_000,
         tol: float = 1e-6,
         max_sweeps: int = 200,
@@ -207,12 +211,13 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         )
         groups = Groups.of(qid, len(y))
         if len(y) > 1:
-            check_has_pairs(PreferenceGraph.from_groups(qid, n_rows=len(y)), groups.n_groups)
+            n_pairs = PreferenceGraph.from_groups(qid, n_rows=len(y)).n_pairs
+            check_has_pairs(n_pairs, len(y), groups.n_groups)
         self.n_queries_ = groups.n_groups
         y = np.asarray(y, dtype=np.float64)
-        rng = np.random.default_rng(self.random_state)
+        rng = check_random_state(self.random_state)
         comparisons = Comparisons.of_scores(y, qid, self.likelihood, self.max_pairs, rng)
-        return self._learn(_dense(X), comparisons, rng)
+        return self._learn(_dense(X), comparisons, qid, rng)
 
     def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
         """Fit to comparisons between rows.
@@ -238,7 +243,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         self.n_queries_ = 1
         comparisons = Comparisons.given(X.shape[0], pairs, margin, weight, self.likelihood)
-        return self._learn(_dense(X), comparisons, np.random.default_rng(self.random_state))
+        return self._learn(_dense(X), comparisons, None, check_random_state(self.random_state))
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Scores of rows, and how sure they are.
@@ -335,7 +340,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         """
         check_whole("n", n, 1, 10**9)
         X = self._new(X)
-        rng = np.random.default_rng(random_state)
+        rng = check_random_state(random_state)
         which = rng.choice(len(self._components), n, p=self.grid_weights_)
         draws = np.empty((n, len(X)))
         for k in np.unique(which):
@@ -363,7 +368,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
             Entry (i, k): row i at place k, 0 being the best. Rows and columns sum to 1.
         """
         check_whole("n_samples", n_samples, 1, 10**9)
-        rng = np.random.default_rng(random_state)
+        rng = check_random_state(random_state)
         draws = self.sample(X, n_samples, random_state=rng)
         m = draws.shape[1]
         # Equal rows have equal scores: chance decides, not their order.
@@ -438,7 +443,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         """
         check_choice("strategy", strategy, STRATEGIES)
         X = self._new(X)
-        rng = np.random.default_rng(random_state)
+        rng = check_random_state(random_state)
         pairs = _candidates(len(X), candidates, rng)
         check_whole("n_pairs", n_pairs, 1, len(pairs))
         if strategy == "random":
@@ -494,8 +499,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         more = new.observations(self.likelihood, self._half_ties)
         observed = self._observed + more
         i, j = int(more.first[0]), int(more.second[0])
-        exact = self.n_landmarks is None
-        if exact:
+        if self._exact:
             for row in (i, j):
                 if row not in self._rows:
                     self._rows = np.append(self._rows, row)
@@ -512,14 +516,22 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         weights = self._prior_weights * np.exp(values - values.max())
         self.grid_weights_ = weights / weights.sum()
 
-    def _learn(self, X: Array, comparisons: Comparisons, rng: np.random.Generator) -> Self:
+    def _learn(
+        self, X: Array, comparisons: Comparisons, qid: Any, rng: np.random.Generator
+    ) -> Self:
         """Choose hyper-parameters, condition on the comparisons, keep the result."""
-        if self.n_landmarks is None:
-            check_kernel_fits(len(np.unique(comparisons.pairs)))
         self.X_fit_ = X
         self._comparisons = comparisons
         self._observed = comparisons.observations(self.likelihood, self._half_ties)
         self._template = default_kernel(X) if self.kernel is None else self.kernel
+        if self._exact:
+            check_kernel_fits(len(_compared(self._observed)))
+            self.__dict__.pop("landmarks_", None)
+        else:
+            method = "kmeans" if self.landmarks is None else self.landmarks
+            choice = LandmarkChoice.of(method, self.n_landmarks)
+            points = choice.among(X, qid, self._template, rng).points
+            self.landmarks_ = _dense(points)
         evidence = self._evidence(self._template, self._observed)
         theta = optimize(evidence, self.optimizer, self.n_restarts, self.prior_scale, rng)
         hyper = evidence.at(theta)
@@ -546,6 +558,10 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         self.converged_ = all(c.approximation.converged for c in self._components)
         self.n_sweeps_ = best.approximation.n_sweeps
         self.log_marginal_likelihood_value_ = best.approximation.log_evidence
+
+    @property
+    def _exact(self) -> bool:
+        return self.n_landmarks is None and self.landmarks is None
 
     @property
     def _half_ties(self) -> bool:
@@ -576,6 +592,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
             noise_bounds=self._noise_bounds(),
             threshold=float(self.threshold) if seen_ties else 0.0,
             free_threshold=seen_ties,
+            landmarks=getattr(self, "landmarks_", None),
         )
 
     def _noise_bounds(self) -> tuple[float, float] | None:

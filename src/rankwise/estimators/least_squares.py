@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,20 +13,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import (
-    check_alpha,
-    check_alphas,
-    check_choice,
-    check_kernel_fits,
-)
-from rankwise.estimators._kernels import make_kernel, training_kernel
+from rankwise.errors import DataError
+from rankwise.estimators._checks import check_alpha, check_alphas
 from rankwise.estimators.base import RankerMixin
-from rankwise.graph import PreferenceGraph
-from rankwise.kernels import kernel_product
-from rankwise.solvers.rankrls import dual, linear_dual, primal
+from rankwise.graph import Groups, PreferenceGraph
+from rankwise.graph.base import Loader
+from rankwise.kernels import Kernel, kernel_product
+from rankwise.solvers.moments import CentredMoments, Moments
 
-SOLVERS = ("auto", "primal", "dual")
 DTYPES = (np.float64, np.float32)
 
 
@@ -48,7 +42,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Solution:
-    """Weights of features (linear kernel) or of training rows, and what is added to scores."""
+    """Weights of features, of training rows or of landmarks, and what is added to scores."""
 
     weights: Array
     intercept: Array | float
@@ -62,18 +56,55 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     gamma: float | None
     degree: float
     coef0: float
-    solver: str
 
     #: Whether the loss compares pairs, or regresses each row with an intercept.
     _pointwise = False
+
+    # What a loss says (losses.py).
 
     @abstractmethod
     def _tasks(self, y: Array, qid: Any) -> list[Task]:
         """One task for all outputs together, or one for each."""
 
-    def _solutions(self, X: Any, y: Array | None, weights: list[Array]) -> list[Solution]:
-        """The weights for each alpha, with the intercepts that belong to them: none, for pairs."""
-        return [Solution(w, 0.0) for w in weights]
+    @abstractmethod
+    def _check_enough(self, n_pairs: list[int], n_rows: int) -> None:
+        """Refuse tasks that have too few pairs to learn from."""
+
+    @abstractmethod
+    def _moments(self, load: Loader, n_features: int, task: Task) -> Moments | CentredMoments:
+        """Moments of a task, of features that are made block by block."""
+
+    @abstractmethod
+    def _with_intercepts(
+        self, weights: list[Array], mean_scores: Callable[[Array], Array], y_mean: Array
+    ) -> list[Solution]:
+        """The weights for each alpha, with the intercepts that belong to them: none, for pairs.
+
+        ``mean_scores(columns)`` is the mean over training rows of what each column predicts.
+        """
+
+    # What the space of the rows says (direct.py, landmarks.py).
+
+    @abstractmethod
+    def _solve(self, X: Any, tasks: list[Task], alphas: list[float], qid: Any) -> list[Solution]:
+        """Solve each task for each alpha, and put the tasks side by side."""
+
+    @abstractmethod
+    def _space(self, X: Any, qid: Any) -> Space:
+        """Where rows of validated X live: their features, or their kernel matrix."""
+
+    @abstractmethod
+    def _products(self, X: Any, weights: Array) -> Any:
+        """Scores of rows, without intercept."""
+
+    @abstractmethod
+    def _keep(self, solution: Solution) -> None:
+        """Make the solution the fitted one."""
+
+    @property
+    @abstractmethod
+    def _weights(self) -> Array:
+        """Those of the fitted solution."""
 
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit to scored rows.
@@ -93,7 +124,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         """
         alpha = check_alpha(self.alpha)
         X, y = self._validate(X, y)
-        (solution,) = self._solve(X, self._tasks(y, qid), [alpha])
+        (solution,) = self._solve(X, self._checked_tasks(y, qid), [alpha], qid)
         self._keep(solution)
         return self
 
@@ -119,7 +150,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         values = check_alphas(alphas)
         template = clone(self)
         X, y = template._validate(X, y)
-        solutions = template._solve(X, template._tasks(y, qid), values.tolist())
+        tasks = template._checked_tasks(y, qid)
+        solutions = template._solve(X, tasks, values.tolist(), qid)
         return RegularizationPath(values, template, solutions)
 
     def predict(self, X: Any) -> Any:
@@ -136,11 +168,12 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
             In float32 where X is.
         """
         check_is_fitted(self)
-        weights = self.coef_.T if self.kernel == "linear" else self.dual_coef_
         intercept = getattr(self, "intercept_", 0.0)
-        return self._scores(self._validate_new(X), weights, intercept)
+        return self._scores(self._validate_new(X), self._weights, intercept)
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, Array]:
+    def _validate(
+        self, X: Any, y: Any, *, reset: bool = True, min_rows: int = 2
+    ) -> tuple[Any, Array]:
         X, y = validate_data(
             self,
             X,
@@ -149,76 +182,20 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
             dtype=DTYPES,
             multi_output=True,
             y_numeric=True,
-            ensure_min_samples=2,
+            ensure_min_samples=min_rows,
+            reset=reset,
         )
         return X, np.asarray(y, dtype=np.float64)
 
     def _validate_new(self, X: Any) -> Any:
         return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
 
-    def _solve(self, X: Any, tasks: list[Task], alphas: list[float]) -> list[Solution]:
-        """Choose a form, solve each task for each alpha, and put the tasks side by side."""
-        self.solver_ = self._choose_solver(X)
-        linear = self.kernel == "linear"
-        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X.shape[1])
-        for stale in ("coef_", "dual_coef_", "kernel_", "X_fit_"):
-            self.__dict__.pop(stale, None)
-        if not linear:
-            self.kernel_ = kernel
-            if self.kernel != "precomputed":
-                self.X_fit_ = X
-        by_task = []
-        for task in tasks:
-            if self.solver_ == "primal":
-                weights = primal(X, task.graph, task.y, alphas)
-            elif linear:
-                check_kernel_fits(X.shape[0])
-                weights = linear_dual(X, task.graph, task.y, alphas)
-            else:
-                check_kernel_fits(X.shape[0])
-                weights = dual(training_kernel(kernel, X), task.graph, task.y, alphas)
-            by_task.append(self._solutions(X, task.y, weights))
-        return [_join_tasks(parts) for parts in zip(*by_task, strict=True)]
-
-    def _space(self, X: Any) -> Space:
-        """Where rows of validated X live: their features, or their kernel matrix."""
-        if self._choose_solver(X) == "primal":
-            return Space(features=X)
-        check_kernel_fits(X.shape[0])
-        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X.shape[1])
-        return Space(kernel=training_kernel(kernel, X))
-
-    def _choose_solver(self, X: Any) -> str:
-        """The primal costs O(m n^2 + n^3), the dual O(m^2 n + m^3) for m rows, n features."""
-        check_choice("solver", self.solver, SOLVERS)
-        linear = self.kernel == "linear"
-        if self.solver == "primal" and not linear:
-            raise ParameterError(
-                f'solver="primal" needs kernel="linear": got kernel={self.kernel!r}. '
-                'Use solver="auto" or "dual".'
-            )
-        if self.solver != "auto":
-            return self.solver
-        return "primal" if linear and X.shape[1] <= X.shape[0] else "dual"
-
-    def _keep(self, solution: Solution) -> None:
-        if self.kernel == "linear":
-            self.coef_ = solution.weights.T
-        else:
-            self.dual_coef_ = solution.weights
-
-    def _products(self, X: Any, weights: Array) -> Any:
-        """X weights, or k(X, training rows) weights."""
-        if self.kernel == "linear":
-            return X @ weights.astype(X.dtype, copy=False)
-        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
-            scores = kernel_product(self.kernel_, X, getattr(self, "X_fit_", None), weights)
-        if not np.isfinite(scores).all():
-            raise DataError(
-                "The kernel overflows between these rows and the training rows: scale the "
-                "features alike, for example in a pipeline with a scaler."
-            )
-        return scores
+    def _checked_tasks(self, y: Array, qid: Any) -> list[Task]:
+        """Tasks that have something to learn from; counts queries."""
+        self.n_queries_ = Groups.of(qid, len(y)).n_groups
+        tasks = self._tasks(y, qid)
+        self._check_enough([task.graph.n_pairs for task in tasks], len(y))
+        return tasks
 
     def _scores(self, X: Any, weights: Array, intercept: Array | float) -> Any:
         return np.asarray(self._products(X, weights) + intercept, dtype=X.dtype)
@@ -275,8 +252,24 @@ def side_by_side(weights: Sequence[Array]) -> Array:
     return np.hstack([w.reshape(len(w), -1) for w in weights])
 
 
-def _join_tasks(parts: Sequence[Solution]) -> Solution:
-    """Solutions of tasks with one output each as one solution with several outputs."""
+def finite_kernel_product(kernel: Kernel, X: Any, Y: Any, weights: Array) -> Array:
+    """k(X, Y) weights, or an error where that overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+        scores = kernel_product(kernel, X, Y, weights)
+    if not np.isfinite(scores).all():
+        raise DataError(
+            "The kernel overflows between these rows and the training rows: scale the "
+            "features alike, for example in a pipeline with a scaler."
+        )
+    return scores
+
+
+def join_tasks(by_task: Sequence[Sequence[Solution]]) -> list[Solution]:
+    """Solutions of tasks, one list for each task, as one list with several outputs each."""
+    return [_join(parts) for parts in zip(*by_task, strict=True)]
+
+
+def _join(parts: Sequence[Solution]) -> Solution:
     if len(parts) == 1:
         return parts[0]
     weights = np.column_stack([part.weights for part in parts])

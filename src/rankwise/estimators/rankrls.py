@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-from sklearn.utils.validation import validate_data
-
-from rankwise.backends.arrays import Array
-from rankwise.estimators._checks import check_alpha, check_choice, check_has_pairs
-from rankwise.estimators.least_squares import (
-    DTYPES,
-    LeastSquaresRanker,
-    Solution,
-    Task,
-    side_by_side,
-)
-from rankwise.graph import Groups, PreferenceGraph
-from rankwise.graph.grouped import TIES, WEIGHTINGS
+from rankwise.estimators.direct import DirectRanker
+from rankwise.estimators.losses import PairwiseLoss, PointwiseLoss
 
 
-class RankRLS(LeastSquaresRanker):
+class RankRLS(PairwiseLoss, DirectRanker):
     """Pairwise regularized least squares.
 
     Regresses the differences of the scores of all relevant pairs on the differences of the
@@ -117,69 +105,8 @@ class RankRLS(LeastSquaresRanker):
         self.weighting = weighting
         self.solver = solver
 
-    def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
-        """Fit to comparisons between rows.
 
-        Minimizes sum_l w_l (margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2 over the comparisons
-        l = (i, j). For N of them, the primal takes O(min(N, m) n^2 + N + n^3) time, the dual
-        O(m^3 + N). The parameters `ties` and `weighting` are about queries, and have no part
-        in it.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_rows, n_features)
-        pairs : array-like of shape (n_pairs, 2)
-            Rows of X, the preferred one first. Repeated and contradictory pairs are fine.
-        margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
-            By how much the first is better. None: by 1, every time.
-        weight : array-like of shape (n_pairs,), optional
-            How much each comparison counts. None: 1.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> from rankwise import RankRLS
-        >>> answers = [[0.2, 1.0], [0.9, 0.1], [0.5, 0.4]]
-        >>> ranker = RankRLS(alpha=0.01).fit_pairs(answers, [[1, 0], [1, 2], [2, 0]])
-        >>> ranker.predict(answers).argsort()[::-1]
-        array([1, 2, 0])
-        """
-        alpha = check_alpha(self.alpha)
-        self._check_choices()
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, ensure_min_samples=2)
-        graph = PreferenceGraph.from_pairs(X.shape[0], pairs, margin, weight)
-        check_has_pairs(graph)
-        self.n_queries_ = 1
-        (solution,) = self._solve(X, [Task(graph, None)], [alpha])
-        self._keep(solution)
-        return self
-
-    def _check_choices(self) -> None:
-        check_choice("ties", self.ties, TIES)
-        check_choice("weighting", self.weighting, WEIGHTINGS)
-
-    def _tasks(self, y: Array, qid: Any) -> list[Task]:
-        self._check_choices()
-        self.n_queries_ = Groups.of(qid, len(y)).n_groups
-
-        def task(labels: Array | None, targets: Array) -> Task:
-            graph = PreferenceGraph.from_scores(
-                labels, qid, n_rows=len(y), ties=self.ties, weighting=self.weighting
-            )
-            check_has_pairs(graph, self.n_queries_, self.ties)
-            return Task(graph, targets)
-
-        if self.ties == "include":
-            return [task(None, y)]
-        if y.ndim == 1:
-            return [task(y, y)]
-        return [task(column, column) for column in y.T]
-
-
-class RLS(LeastSquaresRanker):
+class RLS(PointwiseLoss, DirectRanker):
     """Regularized least-squares regression: the pointwise baseline.
 
     Regresses the scores themselves,
@@ -227,42 +154,3 @@ class RLS(LeastSquaresRanker):
         self.degree = degree
         self.coef0 = coef0
         self.solver = solver
-
-    def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
-        """Fit to scored rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-        qid : array-like of shape (n_rows,), optional
-            Does not change the fit, whose loss knows no pairs: it is checked and counted, so
-            that rankers can be exchanged and `score` can tell that queries matter.
-
-        Returns
-        -------
-        self
-        """
-        return super().fit(X, y, qid=qid)
-
-    _pointwise = True
-
-    def _tasks(self, y: Array, qid: Any) -> list[Task]:
-        self.n_queries_ = Groups.of(qid, len(y)).n_groups
-        # 1/m (m I - 11') centres: what is left of the squared errors at the best intercept.
-        return [Task(PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows"), y)]
-
-    def _solutions(self, X: Any, y: Array | None, weights: list[Array]) -> list[Solution]:
-        scores = self._products(X, side_by_side(weights))
-        means = scores.mean(axis=0, dtype=np.float64).reshape(len(weights), *weights[0].shape[1:])
-        level = np.mean(np.asarray(y), axis=0)
-        return [Solution(w, _plain(level - mean)) for w, mean in zip(weights, means, strict=True)]
-
-    def _keep(self, solution: Solution) -> None:
-        super()._keep(solution)
-        self.intercept_ = solution.intercept
-
-
-def _plain(value: Array) -> Array | float:
-    """A float for one output, an array for several."""
-    return float(value) if value.ndim == 0 else value

@@ -20,6 +20,9 @@ class Kernel(Protocol):
 
     def __call__(self, X: Any, Y: Any = None) -> Array: ...
 
+    def diag(self, X: Any) -> Array:
+        """k(x, x) for every row of X."""
+
 
 @dataclass(frozen=True)
 class NamedKernel:
@@ -45,6 +48,17 @@ class NamedKernel:
     def __call__(self, X: Any, Y: Any = None) -> Array:
         return KERNELS[self.name](self, X, Y)
 
+    def diag(self, X: Any) -> Array:
+        if self.name in ("rbf", "laplacian"):
+            return np.ones(X.shape[0])
+        squares = _squared_norms(X)
+        if self.name == "cosine":
+            return (squares > 0).astype(np.float64)
+        if self.name == "linear":
+            return squares
+        affine = self.gamma * squares + self.coef0
+        return np.asarray(np.tanh(affine) if self.name == "sigmoid" else affine**self.degree)
+
 
 @dataclass(frozen=True)
 class PairFunction:
@@ -61,13 +75,20 @@ class PairFunction:
                 K[i, j] = K[j, i] if Y is None and j < i else self.function(x, z)
         return K
 
+    def diag(self, X: Any) -> Array:
+        return np.array([self.function(X[i], X[i]) for i in range(X.shape[0])], dtype=np.float64)
+
 
 @dataclass(frozen=True)
 class Precomputed:
-    """The rows of "X" are kernel values already."""
+    """The rows of "X" are kernel values already; "Y" has the numbers of the columns to take."""
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        return dense_rows(X, slice(None)).copy()
+        return dense_rows(X if Y is None else X[:, Y], slice(None)).copy()
+
+    def diag(self, X: Any) -> Array:
+        diagonal = X.diagonal() if is_sparse(X) else np.diagonal(X)
+        return np.array(diagonal, dtype=np.float64)
 
 
 def _products(X: Any, Y: Any) -> Array:

@@ -32,6 +32,7 @@ class Problem:
     ranker: LeastSquaresRanker
     X: Any
     y: Array
+    qid: Any
     tasks: list[Task]
     n_outputs: int | None
     groups: Groups
@@ -58,14 +59,14 @@ class Problem:
                 "and labels."
             )
         groups = Groups.of(qid, len(y))
-        tasks = ranker._tasks(y, qid)
+        tasks = ranker._checked_tasks(y, qid)
         n_outputs = y.shape[1] if y.ndim == 2 else None
-        return cls(ranker, X, y.reshape(len(y), -1), tasks, n_outputs, groups, values)
+        return cls(ranker, X, y.reshape(len(y), -1), qid, tasks, n_outputs, groups, values)
 
     @cached_property
     def space(self) -> Space:
         """Where the rows live: their features, or their kernel matrix."""
-        return self.ranker._space(self.X)
+        return self.ranker._space(self.X, self.qid)
 
     @property
     def pointwise(self) -> bool:

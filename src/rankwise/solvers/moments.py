@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, dense_rows, is_sparse
+from rankwise.backends.arrays import Array, Rows, dense_rows, is_sparse
 from rankwise.backends.blas import add_gram, matmul, mirror_upper
 from rankwise.graph import PreferenceGraph
+from rankwise.graph.base import Loader
 
 BLOCK_BYTES = 8 * 2**20  # of features worked on at a time
+STORED_BYTES = 256 * 2**20  # of features that are stored, to spare making them many times
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,26 @@ class Moments:
             F = dense_rows(F, slice(None))
             A = matmul(F.T, graph @ F)
             return cls((A + A.T) / 2, np.asarray(F.T @ graph.rhs(y)))
-        n = F.shape[1]
+        return cls.of_blocks(lambda rows: dense_rows(F, rows), F.shape[1], graph, y)
+
+    @classmethod
+    def of_blocks(
+        cls, load: Loader, n_features: int, graph: PreferenceGraph, y: Array | None = None
+    ) -> Moments:
+        """Moments of features that are made block by block; ``load(rows)`` makes those of rows.
+
+        O(m n^2) time, or O(N n^2) for N comparisons; some 16 MiB beside the result, or 512 rows
+        of features where that is more; up to 256 MiB of features where comparisons outnumber
+        rows, so that they are made only once.
+        """
+        if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
+            return cls.of(load(slice(None)), graph, y)
+        n = n_features
         A = np.zeros((n, n), order="F")
         b = np.zeros((n, 1))
         max_rows = max(256, BLOCK_BYTES // (8 * max(n, 1)))
         outputs: tuple[int, ...] = ()
-        for Z, t in graph.root_blocks(lambda rows: dense_rows(F, rows), y, max_rows):
+        for Z, t in graph.root_blocks(load, y, max_rows):
             A = add_gram(A, Z)
             b = b + matmul(Z.T, t.reshape(len(t), -1))
             outputs = t.shape[1:]
@@ -57,3 +73,62 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.A + other.A, self.b + other.b)
+
+    def intercept(self, w: Array) -> float:
+        """What is added to scores F w: nothing, since only differences count."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class CentredMoments:
+    """All that a regression with an intercept needs to know of its rows.
+
+    A = F'CF and b = F'Cy, with C taking away means. Those of two sets of rows do not simply add
+    up: the scatter between the means of the sets is missing, and is added.
+
+    Attributes
+    ----------
+    A : ndarray of shape (n_features, n_features)
+    b : ndarray of shape (n_features,) or (n_features, n_outputs)
+    n_rows : int
+    F_mean : ndarray of shape (n_features,)
+    y_mean : ndarray of shape () or (n_outputs,)
+    """
+
+    A: Array
+    b: Array
+    n_rows: int
+    F_mean: Array
+    y_mean: Array
+
+    @classmethod
+    def of_blocks(cls, load: Loader, n_features: int, y: Array) -> CentredMoments:
+        """As `Moments.of_blocks`, for rows that are regressed on y."""
+        total = np.zeros(n_features)
+
+        def load_and_sum(rows: Rows) -> Array:
+            F = load(rows)
+            np.add(total, F.sum(axis=0), out=total)
+            return F
+
+        graph = PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows")
+        moments = Moments.of_blocks(load_and_sum, n_features, graph, y)
+        return cls(moments.A, moments.b, len(y), total / len(y), np.asarray(y.mean(axis=0)))
+
+    def __add__(self, other: CentredMoments) -> CentredMoments:
+        n = self.n_rows + other.n_rows
+        share = other.n_rows / n
+        F_gap, y_gap = other.F_mean - self.F_mean, other.y_mean - self.y_mean
+        between = self.n_rows * share
+        return CentredMoments(
+            self.A + other.A + between * np.outer(F_gap, F_gap),
+            self.b + other.b + between * np.multiply.outer(F_gap, y_gap),
+            n,
+            self.F_mean + share * F_gap,
+            self.y_mean + share * y_gap,
+        )
+
+    def intercept(self, w: Array) -> Array | float:
+        """What is added to scores F w, so that they have the mean of y."""
+        value = self.y_mean - self.F_mean @ w
+        return float(value) if value.ndim == 0 else value

@@ -1,0 +1,241 @@
+"""From the landmark parameters of an estimator to points."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array
+
+from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._checks import check_choice
+from rankwise.graph import Groups
+from rankwise.kernels import Kernel, Precomputed
+from rankwise.kernels.landmarks import (
+    leverage_rows,
+    pivoted_cholesky_rows,
+    random_rows,
+    stratified_rows,
+)
+
+METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
+DEFAULT_NUMBER = 1000
+CANDIDATES = 20  # for each landmark: how many rows the costly methods choose from
+LEAST_CANDIDATES = 10_000
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Points, and the training rows they are (None where they are none)."""
+
+    points: Any
+    rows: Index | None
+
+
+@dataclass(frozen=True)
+class LandmarkChoice:
+    """The parameters `landmarks` and `n_landmarks`, checked: a method, row numbers or points."""
+
+    method: str | None
+    number: int | None
+    rows: Index | None
+    points: Any
+
+    @classmethod
+    def of(cls, landmarks: Any, n_landmarks: Any) -> LandmarkChoice:
+        if n_landmarks is not None and (
+            not isinstance(n_landmarks, (int, np.integer))
+            or isinstance(n_landmarks, bool)
+            or n_landmarks < 1
+        ):
+            raise ParameterError(
+                f"n_landmarks must be a whole number above 0, or None: got {n_landmarks!r}."
+            )
+        if isinstance(landmarks, str):
+            check_choice("landmarks", landmarks, METHODS)
+            number = None if n_landmarks is None else int(n_landmarks)
+            return cls(landmarks, number, None, None)
+        rows: Index | None = None
+        points: Any = None
+        if is_sparse(landmarks) or np.ndim(landmarks) == 2:
+            points = _check_points(landmarks)
+        else:
+            rows = _check_row_numbers(landmarks)
+        n_given = len(rows) if rows is not None else points.shape[0]
+        if n_landmarks is not None and n_landmarks != n_given:
+            raise ParameterError(
+                f"{n_given} landmarks are given, but n_landmarks={n_landmarks}: leave n_landmarks "
+                "out."
+            )
+        return cls(None, n_given, rows, points)
+
+    def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
+        """Landmarks for training rows X."""
+        if self.points is not None:
+            return self._given_points(X.shape[1], kernel)
+        n_rows = X.shape[0]
+        if self.rows is not None:
+            _check_in_range(self.rows, n_rows)
+            return Landmarks(X[self.rows], self.rows)
+        n = self._number(n_rows)
+        if self.method == "random":
+            rows = random_rows(n_rows, n, rng)
+        elif self.method == "stratified":
+            rows = stratified_rows(Groups.of(qid, n_rows).codes, n, rng)
+        else:
+            candidates = _candidates(n_rows, n, rng)
+            seen = X if candidates is None else X[candidates]
+            if self.method == "kmeans":
+                return Landmarks(_cluster_centres(seen, n, kernel, rng), None)
+            if isinstance(kernel, Precomputed) and candidates is not None:
+                seen = seen[:, candidates]
+            choose = pivoted_cholesky_rows if self.method == "rpcholesky" else leverage_rows
+            rows = choose(kernel, seen, n, rng)
+            rows = rows if candidates is None else candidates[rows]
+        return Landmarks(X[rows], rows)
+
+    def among_blocks(
+        self, blocks: Iterable[tuple[Any, Any]], kernel: Kernel, rng: np.random.Generator
+    ) -> Landmarks:
+        """Landmarks for training rows that come in blocks (X, qid): one pass.
+
+        Methods choose among a random sample of the rows, of twenty for each landmark.
+        """
+        if self.rows is not None:
+            return _rows_of_blocks(self.rows, (X for X, _ in blocks))
+        wanted = self.number or DEFAULT_NUMBER
+        sample = Reservoir(max(CANDIDATES * wanted, LEAST_CANDIDATES), rng)
+        for X, qid in blocks:
+            sample.add(X, qid)
+        self._number(sample.n_rows)
+        chosen = self.among(sample.X, sample.qid, kernel, rng)
+        return Landmarks(chosen.points, None if chosen.rows is None else sample.rows[chosen.rows])
+
+    def _given_points(self, n_features: int, kernel: Kernel) -> Landmarks:
+        if isinstance(kernel, Precomputed):
+            raise ParameterError(
+                'With kernel="precomputed" rows have no features: give landmarks as row numbers, '
+                "or a method."
+            )
+        if self.points.shape[1] != n_features:
+            raise DataError(
+                f"landmarks has points with {self.points.shape[1]} features, but X has "
+                f"{n_features}."
+            )
+        return Landmarks(self.points, None)
+
+    def _number(self, n_rows: int) -> int:
+        if self.number is None:
+            return min(DEFAULT_NUMBER, n_rows)
+        if self.number > n_rows:
+            raise ParameterError(
+                f"n_landmarks={self.number} is more than the {n_rows} rows to choose from. Use "
+                "fewer, or None for all rows up to 1000; in partial_fit, give the first call more "
+                "rows, or give points as landmarks."
+            )
+        return self.number
+
+
+class Reservoir:
+    """A random sample of rows that pass by, each with the same chance."""
+
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        self._size = size
+        self._rng = rng
+        self._keys = np.empty(0)
+        self.n_rows = 0
+        self.X: Any = None
+        self.qid: Any = None
+        self.rows: Index = np.empty(0, dtype=np.intp)
+
+    def add(self, X: Any, qid: Any) -> None:
+        """Let rows pass by: every row draws a key, and the smallest keys stay."""
+        keys = self._rng.random(X.shape[0])
+        rows = np.arange(self.n_rows, self.n_rows + X.shape[0])
+        bar = self._keys.max() if len(self._keys) == self._size else np.inf
+        new = np.flatnonzero(keys < bar)
+        self.n_rows += X.shape[0]
+        ids = np.zeros(X.shape[0], dtype=np.intp) if qid is None else np.asarray(qid)
+        if self.X is None:
+            stacked, keys, rows, ids = X[new], keys[new], rows[new], ids[new]
+        else:
+            stacked = _stack([self.X, X[new]])
+            keys = np.concatenate((self._keys, keys[new]))
+            rows = np.concatenate((self.rows, rows[new]))
+            ids = np.concatenate((self.qid, ids[new]))
+        if len(keys) > self._size:
+            kept = np.sort(np.argpartition(keys, self._size)[: self._size])
+            stacked, keys, rows, ids = stacked[kept], keys[kept], rows[kept], ids[kept]
+        self.X, self._keys, self.rows, self.qid = stacked, keys, rows.astype(np.intp), ids
+
+
+def _rows_of_blocks(rows: Index, blocks: Iterable[Any]) -> Landmarks:
+    """Rows by their numbers, counted over all blocks."""
+    order = np.argsort(rows, kind="stable")
+    ascending, parts, n_rows = rows[order], [], 0
+    for X in blocks:
+        first, last = np.searchsorted(ascending, (n_rows, n_rows + X.shape[0]))
+        if last > first:
+            parts.append(X[ascending[first:last] - n_rows])
+        n_rows += X.shape[0]
+    _check_in_range(rows, n_rows)
+    return Landmarks(_stack(parts)[np.argsort(order)], rows)
+
+
+def _stack(parts: list[Any]) -> Any:
+    if any(is_sparse(part) for part in parts):
+        return sp.vstack([sp.csr_array(part) for part in parts], format="csr")
+    return np.concatenate(parts)
+
+
+def _candidates(n_rows: int, n: int, rng: np.random.Generator) -> Index | None:
+    """The rows that a costly method chooses from; None for all."""
+    size = max(CANDIDATES * n, LEAST_CANDIDATES)
+    return None if n_rows <= size else random_rows(n_rows, size, rng)
+
+
+def _cluster_centres(X: Any, n: int, kernel: Kernel, rng: np.random.Generator) -> Array:
+    if isinstance(kernel, Precomputed):
+        raise ParameterError(
+            'landmarks="kmeans" needs features, and kernel="precomputed" has none: use '
+            '"rpcholesky" or "leverage".'
+        )
+    clusters = MiniBatchKMeans(
+        n, batch_size=max(1024, 2 * n), n_init=1, random_state=int(rng.integers(2**31))
+    )
+    with warnings.catch_warnings():
+        # Fewer distinct rows than clusters: `rank_` tells how many landmarks matter.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return np.asarray(clusters.fit(X).cluster_centers_)
+
+
+def _check_points(points: Any) -> Any:
+    return check_array(
+        points, accept_sparse="csr", dtype=(np.float64, np.float32), input_name="landmarks"
+    )
+
+
+def _check_row_numbers(landmarks: Any) -> Index:
+    rows = np.asarray(landmarks)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) == 0:
+        raise ParameterError(
+            f"landmarks must be one of {', '.join(METHODS)}, a list of row numbers, or an array of "
+            f"points with one row each: got {landmarks!r}."
+        )
+    return rows.astype(np.intp)
+
+
+def _check_in_range(rows: Index, n_rows: int) -> None:
+    outside = (rows < 0) | (rows >= n_rows)
+    if outside.any():
+        k = int(np.argmax(outside))
+        raise ParameterError(
+            f"landmarks[{k}] = {rows[k]} is not a row of X, whose rows are 0 to {n_rows - 1}."
+        )

@@ -1,0 +1,140 @@
+"""Which rows may stand for all: landmarks of a kernel.
+
+A function f lives on r landmarks when it is a sum of kernel functions at these rows alone. What
+is lost is measured by the residual of the Nystroem approximation,
+
+    K - K_MR K_RR^-1 K_RM,
+
+whose trace the last two of these methods make small.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.backends.blas import matmul
+from rankwise.kernels.functions import Kernel, Precomputed
+
+BLOCK_BYTES = 32 * 2**20  # of kernel values held at a time
+BATCH = 64  # rows proposed at a time in randomly pivoted Cholesky
+EXHAUSTED = 1e-13  # a residual below this share of the trace is rounding
+
+
+def landmark_points(kernel: Kernel, X: Any, rows: Index) -> Any:
+    """What the kernel takes as its second argument for these rows of X."""
+    return rows if isinstance(kernel, Precomputed) else X[rows]
+
+
+def random_rows(n_rows: int, n: int, rng: np.random.Generator) -> Index:
+    """Rows at random, each at most once, ascending."""
+    return np.sort(rng.choice(n_rows, n, replace=False)).astype(np.intp)
+
+
+def stratified_rows(codes: Index, n: int, rng: np.random.Generator) -> Index:
+    """Rows at random, as evenly over queries as their sizes allow, ascending.
+
+    `codes` has the query of every row. First one row of each query in a random order of the
+    queries, then a second one, and so on, until there are n.
+    """
+    shuffled = rng.permutation(len(codes))
+    by_query = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    sizes = np.bincount(codes)
+    place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    turn = np.repeat(rng.permutation(len(sizes)), sizes)
+    return np.sort(by_query[np.lexsort((turn, place))[:n]]).astype(np.intp)
+
+
+def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> Index:
+    """Rows by randomly pivoted Cholesky: each drawn by its residual, given those before.
+
+    Rows are proposed some at a time and accepted with the chance that the residual has left
+    them, which draws from the same distribution as one row at a time. Fewer than n where the
+    kernel has a lower rank. O(m n^2) time and m n memory for m rows.
+
+    References
+    ----------
+    Chen, Epperly, Tropp, Webber: Randomly pivoted Cholesky: practical approximation of a kernel
+    matrix with few entry evaluations. Communications on Pure and Applied Mathematics 78, 2025;
+    the proposals are those of Epperly, Tropp, Webber: Embrace rejection, 2024.
+    """
+    residual = np.array(kernel.diag(X), dtype=np.float64)
+    floor = EXHAUSTED * residual.sum()
+    F = np.empty((len(residual), n), order="F")
+    chosen: list[int] = []
+    while len(chosen) < n and residual.sum() > floor:
+        k = len(chosen)
+        drawn = rng.choice(len(residual), min(BATCH, n), p=residual / residual.sum())
+        drawn = drawn.astype(np.intp)
+        G = np.array(kernel(X[drawn], landmark_points(kernel, X, drawn)))
+        G -= F[drawn, :k] @ F[drawn, :k].T
+        accepted = _accept(G, rng)[: n - k]
+        if not accepted:  # nothing but rounding is left of these
+            residual[drawn] = 0.0
+            continue
+        rows = drawn[accepted]
+        part = kernel(X, landmark_points(kernel, X, rows))
+        part -= matmul(np.asfortranarray(F[:, :k]), F[rows, :k].T)
+        factor = np.linalg.cholesky(_lifted(G[np.ix_(accepted, accepted)]))
+        block = solve_triangular(factor, part.T, lower=True, check_finite=False).T
+        F[:, k : k + len(rows)] = block
+        chosen.extend(rows.tolist())
+        residual = np.maximum(residual - np.einsum("ij,ij->i", block, block), 0.0)
+        residual[chosen] = 0.0
+    return np.sort(np.array(chosen, dtype=np.intp))
+
+
+def leverage_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> Index:
+    """Rows drawn by their ridge leverage scores, ascending.
+
+    With S a random sample of n rows and mu the residual that S leaves, shared by n rows,
+
+        score_i = (k_ii - k_iS (K_SS + mu I)^-1 k_Si) / mu
+
+    estimates how much of row i the others do not tell. O(m n^2) time, some 32 MiB of memory.
+
+    References
+    ----------
+    Musco, Musco: Recursive sampling for the Nystroem method. NIPS 2017; one level of it.
+    """
+    diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
+    sample = random_rows(len(diagonal), n, rng)
+    points = landmark_points(kernel, X, sample)
+    K_SS = np.array(kernel(X[sample], points))
+    small = 1e-10 * max(float(np.trace(K_SS)), np.finfo(np.float64).tiny)
+    rest = diagonal - _explained(kernel, X, points, K_SS, small / n)
+    mu = max(float(rest.sum()) / n, small)
+    score = np.maximum(diagonal - _explained(kernel, X, points, K_SS, mu), 1e-12 * mu)
+    return np.sort(rng.choice(len(score), n, replace=False, p=score / score.sum())).astype(np.intp)
+
+
+def _accept(G: Array, rng: np.random.Generator) -> list[int]:
+    """Proposals that are taken, given those taken before; G is their residual kernel."""
+    G, first = G.copy(), np.diagonal(G).copy()
+    accepted = []
+    for i, chance in enumerate(rng.random(len(G))):
+        if G[i, i] > chance * first[i] and G[i, i] > EXHAUSTED * first[i]:
+            accepted.append(i)
+            G -= np.outer(G[:, i], G[i] / G[i, i])
+    return accepted
+
+
+def _lifted(G: Array) -> Array:
+    """G with its diagonal raised by rounding, so that it has a Cholesky factor."""
+    return np.asarray(G + 4 * len(G) * np.finfo(np.float64).eps * np.trace(G) * np.eye(len(G)))
+
+
+def _explained(kernel: Kernel, X: Any, points: Any, K_SS: Array, mu: float) -> Array:
+    """k_iS (K_SS + mu I)^-1 k_Si for every row i."""
+    factor = cho_factor(K_SS + mu * np.eye(len(K_SS)), lower=True, check_finite=False)
+    n_rows = X.shape[0]
+    out, step = np.empty(n_rows), max(1, BLOCK_BYTES // (8 * len(K_SS)))
+    for start in range(0, n_rows, step):
+        rows = slice(start, min(start + step, n_rows))
+        K = np.ascontiguousarray(kernel(X[rows], points))
+        solved = cho_solve(factor, K.T, check_finite=False)
+        out[rows] = np.einsum("ij,ji->i", K, solved)
+    return out

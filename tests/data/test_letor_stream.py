@@ -1,0 +1,113 @@
+"""LETOR files in blocks of whole queries."""
+
+import gzip
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from rankwise.data import LetorBlocks, read_letor, write_letor
+from rankwise.errors import LetorFormatError
+
+
+def joined(blocks):
+    X = [block.X for block in blocks]
+    X = sp.vstack(X).toarray() if sp.issparse(X[0]) else np.concatenate(X)
+    return X, np.concatenate([b.y for b in blocks]), np.concatenate([b.qid for b in blocks])
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=12),
+    st.integers(16, 4000),
+    st.booleans(),
+    st.sampled_from([0.1, 0.9]),
+)
+def test_blocks_are_the_file_and_split_no_query(tmp_path_factory, sizes, n_bytes, text, fill):
+    rng = np.random.default_rng(0)
+    n = sum(sizes)
+    X = np.where(rng.random((n, 6)) < fill, rng.standard_normal((n, 6)), 0.0)
+    X[0] = 1.0
+    qid = np.repeat(np.arange(len(sizes)), sizes)
+    qid = np.array([f"q{k}" if k % 3 else str(k) for k in qid]) if text else qid
+    path = tmp_path_factory.mktemp("letor") / "data.txt"
+    write_letor(path, X, rng.integers(0, 3, n), qid)
+    whole = read_letor(path)
+    blocks = LetorBlocks(path, block_bytes=n_bytes)
+    for _ in range(2):  # it starts again
+        parts = list(blocks)
+        X_all, y, ids = joined(parts)
+        assert_array_equal(X_all, whole.X.toarray() if sp.issparse(whole.X) else whole.X)
+        assert_array_equal(y, whole.y)
+        assert_array_equal(ids, whole.qid)
+        for first, second in pairwise(parts):
+            assert not set(first.qid) & set(second.qid)
+    survey = blocks.survey
+    assert (survey.n_rows, survey.n_queries, survey.n_features) == (n, len(sizes), 6)
+    assert survey.n_bytes == path.stat().st_size
+
+
+def test_ids_that_turn_into_text_are_text_in_every_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.data._letor_blocks.BLOCK_BYTES", 64)
+    path = tmp_path / "data.txt"
+    rows = [f"1 qid:{k // 4} 1:{k}\n" for k in range(40)] + ["0 qid:last 1:3\n"]
+    path.write_text("".join(rows))
+    blocks = list(LetorBlocks(path, block_bytes=64))
+    assert len(blocks) > 3
+    assert all(block.qid.dtype.kind == "U" for block in blocks)
+
+
+def test_gzip_comments_and_missing_ids(tmp_path):
+    path = tmp_path / "data.txt.gz"
+    with gzip.open(path, "wt") as file:
+        file.write("# head\n\n1 1:2 # a\n0 2:1\n")
+    calls = []
+    (block,) = LetorBlocks(path, dtype=np.float32, progress=lambda *a: calls.append(a))
+    assert block.qid is None
+    assert block.X.dtype == np.float32
+    assert_array_equal(block.X, [[2, 0], [0, 1]])
+    assert calls == [(0, 0), (24, 0), (0, 24), (24, 24)]
+
+
+def test_a_query_that_comes_back_is_named_with_its_line(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("1 qid:a 1:1\n0 qid:a 1:2\n\n1 qid:b 1:1\n0 qid:a 1:3\n")
+    with pytest.raises(LetorFormatError, match=r"data.txt, line 5: query a comes back.*sort"):
+        list(LetorBlocks(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 qid:1 1:x\n", "line 1"),
+        ("# nothing\n", "no rows"),
+        ("1 qid:1 1:1\n2 1:1\n", "line 2: this row has no qid"),
+        ("1 qid:1 9:1\n", "line 1"),
+    ],
+)
+def test_faults_are_said_before_the_first_block(tmp_path, text, message):
+    path = tmp_path / "data.txt"
+    path.write_text(text)
+    with pytest.raises(LetorFormatError, match=message):
+        next(iter(LetorBlocks(path, n_features=3)))
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    rng = np.random.default_rng(0)
+    peaks = []
+    for n in (20_000, 80_000):
+        path = tmp_path / f"{n}.txt"
+        write_letor(path, rng.integers(0, 9, (n, 20)), np.zeros(n), np.arange(n) // 50)
+        blocks = LetorBlocks(path, block_bytes=2**18)
+        blocks.survey  # noqa: B018
+        tracemalloc.start()
+        for _ in blocks:
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
