@@ -134,7 +134,7 @@ def test_the_optimizer_climbs_and_is_at_a_top():
     gp = PairwiseGP().fit_pairs(X, pairs)
     assert gp.log_marginal_likelihood_value_ > start.log_marginal_likelihood_value_
     _, gradient = gp.log_marginal_likelihood(eval_gradient=True)
-    assert np.abs(gradient).max() < 0.01
+    assert np.abs(gradient).max() < 0.05
     more = PairwiseGP(n_restarts=2, random_state=0).fit_pairs(X, pairs)
     assert more.log_marginal_likelihood_value_ >= gp.log_marginal_likelihood_value_ - 1e-3
     near = PairwiseGP(prior_scale=0.01).fit_pairs(X, pairs)

@@ -15,6 +15,7 @@ from rankwise.estimators._gp_model import (
     Inference,
     Observations,
     condition,
+    kernel_gradient,
     kernel_values,
 )
 from rankwise.solvers.gp.approximation import Approximation
@@ -127,8 +128,8 @@ class Evidence:
         """log p(comparisons | theta), and its gradient in theta."""
         hyper = self.at(theta)
         if self.landmarks is None:
-            K, dK = hyper.kernel(self.X, eval_gradient=True)
-            span = self._span(hyper.kernel, K.copy())
+            K, dK = kernel_gradient(hyper.kernel, self.X)
+            span = self._span(hyper.kernel, K)
         else:
             span = self._span(hyper.kernel)
         differences, a = condition(
@@ -177,11 +178,11 @@ class Evidence:
 
         by_rows = 2.0 * unroot(MC.T).T
         by_marks = -unroot(unroot(span.differences.C.T @ MC).T)
-        _, dK = kernel(Z, eval_gradient=True)
+        _, dK = kernel_gradient(kernel, Z)
         gradient = np.einsum("ij,ijp->p", by_marks, dK)
         for start in range(0, len(self.X), r):
             rows = self.X[start : start + r]
-            _, dK = kernel(np.vstack((rows, Z)), eval_gradient=True)
+            _, dK = kernel_gradient(kernel, np.vstack((rows, Z)))
             block = dK[: len(rows), len(rows) :]
             gradient += np.einsum("ij,ijp->p", by_rows[start : start + r], block)
         return np.asarray(gradient)

@@ -46,6 +46,11 @@ def optimize(
 ) -> Array:
     """The theta of greatest evidence times prior: L-BFGS from the start and from random places."""
     start, bounds = evidence.start, evidence.bounds
+    if np.ndim(prior_scale) and np.shape(prior_scale) != start.shape:
+        raise ParameterError(
+            f"prior_scale needs one entry for each of the {len(start)} free hyper-parameters, or "
+            f"one for all: got shape {np.shape(prior_scale)}."
+        )
     if optimizer is None or not len(start):
         return start
     if n_restarts > 0 and not np.isfinite(bounds).all():

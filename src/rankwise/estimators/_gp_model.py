@@ -81,12 +81,25 @@ def kernel_values(kernel: Any, X: Array, Y: Array | None = None) -> Array:
     """k(X, Y), finite."""
     with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
         K = np.asarray(kernel(X, Y), dtype=np.float64)
-    if not np.isfinite(K.sum()):
+    _check_finite(kernel, K)
+    return K
+
+
+def kernel_gradient(kernel: Any, X: Array) -> tuple[Array, Array]:
+    """k(X, X) and its derivatives by theta, finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        K, dK = kernel(X, eval_gradient=True)
+    _check_finite(kernel, K)
+    _check_finite(kernel, dK)
+    return np.array(K, dtype=np.float64), np.asarray(dK, dtype=np.float64)
+
+
+def _check_finite(kernel: Any, values: Array) -> None:
+    if not np.isfinite(values.sum()):
         raise DataError(
             f"The kernel {kernel} has values that are not finite. Scale the features, for example "
             "with sklearn.preprocessing.StandardScaler, or narrow the bounds of its parameters."
         )
-    return K
 
 
 def condition(
