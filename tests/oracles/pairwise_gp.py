@@ -4,24 +4,28 @@ import math
 
 import numpy as np
 from numba import njit
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
 
-def log_likelihood(d, wins, losses, ties, threshold):
+def log_likelihood(d, wins, losses, ties, threshold, flips=0.0):
     """log p(outcomes | d) of one pair, on an array of d, from the definition."""
     d = np.asarray(d, dtype=float)
-    total = wins * log_ndtr(d - threshold) + losses * log_ndtr(-d - threshold)
+    total = np.zeros_like(d)
+    for count, z in ((wins, d - threshold), (losses, -d - threshold)):
+        if count:
+            log_p = log_ndtr(z) if flips == 0 else np.log(flips + (1 - 2 * flips) * ndtr(z))
+            total = total + count * log_p
     if ties:
         upper, lower = log_ndtr(threshold - np.abs(d)), log_ndtr(-threshold - np.abs(d))
-        total = total + ties * (upper + np.log1p(-np.exp(lower - upper)))
+        total = total + ties * (upper + np.log1p(-np.exp(lower - upper)) + np.log(1 - 2 * flips))
     return total
 
 
-def tilted_moments(m, v, wins, losses, ties, threshold, points=40_001):
+def tilted_moments(m, v, wins, losses, ties, threshold, flips=0.0, points=40_001):
     """log Z, mean and variance of N(m, v) times the likelihood, by the trapezoid rule."""
     half = 14 * math.sqrt(v) + 1e-12
     x = np.linspace(m - half, m + half, points)
-    g = log_likelihood(x, wins, losses, ties, threshold) - (x - m) ** 2 / (2 * v)
+    g = log_likelihood(x, wins, losses, ties, threshold, flips) - (x - m) ** 2 / (2 * v)
     w = np.exp(g - g.max())
     z = np.trapezoid(w, x)
     mean = np.trapezoid(w * x, x) / z
@@ -29,7 +33,7 @@ def tilted_moments(m, v, wins, losses, ties, threshold, points=40_001):
     return g.max() + math.log(z) - 0.5 * math.log(2 * math.pi * v), mean, variance
 
 
-def dense_ep(K, pairs, counts, threshold=0.0, sweeps=200):
+def dense_ep(K, pairs, counts, threshold=0.0, flips=0.0, sweeps=200):
     """Minka's algorithm in the space of f: (mean, covariance, log evidence).
 
     One site after the other, the posterior recomputed from all sites by dense inverses.
@@ -54,7 +58,7 @@ def dense_ep(K, pairs, counts, threshold=0.0, sweeps=200):
             mean, var = B[k] @ m, B[k] @ S @ B[k]
             cavity_var = 1 / (1 / var - tau[k])
             cavity_mean = cavity_var * (mean / var - nu[k])
-            log_z[k], mean, var = tilted_moments(cavity_mean, cavity_var, *counts[k], threshold)
+            log_z[k], mean, var = tilted_moments(cavity_mean, cavity_var, *counts[k], threshold, flips)
             tau[k] = 1 / var - 1 / cavity_var
             nu[k] = mean / var - cavity_mean / cavity_var
         if max(np.abs(tau - before[0]).max(), np.abs(nu - before[1]).max()) < 1e-10:
@@ -66,7 +70,7 @@ def dense_ep(K, pairs, counts, threshold=0.0, sweeps=200):
         mean, var = B[k] @ m, B[k] @ S @ B[k]
         v = 1 / (1 / var - tau[k])
         mu = v * (mean / var - nu[k])
-        z = tilted_moments(mu, v, *counts[k], threshold)[0]
+        z = tilted_moments(mu, v, *counts[k], threshold, flips)[0]
         s2 = 1 / tau[k]
         site_mean = nu[k] * s2
         # N(mu | site_mean, v + s2) times sqrt(2 pi s2) exp(nu^2 s2 / 2) is the site's integral

@@ -31,13 +31,15 @@ from rankwise.solvers.gp.span import (
 )
 
 _THRESHOLD_BOUNDS = (1e-3, 1e2)
+_FLIPS_BOUNDS = (1e-4, 0.45)
 
 
 class Evidence:
     """log p(comparisons | theta), its gradient, and the posterior at any theta.
 
     theta holds the logarithms of the free hyper-parameters of the kernel, then that of the
-    noise where it is free, then that of the threshold of ties where there are any.
+    noise where it is free, that of the threshold of ties where there are any, and that of the
+    share of flips where it is not 0.
 
     One value costs a posterior (`solvers.gp.ep`), a gradient the derivatives of the kernel
     more, O(n^2) for each hyper-parameter, or O(n r) with r landmarks. Sites are kept from one
@@ -55,6 +57,7 @@ class Evidence:
     noise_bounds : (float, float) or None
         None: not free.
     free_threshold : bool
+    flips : float
     landmarks : ndarray of shape (r, n_features), optional
     """
 
@@ -69,6 +72,7 @@ class Evidence:
         noise_bounds: tuple[float, float] | None,
         threshold: float,
         free_threshold: bool,
+        flips: float,
         landmarks: Array | None = None,
     ) -> None:
         self.kernel = kernel
@@ -80,6 +84,7 @@ class Evidence:
         self.landmarks = landmarks
         self._noise_bounds = noise_bounds
         self._free_threshold = free_threshold
+        self.flips = flips
         self._start: tuple[Array, Array] | None = None
 
     @property
@@ -87,6 +92,7 @@ class Evidence:
         """theta as it was given."""
         more = [self.noise] * (self._noise_bounds is not None)
         more += [self.threshold] * self._free_threshold
+        more += [self.flips] * (self.flips > 0)
         return np.concatenate((self.kernel.theta, np.log(more)))
 
     @property
@@ -94,6 +100,7 @@ class Evidence:
         """Least and greatest theta, of shape (n_free, 2)."""
         more = [] if self._noise_bounds is None else [self._noise_bounds]
         more += [_THRESHOLD_BOUNDS] * self._free_threshold
+        more += [_FLIPS_BOUNDS] * (self.flips > 0)
         return np.vstack((self.kernel.bounds.reshape(-1, 2), np.log(np.reshape(more, (-1, 2)))))
 
     def at(self, theta: Array) -> Hyperparameters:
@@ -108,7 +115,9 @@ class Evidence:
         more = list(np.exp(theta[k:]))
         noise = more.pop(0) if self._noise_bounds is not None else self.noise
         threshold = more.pop(0) if self._free_threshold else self.threshold
-        return Hyperparameters(self.kernel.clone_with_theta(theta[:k]), float(noise), float(threshold))
+        flips = more.pop(0) if self.flips > 0 else 0.0
+        kernel = self.kernel.clone_with_theta(theta[:k])
+        return Hyperparameters(kernel, float(noise), float(threshold), float(flips))
 
     def component(self, theta: Array) -> Component:
         """The posterior at theta."""
@@ -149,7 +158,7 @@ class Evidence:
     def _likelihood_slopes(
         self, hyper: Hyperparameters, differences: Differences, a: Approximation
     ) -> Array:
-        """By log noise and log threshold, as far as they are free."""
+        """By the logarithms of noise, threshold and flips, as far as they are free."""
         slopes = []
         if self._noise_bounds is not None:
             if self.inference.likelihood == "gaussian":
@@ -159,6 +168,8 @@ class Evidence:
                 slopes.append(-2.0 * by_scale)
         if self._free_threshold:
             slopes.append(a.threshold_slope * hyper.threshold)
+        if self.flips > 0:
+            slopes.append(a.flips_slope * hyper.flips)
         return np.array(slopes)
 
     def _landmark_gradient(self, kernel: Any, span: Span, MC: Array) -> Array:

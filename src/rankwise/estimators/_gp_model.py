@@ -75,6 +75,7 @@ class Hyperparameters:
     kernel: Any
     noise: float
     threshold: float
+    flips: float
 
 
 def kernel_values(kernel: Any, X: Array, Y: Array | None = None) -> Array:
@@ -115,7 +116,7 @@ def condition(
         margin, weight = np.asarray(observed.margin), np.asarray(observed.weight)
         return differences, gaussian(differences, margin, weight, hyper.noise)
     differences = span.scaled(1.0 / hyper.noise)
-    outcomes = Outcomes(np.asarray(observed.counts), hyper.threshold)
+    outcomes = Outcomes(np.asarray(observed.counts), hyper.threshold, hyper.flips)
     options: dict[str, Any] = {
         "start": start,
         "tol": inference.tol,
@@ -192,15 +193,18 @@ class Component:
             variance[part] = self._conditioned(prior, c)
         return mean, variance
 
-    def preference(self, X1: Array, X2: Array, noise: float) -> Array:
-        """P(f(x1) + e > f(x2)) for noise e: equation (11), row by row. Equal rows have 1/2."""
-        return _probability(*self.difference(X1, X2), noise, 0.0)
+    def preference(self, X1: Array, X2: Array) -> Array:
+        """P(f(x1) > f(x2)): equation (11), row by row. Equal rows have 1/2."""
+        return _probability(*self.difference(X1, X2), 0.0, 0.0)
 
-    def preferences_beyond(self, X1: Array, X2: Array) -> tuple[Array, Array]:
-        """P(no loss) and P(win) in a comparison with ties, row by row."""
+    def outcomes(self, X1: Array, X2: Array) -> tuple[Array, Array]:
+        """P(win) and P(tie) in a comparison, row by row."""
         mean, variance = self.difference(X1, X2)
-        noise, t = self.hyper.noise, self.hyper.threshold * self.hyper.noise
-        return _probability(mean, variance, noise, -t), _probability(mean, variance, noise, t)
+        hyper = self.hyper
+        t, share = hyper.threshold * hyper.noise, 1.0 - 2.0 * hyper.flips
+        win = _probability(mean, variance, hyper.noise, t)
+        no_loss = win if t == 0 else _probability(mean, variance, hyper.noise, -t)
+        return hyper.flips + share * win, share * np.maximum(no_loss - win, 0.0)
 
     def told(
         self,

@@ -72,6 +72,11 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         noise lies between -t and t, for a threshold t that is learned (if there are ties).
     threshold : float, default=0.5
         Where t starts, in units of the noise; it stays there without an optimizer.
+    flips : float, default=0.0
+        Share of comparisons that are turned round, whatever the scores: p = flips + (1 - 2
+        flips) Phi(...). Above 0, it is where the share starts that is learned; below 0.5. One
+        such slip then costs little, where it would bend the scores otherwise. Needs
+        ``inference="ep"``.
     optimizer : "lbfgs", callable or None, default="lbfgs"
         L-BFGS-B on the logarithms of the hyper-parameters, or a function (objective, theta,
         bounds) -> (theta, value) as scikit-learn's, or None: keep the kernel as it is.
@@ -106,10 +111,10 @@ class PairwiseGP(RankerMixin, BaseEstimator):
     ----------
     kernel_ : kernel
         With the hyper-parameters that were found.
-    noise_, threshold_ : float
+    noise_, threshold_, flips_ : float
         Likewise; the threshold is 0 where no tie was seen or a tie is half a win.
     theta_ : ndarray
-        Logarithms of all free hyper-parameters: of the kernel, the noise, the threshold.
+        Logarithms of all free hyper-parameters: of the kernel, noise, threshold, flips.
     log_marginal_likelihood_value_ : float
         The evidence at theta_.
     converged_ : bool
@@ -155,6 +160,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         noise_bounds: Any = "auto",
         ties: str = "half",
         threshold: float = 0.5,
+        flips: float = 0.0,
         optimizer: Any = "lbfgs",
         n_restarts: int = 0,
         prior_scale: Any = None,
@@ -175,6 +181,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         self.noise_bounds = noise_bounds
         self.ties = ties
         self.threshold = threshold
+        self.flips = flips
         self.optimizer = optimizer
         self.n_restarts = n_restarts
         self.prior_scale = prior_scale
@@ -292,16 +299,10 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         ndarray of shape (n_pairs,)
         """
         X1, X2 = self._new_pairs(X1, X2)
-        parts = []
-        for component in self._components:
-            noise = component.hyper.noise if observed else 0.0
-            if observed and component.hyper.threshold > 0:
-                # P(win) + P(tie) / 2, by symmetry from the two ends of the interval of ties.
-                upper, lower = component.preferences_beyond(X1, X2)
-                parts.append(0.5 * (upper + lower))
-            else:
-                parts.append(component.preference(X1, X2, noise))
-        return self.grid_weights_ @ parts
+        if not observed:
+            return self.grid_weights_ @ [c.preference(X1, X2) for c in self._components]
+        chances = [c.outcomes(X1, X2) for c in self._components]
+        return self.grid_weights_ @ [win + 0.5 * tie for win, tie in chances]
 
     def predict_tie(self, X1: Any, X2: Any) -> Array:
         """Probability of a tie between a row of X1 and that of X2; needs ``ties="threshold"``.
@@ -319,10 +320,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
             raise ParameterError(
                 'Only the probit likelihood with ties="threshold" knows the probability of a tie.'
             )
-        if self.threshold_ == 0.0:
-            return np.zeros(len(X1))
-        parts = [np.subtract(*component.preferences_beyond(X1, X2)) for component in self._components]
-        return self.grid_weights_ @ np.maximum(parts, 0.0)
+        return self.grid_weights_ @ [c.outcomes(X1, X2)[1] for c in self._components]
 
     def sample(self, X: Any, n: int = 1, *, random_state: Any = None) -> Array:
         """Draw score functions from the posterior: O(m^3 + n m^2) for m rows.
@@ -536,7 +534,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         theta = optimize(evidence, self.optimizer, self.n_restarts, self.prior_scale, rng)
         hyper = evidence.at(theta)
         self.theta_, self.kernel_ = theta, hyper.kernel
-        self.noise_, self.threshold_ = hyper.noise, hyper.threshold
+        self.noise_, self.threshold_, self.flips_ = hyper.noise, hyper.threshold, hyper.flips
         if self.marginalize == "grid":
             self._components, self.grid_weights_ = grid(
                 evidence, theta, self.grid_step, self.prior_scale
@@ -592,6 +590,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
             noise_bounds=self._noise_bounds(),
             threshold=float(self.threshold) if seen_ties else 0.0,
             free_threshold=seen_ties,
+            flips=float(self.flips),
             landmarks=getattr(self, "landmarks_", None),
         )
 
@@ -663,6 +662,10 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         check_choice("sweeps", self.sweeps, ("parallel", "sequential"))
         for name in ("noise", "threshold", "grid_step", "tol"):
             _check_positive(name, getattr(self, name))
+        if not isinstance(self.flips, Real) or not 0 <= self.flips < 0.5:
+            raise ParameterError(f"flips must be a share from 0 to below 0.5: got {self.flips!r}.")
+        if self.flips and (self.likelihood != "probit" or self.inference != "ep"):
+            raise ParameterError('flips needs likelihood="probit" and inference="ep".')
         check_whole("n_restarts", self.n_restarts, 0, 10**6)
         check_whole("max_sweeps", self.max_sweeps, 1, 10**9)
         check_whole("max_pairs", self.max_pairs, 1, 10**12)

@@ -39,26 +39,32 @@ def test_hazard_does_not_cancel(z):
 
 @given(st.floats(-6, 6), counts, counts, counts, st.floats(0.01, 2.0))
 def test_value_is_the_definition(d, a, b, c, t):
-    value = log_likelihood(d, a, b, c, t)[0]
+    value = log_likelihood(d, a, b, c, t, 0.0)[0]
     assert value == pytest.approx(float(oracle_likelihood(d, a, b, c, t)), rel=1e-9, abs=1e-9)
 
 
-@given(st.floats(-8, 8), counts, counts, counts, st.floats(0.05, 2.0))
-def test_derivatives_are_differences(d, a, b, c, t):
+@given(
+    st.floats(-8, 8), counts, counts, counts, st.floats(0.05, 2.0), st.sampled_from([0.0, 0.01, 0.2])
+)
+def test_derivatives_are_differences(d, a, b, c, t, e):
     step = 1e-5
-    f0, f1, f2, f3, t0, t1, t2 = log_likelihood(d, a, b, c, t)
-    up, down = (np.array(log_likelihood(d + s, a, b, c, t)) for s in (step, -step))
+    _, f1, f2, f3, t0, t1, t2, e0 = log_likelihood(d, a, b, c, t, e)
+    up, down = (np.array(log_likelihood(d + s, a, b, c, t, e)) for s in (step, -step))
     assert_allclose((f1, f2, f3, t1, t2), ((up - down) / (2 * step))[[0, 1, 2, 4, 5]], atol=2e-4)
-    up, down = (np.array(log_likelihood(d, a, b, c, t + s)) for s in (step, -step))
+    up, down = (np.array(log_likelihood(d, a, b, c, t + s, e)) for s in (step, -step))
     assert_allclose((t0, t1, t2), ((up - down) / (2 * step))[:3], atol=2e-4)
+    if e:
+        up, down = (log_likelihood(d, a, b, c, t, e + s)[0] for s in (1e-7, -1e-7))
+        assert e0 == pytest.approx((up - down) / 2e-7, rel=1e-4, abs=1e-4)
 
 
 @given(
-    st.floats(-8, 8), st.floats(0.01, 50.0), counts, counts, counts, st.sampled_from([0.05, 0.7])
-)
-def test_tilted_moments(m, v, a, b, c, t):
-    log_z, slope, bend, _ = tilted(m, v, a, b, c, t, NODES, NODE_WEIGHTS)
-    want_z, mean, variance = tilted_moments(m, v, a, b, c, t)
+    st.floats(-8, 8), st.floats(0.01, 50.0), counts, counts, counts, st.sampled_from([0.05, 0.7]),
+    st.sampled_from([0.0, 0.01, 0.2]),
+)  # fmt: skip
+def test_tilted_moments(m, v, a, b, c, t, e):
+    log_z, slope, bend, _, _ = tilted(m, v, a, b, c, t, e, NODES, NODE_WEIGHTS)
+    want_z, mean, variance = tilted_moments(m, v, a, b, c, t, e)
     assert log_z == pytest.approx(want_z, abs=1e-6)
     assert m + v * slope == pytest.approx(mean, abs=1e-6 * math.sqrt(v))
     assert v - v * v * bend == pytest.approx(variance, rel=1e-5)
@@ -67,12 +73,15 @@ def test_tilted_moments(m, v, a, b, c, t):
 @pytest.mark.parametrize("v", [0.0, 1e-300, 1e-12, 1e6, 1e12])
 @pytest.mark.parametrize("m", [-1e5, -30.0, 0.0, 1e5])
 @pytest.mark.parametrize("outcome", [(1, 0, 0), (3, 0, 0), (1, 1, 0), (0.5, 0.5, 0), (2, 1, 1)])
-def test_tilted_moments_are_sound_at_the_extremes(m, v, outcome):
+@pytest.mark.parametrize("e", [0.0, 0.05])
+def test_tilted_moments_are_sound_at_the_extremes(m, v, outcome, e):
     t = 0.3
-    log_z, slope, bend, by_t = tilted(m, v, *map(float, outcome), t, NODES, NODE_WEIGHTS)
-    assert np.isfinite([log_z, slope, bend, by_t]).all()
+    log_z, slope, bend, by_t, by_e = tilted(
+        m, v, *map(float, outcome), t, e, NODES, NODE_WEIGHTS
+    )
+    assert np.isfinite([log_z, slope, bend, by_t, by_e]).all()
     assert log_z <= 1e-9
-    assert bend >= 0
+    assert bend >= 0 or e > 0
     assert bend * v <= 1 + 1e-9
 
 
@@ -81,5 +90,5 @@ def test_the_tail_of_one_win_matches_repeated_digits():
         s = mpmath.sqrt(1 + mpmath.mpf(2))
         z = mpmath.mpf(-60) / s
         want = float(mpmath.log(mpmath.ncdf(z)))
-    got = tilted(-60.0, 2.0, 1.0, 0.0, 0.0, 0.0, NODES, NODE_WEIGHTS)[0]
+    got = tilted(-60.0, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0, NODES, NODE_WEIGHTS)[0]
     assert got == pytest.approx(want, rel=1e-12)

@@ -18,10 +18,13 @@ class Outcomes:
         Weights of wins, losses and ties of the first row.
     threshold : float
         Half the width of the interval of ties, in units of the noise; 0: no ties.
+    flips : float
+        Share of the outcomes that are turned round.
     """
 
     counts: Array
     threshold: float = 0.0
+    flips: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +43,8 @@ class Approximation:
         Of the data's part of the posterior, so that f has the mean K B' slope.
     bend : ndarray of shape (N,) or None
         What the evidence gains by moving the mode, where that counts (Laplace).
-    threshold_slope : float
-        Derivative of the evidence by the threshold.
+    threshold_slope, flips_slope : float
+        Derivatives of the evidence by the threshold and the share of flips.
     converged : bool
     n_sweeps : int
     residual : float
@@ -57,6 +60,7 @@ class Approximation:
     slope: Array
     bend: Array | None = None
     threshold_slope: float = 0.0
+    flips_slope: float = 0.0
     converged: bool = True
     n_sweeps: int = 0
     residual: float = 0.0

@@ -76,7 +76,7 @@ class Differences:
         """I + A' diag(tau) A on the lower triangle: O(r^2 min(n, N) + N r) time."""
         C, r = self.C, self.rank
         P = np.zeros((r, r), order="F")
-        if len(self) < len(C):
+        if len(self) < len(C) and not (tau < 0).any():
             for part in self._slices():
                 Z = np.sqrt(tau[part])[:, None] * (C[self.first[part]] - C[self.second[part]])
                 P = dsyrk(1.0, Z, beta=1.0, c=P, trans=1, lower=1, overwrite_c=1)
@@ -116,7 +116,7 @@ class Differences:
 class Weights:
     """The Gaussian N(mean, P^-1) of the weights u, with P = I + A' diag(tau) A.
 
-    P has no eigenvalue below 1, so that its Cholesky factorization cannot fail.
+    Where tau >= 0, P has no eigenvalue below 1: its Cholesky factorization cannot fail.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Weights:
             differences.precision(tau), lower=1, clean=0, overwrite_a=1
         )
         if info:
-            raise FloatingPointError("precision is not finite")
+            raise FloatingPointError("The precision is not positive definite.")
         mean, _ = lapack.dpotrs(root, differences.transpose(nu), lower=1)
         return cls(root, np.asarray(mean).reshape(-1))
 

@@ -26,8 +26,9 @@ def expectation_propagation(
 
     A site stands in for the likelihood of one difference. With the site taken out (the cavity)
     and the likelihood in its place, mean and variance are those of the posterior, for every
-    site: a fixed point that sweeps reach. Likelihoods are log-concave, so tau >= 0 and every
-    posterior is proper. At the fixed point the evidence is stationary in the sites.
+    site: a fixed point that sweeps reach. Likelihoods are log-concave (unless outcomes are
+    turned round), so tau >= 0 and every posterior is proper. At the fixed point the evidence is
+    stationary in the sites.
 
     A parallel sweep costs O(r^2 min(n, N) + r^3 + N r), r being the rank of the prior; a
     sequential one, which matches one site after the other, O(N r^2). Parallel sweeps are
@@ -47,26 +48,28 @@ def expectation_propagation(
     n = len(differences)
     tau, nu = (np.zeros(n), np.zeros(n)) if start is None else (s.copy() for s in start)
     prior, counts = differences.prior_variances, np.ascontiguousarray(outcomes.counts)
-    matched = np.empty((n, 2))
+    given = (counts, outcomes.threshold, outcomes.flips, NODES, NODE_WEIGHTS)
+    matched, good = np.empty((n, 2)), np.zeros((2, n))
     steps = _Steps()
     rows = np.ascontiguousarray(differences.C) if sequential else differences.C
     for sweep in range(max_sweeps + 1):
-        weights = Weights.of(differences, tau, nu)
+        weights, tau, nu = _proper(differences, tau, nu, good)
+        good = np.vstack((tau, nu))
         mean, variance = weights.moments(differences)
-        residual, evidence, by_t = update_sites(
-            mean, variance, prior, tau, nu, counts, outcomes.threshold, NODES, NODE_WEIGHTS, matched
+        residual, evidence, by_t, by_e = update_sites(
+            mean, variance, prior, tau, nu, *given, matched
         )
         if residual <= tol or sweep == max_sweeps:
             break
         if sequential:
-            S = weights.solve(np.eye(differences.rank))
+            S = np.ascontiguousarray(weights.solve(np.eye(differences.rank)))
+            first, second, order = differences.first, differences.second, np.arange(n)
+            tau, nu = tau.copy(), nu.copy()
             sweep_in_turn(
-                rows, differences.first, differences.second, np.arange(n), np.ascontiguousarray(S),
-                weights.mean.copy(), prior, tau, nu, counts, outcomes.threshold, NODES,
-                NODE_WEIGHTS,
-            )  # fmt: skip
+                rows, first, second, order, S, weights.mean.copy(), prior, tau, nu, *given
+            )
         else:
-            tau, nu = steps.next(np.vstack((tau, nu)), matched.T, residual)
+            tau, nu = steps.next(good, matched.T, residual)
     evidence += 0.5 * float(nu @ mean) - 0.5 * weights.log_det
     return Approximation(
         weights,
@@ -77,10 +80,28 @@ def expectation_propagation(
         evidence,
         nu - tau * mean,
         threshold_slope=by_t,
+        flips_slope=by_e,
         converged=residual <= tol,
         n_sweeps=sweep,
         residual=residual,
     )
+
+
+def _proper(
+    differences: Differences, tau: Array, nu: Array, good: Array
+) -> tuple[Weights, Array, Array]:
+    """The posterior of these sites, or of some on the way from good ones to these.
+
+    Where outcomes are turned round, sites may have negative precisions, and too many of them
+    leave no posterior.
+    """
+    while True:
+        try:
+            return Weights.of(differences, tau, nu), tau, nu
+        except FloatingPointError:
+            if not (tau < 0).any():
+                raise
+            tau, nu = 0.5 * (tau + good[0]), 0.5 * (nu + good[1])
 
 
 class _Steps:
@@ -113,5 +134,5 @@ class _Steps:
         moves = np.column_stack([(sites - at).ravel() for at, _ in self.past[:-1]])
         shares = np.linalg.lstsq(bends, gap.ravel(), rcond=1e-8)[0]
         new = matched - ((moves + bends) @ shares).reshape(gap.shape)
-        new[0] = np.where(new[0] < 0, matched[0], new[0])
+        new[0] = np.where((new[0] < 0) & (matched[0] >= 0), matched[0], new[0])
         return np.asarray(new)

@@ -6,7 +6,9 @@ than once is one factor: a wins, b losses and c ties (weights, so not always who
 
     l(d) = a log Phi(d - t) + b log Phi(-d - t) + c log(Phi(t - d) - Phi(-t - d)),
 
-which is concave. The loops are compiled: one call a factor, and some of them integrals.
+which is concave. Where a share e of the outcomes that are no ties is turned round, whatever d
+is, Phi is e + (1 - 2 e) Phi instead, which is not: a comparison that all others contradict is
+then believed less, not more. The loops are compiled: one call a factor, some of them integrals.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _ROOT_HALF = math.sqrt(0.5)
 _FAR = -25.0  # below this, digits cancel, and seven terms of a series have them all
 _DROP = 36.0  # exp(-36) is nothing beside 1
 _ACCURACY = 1e-10  # of integrals, beside their size
-_SUMS, _STACK = 7, 64
+_SUMS, _STACK = 8, 64
 NODES, NODE_WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(10))
 
 
@@ -57,10 +59,20 @@ def hazard(z: float) -> tuple[float, float]:
 
 
 @compiled
-def _win(z: float) -> tuple[float, float, float, float]:
-    """log Phi(z) and its first three derivatives."""
-    h, excess = hazard(z)
-    return log_normal_cdf(z), h, -h * excess, h * (excess * (h + excess) - 1.0)
+def _win(z: float, e: float) -> tuple[float, float, float, float, float]:
+    """log(e + (1 - 2 e) Phi(z)), its first three derivatives by z, and that by e."""
+    if e == 0.0:
+        value = log_normal_cdf(z)
+        h, excess = hazard(z)
+        by_e = 0.0
+    else:
+        cdf = 0.5 * math.erfc(-z * _ROOT_HALF)
+        p = e + (1.0 - 2.0 * e) * cdf
+        value = math.log(p)
+        h = (1.0 - 2.0 * e) * math.exp(-0.5 * z * z - _HALF_LOG_2PI) / p
+        excess = h + z
+        by_e = (1.0 - 2.0 * cdf) / p
+    return value, h, -h * excess, h * (excess * (h + excess) - 1.0), by_e
 
 
 @compiled
@@ -98,54 +110,61 @@ def _tie(d: float, t: float) -> tuple[float, float, float, float, float, float, 
 
 @compiled
 def log_likelihood(
-    d: float, a: float, b: float, c: float, t: float
-) -> tuple[float, float, float, float, float, float, float]:
-    """l(d) and its derivatives d, dd, ddd, t, td, tdd."""
+    d: float, a: float, b: float, c: float, t: float, e: float
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """l(d) and its derivatives d, dd, ddd, t, td, tdd, e."""
     value = first = second = third = 0.0
-    by_t = first_t = second_t = 0.0
+    by_t = first_t = second_t = by_e = 0.0
     if a > 0:
-        v0, v1, v2, v3 = _win(d - t)
+        v0, v1, v2, v3, v4 = _win(d - t, e)
         value, first, second, third = a * v0, a * v1, a * v2, a * v3
-        by_t, first_t, second_t = -a * v1, -a * v2, -a * v3
+        by_t, first_t, second_t, by_e = -a * v1, -a * v2, -a * v3, a * v4
     if b > 0:
-        v0, v1, v2, v3 = _win(-d - t)
+        v0, v1, v2, v3, v4 = _win(-d - t, e)
         value, first, second, third = (
             value + b * v0, first - b * v1, second + b * v2, third - b * v3
         )  # fmt: skip
-        by_t, first_t, second_t = by_t - b * v1, first_t + b * v2, second_t - b * v3
+        by_t, first_t, second_t, by_e = (
+            by_t - b * v1, first_t + b * v2, second_t - b * v3, by_e + b * v4
+        )  # fmt: skip
     if c > 0:
         w0, w1, w2, w3, w4, w5, w6 = _tie(d, t)
+        w0, w7 = w0 + math.log1p(-2.0 * e), -2.0 / (1.0 - 2.0 * e)
         value, first, second, third = (
             value + c * w0, first + c * w1, second + c * w2, third + c * w3
         )  # fmt: skip
-        by_t, first_t, second_t = by_t + c * w4, first_t + c * w5, second_t + c * w6
-    return value, first, second, third, by_t, first_t, second_t
+        by_t, first_t, second_t, by_e = (
+            by_t + c * w4, first_t + c * w5, second_t + c * w6, by_e + c * w7
+        )  # fmt: skip
+    return value, first, second, third, by_t, first_t, second_t, by_e
 
 
 @compiled
 def tilted(
-    m: float, v: float, a: float, b: float, c: float, t: float, nodes: Array, weights: Array
-) -> tuple[float, float, float, float]:
-    """log Z of N(d | m, v) exp(l(d)), its slope in m, minus its curvature in m, its slope in t.
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, nodes: Array,
+    weights: Array,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """log Z of N(d | m, v) exp(l(d)), its slope and minus its curvature in m, slopes in t and e.
 
     A single comparison has a closed form: the noise grows to 1 + v. Others are integrated.
     """
     if a + b + c == 1.0 and (a == 1.0 or b == 1.0 or c == 1.0):
         s = math.sqrt(1.0 + v)
-        value, first, second, _, by_t, _, _ = log_likelihood(m / s, a, b, c, t / s)
-        return value, first / s, -second / (s * s), by_t / s
+        value, first, second, _, by_t, _, _, by_e = log_likelihood(m / s, a, b, c, t / s, e)
+        return value, first / s, -second / (s * s), by_t / s, by_e
     if v == 0.0:
-        value, first, second, _, by_t, _, _ = log_likelihood(m, a, b, c, t)
-        return value, first, -second, by_t
-    return _integrated(m, v, a, b, c, t, nodes, weights)
+        value, first, second, _, by_t, _, _, by_e = log_likelihood(m, a, b, c, t, e)
+        return value, first, -second, by_t, by_e
+    return _integrated(m, v, a, b, c, t, e, nodes, weights)
 
 
 @compiled
 def _integrated(
-    m: float, v: float, a: float, b: float, c: float, t: float, nodes: Array, weights: Array
-) -> tuple[float, float, float, float]:
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, nodes: Array,
+    weights: Array,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
     """`tilted` by panels of Gauss and Legendre that are halved until halving changes nothing."""
-    mode, top, curvature = _mode(m, v, a, b, c, t)
+    mode, top, curvature = _mode(m, v, a, b, c, t, e)
     scale = 1.0 / math.sqrt(curvature)
     total = np.zeros(_SUMS)
     low, high = np.empty(_STACK), np.empty(_STACK)
@@ -156,18 +175,18 @@ def _integrated(
         reach = 2.0 * scale
         while True:
             x = mode + (2 * side - 1) * reach
-            value = log_likelihood(m + x, a, b, c, t)[0] - 0.5 * x * x / v
+            value = log_likelihood(m + x, a, b, c, t, e)[0] - 0.5 * x * x / v
             if top - value > _DROP:
                 break
             reach *= 1.5
         low[side], high[side] = min(0.0, (2 * side - 1) * reach), max(0.0, (2 * side - 1) * reach)
-        _panel(low[side], high[side], mode, top, m, v, a, b, c, t, nodes, weights, sums[side])
+        _panel(low[side], high[side], mode, top, m, v, a, b, c, t, e, nodes, weights, sums[side])
     while n_open > 0:
         n_open -= 1
         start, stop = low[n_open], high[n_open]
         middle = 0.5 * (start + stop)
-        _panel(start, middle, mode, top, m, v, a, b, c, t, nodes, weights, left)
-        _panel(middle, stop, mode, top, m, v, a, b, c, t, nodes, weights, right)
+        _panel(start, middle, mode, top, m, v, a, b, c, t, e, nodes, weights, left)
+        _panel(middle, stop, mode, top, m, v, a, b, c, t, e, nodes, weights, right)
         off_mass = abs(left[0] + right[0] - sums[n_open, 0])
         off_spread = abs(left[2] + right[2] - sums[n_open, 2])
         rough = off_mass > _ACCURACY * scale or off_spread > _ACCURACY * scale**3
@@ -179,28 +198,28 @@ def _integrated(
             total += left
             total += right
     mass, x1, x2 = total[0], total[1] / total[0], total[2] / total[0]
-    slope, slope2, bend, by_t = total[3:] / mass
+    slope, slope2, bend, by_t, by_e = total[3:] / mass
     log_z = top + math.log(mass) - _HALF_LOG_2PI - 0.5 * math.log(v)
     shrinkage = (v - (x2 - x1 * x1)) / v
-    if shrinkage < 1e-3:  # little is learned: moments would cancel
+    if abs(shrinkage) < 1e-3:  # little is learned: moments would cancel
         shrinkage = bend - (slope2 - slope * slope)
     else:
         slope, shrinkage = (mode + x1) / v, shrinkage / v
-    return log_z, slope, max(shrinkage, 0.0), by_t
+    return log_z, slope, shrinkage if e > 0.0 else max(shrinkage, 0.0), by_t, by_e
 
 
 @compiled
 def _panel(
     low: float, high: float, mode: float, top: float, m: float, v: float, a: float, b: float,
-    c: float, t: float, nodes: Array, weights: Array, out: Array,
+    c: float, t: float, e: float, nodes: Array, weights: Array, out: Array,
 ) -> None:  # fmt: skip
-    """Integrals over one panel, counted from the mode: of 1, x, x^2, l', l'^2, -l'', dl/dt."""
+    """Integrals over one panel, counted from the mode: of 1, x, x^2, l', l'^2, -l'' and slopes."""
     out[:] = 0.0
     half = 0.5 * (high - low)
     for k in range(len(nodes)):
         off = low + half * (1.0 + nodes[k])
         x = mode + off
-        l0, l1, l2, _, lt, _, _ = log_likelihood(m + x, a, b, c, t)
+        l0, l1, l2, _, lt, _, _, le = log_likelihood(m + x, a, b, c, t, e)
         weight = half * weights[k] * math.exp(l0 - 0.5 * x * x / v - top)
         out[0] += weight
         out[1] += weight * off
@@ -209,23 +228,24 @@ def _panel(
         out[4] += weight * l1 * l1
         out[5] -= weight * l2
         out[6] += weight * lt
+        out[7] += weight * le
 
 
 @compiled
 def _mode(
-    m: float, v: float, a: float, b: float, c: float, t: float
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float
 ) -> tuple[float, float, float]:
-    """Where l(m + x) - x^2 / 2v is highest, its value there, and minus its curvature."""
+    """A top of l(m + x) - x^2 / 2v, its value there, and minus its curvature (or 1 / v)."""
     x = 0.0
-    l0, l1, l2, _, _, _, _ = log_likelihood(m, a, b, c, t)
+    l0, l1, l2, _, _, _, _, _ = log_likelihood(m, a, b, c, t, e)
     top = l0
     for _ in range(100):
-        curvature = 1.0 / v - l2
+        curvature = 1.0 / v - min(l2, 0.0)
         slope = l1 - x / v
         step = slope / curvature
         while True:
             new = x + step
-            l0, l1, l2, _, _, _, _ = log_likelihood(m + new, a, b, c, t)
+            l0, l1, l2, _, _, _, _, _ = log_likelihood(m + new, a, b, c, t, e)
             value = l0 - 0.5 * new * new / v
             if value >= top - 1e-12 * (1.0 + abs(top)) or abs(step) < 1e-300:
                 break
@@ -233,7 +253,7 @@ def _mode(
         x, top = new, value
         if abs(step) * math.sqrt(curvature) < 1e-3:
             break
-    return x, top, 1.0 / v - l2
+    return x, top, 1.0 / v - min(l2, 0.0)
 
 
 @compiled
@@ -257,20 +277,21 @@ def update_sites(
     nu: Array,
     counts: Array,
     t: float,
+    e: float,
     nodes: Array,
     weights: Array,
     out: Array,
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     """Match every site to its tilted moments, all from the same posterior.
 
     Row l of `out` becomes the new tau and nu. Returns by how much the moments were off, in
-    units of sqrt(1 + v), the sites' part of the evidence, and its slope in t.
+    units of sqrt(1 + v), the sites' part of the evidence, and its slopes in t and e.
     """
-    worst = evidence = by_t = 0.0
+    worst = evidence = by_t = by_e = 0.0
     for k in range(len(m)):
         mean, variance = cavity(m[k], v[k], tau[k], nu[k], prior[k])
-        log_z, slope, bend, part_t = tilted(
-            mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, nodes, weights
+        log_z, slope, bend, part_t, part_e = tilted(
+            mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, nodes, weights
         )
         spread = 1.0 + tau[k] * variance
         evidence += log_z + 0.5 * math.log(spread)
@@ -278,13 +299,14 @@ def update_sites(
             nu[k] * mean + 0.5 * nu[k] * nu[k] * variance - 0.5 * tau[k] * mean * mean
         ) / spread
         by_t += part_t
+        by_e += part_e
         left = max(1.0 - bend * variance, 1e-12)
         out[k, 0] = bend / left
         out[k, 1] = (slope + mean * bend) / left
         off_mean = abs(mean + variance * slope - m[k]) / math.sqrt(1.0 + v[k])
         off_variance = abs(variance * left - v[k]) / (1.0 + v[k])
         worst = max(worst, off_mean, off_variance)
-    return worst, evidence, by_t
+    return worst, evidence, by_t, by_e
 
 
 @compiled
@@ -300,6 +322,7 @@ def sweep_in_turn(
     nu: Array,
     counts: Array,
     t: float,
+    e: float,
     nodes: Array,
     weights: Array,
 ) -> None:
@@ -320,14 +343,16 @@ def sweep_in_turn(
             v += a[p] * total
         v = max(v, 0.0)
         at, variance = cavity(m, v, tau[k], nu[k], prior[k])
-        _, slope, bend, _ = tilted(
-            at, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, nodes, weights
+        _, slope, bend, _, _ = tilted(
+            at, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, nodes, weights
         )
         left = max(1.0 - bend * variance, 1e-12)
         more, push = bend / left - tau[k], (slope + at * bend) / left - nu[k]
+        keep = 1.0 + more * v
+        if keep < 1e-3:  # only where outcomes are turned round: nothing proper would be left
+            continue
         tau[k] += more
         nu[k] += push
-        keep = 1.0 + more * v
         for p in range(r):
             mean[p] += s[p] * (push - more * m) / keep
             for q in range(r):
@@ -338,8 +363,8 @@ def sweep_in_turn(
 def derivatives(d: Array, counts: Array, t: float, out: Array) -> None:
     """Row k of `out`: `log_likelihood` of d[k], value and six derivatives."""
     for k in range(len(d)):
-        value, d1, d2, d3, t0, t1, t2 = log_likelihood(
-            d[k], counts[k, 0], counts[k, 1], counts[k, 2], t
+        value, d1, d2, d3, t0, t1, t2, _ = log_likelihood(
+            d[k], counts[k, 0], counts[k, 1], counts[k, 2], t, 0.0
         )
         out[k, 0], out[k, 1], out[k, 2], out[k, 3] = value, d1, d2, d3
         out[k, 4], out[k, 5], out[k, 6] = t0, t1, t2
