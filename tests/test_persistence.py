@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS, load_model, save_model
+from rankwise import RLS, PairwiseGP, RankRLS, SparseRankRLS, SparseRLS, load_model, save_model
 from rankwise.backends.files import replacing
 from rankwise.errors import ModelFileError, RankwiseWarning
 from rankwise.persistence import NOTE, open_model
@@ -76,6 +76,26 @@ def test_precomputed_kernels(rows, path):
 def test_gaussian_process_kernels(rows, path, kernel):
     X, y, qid = rows
     check_round_trip(RankRLS(kernel=kernel).fit(X, y, qid=qid), X, path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"likelihood": "gaussian"},
+        {"marginalize": "grid", "ties": "threshold"},
+        {"n_landmarks": 4, "random_state": 0},
+        {"kernel": ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(), "optimizer": None},
+    ],
+    ids=str,
+)
+def test_gaussian_processes_with_what_they_know_and_can_be_told(rows, path, settings):
+    X, y, qid = rows
+    model = PairwiseGP(**settings).fit(X, y, qid=qid)
+    same = check_round_trip(model, X, path)
+    assert_array_equal(same.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1])
+    assert_array_equal(same.tell([0, 1]).predict(X), model.tell([0, 1]).predict(X))
+    assert same.log_marginal_likelihood() == model.log_marginal_likelihood()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,11 @@ from rankwise.errors import ModelFileError, RankwiseWarning
 # What a model file may hold beside the types that skops trusts, which are most of scikit-learn's
 # and NumPy's: the rankers, and what their attributes are made of.
 TRUSTED = (
+    "rankwise.estimators._gp_data.Comparisons",
+    "rankwise.estimators._gp_model.Component",
+    "rankwise.estimators._gp_model.Hyperparameters",
+    "rankwise.estimators._gp_model.Observations",
+    "rankwise.estimators.gp.PairwiseGP",
     "rankwise.estimators.rankrls.RankRLS",
     "rankwise.estimators.rankrls.RLS",
     "rankwise.estimators.landmarks.Sums",
@@ -30,6 +35,11 @@ TRUSTED = (
     "rankwise.solvers.moments.CentredMoments",
     "rankwise.solvers.moments.Moments",
     "rankwise.solvers.nystrom.LandmarkBasis",
+    "rankwise.solvers.gp.approximation.Approximation",
+    "rankwise.solvers.gp.differences.Differences",
+    "rankwise.solvers.gp.differences.Weights",
+    "rankwise.solvers.gp.span.Basis",
+    "rankwise.solvers.gp.span.Span",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
     *(

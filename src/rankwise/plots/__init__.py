@@ -7,6 +7,7 @@ global state knows of, and returns them: ``save_figure(ax.figure, "path.pdf")``.
 from rankwise.plots._look import COLORS, INK, MARKERS, new_axes, require_matplotlib
 from rankwise.plots.alpha import plot_alpha_path, plot_hold_out
 from rankwise.plots.files import figure_svg, save_figure
+from rankwise.plots.posterior import plot_item_ranking, plot_posterior, plot_reliability
 from rankwise.plots.queries import plot_ndcg_curve, plot_query_differences
 from rankwise.plots.roc import plot_roc
 
@@ -18,8 +19,11 @@ __all__ = [
     "new_axes",
     "plot_alpha_path",
     "plot_hold_out",
+    "plot_item_ranking",
     "plot_ndcg_curve",
+    "plot_posterior",
     "plot_query_differences",
+    "plot_reliability",
     "plot_roc",
     "require_matplotlib",
     "save_figure",

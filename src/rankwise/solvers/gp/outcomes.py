@@ -189,8 +189,10 @@ def _integrated(
         _panel(middle, stop, mode, top, m, v, a, b, c, t, e, nodes, weights, right)
         off_mass = abs(left[0] + right[0] - sums[n_open, 0])
         off_spread = abs(left[2] + right[2] - sums[n_open, 2])
-        rough = off_mass > _ACCURACY * scale or off_spread > _ACCURACY * scale**3
-        if rough and n_open + 2 <= _STACK and stop - start > 1e-6 * scale:
+        mass, spread = total[0] + left[0] + right[0], total[2] + left[2] + right[2]
+        rough = off_mass > _ACCURACY * max(mass, scale)
+        rough = rough or off_spread > _ACCURACY * max(spread, scale**3)
+        if rough and n_open + 2 <= _STACK and stop - start > 0.02 * min(scale, 1.0):
             low[n_open], high[n_open], sums[n_open] = start, middle, left
             low[n_open + 1], high[n_open + 1], sums[n_open + 1] = middle, stop, right
             n_open += 2
