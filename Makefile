@@ -45,6 +45,7 @@ bench: $(VENV)/.bench
 
 reproduce: $(VENV)/.demo
 	$(BIN)/python reproduce/letor/run.py
+	$(BIN)/python reproduce/pairwise-gp/run.py
 
 clean:
 	rm -rf $(VENV) demo-output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -39,7 +39,11 @@ def example(name, folder, **environment):
 
 
 def test_all_examples_are_tested():
-    assert [path.stem for path in EXAMPLES] == ["leave_pair_out_auc", "pooled_auc_bias"]
+    assert [path.stem for path in EXAMPLES] == [
+        "leave_pair_out_auc",
+        "pooled_auc_bias",
+        "reward_model",
+    ]
 
 
 def test_leave_pair_out_auc_on_microarrays(data_folder, tmp_path):
@@ -77,6 +81,22 @@ def test_pooled_auc_bias(tmp_path):
     }
     assert bias["leave-one-out, pooled"] < -0.1
     assert abs(bias["leave-pair-out"]) < 0.1  # 20 samples: the standard error is 0.03
+
+
+def test_reward_model_on_human_preferences(data_folder, tmp_path):
+    printed = example("reward_model", tmp_path)
+    accuracy, loss = map(float, re.search(r"accuracy (\S+), log-loss (\S+)", printed).groups())
+    assert accuracy > 0.55
+    assert loss < 0.72
+    assert printed.count("ask about") == 3
+
+
+def test_reward_model_on_generated_preferences(tmp_path):
+    printed = example("reward_model", tmp_path, RANKWISE_DATA="")
+    assert "generated preferences" in printed
+    accuracy, loss = map(float, re.search(r"accuracy (\S+), log-loss (\S+)", printed).groups())
+    assert accuracy > 0.75
+    assert loss < 0.5
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)

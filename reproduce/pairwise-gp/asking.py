@@ -14,7 +14,7 @@ from rankwise.plots import COLORS, INK, new_axes, save_figure
 from rankwise.report import Column, Table
 
 STRATEGIES = ("bald", "eubo", "random")
-ROUNDS = 120
+ROUNDS = 100
 POOL = 60
 DASHES = {"bald": "-", "eubo": (0, (5, 1.5)), "random": (0, (1, 1))}
 

@@ -31,8 +31,8 @@ _HOME = {
 _SUBMODULES = ("data", "errors", "graph", "metrics", "model_selection", "plots", "report")
 
 __all__ = [
-    "PairwiseGP",
     "RLS",
+    "PairwiseGP",
     "RankRLS",
     "RankingSearchCV",
     "SparseRLS",

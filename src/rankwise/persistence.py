@@ -19,6 +19,7 @@ from rankwise.errors import ModelFileError, RankwiseWarning
 # and NumPy's: the rankers, and what their attributes are made of.
 TRUSTED = (
     "rankwise.estimators._gp_data.Comparisons",
+    "rankwise.estimators._gp_mixture.Mixture",
     "rankwise.estimators._gp_model.Component",
     "rankwise.estimators._gp_model.Hyperparameters",
     "rankwise.estimators._gp_model.Observations",

@@ -230,7 +230,9 @@ def test_marginalizing_the_width():
         for kernel in gp.grid_kernels_
     ]
     values = np.array([one.log_marginal_likelihood_value_ for one in alone])
-    assert_allclose(w, np.exp(values - values.max()) / np.exp(values - values.max()).sum(), atol=1e-6)
+    assert_allclose(
+        w, np.exp(values - values.max()) / np.exp(values - values.max()).sum(), atol=1e-6
+    )
     means = np.array([one.predict(X) for one in alone])
     covs = np.array([one.predict(X, return_cov=True)[1] for one in alone])
     mean, cov = gp.predict(X, return_cov=True)
@@ -239,7 +241,9 @@ def test_marginalizing_the_width():
     assert_allclose(cov, second - np.outer(mean, mean), atol=1e-5)
     assert_allclose(gp.predict(X, return_std=True)[1] ** 2, np.diagonal(cov), atol=1e-8)
     chance = gp.predict_preference(X[:5], X[5:10])
-    assert_allclose(chance, w @ [one.predict_preference(X[:5], X[5:10]) for one in alone], atol=1e-6)
+    assert_allclose(
+        chance, w @ [one.predict_preference(X[:5], X[5:10]) for one in alone], atol=1e-6
+    )
 
 
 def test_samples_have_the_posterior_moments():
@@ -251,7 +255,9 @@ def test_samples_have_the_posterior_moments():
         assert draws.shape == (40_000, len(X))
         scale = np.sqrt(np.diagonal(cov))
         assert_allclose((draws.mean(axis=0) - mean) / scale, 0.0, atol=0.03)
-        assert_allclose(np.cov(draws.T) / np.outer(scale, scale), cov / np.outer(scale, scale), atol=0.05)
+        assert_allclose(
+            np.cov(draws.T) / np.outer(scale, scale), cov / np.outer(scale, scale), atol=0.05
+        )
         assert_allclose(gp.sample(X, 3, random_state=1), gp.sample(X, 3, random_state=1))
 
 

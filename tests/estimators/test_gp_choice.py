@@ -17,6 +17,11 @@ X = np.random.default_rng(0).uniform(-2, 2, (40, 2))
 F = 3 * np.sin(X).sum(axis=1)
 
 
+def some_pairs(n, rng):
+    """Of a row of the first half with one of the second."""
+    return np.column_stack((rng.integers(0, 20, n), rng.integers(20, 40, n)))
+
+
 def oracle(pairs, rng):
     """Noisy answers: the preferred row first."""
     pairs = np.atleast_2d(pairs)
@@ -71,7 +76,7 @@ def test_a_batch_shrinks_the_covariance_as_it_goes():
 @pytest.mark.parametrize("likelihood", ["probit", "gaussian"])
 def test_suggestions(strategy, likelihood):
     rng = np.random.default_rng(0)
-    gp = PairwiseGP(likelihood=likelihood).fit_pairs(X, oracle(rng.integers(0, 20, (15, 2)) + [0, 20], rng))
+    gp = PairwiseGP(likelihood=likelihood).fit_pairs(X, oracle(some_pairs(15, rng), rng))
     pair = gp.suggest_pair(X, strategy=strategy, random_state=0)
     assert pair.shape == (2,)
     assert pair[0] != pair[1]
@@ -141,7 +146,7 @@ def test_telling_is_fitting(settings_, c, n_first):
 
 def test_telling_several_new_rows_ties_and_grids():
     rng = np.random.default_rng(0)
-    pairs = oracle(rng.integers(0, 20, (30, 2)) + [0, 20], rng)
+    pairs = oracle(some_pairs(30, rng), rng)
     kernel = 2.0 * RBF(1.0, (0.4, 2.5))
     gp = PairwiseGP(kernel, marginalize="grid", optimizer=None, tol=1e-9)
     whole = clone(gp).fit_pairs(X, pairs, margin=[1.0] * 25 + [0.0] * 5, weight=[2.0] * 30)
@@ -172,7 +177,7 @@ def test_asking_well_is_better_than_asking_at_random():
 
 def test_all_rows_as_landmarks_is_exact():
     rng = np.random.default_rng(0)
-    pairs = oracle(rng.integers(0, 20, (60, 2)) + [0, 20], rng)
+    pairs = oracle(some_pairs(60, rng), rng)
     kernel = 2.0 * Matern(1.0, nu=1.5)
     exact = PairwiseGP(kernel, optimizer=None).fit_pairs(X, pairs)
     sparse = PairwiseGP(kernel, optimizer=None, landmarks=np.arange(40)).fit_pairs(X, pairs)
@@ -190,7 +195,7 @@ def test_all_rows_as_landmarks_is_exact():
 @pytest.mark.parametrize("kernel", [1.5 * RBF([0.8, 1.2]), 2.0 * Matern(1.0, nu=2.5)], ids=str)
 def test_the_gradient_with_landmarks(kernel, likelihood):
     rng = np.random.default_rng(0)
-    pairs = oracle(rng.integers(0, 20, (60, 2)) + [0, 20], rng)
+    pairs = oracle(some_pairs(60, rng), rng)
     gp = PairwiseGP(
         kernel, likelihood=likelihood, noise=0.7, noise_bounds=(0.1, 10.0), optimizer=None,
         landmarks=X[::5] + 0.05, tol=1e-11,

@@ -161,9 +161,11 @@ def test_margins_of_any_size(kernel):
             "row by row",
         ),
         (
-            lambda: PairwiseGP(ties="threshold", optimizer=None)
-            .fit_pairs(X, PAIRS)
-            .tell([0, 1], margin=0.0),
+            lambda: (
+                PairwiseGP(ties="threshold", optimizer=None)
+                .fit_pairs(X, PAIRS)
+                .tell([0, 1], margin=0.0)
+            ),
             "first tie",
         ),
     ],

@@ -58,7 +58,9 @@ def dense_ep(K, pairs, counts, threshold=0.0, flips=0.0, sweeps=200):
             mean, var = B[k] @ m, B[k] @ S @ B[k]
             cavity_var = 1 / (1 / var - tau[k])
             cavity_mean = cavity_var * (mean / var - nu[k])
-            log_z[k], mean, var = tilted_moments(cavity_mean, cavity_var, *counts[k], threshold, flips)
+            log_z[k], mean, var = tilted_moments(
+                cavity_mean, cavity_var, *counts[k], threshold, flips
+            )
             tau[k] = 1 / var - 1 / cavity_var
             nu[k] = mean / var - cavity_mean / cavity_var
         if max(np.abs(tau - before[0]).max(), np.abs(nu - before[1]).max()) < 1e-10:
@@ -95,16 +97,15 @@ def _log_posterior(u, C, first, second, wins, losses):
 
 
 @njit(cache=True)
-def _slice_chain(C, centre, root, first, second, wins, losses, n_steps, burn, seed):
-    np.random.seed(seed)
+def _slice_chain(C, centre, root, first, second, wins, losses, n_steps, burn, rng):
     n = len(C)
     z = np.zeros(n)
     total, square = np.zeros(n), np.zeros(n)
     current = _log_posterior(centre, C, first, second, wins, losses)
     for step in range(n_steps + burn):
-        nu = np.random.standard_normal(n)
-        level = current + math.log(np.random.random())
-        angle = 2 * math.pi * np.random.random()
+        nu = rng.standard_normal(n)
+        level = current + math.log(rng.random())
+        angle = 2 * math.pi * rng.random()
         low, high = angle - 2 * math.pi, angle
         while True:
             new = z * math.cos(angle) + nu * math.sin(angle)
@@ -116,7 +117,7 @@ def _slice_chain(C, centre, root, first, second, wins, losses, n_steps, burn, se
                 low = angle
             else:
                 high = angle
-            angle = low + (high - low) * np.random.random()
+            angle = low + (high - low) * rng.random()
         z = new
         if step >= burn:
             f = C @ u
@@ -140,6 +141,7 @@ def elliptical_slice(K, pairs, counts, *, reference=None, n_steps=20_000, burn=5
     half = np.linalg.solve(C, covariance)
     root = np.linalg.cholesky(np.linalg.solve(C, half.T))
     pairs, counts = np.asarray(pairs), np.asarray(counts, dtype=float)
+    rng = np.random.default_rng(seed)
     return _slice_chain(
-        C, centre, root, pairs[:, 0], pairs[:, 1], counts[:, 0], counts[:, 1], n_steps, burn, seed
+        C, centre, root, pairs[:, 0], pairs[:, 1], counts[:, 0], counts[:, 1], n_steps, burn, rng
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +78,11 @@ class Comparisons:
         gap = y[pairs[:, 0]] - y[pairs[:, 1]]
         margin = np.sign(gap) if likelihood == "probit" else gap
         return cls(pairs.astype(np.intp), margin, np.ones(len(pairs)))
+
+    def __iter__(self) -> Iterator[Comparisons]:
+        for k in range(len(self.pairs)):
+            one = slice(k, k + 1)
+            yield Comparisons(self.pairs[one], self.margin[one], self.weight[one])
 
     def __add__(self, other: Comparisons) -> Comparisons:
         return Comparisons(

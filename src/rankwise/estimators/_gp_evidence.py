@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array
 from rankwise.errors import ParameterError
 from rankwise.estimators._gp_model import (
     Component,
@@ -123,9 +123,7 @@ class Evidence:
         """The posterior at theta."""
         hyper = self.at(theta)
         span = self._span(hyper.kernel)
-        _, approximation = condition(
-            span, self.observed, hyper, self.inference, self._start
-        )
+        _, approximation = condition(span, self.observed, hyper, self.inference, self._start)
         points = self.X if self.landmarks is None else self.landmarks
         return Component(hyper, points, span, approximation, self.landmarks is None)
 
@@ -141,9 +139,7 @@ class Evidence:
             span = self._span(hyper.kernel, K)
         else:
             span = self._span(hyper.kernel)
-        differences, a = condition(
-            span, self.observed, hyper, self.inference, self._start
-        )
+        differences, a = condition(span, self.observed, hyper, self.inference, self._start)
         self._start = (a.tau, a.nu)
         scale = 1.0 if differences is span.differences else hyper.noise**-2
         if self.landmarks is None:
@@ -153,7 +149,9 @@ class Evidence:
         else:
             MC = np.sqrt(scale) * factor_gradient(differences, a)
             gradient = self._landmark_gradient(hyper.kernel, span, MC)
-        return a.log_evidence, np.concatenate((gradient, self._likelihood_slopes(hyper, differences, a)))
+        return a.log_evidence, np.concatenate(
+            (gradient, self._likelihood_slopes(hyper, differences, a))
+        )
 
     def _likelihood_slopes(
         self, hyper: Hyperparameters, differences: Differences, a: Approximation

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -16,6 +15,7 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._gp_evidence import Evidence
 from rankwise.estimators._gp_model import Component
+from rankwise.solvers.gp.approximation import Approximation
 
 _MEDIAN_ROWS = 500  # rows whose distances are looked at
 _REACH, _BOXES = 1.5, 20  # of a box that the optimizer stays in, in logarithms; and how many
@@ -81,9 +81,9 @@ def _lbfgs(objective: Callable[[Array], Any], theta: Array, bounds: Array) -> tu
     value = np.inf
     for _ in range(_BOXES):
         box = np.column_stack((np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)))
-        result = minimize(
+        result: Any = minimize(  # type: ignore[call-overload]
             objective, theta, jac=True, bounds=box, method="L-BFGS-B",
-            options={"maxiter": 100, "ftol": 1e-9, "gtol": 1e-4},
+            options={"maxiter": 100, "ftol": 1e-7, "gtol": 1e-3},
         )  # fmt: skip
         moved = np.abs(result.x - theta)
         theta, gain, value = result.x, value - float(result.fun), float(result.fun)
@@ -96,7 +96,7 @@ def _lbfgs(objective: Callable[[Array], Any], theta: Array, bounds: Array) -> tu
 def grid(
     evidence: Evidence, theta: Array, step: float, prior_scale: Any
 ) -> tuple[list[Component], Array]:
-    """The process at many widths of its kernel, and the weights of their evidence.
+    """The process at many widths of its kernel, and their prior weights.
 
     All length scales are multiplied by exp(k step), k = ..., -1, 0, 1, ..., as far as their
     bounds and the evidence reach; the prior is uniform in their logarithm, or log-normal with
@@ -111,10 +111,9 @@ def grid(
     def look(k: int) -> float:
         at = theta + k * direction
         component = evidence.component(at)
-        value = component.approximation.log_evidence
-        value += log_prior(at, evidence.start, prior_scale)[0]
-        found[k] = (value, component)
-        return value
+        prior = log_prior(at, evidence.start, prior_scale)[0]
+        found[k] = (prior, component)
+        return component.approximation.log_evidence + prior
 
     best = look(0)
     for sign in (1, -1):
@@ -128,14 +127,14 @@ def grid(
             if value < best - _NEGLIGIBLE:
                 break
             k += sign
-    values = np.array([found[k][0] for k in sorted(found)])
-    weights = np.exp(values - logsumexp(values))
-    return [found[k][1] for k in sorted(found)], weights
+    priors = np.array([found[k][0] for k in sorted(found)])
+    return [found[k][1] for k in sorted(found)], np.exp(priors - priors.max())
 
 
 def _width_positions(kernel: Any) -> Any:
     """Where theta holds logarithms of length scales."""
-    positions, k = [], 0
+    positions: list[int] = []
+    k = 0
     for parameter in kernel.hyperparameters:
         if parameter.fixed:
             continue
@@ -150,9 +149,8 @@ def _width_positions(kernel: Any) -> Any:
     return np.array(positions)
 
 
-def warn_unless_converged(component: Component, inference: str, max_sweeps: int) -> None:
+def warn_unless_converged(a: Approximation, inference: str, max_sweeps: int) -> None:
     """Say how far off the posterior is, and what to do."""
-    a = component.approximation
     if not np.isfinite(a.log_evidence):
         raise DataError(
             "The posterior is not finite: kernel values or margins are too large. Scale the "

@@ -47,6 +47,10 @@ class Observations:
     def __len__(self) -> int:
         return len(self.first)
 
+    def renumbered(self, position: Index) -> Observations:
+        """The same of rows that have other numbers."""
+        return replace(self, first=position[self.first], second=position[self.second])
+
     def position(self, i: int, j: int) -> int | None:
         """Where the pair (i, j), i < j, is counted already."""
         same = np.flatnonzero((self.first == i) & (self.second == j))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import lapack
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,19 +17,16 @@ from rankwise.estimators._checks import (
     check_random_state,
     check_whole,
 )
+from rankwise.estimators._gp_asking import STRATEGIES, candidate_pairs, choose
+from rankwise.estimators._gp_checks import check_parameters, noise_bounds
 from rankwise.estimators._gp_data import Comparisons
 from rankwise.estimators._gp_evidence import Evidence
 from rankwise.estimators._gp_fit import default_kernel, grid, optimize, warn_unless_converged
+from rankwise.estimators._gp_mixture import Mixture, rank_counts
 from rankwise.estimators._gp_model import Inference, Observations
 from rankwise.estimators._landmarks import LandmarkChoice
 from rankwise.estimators.base import RankerMixin
 from rankwise.graph import Groups, PreferenceGraph
-from rankwise.solvers.gp.choice import bald, choose_greedily, eubo, information
-
-LIKELIHOODS = ("probit", "gaussian")
-STRATEGIES = ("bald", "eubo", "thompson", "random")
-_POOL = 2000  # rows among which pairs are chosen at a time
-_GAUSSIAN_NOISE_BOUNDS = (1e-5, 1e5)
 
 
 class PairwiseGP(RankerMixin, BaseEstimator):
@@ -151,6 +146,13 @@ class PairwiseGP(RankerMixin, BaseEstimator):
     array([0.97, 0.03])
     """
 
+    X_fit_: Array
+    threshold_: float
+    _comparisons: Comparisons
+    _observed: Observations
+    _posterior: Mixture
+    _rows: Index
+
     def __init__(
         self,
         kernel: Any = None,
@@ -212,10 +214,8 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True
-        )
+        check_parameters(self)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         groups = Groups.of(qid, len(y))
         if len(y) > 1:
             n_pairs = PreferenceGraph.from_groups(qid, n_rows=len(y)).n_pairs
@@ -246,7 +246,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
+        check_parameters(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         self.n_queries_ = 1
         comparisons = Comparisons.given(X.shape[0], pairs, margin, weight, self.likelihood)
@@ -274,15 +274,9 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         if return_std and return_cov:
             raise ParameterError("return_std or return_cov, not both: the first is in the second.")
         X = self._new(X)
-        means = [component.mean(X) for component in self._components]
-        mean = self.grid_weights_ @ means
         if return_std:
-            variances = [component.variance(X) for component in self._components]
-            spread = self.grid_weights_ @ (variances + np.square(means - mean))
-            return mean, np.sqrt(spread)
-        if return_cov:
-            return mean, self._covariance(X, means, mean)
-        return mean
+            return self._posterior.mean_and_std(X)
+        return self._posterior.mean_and_covariance(X) if return_cov else self._posterior.mean(X)
 
     def predict_preference(self, X1: Any, X2: Any, observed: bool = False) -> Array:
         """Probability that a row of X1 is better than that of X2, row by row: equation (11).
@@ -300,9 +294,8 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         """
         X1, X2 = self._new_pairs(X1, X2)
         if not observed:
-            return self.grid_weights_ @ [c.preference(X1, X2) for c in self._components]
-        chances = [c.outcomes(X1, X2) for c in self._components]
-        return self.grid_weights_ @ [win + 0.5 * tie for win, tie in chances]
+            return self._posterior.average(lambda c: c.preference(X1, X2))
+        return self._posterior.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2))
 
     def predict_tie(self, X1: Any, X2: Any) -> Array:
         """Probability of a tie between a row of X1 and that of X2; needs ``ties="threshold"``.
@@ -320,7 +313,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
             raise ParameterError(
                 'Only the probit likelihood with ties="threshold" knows the probability of a tie.'
             )
-        return self.grid_weights_ @ [c.outcomes(X1, X2)[1] for c in self._components]
+        return self._posterior.average(lambda c: c.outcomes(X1, X2)[1])
 
     def sample(self, X: Any, n: int = 1, *, random_state: Any = None) -> Array:
         """Draw score functions from the posterior: O(m^3 + n m^2) for m rows.
@@ -337,16 +330,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         ndarray of shape (n, n_rows)
         """
         check_whole("n", n, 1, 10**9)
-        X = self._new(X)
-        rng = check_random_state(random_state)
-        which = rng.choice(len(self._components), n, p=self.grid_weights_)
-        draws = np.empty((n, len(X)))
-        for k in np.unique(which):
-            component, chosen = self._components[k], which == k
-            root = _root(component.covariance(X))
-            normal = rng.standard_normal((int(chosen.sum()), root.shape[1]))
-            draws[chosen] = component.mean(X) + normal @ root.T
-        return draws
+        return self._posterior.sample(self._new(X), n, check_random_state(random_state))
 
     def rank_probabilities(
         self, X: Any, *, n_samples: int = 2000, random_state: Any = None
@@ -368,11 +352,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         check_whole("n_samples", n_samples, 1, 10**9)
         rng = check_random_state(random_state)
         draws = self.sample(X, n_samples, random_state=rng)
-        m = draws.shape[1]
-        # Equal rows have equal scores: chance decides, not their order.
-        places = np.lexsort((rng.random(draws.shape), -draws))
-        counts = np.bincount((places * m + np.arange(m)).ravel(), minlength=m * m)
-        return counts.reshape(m, m) / n_samples
+        return np.asarray(rank_counts(draws, rng) / n_samples)
 
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
         """Evidence of the comparisons, log p(comparisons | theta).
@@ -394,7 +374,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         if theta is None and not eval_gradient:
             return self.log_marginal_likelihood_value_
         theta = self.theta_ if theta is None else np.asarray(theta, dtype=np.float64)
-        evidence = self._evidence(self._template, self._observed)
+        evidence = self._evidence()
         return evidence.value_and_gradient(theta) if eval_gradient else evidence.value(theta)
 
     def suggest_pair(
@@ -442,14 +422,11 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         check_choice("strategy", strategy, STRATEGIES)
         X = self._new(X)
         rng = check_random_state(random_state)
-        pairs = _candidates(len(X), candidates, rng)
+        pairs = candidate_pairs(len(X), candidates, rng)
         check_whole("n_pairs", n_pairs, 1, len(pairs))
-        if strategy == "random":
-            chosen = pairs[rng.choice(len(pairs), n_pairs, replace=False)]
-        elif strategy == "thompson":
-            chosen = self._thompson(X, pairs, n_pairs, rng)
-        else:
-            chosen = self._most_useful(X, pairs, strategy, n_pairs)
+        chosen = choose(
+            self._posterior, X, pairs, strategy, n_pairs, likelihood=self.likelihood, rng=rng
+        )
         return chosen[0] if n_pairs == 1 else chosen
 
     def tell(self, pair: Any, *, margin: Any = None, weight: Any = None, X: Any = None) -> Self:
@@ -478,41 +455,33 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         margin = None if margin is None else np.atleast_1d(margin)
         weight = None if weight is None else np.atleast_1d(weight)
         new = Comparisons.given(len(rows), pairs, margin, weight, self.likelihood)
-        if self.likelihood == "probit" and self.ties == "threshold":
-            if self.threshold_ == 0.0 and (new.margin == 0).any():
-                raise DataError(
-                    "This is the first tie, and a threshold has not been learned: fit again with "
-                    'fit_pairs, or use ties="half".'
-                )
+        modelled = self.likelihood == "probit" and self.ties == "threshold"
+        if modelled and self.threshold_ == 0.0 and (new.margin == 0).any():
+            raise DataError(
+                "This is the first tie, and a threshold has not been learned: fit again with "
+                'fit_pairs, or use ties="half".'
+            )
         if X is not None:
             new = Comparisons(new.pairs + len(self.X_fit_), new.margin, new.weight)
             self.X_fit_ = np.vstack((self.X_fit_, rows))
-        for k in range(len(new.pairs)):
-            self._tell_one(Comparisons(*(part[k : k + 1] for part in _parts(new))))
+        for one in new:
+            self._tell_one(one.observations(self.likelihood, self.ties == "half"))
         self._comparisons = self._comparisons + new
         self._summarize()
         return self
 
-    def _tell_one(self, new: Comparisons) -> None:
-        more = new.observations(self.likelihood, self._half_ties)
+    def _tell_one(self, more: Observations) -> None:
         observed = self._observed + more
-        i, j = int(more.first[0]), int(more.second[0])
+        compared = (int(more.first[0]), int(more.second[0]))
         if self._exact:
-            for row in (i, j):
-                if row not in self._rows:
-                    self._rows = np.append(self._rows, row)
+            missing = [row for row in compared if row not in self._rows]
+            self._rows = np.append(self._rows, missing).astype(np.intp)
             points = self.X_fit_[self._rows]
-            pair = tuple(int(np.flatnonzero(self._rows == row)[0]) for row in (i, j))
+            i, j = (int(np.flatnonzero(self._rows == row)[0]) for row in compared)
         else:
-            points, pair = self.X_fit_[[i, j]], (0, 1)
-        self._components = [
-            component.told(points, (pair[0], pair[1]), observed, self._inference())
-            for component in self._components
-        ]
+            points, i, j = self.X_fit_[list(compared)], 0, 1
+        self._posterior = self._posterior.told(points, (i, j), observed, self._inference())
         self._observed = observed
-        values = np.array([c.approximation.log_evidence for c in self._components])
-        weights = self._prior_weights * np.exp(values - values.max())
-        self.grid_weights_ = weights / weights.sum()
 
     def _learn(
         self, X: Array, comparisons: Comparisons, qid: Any, rng: np.random.Generator
@@ -520,131 +489,70 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         """Choose hyper-parameters, condition on the comparisons, keep the result."""
         self.X_fit_ = X
         self._comparisons = comparisons
-        self._observed = comparisons.observations(self.likelihood, self._half_ties)
+        self._observed = comparisons.observations(self.likelihood, self.ties == "half")
+        self._rows = _compared(self._observed)
         self._template = default_kernel(X) if self.kernel is None else self.kernel
         if self._exact:
-            check_kernel_fits(len(_compared(self._observed)))
+            check_kernel_fits(len(self._rows))
             self.__dict__.pop("landmarks_", None)
         else:
             method = "kmeans" if self.landmarks is None else self.landmarks
             choice = LandmarkChoice.of(method, self.n_landmarks)
-            points = choice.among(X, qid, self._template, rng).points
-            self.landmarks_ = _dense(points)
-        evidence = self._evidence(self._template, self._observed)
+            self.landmarks_ = _dense(choice.among(X, qid, self._template, rng).points)
+        evidence = self._evidence()
         theta = optimize(evidence, self.optimizer, self.n_restarts, self.prior_scale, rng)
         hyper = evidence.at(theta)
         self.theta_, self.kernel_ = theta, hyper.kernel
         self.noise_, self.threshold_, self.flips_ = hyper.noise, hyper.threshold, hyper.flips
         if self.marginalize == "grid":
-            self._components, self.grid_weights_ = grid(
-                evidence, theta, self.grid_step, self.prior_scale
-            )
+            components, prior = grid(evidence, theta, self.grid_step, self.prior_scale)
         else:
-            self._components, self.grid_weights_ = [evidence.component(theta)], np.ones(1)
-        self._rows = _compared(self._observed)
-        values = np.array([c.approximation.log_evidence for c in self._components])
-        self._prior_weights = self.grid_weights_ * np.exp(values.max() - values)
+            components, prior = [evidence.component(theta)], np.ones(1)
+        self._posterior = Mixture.of(components, prior)
         self._summarize()
         return self
 
     def _summarize(self) -> None:
         """What the posterior tells of itself."""
-        best = self._components[int(np.argmax(self.grid_weights_))]
+        posterior, best = self._posterior, self._posterior.best.approximation
         warn_unless_converged(best, self.inference, self.max_sweeps)
         self.pairs_ = self._comparisons.pairs
-        self.grid_kernels_ = [component.hyper.kernel for component in self._components]
-        self.converged_ = all(c.approximation.converged for c in self._components)
-        self.n_sweeps_ = best.approximation.n_sweeps
-        self.log_marginal_likelihood_value_ = best.approximation.log_evidence
+        self.grid_kernels_ = [c.hyper.kernel for c in posterior.components]
+        self.grid_weights_ = posterior.weights
+        self.converged_ = all(c.approximation.converged for c in posterior.components)
+        self.n_sweeps_ = best.n_sweeps
+        self.log_marginal_likelihood_value_ = best.log_evidence
 
     @property
     def _exact(self) -> bool:
         return self.n_landmarks is None and self.landmarks is None
-
-    @property
-    def _half_ties(self) -> bool:
-        return self.ties == "half"
 
     def _inference(self) -> Inference:
         return Inference(
             self.likelihood, self.inference, self.sweeps == "sequential", self.tol, self.max_sweeps
         )
 
-    def _evidence(self, kernel: Any, observed: Observations) -> Evidence:
-        rows = _compared(observed)
+    def _evidence(self) -> Evidence:
+        observed, rows = self._observed, _compared(self._observed)
         position = np.full(len(self.X_fit_), -1)
         position[rows] = np.arange(len(rows))
         seen_ties = observed.counts is not None and bool(observed.counts[:, 2].any())
         return Evidence(
-            kernel,
+            self._template,
             self.X_fit_[rows],
-            Observations(
-                position[observed.first],
-                position[observed.second],
-                observed.counts,
-                observed.margin,
-                observed.weight,
-            ),
+            observed.renumbered(position),
             self._inference(),
             noise=float(self.noise),
-            noise_bounds=self._noise_bounds(),
+            noise_bounds=noise_bounds(self),
             threshold=float(self.threshold) if seen_ties else 0.0,
             free_threshold=seen_ties,
             flips=float(self.flips),
             landmarks=getattr(self, "landmarks_", None),
         )
 
-    def _noise_bounds(self) -> tuple[float, float] | None:
-        if isinstance(self.noise_bounds, str):
-            free = self.noise_bounds == "auto" and self.likelihood == "gaussian"
-            return _GAUSSIAN_NOISE_BOUNDS if free else None
-        low, high = self.noise_bounds
-        return float(low), float(high)
-
-    def _covariance(self, X: Array, means: list[Array], mean: Array) -> Array:
-        parts = zip(self.grid_weights_, self._components, means, strict=True)
-        total = np.zeros((len(X), len(X)))
-        for weight, component, at in parts:
-            gap = at - mean
-            total += weight * (component.covariance(X) + gap[:, None] * gap)
-        return total
-
-    def _most_useful(self, X: Array, pairs: Index, strategy: str, n_pairs: int) -> Index:
-        rows, where = np.unique(pairs, return_inverse=True)
-        mean, cov = self.predict(X[rows], return_cov=True)
-        noise = self.noise_
-
-        def score(first: Array, second: Array, variance: Array) -> Array:
-            if strategy == "eubo":
-                return eubo(first, second, variance)
-            tells = bald if self.likelihood == "probit" else information
-            return tells(first - second, variance, noise)
-
-        numbered = where.reshape(pairs.shape)
-        return pairs[choose_greedily(mean, cov, numbered, score, noise, n_pairs)]
-
-    def _thompson(self, X: Array, pairs: Index, n_pairs: int, rng: np.random.Generator) -> Index:
-        """The best row of one draw against the best other of a second: among the candidates."""
-        rows, where = np.unique(pairs, return_inverse=True)
-        where = where.reshape(pairs.shape)
-        draws = self.sample(X[rows], 2 * n_pairs, random_state=rng)
-        left, chosen = np.full(len(pairs), True), []
-        for one, two in zip(draws[::2], draws[1::2], strict=True):
-            i, j = where.T
-            reach = np.where(left, np.maximum(one[i], one[j]), -np.inf)
-            champion = np.where(one[i] >= one[j], i, j)[int(np.argmax(reach))]
-            other = np.where(i == champion, j, np.where(j == champion, i, -1))
-            rival = np.where(left & (other >= 0), two[other], -np.inf)
-            best = int(np.argmax(rival))
-            left[best] = False
-            chosen.append(best)
-        return pairs[chosen]
-
     def _new(self, X: Any) -> Array:
         check_is_fitted(self)
-        return _dense(
-            validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        )
+        return _dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
 
     def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:
         X1, X2 = self._new(X1), self._new(X2)
@@ -654,43 +562,6 @@ class PairwiseGP(RankerMixin, BaseEstimator):
                 "pairs, repeat the rows."
             )
         return X1, X2
-
-    def _check_parameters(self) -> None:
-        check_choice("likelihood", self.likelihood, LIKELIHOODS)
-        check_choice("ties", self.ties, ("half", "threshold"))
-        check_choice("inference", self.inference, ("ep", "laplace"))
-        check_choice("sweeps", self.sweeps, ("parallel", "sequential"))
-        for name in ("noise", "threshold", "grid_step", "tol"):
-            _check_positive(name, getattr(self, name))
-        if not isinstance(self.flips, Real) or not 0 <= self.flips < 0.5:
-            raise ParameterError(f"flips must be a share from 0 to below 0.5: got {self.flips!r}.")
-        if self.flips and (self.likelihood != "probit" or self.inference != "ep"):
-            raise ParameterError('flips needs likelihood="probit" and inference="ep".')
-        check_whole("n_restarts", self.n_restarts, 0, 10**6)
-        check_whole("max_sweeps", self.max_sweeps, 1, 10**9)
-        check_whole("max_pairs", self.max_pairs, 1, 10**12)
-        if self.marginalize is not None:
-            check_choice("marginalize", self.marginalize, ("grid",))
-        if self.optimizer is not None and not callable(self.optimizer):
-            check_choice("optimizer", self.optimizer, ("lbfgs",))
-        if self.prior_scale is not None:
-            scales = np.asarray(self.prior_scale, dtype=np.float64)
-            if not ((scales > 0) & np.isfinite(scales)).all():
-                raise ParameterError(
-                    f"prior_scale must be finite and above 0, or None: got {self.prior_scale!r}."
-                )
-        if isinstance(self.noise_bounds, str):
-            check_choice("noise_bounds", self.noise_bounds, ("auto", "fixed"))
-        elif np.shape(self.noise_bounds) != (2,) or not 0 < self.noise_bounds[0] <= self.noise_bounds[1]:
-            raise ParameterError(
-                'noise_bounds must be "auto", "fixed" or two numbers above 0, the smaller first: '
-                f"got {self.noise_bounds!r}."
-            )
-        if self.kernel is not None and not hasattr(self.kernel, "clone_with_theta"):
-            raise ParameterError(
-                "kernel must be one of sklearn.gaussian_process.kernels, such as RBF(1.0), or "
-                f"None: got {self.kernel!r}."
-            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -703,41 +574,6 @@ def _dense(X: Any) -> Array:
     return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
 
 
-def _parts(c: Comparisons) -> tuple[Index, Array, Array]:
-    return c.pairs, c.margin, c.weight
-
-
 def _compared(observed: Observations) -> Index:
     """Rows that take part in a comparison."""
     return np.unique(np.concatenate((observed.first, observed.second)))
-
-
-def _root(covariance: Array) -> Array:
-    """R with R R' = covariance, of numerical rank; a singular one is fine."""
-    lower, order, rank, _ = lapack.dpstrf(np.asfortranarray(covariance), lower=1)
-    root = np.zeros((len(covariance), rank))
-    root[order - 1] = np.tril(lower[:, :rank])
-    return root
-
-
-def _candidates(n_rows: int, candidates: Any, rng: np.random.Generator) -> Index:
-    """Pairs of different rows to choose from."""
-    if n_rows < 2:
-        raise DataError(f"A comparison needs two rows: X has {n_rows}.")
-    if candidates is None:
-        rows = np.arange(n_rows)
-        if n_rows > _POOL:
-            rows = np.sort(rng.choice(n_rows, _POOL, replace=False))
-        i, j = np.triu_indices(len(rows), 1)
-        return np.column_stack((rows[i], rows[j]))
-    if np.ndim(candidates) == 0:
-        check_whole("candidates", candidates, 1, 10**9)
-        i = rng.integers(0, n_rows, candidates)
-        j = (i + rng.integers(1, n_rows, candidates)) % n_rows
-        return np.unique(np.sort(np.column_stack((i, j)), axis=1), axis=0)
-    return Comparisons.given(n_rows, candidates, None, None, "probit").pairs
-
-
-def _check_positive(name: str, value: Any) -> None:
-    if type(value) is bool or not isinstance(value, Real) or not 0 < float(value) < np.inf:
-        raise ParameterError(f"{name} must be a finite number above 0: got {value!r}.")

@@ -109,7 +109,7 @@ def plot_item_ranking(
     labels = [str(k) for k in range(n)] if names is None else [str(name) for name in names]
     if len(labels) != n:
         raise DataError(f"names needs one entry per row of X: got {len(labels)} for {n} rows.")
-    if top is not None and not 1 <= top:
+    if top is not None and not top >= 1:
         raise ParameterError(f"top must be at least 1: got {top!r}.")
     centred = cov - cov.mean(axis=0) - cov.mean(axis=1)[:, None] + cov.mean()
     half = BAND * np.sqrt(np.maximum(np.diagonal(centred), 0.0))

@@ -44,7 +44,12 @@ def test_value_is_the_definition(d, a, b, c, t):
 
 
 @given(
-    st.floats(-8, 8), counts, counts, counts, st.floats(0.05, 2.0), st.sampled_from([0.0, 0.01, 0.2])
+    st.floats(-8, 8),
+    counts,
+    counts,
+    counts,
+    st.floats(0.05, 2.0),
+    st.sampled_from([0.0, 0.01, 0.2]),
 )
 def test_derivatives_are_differences(d, a, b, c, t, e):
     step = 1e-5
@@ -76,9 +81,7 @@ def test_tilted_moments(m, v, a, b, c, t, e):
 @pytest.mark.parametrize("e", [0.0, 0.05])
 def test_tilted_moments_are_sound_at_the_extremes(m, v, outcome, e):
     t = 0.3
-    log_z, slope, bend, by_t, by_e = tilted(
-        m, v, *map(float, outcome), t, e, NODES, NODE_WEIGHTS
-    )
+    log_z, slope, bend, by_t, by_e = tilted(m, v, *map(float, outcome), t, e, NODES, NODE_WEIGHTS)
     assert np.isfinite([log_z, slope, bend, by_t, by_e]).all()
     assert log_z <= 1e-9
     assert bend >= 0 or e > 0

@@ -41,7 +41,7 @@ class Differences:
 
     @property
     def rank(self) -> int:
-        return self.C.shape[1]
+        return int(self.C.shape[1])
 
     def __len__(self) -> int:
         return len(self.first)
@@ -133,9 +133,7 @@ class Weights:
         """From sites exp(-tau d^2 / 2 + nu d)."""
         if differences.rank == 0:
             return cls(np.zeros((0, 0)), np.zeros(0))
-        root, info = lapack.dpotrf(
-            differences.precision(tau), lower=1, clean=0, overwrite_a=1
-        )
+        root, info = lapack.dpotrf(differences.precision(tau), lower=1, clean=0, overwrite_a=1)
         if info:
             raise FloatingPointError("The precision is not positive definite.")
         mean, _ = lapack.dpotrs(root, differences.transpose(nu), lower=1)
