@@ -87,7 +87,7 @@ def main() -> int:
 def write(part: str, tables: list[Table]) -> None:
     """Put the tables between the marks of their part."""
     readme = HERE / "README.md"
-    shown = "\n\n".join(f"{table.title}:\n\n{table.to_markdown()}" for table in tables)
+    shown = "\n\n".join(table.to_markdown() for table in tables)
     block = f"<!-- {part} -->\n\n{shown}\n\n<!-- end of {part} -->"
     marks = re.compile(f"<!-- {part} -->.*<!-- end of {part} -->", flags=re.DOTALL)
     readme.write_text(marks.sub(lambda _: block, readme.read_text()))
