@@ -43,6 +43,7 @@ def test_all_examples_are_tested():
         "leave_pair_out_auc",
         "pooled_auc_bias",
         "reward_model",
+        "sample_size_curve",
     ]
 
 
@@ -97,6 +98,27 @@ def test_reward_model_on_generated_preferences(tmp_path):
     accuracy, loss = map(float, re.search(r"accuracy (\S+), log-loss (\S+)", printed).groups())
     assert accuracy > 0.75
     assert loss < 0.5
+
+
+def falls(printed):
+    """Number of landmarks -> error on their rows alone, and with all rows."""
+    found = re.findall(r"(\d+) landmarks: error (0\.\d+) without .* (0\.\d+) with", printed)
+    return {int(number): (float(start), float(end)) for number, start, end in found}
+
+
+def test_sample_size_curve_on_mnist(data_folder, tmp_path):
+    found = falls(example("sample_size_curve", tmp_path))
+    assert list(found) == [80, 200]
+    assert all(end < 0.95 * start for start, end in found.values())
+    assert found[200][1] < found[80][1]
+
+
+def test_sample_size_curve_without_mnist(tmp_path):
+    printed = example("sample_size_curve", tmp_path, RANKWISE_DATA="")
+    assert "no MNIST" in printed
+    found = falls(printed)
+    assert list(found) == [40, 100]
+    assert all(end < 0.95 * start for start, end in found.values())
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)

@@ -158,7 +158,7 @@ def test_a_function_as_kernel_is_refused_and_leaves_nothing(rows, path):
     X, y, qid = rows
     path.write_text("what was there")
     model = RankRLS(kernel=lambda a, b: float(a @ b)).fit(X, y, qid=qid)
-    with pytest.raises(ModelFileError, match="use one by name"):
+    with pytest.raises(ModelFileError, match="saved by name"):
         save_model(model, path)
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert path.read_text() == "what was there"

@@ -37,7 +37,7 @@ class ModelFileError(RankwiseError, ValueError):
 
 
 class KernelSizeError(RankwiseError, MemoryError):
-    """A kernel matrix that this machine cannot hold."""
+    """A kernel matrix, or coordinates on landmarks, that this machine cannot hold."""
 
 
 class MissingExtraError(RankwiseError, ImportError):

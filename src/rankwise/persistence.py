@@ -146,7 +146,7 @@ def save_model(
         if foreign:
             raise ModelFileError(
                 f"The model holds {', '.join(foreign)}, which a model file cannot: it could not "
-                "be read back safely. If that is a kernel, use one by name or precomputed values."
+                "be read back safely. Kernels can be saved by name, arrays as NumPy's or SciPy's."
             )
         with zipfile.ZipFile(beside, "a") as archive:
             archive.writestr(NOTE, json.dumps(note))

@@ -1,5 +1,6 @@
 """What ends up in the model file, and what does not get that far."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS, load_model
 from rankwise.cli.fit import parse_alphas
-from rankwise.data import normalize_per_query, read_letor
+from rankwise.data import LetorBlocks, normalize_per_query, read_letor
 from rankwise.metrics import average_precision, disagreement_error
 from rankwise.persistence import open_model
 
@@ -181,6 +182,8 @@ def test_validation_data_with_more_features(files, run, tmp_path):
 @pytest.mark.parametrize("valid", [False, True])
 def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypatch, valid):
     monkeypatch.setattr("rankwise.data.letor_stream.BLOCK_BYTES", 1)
+    monkeypatch.setattr("rankwise.data._letor_blocks.BLOCK_BYTES", 256)
+    assert len(list(LetorBlocks(files.train))) > 3
     out = tmp_path / "model.skops"
     method = ["--landmark-method", "rpcholesky", "--seed", 3, "--landmarks", 8]
     chosen = ["--valid", files.valid, "--alphas", "0.1,1"] if valid else ["--alpha", 0.5]
@@ -206,7 +209,7 @@ def test_a_sparse_model_needs_queries_that_stand_together(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--landmarks", 3], "This is about landmarks"),
+        (["--landmarks", 3], "only models named sparse-... have them"),
         (["--model", "rls", "--seed", 3], "This is about landmarks"),
         (["--model", "sparse-rls", "--ties", "exclude"], "This is about pairs"),
         (["--model", "sparse-rankrls", "--landmarks", 99999], "more than the"),
@@ -214,6 +217,21 @@ def test_a_sparse_model_needs_queries_that_stand_together(run, tmp_path):
 )
 def test_options_without_effect_are_refused(files, run, tmp_path, options, words):
     assert words in run("fit", files.train, *options, "-o", tmp_path / "m.skops", ok=False)
+
+
+def test_without_query_ids_a_sparse_model_reads_the_file_whole(files, run, tmp_path):
+    path, out = tmp_path / "one.txt", tmp_path / "m.skops"
+    path.write_text(re.sub(r" qid:\S+", "", files.train.read_text()))
+    run("fit", path, "--model", "sparse-rankrls", "--normalize", "--landmarks", 9, "-o", out)
+    data = read_letor(path)
+    X = normalize_per_query(data.X, None)
+    want = SparseRankRLS(n_landmarks=9, random_state=0).fit(X, data.y)
+    assert_allclose(open_model(out).model.predict(X), want.predict(X), atol=1e-8)
+
+
+def test_a_sparse_model_says_that_there_are_more_features(files, run, tmp_path):
+    options = ["--model", "sparse-rankrls", "--features", 3, "-o", tmp_path / "m.skops"]
+    assert "has 6 features, but --features has 3" in run("fit", files.train, *options, ok=False)
 
 
 def test_the_sparse_baseline(files, run, tmp_path):

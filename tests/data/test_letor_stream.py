@@ -3,6 +3,7 @@
 import gzip
 import tracemalloc
 from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from rankwise.data import LetorBlocks, read_letor, write_letor
-from rankwise.errors import LetorFormatError
+from rankwise.errors import LetorFormatError, ParameterError
 
 
 def joined(blocks):
@@ -40,7 +41,8 @@ def test_blocks_are_the_file_and_split_no_query(tmp_path_factory, sizes, n_bytes
     whole = read_letor(path)
     blocks = LetorBlocks(path, block_bytes=n_bytes)
     for _ in range(2):  # it starts again
-        parts = list(blocks)
+        with mock.patch("rankwise.data._letor_blocks.BLOCK_BYTES", 64):
+            parts = list(blocks)
         X_all, y, ids = joined(parts)
         assert_array_equal(X_all, whole.X.toarray() if sp.issparse(whole.X) else whole.X)
         assert_array_equal(y, whole.y)
@@ -60,6 +62,49 @@ def test_ids_that_turn_into_text_are_text_in_every_block(tmp_path, monkeypatch):
     blocks = list(LetorBlocks(path, block_bytes=64))
     assert len(blocks) > 3
     assert all(block.qid.dtype.kind == "U" for block in blocks)
+
+
+def test_padded_ids_are_the_same_number_but_not_the_same_text(tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.data._letor_blocks.BLOCK_BYTES", 64)
+    path = tmp_path / "data.txt"
+    rows = [f"1 qid:00{k // 8} 1:{k}\n" for k in range(40)]
+    path.write_text("".join(rows))
+    assert LetorBlocks(path).survey.n_queries == 5
+    path.write_text("".join([*rows, "0 qid:x 1:1\n"]))
+    blocks = LetorBlocks(path, block_bytes=64)
+    assert blocks.survey.n_queries == 6
+    assert joined(list(blocks))[2].tolist() == read_letor(path).qid.tolist()
+    path.write_text("1 qid:7 1:1\n1 qid:07 1:2\n1 qid:7 1:2\n1 qid:8 1:1\n")
+    assert LetorBlocks(path).survey.n_queries == 2
+    path.write_text("1 qid:7 1:1\n1 qid:8 1:1\n1 qid:07 1:2\n")
+    with pytest.raises(LetorFormatError, match="line 3: query 07 comes back"):
+        LetorBlocks(path).survey  # noqa: B018
+    path.write_text("1 qid:7 1:1\n1 qid:8 1:1\n1 qid:07 1:2\n1 qid:x 1:1\n")
+    assert LetorBlocks(path).survey.n_queries == 4
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_a_file_that_changes_is_refused(tmp_path, layout):
+    path = tmp_path / "data.txt"
+
+    def write(width):
+        step = 1 if layout == "dense" else 37
+        rows = [f"1 qid:{k // 3} {1 + k % width * step}:1\n" for k in range(60)]
+        path.write_text("".join(rows))
+
+    write(3)
+    blocks = LetorBlocks(path)
+    assert blocks.survey.layout == layout
+    write(500)
+    with pytest.raises(LetorFormatError, match="has changed"):
+        list(blocks)
+
+
+@pytest.mark.parametrize("block_bytes", [0, -1, 1.5, "a"])
+def test_block_bytes_must_make_sense(tmp_path, block_bytes):
+    with pytest.raises(ParameterError, match="block_bytes"):
+        LetorBlocks(tmp_path / "x", block_bytes=block_bytes)
+    assert repr(LetorBlocks("x.txt")) == "LetorBlocks('x.txt')"
 
 
 def test_gzip_comments_and_missing_ids(tmp_path):

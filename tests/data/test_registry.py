@@ -1,5 +1,6 @@
 """Data sets by name."""
 
+import gzip
 import os
 import re
 
@@ -14,7 +15,7 @@ from rankwise.errors import DataError, ParameterError
 needs_folder = pytest.mark.skipif(
     "RANKWISE_DATA" not in os.environ, reason="RANKWISE_DATA is not set: no data folder"
 )
-FROM_FOLDER = {"ohsumed", "mq2008", "bioinfer", "alon", "golub", "shipp"}
+FROM_FOLDER = {"ohsumed", "mq2008", "bioinfer", "mnist", "alon", "golub", "shipp"}
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,40 @@ def test_mq2008_folds_count_round(fold, train, validation, test):
         assert data.X.shape == (len(subsets), 46)
 
 
+@pytest.fixture
+def mnist_in_small(monkeypatch, tmp_path):
+    """Two training images of 1 by 3 pixels, and one test image."""
+    (tmp_path / "mnist").mkdir()
+    pixels = {"train": [0, 1, 2, 255, 254, 253], "t10k": [9, 9, 9]}
+    labels = {"train": [7, 1], "t10k": [4]}
+    for prefix, digits in labels.items():
+        n = [0, 0, 0, len(digits)]
+        images = [0, 0, 8, 3, *n, 0, 0, 0, 1, 0, 0, 0, 3, *pixels[prefix]]
+        for name, content in (("images-idx3", images), ("labels-idx1", [0, 0, 8, 1, *n, *digits])):
+            path = tmp_path / "mnist" / f"{prefix}-{name}-ubyte.gz"
+            path.write_bytes(gzip.compress(bytes(content)))
+    monkeypatch.setenv("RANKWISE_DATA", str(tmp_path))
+    return tmp_path / "mnist"
+
+
+@pytest.mark.usefixtures("mnist_in_small")
+def test_mnist_is_read_from_idx_files():
+    train, test, whole = (load_dataset("mnist", part=part) for part in ("train", "test", None))
+    assert_array_equal(train.X, [[0, 1, 2], [255, 254, 253]])
+    assert_array_equal(test.X, [[9, 9, 9]])
+    assert (train.y.tolist(), test.y.tolist(), whole.y.tolist()) == ([7, 1], [4], [7, 1, 4])
+    assert whole.X.shape == (3, 3)
+    assert whole.qid is None
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b"\0\0\x0d" + b[3:], lambda b: b""])
+def test_mnist_file_that_is_not_whole(mnist_in_small, damage):
+    path = mnist_in_small / "train-images-idx3-ubyte.gz"
+    path.write_bytes(gzip.compress(damage(gzip.decompress(path.read_bytes()))))
+    with pytest.raises(DataError, match=r"ubyte\.gz is not an idx file of bytes, or not a whole"):
+        load_dataset("mnist", part="train")
+
+
 @needs_folder
 @pytest.mark.parametrize(
     ("name", "shape", "n_queries"),
@@ -128,6 +163,14 @@ def test_counts(name, shape, n_queries):
         assert set(data.y) == {0, 1}
     else:
         assert len(np.unique(data.qid)) == n_queries
+
+
+@needs_folder
+def test_mnist_counts():
+    train, test = load_dataset("mnist", part="train"), load_dataset("mnist", part="test")
+    assert (train.X.shape, test.X.shape) == ((60_000, 784), (10_000, 784))
+    assert set(train.y) == set(test.y) == set(range(10))
+    assert (train.X.dtype, train.X.max()) == (np.uint8, 255)
 
 
 @needs_folder

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS
+from rankwise.estimators import _landmarks
 from rankwise.model_selection import leave_pair_out, leave_query_out
 from tests.oracles.landmarks import sparse_coefficients
 from tests.oracles.laplacian import grouped_laplacian
@@ -108,8 +109,20 @@ def test_methods_choose_as_many_as_asked(method):
 def test_costly_methods_look_at_a_sample_of_many_rows(method, monkeypatch):
     monkeypatch.setattr("rankwise.estimators._landmarks.LEAST_CANDIDATES", 40)
     monkeypatch.setattr("rankwise.estimators._landmarks.CANDIDATES", 2)
+    sizes = []
+
+    def spy(function):
+        def spied(*arguments):
+            sizes.extend(x.shape[0] for x in arguments if isinstance(x, np.ndarray))
+            return function(*arguments)
+
+        return spied
+
+    for name in ("_cluster_centres", "pivoted_cholesky_rows", "leverage_rows"):
+        monkeypatch.setattr(_landmarks, name, spy(getattr(_landmarks, name)))
     X, y, qid = make()
     ranker = SparseRankRLS(n_landmarks=10, landmarks=method, random_state=3).fit(X, y, qid=qid)
+    assert sizes == [40]
     if method != "kmeans":
         assert_allclose(X[ranker.landmark_indices_], ranker.landmarks_)
         K = RBF(np.sqrt(1.5))(X)
@@ -169,7 +182,7 @@ def test_blocks_give_the_fit_to_all_rows(estimator, outputs, gamma):
     path = estimator.fit_path_blocks(blocks, [0.3, 1.0])
     for scores in (parts.predict(X), streamed.predict(X), path.predict(X)[1]):
         assert_allclose(scores, want.predict(X), atol=1e-7)
-    # A fit forgets the sums; a model with sums can be continued by a copy.
+    # A fit forgets the sums.
     assert not hasattr(parts.fit(X, y, qid=qid), "_sums")
 
 
@@ -182,6 +195,7 @@ def test_landmarks_of_blocks_are_rows_of_them(method):
     n = None if method == "rows" else 20
     ranker = SparseRankRLS(n_landmarks=n, landmarks=landmarks, random_state=0)
     ranker.fit_blocks(blocks_of(X, y, qid))
+    assert len(ranker.landmarks_) == (4 if method == "rows" else 20)
     if method != "kmeans":
         assert_allclose(ranker.landmarks_, X[ranker.landmark_indices_])
         fixed = SparseRankRLS(landmarks=ranker.landmark_indices_).fit(X, y, qid=qid)
@@ -199,18 +213,18 @@ def test_sparse_blocks_and_sampling():
 
 
 def test_a_reservoir_gives_every_row_the_same_chance():
-    from rankwise.estimators._landmarks import Reservoir
-
     counts = np.zeros(30)
     rng = np.random.default_rng(0)
     for _ in range(2000):
-        sample = Reservoir(6, rng)
+        sample = _landmarks.Reservoir(6, rng)
         for start in (0, 4, 5, 20):
             stop = {0: 4, 4: 5, 5: 20, 20: 30}[start]
             sample.add(np.arange(start, stop)[:, None], np.arange(start, stop))
-        assert (sample.X[:, 0] == sample.rows).all()
-        assert (sample.qid == sample.rows).all()
-        counts[sample.rows] += 1
+        rows, X, ids = sample.sample()
+        assert len(rows) == 6
+        assert (X[:, 0] == rows).all()
+        assert (ids == rows).all()
+        counts[rows] += 1
     assert abs(counts - 400).max() < 5 * np.sqrt(400)
 
 

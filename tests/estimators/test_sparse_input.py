@@ -1,9 +1,14 @@
 """Bad landmarks and bad blocks get an error that says what to do."""
 
-import numpy as np
-import pytest
+from copy import copy
 
-from rankwise import SparseRankRLS, SparseRLS
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF
+
+from rankwise import RankRLS, SparseRankRLS, SparseRLS
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 
 RNG = np.random.default_rng(0)
@@ -16,9 +21,9 @@ QID = np.arange(12) // 4
     ("parameters", "words"),
     [
         ({"n_landmarks": 13}, "n_landmarks=13 is more than the 12 rows"),
-        ({"n_landmarks": 0}, "above 0"),
-        ({"n_landmarks": True}, "above 0"),
-        ({"n_landmarks": 2.5}, "above 0"),
+        ({"n_landmarks": 0}, "whole number from 1"),
+        ({"n_landmarks": True}, "whole number from 1"),
+        ({"n_landmarks": 2.5}, "whole number from 1"),
         ({"landmarks": "kmean"}, "Did you mean 'kmeans'"),
         ({"landmarks": [0, 12]}, r"landmarks\[1\] = 12 is not a row of X, whose rows are 0 to 11"),
         ({"landmarks": [-1, 2]}, r"landmarks\[0\] = -1"),
@@ -98,8 +103,19 @@ def test_blocks_that_do_not_fit_together():
 
 
 def test_the_first_block_must_have_enough_rows():
-    with pytest.raises(ParameterError, match="give the first call more rows"):
+    with pytest.raises(ParameterError, match="in partial_fit, more rows at first"):
         SparseRankRLS(n_landmarks=5).partial_fit(X[:4], Y[:4], qid=QID[:4])
+
+
+class Once:
+    """Blocks that are there only once, and do not say so."""
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+
+    def __iter__(self):
+        yield from self.blocks
+        self.blocks = []
 
 
 @pytest.mark.parametrize(
@@ -108,6 +124,11 @@ def test_the_first_block_must_have_enough_rows():
         ([], "no block"),
         ([X], "not a triple"),
         ([3], "not a triple"),
+        ((X, Y, QID), "a list of them"),
+        (5, "must be a list of triples"),
+        ([(X, Y, QID[:-1])], "got 11 for 12 rows"),
+        ([(X, Y, 3)], "qid needs one entry per row"),
+        (Once([(X, Y, QID)]), "only once"),
         ([(X, Y, np.arange(12))], "Every query has a single row"),
         (iter([(X, Y, QID)]), "only once"),
     ],
@@ -131,6 +152,91 @@ def test_an_indefinite_kernel_warns():
     with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
         ranker = SparseRankRLS(kernel="sigmoid", gamma=3.0).fit(3 * X, Y, qid=QID)
     assert np.isfinite(ranker.predict(X)).all()
+
+
+@pytest.mark.parametrize("landmarks", ["rpcholesky", "leverage"])
+@pytest.mark.filterwarnings("ignore:The kernel is not positive")
+def test_careful_methods_with_kernels_that_are_none(landmarks):
+    ranker = SparseRankRLS(n_landmarks=8, landmarks=landmarks, random_state=0)
+    sigmoid = ranker.set_params(kernel="sigmoid", gamma=1.0)
+    for coef0 in (1.0, -1.0):
+        sigmoid.set_params(coef0=coef0).fit(X, Y, qid=QID)
+        assert np.isfinite(sigmoid.predict(X)).all()
+    with pytest.raises(DataError, match="0 or less"):
+        sigmoid.set_params(coef0=-50.0).fit(X, Y, qid=QID)
+    broken = X.copy()
+    broken[-1] = 1e120
+    with pytest.raises(DataError, match="row 11 with itself is not finite"):
+        ranker.set_params(kernel="polynomial").fit(broken, Y, qid=QID)
+
+
+def test_alpha_zero_on_singular_moments_gives_the_least_norm_solution():
+    for alpha in (0.0, 1e-300, 1e-14, 1e-12):
+        sparse = SparseRankRLS(alpha, gamma=0.3).fit(X, Y, qid=QID).predict(X)
+        dense = RankRLS(alpha, kernel="rbf", gamma=0.3).fit(X, Y, qid=QID).predict(X)
+        np.testing.assert_allclose(np.diff(sparse)[:3], np.diff(dense)[:3], atol=1e-4)
+
+
+def test_a_call_that_fails_leaves_things_as_they_were():
+    ranker = SparseRankRLS(kernel="linear", landmarks=X[:3]).partial_fit(X[:4], Y[:4], qid=QID[:4])
+    before = ranker.predict(X)
+    with pytest.raises(DataError, match="overflow"):
+        ranker.partial_fit(1e160 * X[4:], Y[4:], qid=QID[4:])
+    np.testing.assert_array_equal(ranker.predict(X), before)
+    assert ranker.n_queries_ == 1
+    ranker.partial_fit(X[4:], Y[4:], qid=QID[4:])
+    copied = copy(ranker)
+    copied.partial_fit(X, Y, qid=QID + 10)
+    ranker.partial_fit(X, Y, qid=QID + 10)
+    with pytest.raises(ParameterError, match="changed since the first block"):
+        ranker.set_params(ties="exclude").partial_fit(X, Y, qid=QID + 20)
+    with pytest.raises(ParameterError, match="changed since the first block"):
+        copied.set_params(kernel="rbf").partial_fit(X, Y, qid=QID + 20)
+
+
+def test_a_fit_that_fails_leaves_no_model():
+    for ranker in (SparseRankRLS(landmarks=X[:3]), RankRLS()):
+        ranker.fit(X, Y, qid=QID)
+        with pytest.raises(DataError):
+            ranker.fit(X, Y, qid=np.arange(12))
+        with pytest.raises(NotFittedError):
+            ranker.predict(X)
+    ranker = SparseRankRLS(landmarks=[0, 1]).partial_fit(X, Y, qid=QID)
+    with pytest.raises(DataError):
+        ranker.fit(X[:, :1], Y, qid=np.arange(12))
+    ranker.partial_fit(X, Y, qid=QID)
+    with pytest.raises(DataError, match="points outside X"):
+        ranker.fit_pairs(X[:, :1], [[0, 99]])
+    ranker.partial_fit(X, Y, qid=QID)
+
+
+def test_a_kernel_of_the_users_is_copied():
+    ranker = SparseRankRLS(landmarks=X[:3], kernel=RBF(1.0)).partial_fit(X, Y, qid=QID)
+    before = ranker.predict(X)
+    ranker.set_params(kernel__length_scale=5.0)
+    np.testing.assert_array_equal(ranker.predict(X), before)
+    with pytest.raises(ParameterError, match="changed since the first block"):
+        ranker.partial_fit(X, Y, qid=QID + 5)
+
+
+def test_a_regression_needs_two_rows():
+    with pytest.raises(DataError, match="a single row"):
+        SparseRLS().fit_blocks([(X[:1], Y[:1], None)])
+    SparseRLS(landmarks=X[:2]).fit_blocks([(X[:1], Y[:1], None), (X[1:2], Y[1:2], None)])
+
+
+def test_points_must_have_the_columns_of_the_rows():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    SparseRankRLS(landmarks=frame[:3]).fit(frame, Y, qid=QID)
+    with pytest.raises(DataError, match=r"in their order, a, b: got b, a"):
+        SparseRankRLS(landmarks=frame[["b", "a"]][:3]).fit(frame, Y, qid=QID)
+
+
+def test_scores_beyond_float32():
+    narrow = X.astype(np.float32)
+    for ranker in (SparseRankRLS(), RankRLS()):
+        with pytest.raises(DataError, match="give X as float64"):
+            ranker.fit(narrow, 1e100 * Y, qid=QID).predict(narrow)
 
 
 def test_a_kernel_that_overflows():

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise.cli.inputs import normalized, read_data
-from rankwise.cli.learners import InMemory, Streamed
+from rankwise.cli.learners import InMemory, open_stream
 from rankwise.cli.options import (
     ALPHAS,
     FILE,
-    LANDMARKS_HELP,
-    METHOD_HELP,
-    MODEL_HELP,
-    SEED_HELP,
     KernelName,
+    LandmarkCount,
     Method,
+    Model,
     Ranker,
+    Seed,
     Ties,
     Weighting,
     check_writable,
@@ -41,17 +40,10 @@ def fit(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
     ],
-    model: Annotated[Ranker, typer.Option(metavar="NAME", help=MODEL_HELP)] = Ranker.rankrls,
-    landmarks: Annotated[
-        int | None,
-        typer.Option(metavar="R", min=1, help=LANDMARKS_HELP, show_default="1000 at most"),
-    ] = None,
-    landmark_method: Annotated[
-        Method | None, typer.Option(metavar="NAME", help=METHOD_HELP, show_default="random")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help=SEED_HELP, show_default="0")
-    ] = None,
+    model: Model = Ranker.rankrls,
+    landmarks: LandmarkCount = None,
+    landmark_method: Method = None,
+    seed: Seed = None,
     alpha: Annotated[
         float | None,
         typer.Option(
@@ -135,8 +127,9 @@ def fit(
     validation file, and the best is kept; a table tells how each did.
 
     Models named sparse-... never hold TRAIN in memory: they go through the file block by block,
-    so it may be larger than memory, but the rows of a query must stand together in it. More
-    landmarks make better models, at a cost that grows with their square.
+    so it may be larger than memory, but the rows of a query must stand together in it. (Without
+    query ids all rows are one ranking, and are read at once.) More landmarks make better models,
+    at a cost that grows with their square.
 
     With --normalize, the model file remembers it, and predict and evaluate do the same to their
     data. Model files hold no pickle: nothing in them runs when they are read.
@@ -154,25 +147,22 @@ def fit(
     choosing = {"--alphas": alphas, "--metric": metric, "--relevant": relevant}
     _check_alpha_options(alpha, valid, choosing)
     ranker = make_ranker(
-        model, {"--ties": ties, "--weighting": weighting}, kernel,
+        model, {"ties": ties, "weighting": weighting}, kernel,
         {"gamma": gamma, "degree": degree, "coef0": coef0},
-        {"--landmarks": landmarks, "--landmark-method": landmark_method, "--seed": seed},
+        {"landmarks": landmarks, "landmark-method": landmark_method, "seed": seed},
     )  # fmt: skip
     grid = parse_alphas(alphas or ALPHAS)
     judged_by = judge(metric or "disagreement", relevant)
     check_writable(out, train, valid)
     ranker.set_params(alpha=1.0 if alpha is None else alpha)
-    learner: InMemory | Streamed
-    if model.on_landmarks:
-        learner = Streamed(ranker, train, features, normalize=normalize)
-    else:
-        learner = InMemory(ranker, train, features, normalize=normalize)
+    learn = open_stream if model.on_landmarks else InMemory
+    learner = learn(ranker, train, features, normalize=normalize)
     if valid is None:
         ranker = learner.fit()
     else:
-        path = learner.fit_path(grid)
         held_out = read_data(valid, n_features=learner.n_features, whose=str(train))
         held_out = normalized(held_out) if normalize else held_out
+        path = learner.fit_path(grid)
         ranker = _choose(path, held_out, grid, metric or "disagreement", judged_by)
     save_model(ranker, out, normalized_per_query=normalize)
     note(f"Wrote {out}: {ranker} fitted to {learner.n_rows:,} rows, {learner.n_features} features.")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rankwise.cli.shell import working
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
     from rankwise.persistence import ModelFile
+
+Read = TypeVar("Read")
 
 
 def read_data(path: Path, *, n_features: int | None = None, whose: str = "") -> LetorData:
@@ -19,19 +22,31 @@ def read_data(path: Path, *, n_features: int | None = None, whose: str = "") -> 
     row. More than that cannot be used.
     """
     from rankwise.data import read_letor
-    from rankwise.errors import DataError, LetorFormatError
 
     with working(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
+        return with_width(path, n_features, whose, lambda: read_letor(path, n_features=n_features))
+
+
+def with_width(path: Path, n_features: int | None, whose: str, read: Callable[[], Read]) -> Read:
+    """What `read` gives; where it fails since the file has more features, an error that says so."""
+    from rankwise.data.letor import count_features
+    from rankwise.errors import DataError, LetorFormatError
+
+    try:
+        return read()
+    except LetorFormatError as error:
+        if n_features is None:
+            raise
         try:
-            return read_letor(path, n_features=n_features)
+            found = count_features(path)
         except LetorFormatError:
-            if n_features is None:
-                raise
-            found = read_letor(path).X.shape[1]  # raises again where that was not the trouble
-            raise DataError(
-                f"{path} has {found} features, but {whose} has {n_features}: they do not belong "
-                "together."
-            ) from None
+            raise error from None  # that was not the trouble
+        if found <= n_features:
+            raise
+        raise DataError(
+            f"{path} has {found} features, but {whose} has {n_features}: they do not belong "
+            "together."
+        ) from None
 
 
 def normalized(data: LetorData) -> LetorData:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -30,8 +30,12 @@ class Ranker(StrEnum):
     def compares_pairs(self) -> bool:
         return self in (Ranker.rankrls, Ranker.sparse_rankrls)
 
+    @property
+    def default_kernel(self) -> str:
+        return "rbf" if self.on_landmarks else "linear"
 
-class Method(StrEnum):
+
+class LandmarkMethod(StrEnum):
     random = "random"
     stratified = "stratified"
     kmeans = "kmeans"
@@ -65,13 +69,35 @@ USES = {  # which options mean something to which kernel
     "coef0": ("polynomial", "sigmoid"),
 }
 FILE = {"exists": True, "dir_okay": False}
-MODEL_HELP = (
-    "rankrls compares rows of a query; rls is plain regression; sparse-... have a kernel on "
-    "landmarks, for very many rows."
-)
-LANDMARKS_HELP = "How many landmarks a sparse model has."
-METHOD_HELP = "How landmarks are chosen: random, stratified, kmeans, rpcholesky, leverage."
-SEED_HELP = "What landmarks are drawn with."
+Model = Annotated[
+    Ranker,
+    typer.Option(
+        metavar="NAME",
+        help="rankrls compares rows of a query; rls is plain regression; sparse-rankrls and "
+        "sparse-rls have a kernel on landmarks, for very many rows.",
+    ),
+]
+LandmarkCount = Annotated[
+    int | None,
+    typer.Option(
+        metavar="R",
+        min=1,
+        help="How many landmarks a sparse model has.",
+        show_default="1000, or all rows where there are fewer",
+    ),
+]
+Method = Annotated[
+    LandmarkMethod | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"How landmarks are chosen: {', '.join(LandmarkMethod)}.",
+        show_default="random",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="What landmarks are drawn with.", show_default="0"),
+]
 
 
 def parse_alphas(text: str, option: str = "--alphas") -> list[float]:
@@ -113,32 +139,29 @@ def make_ranker(
     of_kernel: dict[str, Any],
     of_landmarks: dict[str, Any],
 ) -> Any:
-    """The ranker that the options describe, not fitted yet."""
+    """The ranker that the options describe, not fitted yet; dictionaries have them by name."""
     from rankwise.estimators.rankrls import RLS, RankRLS
     from rankwise.estimators.sparse import SparseRankRLS, SparseRLS
 
-    kernel = kernel or (KernelName.rbf if model.on_landmarks else KernelName.linear)
-    given: dict[str, Any] = {name: value for name, value in of_kernel.items() if value is not None}
-    for name in given:
-        if kernel not in USES[name]:
-            raise typer.BadParameter(
-                f"The {kernel} kernel has none: it is for {', '.join(USES[name])}.",
-                param_hint=f"'--{name}'",
-            )
-    for options, allowed, why in (
-        (of_pairs, model.compares_pairs, "This is about pairs, and plain regression knows none."),
-        (of_landmarks, model.on_landmarks, "This is about landmarks, for --model sparse-..."),
-    ):
-        idle = [name for name, value in options.items() if value is not None]
-        if idle and not allowed:
-            raise typer.BadParameter(why, param_hint=f"'{idle[0]}'")
-    given |= {name[2:]: str(value) for name, value in of_pairs.items() if value is not None}
+    kernel = kernel or KernelName(model.default_kernel)
+    for name, value in of_kernel.items():
+        if value is not None and kernel not in USES[name]:
+            _refuse(name, f"The {kernel} kernel has none: it is for {', '.join(USES[name])}.")
+    for name, value in of_pairs.items():
+        if value is not None and not model.compares_pairs:
+            _refuse(name, "This is about pairs, and plain regression knows none.")
+    for name, value in of_landmarks.items():
+        if value is not None and not model.on_landmarks:
+            _refuse(name, "This is about landmarks, and only models named sparse-... have them")
+    given: dict[str, Any]
+    given = {name: str(value) for name, value in of_pairs.items() if value is not None}
+    given |= {name: value for name, value in of_kernel.items() if value is not None}
     if model.on_landmarks:
-        method, seed = of_landmarks["--landmark-method"], of_landmarks["--seed"]
+        method, seed = of_landmarks["landmark-method"], of_landmarks["seed"]
         given |= {
-            "n_landmarks": of_landmarks["--landmarks"],
-            "landmarks": "random" if method is None else str(method),
-            "random_state": 0 if seed is None else seed,
+            "n_landmarks": of_landmarks["landmarks"],
+            "landmarks": str(method or LandmarkMethod.random),
+            "random_state": seed or 0,
         }
     rankers = {
         Ranker.rankrls: RankRLS,
@@ -147,6 +170,10 @@ def make_ranker(
         Ranker.sparse_rls: SparseRLS,
     }
     return rankers[model](kernel=str(kernel), **given)
+
+
+def _refuse(option: str, why: str) -> NoReturn:
+    raise typer.BadParameter(why, param_hint=f"'--{option}'")
 
 
 def check_not_input(out: Path | None, *inputs: Path | None) -> None:

@@ -13,14 +13,13 @@ from rankwise.cli.inputs import normalized, read_data
 from rankwise.cli.options import (
     ALPHAS,
     FILE,
-    LANDMARKS_HELP,
-    METHOD_HELP,
-    MODEL_HELP,
-    SEED_HELP,
     USES,
     KernelName,
+    LandmarkCount,
     Method,
+    Model,
     Ranker,
+    Seed,
     Ties,
     Weighting,
     check_writable,
@@ -41,17 +40,10 @@ def tune(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the best model.")
     ],
-    model: Annotated[Ranker, typer.Option(metavar="NAME", help=MODEL_HELP)] = Ranker.rankrls,
-    landmarks: Annotated[
-        int | None,
-        typer.Option(metavar="R", min=1, help=LANDMARKS_HELP, show_default="1000 at most"),
-    ] = None,
-    landmark_method: Annotated[
-        Method | None, typer.Option(metavar="NAME", help=METHOD_HELP, show_default="random")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help=SEED_HELP, show_default="0")
-    ] = None,
+    model: Model = Ranker.rankrls,
+    landmarks: LandmarkCount = None,
+    landmark_method: Method = None,
+    seed: Seed = None,
     alphas: Annotated[
         str,
         typer.Option(
@@ -162,12 +154,14 @@ def tune(
           -o model.skops
       rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
           --plot report.html -o model.skops
+      rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
+          --normalize -o model.skops
     """
     from rankwise.persistence import save_model
 
     grid = parse_alphas(alphas)
-    kernels = kernel or ("rbf" if model.on_landmarks else "linear")
-    of_landmarks = {"--landmarks": landmarks, "--landmark-method": landmark_method, "--seed": seed}
+    kernels = kernel or model.default_kernel
+    of_landmarks = {"landmarks": landmarks, "landmark-method": landmark_method, "seed": seed}
     others = {"degree": degree, "coef0": coef0}
     settings = list(_settings(model, ties, weighting, kernels, gamma, others, of_landmarks))
     check_writable(out, train)
@@ -221,7 +215,7 @@ def _settings(
         for width in gammas if name in USES["gamma"] else [None]:
             for tie, weight in product(of_ties, weightings):
                 ranker = make_ranker(
-                    model, {"--ties": tie, "--weighting": weight}, name,
+                    model, {"ties": tie, "weighting": weight}, name,
                     {"gamma": width, **of_kernel}, of_landmarks,
                 )  # fmt: skip
                 yield {"kernel": name, "gamma": width, "ties": tie, "weighting": weight}, ranker

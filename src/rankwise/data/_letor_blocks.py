@@ -154,6 +154,12 @@ def parsed_blocks(
             idle.append(block)
 
 
+def text_size(path: str) -> int:
+    """Bytes of text in a file; 0 where it is packed, and nobody knows before the end."""
+    with _open(path) as (_, n_bytes):
+        return n_bytes
+
+
 @contextmanager
 def _open(path: str) -> Iterator[tuple[BinaryIO, int]]:
     """The bytes of a text file, unpacked if it starts like gzip, and how many (0: not known)."""

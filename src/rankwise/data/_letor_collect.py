@@ -158,12 +158,12 @@ class Matrix:
 
 
 class QueryIds:
-    """One query id per row: integers as long as all are, text otherwise."""
+    """One query id per row: integers as long as all are, text otherwise, or if asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, as_text: bool = False) -> None:
         self._integers = Growing(np.int64)
         self._texts: list[tuple[NDArray[np.intp], NDArray[np.str_]]] = []
-        self._is_text = False
+        self._is_text = as_text
 
     def append(self, block: Block) -> None:
         """Add the ids of a block; a UnicodeDecodeError holds the one that is not UTF-8."""
@@ -181,7 +181,7 @@ class QueryIds:
         integers = self._integers.finish()
         if not self._is_text:
             return integers
-        width = max(text.dtype.itemsize // 4 for _, text in self._texts)
+        width = max((text.dtype.itemsize // 4 for _, text in self._texts), default=0)
         ids = integers.astype(f"U{max(width, 20)}")
         for rows, text in self._texts:
             ids[rows] = text

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from rankwise.backends.arrays import is_sparse
 from rankwise.data.letor import LetorData
-from rankwise.errors import LetorFormatError
+from rankwise.errors import LetorFormatError, ParameterError
 
 if TYPE_CHECKING:
     from rankwise.data._letor_blocks import Block
@@ -29,6 +29,8 @@ class Survey:
 
     Attributes
     ----------
+    version : tuple
+        Size and time of the file, by which it is known to be the same later.
     n_rows, n_queries, n_features : int
         Without query ids, `n_queries` is 0.
     n_bytes : int
@@ -39,6 +41,7 @@ class Survey:
         Whether some query id is not an integer.
     """
 
+    version: tuple[int, int]
     n_rows: int
     n_queries: int
     n_features: int
@@ -55,8 +58,8 @@ class LetorBlocks:
     be read and for queries that come back later: whatever is wrong with a file is said before
     the work begins. Rows of a query must stand together.
 
-    Linear in the size of the file. Memory: that of one block, or of the longest query where that
-    is more, some 2 to 10 MB per processor for reading, and the query ids.
+    Linear in the size of the file. Memory: that of some three blocks, or of the longest query where
+    that is more, 2 to 10 MB per processor for reading, and the query ids.
 
     Parameters
     ----------
@@ -66,8 +69,8 @@ class LetorBlocks:
         As for `read_letor`.
     dtype : {float64, float32}, default=float64
         As for `read_letor`.
-    block_bytes : int, default=33554432
-        Of features in a block, about.
+    block_bytes : int, optional
+        Of features in a block, about; not less than 1 MB of text gives. None: 32 MiB.
     progress : callable, optional
         Called with the bytes of text read so far in this pass, and with their number in all (0
         where it is not known yet, as in the first pass over a gzipped file).
@@ -92,11 +95,16 @@ class LetorBlocks:
         *,
         n_features: int | None = None,
         dtype: DTypeLike = np.float64,
-        block_bytes: int = BLOCK_BYTES,
+        block_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         from rankwise.data._letor_checked import check_arguments
 
+        block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
+        if not isinstance(block_bytes, int | np.integer) or block_bytes < 1:
+            raise ParameterError(
+                f"block_bytes must be a whole number above 0: got {block_bytes!r}."
+            )
         self.path = os.fspath(path)
         self._dtype = check_arguments(n_features, "auto", dtype)
         self._n_features = n_features
@@ -106,26 +114,29 @@ class LetorBlocks:
     @cached_property
     def survey(self) -> Survey:
         """What the first pass tells, which is made when this is first asked for."""
+        from rankwise.data._letor_blocks import text_size
         from rankwise.data._letor_checked import append_ids
         from rankwise.data._letor_collect import DENSE_FILL, QueryIds
 
-        seen = _Queries(self.path)
+        size = text_size(self.path)
+        queries = _Queries(self.path)
+        version = self._version()
         n_rows = n_pairs = width = n_bytes = 0
-        size = 0 if _is_gzip(self.path) else os.path.getsize(self.path)
-        for block, n_before, has_qid in self._blocks(size):
+        for block, n_before, has_qid in self._blocks(self._n_features, size):
             n_rows += block.n_rows
             n_pairs += block.n_pairs
             n_bytes += block.n_bytes
             width = max(width, block.max_index)
             if has_qid and block.n_rows:
-                ids = QueryIds()
+                ids = QueryIds(as_text=True)
                 append_ids(ids, block, self.path, n_before)
-                seen.add(ids.finish(), block, n_before)
+                queries.add(ids.finish(), block, n_before)
         if n_rows == 0:
             raise LetorFormatError(f"{self.path} has no rows: its lines are blank or comments.")
         width = self._n_features or width
         layout = "dense" if n_pairs >= DENSE_FILL * n_rows * width else "sparse"
-        return Survey(n_rows, len(seen), width, n_bytes, layout, seen.text)
+        n_queries, text_ids = queries.finish()
+        return Survey(version, n_rows, n_queries, width, n_bytes, layout, text_ids)
 
     def __iter__(self) -> Iterator[LetorData]:
         survey = self.survey
@@ -142,8 +153,10 @@ class LetorBlocks:
             if cut == 0:  # one query so far: it is longer than a block
                 pieces, enough = [whole], 2 * held
                 continue
-            yield _rows(whole, slice(0, cut))
-            pieces, enough = [_rows(whole, slice(cut, None))], self._block_bytes
+            block, rest = _rows(whole, slice(0, cut)), _rows(whole, slice(cut, None))
+            del whole, pieces
+            yield block
+            pieces, enough = [rest], self._block_bytes
             held = _size(pieces[0].X, cell)
         whole = _joined(pieces)
         if len(whole.y):
@@ -155,7 +168,11 @@ class LetorBlocks:
         from rankwise.data._letor_collect import Matrix, QueryIds
 
         layout: Any = survey.layout
-        for block, n_before, has_qid in self._blocks(survey.n_bytes):
+        if self._version() != survey.version:
+            raise LetorFormatError(
+                f"{self.path} has changed since it was first looked through: begin anew."
+            )
+        for block, n_before, has_qid in self._blocks(survey.n_features, survey.n_bytes):
             if not block.n_rows:
                 continue
             X = Matrix(layout, survey.n_features, self._dtype)
@@ -163,19 +180,27 @@ class LetorBlocks:
             X.append(block)
             qid: Any = None
             if has_qid:
-                ids = QueryIds()
+                ids = QueryIds(as_text=survey.text_ids)
                 append_ids(ids, block, self.path, n_before)
                 qid = ids.finish()
-                qid = qid.astype(str) if survey.text_ids else qid
             yield LetorData(X.finish(), block.rows.labels[: block.n_rows].copy(), qid)
 
-    def _blocks(self, n_bytes: int) -> Iterator[tuple[Block, int, bool | None]]:
+    def __repr__(self) -> str:
+        return f"LetorBlocks({self.path!r})"
+
+    def _version(self) -> tuple[int, int]:
+        status = os.stat(self.path)
+        return status.st_size, status.st_mtime_ns
+
+    def _blocks(
+        self, n_features: int | None, n_bytes: int
+    ) -> Iterator[tuple[Block, int, bool | None]]:
         """The checked blocks of the file, with progress out of `n_bytes`."""
         from rankwise.data._letor_checked import checked_blocks
 
         done = 0
         self._progress(0, n_bytes)
-        with closing(checked_blocks(self.path, self._n_features, self._dtype)) as blocks:
+        with closing(checked_blocks(self.path, n_features, self._dtype)) as blocks:
             for entry in blocks:
                 yield entry
                 done += entry[0].n_bytes
@@ -183,40 +208,57 @@ class LetorBlocks:
 
 
 class _Queries:
-    """The queries of a file, each of which may come only once."""
+    """The queries of a file, each of which may come only once.
+
+    Ids are numbers if all of them are, and only the end of the file tells: "7" and "07" are the
+    same number, but not the same text.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._names: set[str] = set()
-        self._last: str | None = None
-        self.text = False
-
-    def __len__(self) -> int:
-        return len(self._names)
+        self._texts, self._numbers = _Seen(), _Seen()
+        self._are_text = False
 
     def add(self, ids: Any, block: Block, n_before: int) -> None:
-        """The ids of the rows of a block with so many lines before it."""
+        """The ids, as text, of the rows of a block with so many lines before it."""
         from rankwise.data._letor_checked import place
+        from rankwise.data._letor_parse import TEXT_QID
 
-        self.text = self.text or ids.dtype.kind == "U"
+        self._are_text |= bool((block.rows.qid_kind[: block.n_rows] == TEXT_QID).any())
         starts = np.concatenate(([0], np.flatnonzero(ids[1:] != ids[:-1]) + 1))
-        for row, name in zip(starts.tolist(), ids[starts].astype(str).tolist(), strict=True):
-            if name == self._last:
-                continue
-            if name in self._names:
-                where = place(self._path, n_before, block, int(block.rows.row_at[row]))
-                raise LetorFormatError(
-                    f"{where}: query {name} comes back after other queries. To be read in blocks, "
-                    "the rows of a query must stand together: sort the file by query, or read it "
-                    "whole with read_letor."
-                )
-            self._names.add(name)
-            self._last = name
+        numbers = block.rows.qid[starts].tolist()
+        for row, name, number in zip(starts.tolist(), ids[starts].tolist(), numbers, strict=True):
+            for seen, value in ((self._texts, name), (self._numbers, number)):
+                if seen.comes_back(value) and seen.first_again is None:
+                    where = place(self._path, n_before, block, int(block.rows.row_at[row]))
+                    seen.first_again = f"{where}: query {name}"
+
+    def finish(self) -> tuple[int, bool]:
+        """How many there are, and whether their ids are text."""
+        seen = self._texts if self._are_text else self._numbers
+        if seen.first_again is not None:
+            raise LetorFormatError(
+                f"{seen.first_again} comes back after other queries. To be read in blocks, the "
+                "rows of a query must stand together: sort the file by query, or read it whole "
+                "with read_letor."
+            )
+        return len(seen.ids), self._are_text
 
 
-def _is_gzip(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(2) == b"\x1f\x8b"
+class _Seen:
+    """Ids that have come by, the last of them, and where one first came back."""
+
+    def __init__(self) -> None:
+        self.ids: set[Any] = set()
+        self.first_again: str | None = None
+        self._last: Any = None
+
+    def comes_back(self, value: Any) -> bool:
+        """Whether `value` was there before, and another one after it; it is there from now on."""
+        again = value != self._last and value in self.ids
+        self.ids.add(value)
+        self._last = value
+        return again
 
 
 def _size(X: Any, cell: int) -> int:
@@ -243,4 +285,5 @@ def _last_query(data: LetorData) -> int:
 
 
 def _rows(data: LetorData, rows: slice) -> LetorData:
-    return LetorData(data.X[rows], data.y[rows], None if data.qid is None else data.qid[rows])
+    qid: Any = None if data.qid is None else data.qid[rows].copy()
+    return LetorData(data.X[rows].copy(), data.y[rows].copy(), qid)

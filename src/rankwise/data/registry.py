@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import gzip
 import os
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -257,6 +259,31 @@ def _bioinfer(fold: int | None, part: str | None) -> _Rows:
     return _stacked([f"bioinfer/parse_sample/rank_{part}.light.gz" for part in parts], 195_097)
 
 
+def _mnist(fold: int | None, part: str | None) -> _Rows:
+    prefixes = {"train": "train", "test": "t10k"}
+    parts = tuple(prefixes) if part is None else (part,)
+    images = [_idx(f"mnist/{prefixes[part]}-images-idx3-ubyte.gz") for part in parts]
+    labels = [_idx(f"mnist/{prefixes[part]}-labels-idx1-ubyte.gz") for part in parts]
+    X = np.concatenate(images)
+    return _Rows(X.reshape(len(X), -1), np.concatenate(labels))
+
+
+def _idx(relative: str) -> NDArray[np.uint8]:
+    """An array of bytes in the idx format: 0, 0, 8, the number of axes, their lengths, the data."""
+    path = _file(relative)
+    try:
+        with gzip.open(path) as file:
+            content = file.read()
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        content = b""
+    n_axes = content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 0
+    shape = np.frombuffer(content[4 : 4 + 4 * n_axes], dtype=">u4").astype(int)
+    values = np.frombuffer(content, dtype=np.uint8)[4 + 4 * n_axes :]
+    if not n_axes or len(shape) != n_axes or shape.prod() != len(values):
+        raise DataError(f"{path} is not an idx file of bytes, or not a whole one: get it again.")
+    return values.reshape(shape)
+
+
 def _microarray(name: str, positive: str) -> Callable[[int | None, str | None], _Rows]:
     def load(fold: int | None, part: str | None) -> _Rows:
         with np.load(_file(f"microarray/{name}.npz"), allow_pickle=False) as arrays:
@@ -315,6 +342,13 @@ _SOURCES = {
         _bioinfer,
         parts=("train", "test"),
         file="bioinfer/parse_sample/rank_train.light.gz",
+    ),
+    "mnist": _Source(
+        "Images of handwritten digits, to be ordered by the digit, pixels 0 to 255; "
+        "70,000 rows, 784 features",
+        _mnist,
+        parts=("train", "test"),
+        file="mnist/train-images-idx3-ubyte.gz",
     ),
     "alon": _Source(
         "Colon tissue, tumour (1) before normal (0); 62 rows, 2,000 genes",

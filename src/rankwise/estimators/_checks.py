@@ -40,7 +40,7 @@ def check_alphas(alphas: Any) -> Array:
 
 def check_whole(name: str, value: Any, low: int, high: int) -> None:
     """A whole number from `low` to `high`."""
-    if not isinstance(value, (int, np.integer)) or not low <= value <= high:
+    if type(value) is bool or not isinstance(value, (int, np.integer)) or not low <= value <= high:
         raise ParameterError(
             f"{name} must be a whole number from {low} to {high} here: got {value!r}."
         )

@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, ParameterError
@@ -18,7 +19,8 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: in
     if callable(kernel):
         # scikit-learn's Gaussian process kernels take whole arrays, other functions two rows.
         takes_arrays = hasattr(kernel, "diag") and hasattr(kernel, "is_stationary")
-        return kernel if takes_arrays else PairFunction(kernel)
+        # A copy: what the user does to the kernel later is not done to the fitted ranker.
+        return clone(kernel) if takes_arrays else PairFunction(kernel)
     check_choice("kernel", kernel, [*KERNELS, "precomputed"])
     if kernel == "precomputed":
         return Precomputed()

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_choice
+from rankwise.estimators._checks import check_choice, check_whole
 from rankwise.graph import Groups
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.landmarks import (
@@ -29,6 +29,7 @@ METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
 DEFAULT_NUMBER = 1000
 CANDIDATES = 20  # for each landmark: how many rows the costly methods choose from
 LEAST_CANDIDATES = 10_000
+MOST = 10**6  # landmarks: their kernel matrix would take terabytes
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,8 @@ class LandmarkChoice:
 
     @classmethod
     def of(cls, landmarks: Any, n_landmarks: Any) -> LandmarkChoice:
-        if n_landmarks is not None and (
-            not isinstance(n_landmarks, (int, np.integer))
-            or isinstance(n_landmarks, bool)
-            or n_landmarks < 1
-        ):
-            raise ParameterError(
-                f"n_landmarks must be a whole number above 0, or None: got {n_landmarks!r}."
-            )
+        if n_landmarks is not None:
+            check_whole("n_landmarks", n_landmarks, 1, MOST)
         if isinstance(landmarks, str):
             check_choice("landmarks", landmarks, METHODS)
             number = None if n_landmarks is None else int(n_landmarks)
@@ -106,17 +101,19 @@ class LandmarkChoice:
     ) -> Landmarks:
         """Landmarks for training rows that come in blocks (X, qid): one pass.
 
-        Methods choose among a random sample of the rows, of twenty for each landmark.
+        Methods other than "random" choose among a random sample of the rows.
         """
         if self.rows is not None:
             return _rows_of_blocks(self.rows, (X for X, _ in blocks))
         wanted = self.number or DEFAULT_NUMBER
-        sample = Reservoir(max(CANDIDATES * wanted, LEAST_CANDIDATES), rng)
+        size = max(CANDIDATES * wanted, LEAST_CANDIDATES)
+        reservoir = Reservoir(wanted if self.method == "random" else size, rng)
         for X, qid in blocks:
-            sample.add(X, qid)
-        self._number(sample.n_rows)
-        chosen = self.among(sample.X, sample.qid, kernel, rng)
-        return Landmarks(chosen.points, None if chosen.rows is None else sample.rows[chosen.rows])
+            reservoir.add(X, qid)
+        self._number(reservoir.n_rows)  # raises where there are too few
+        rows, X, qid = reservoir.sample()
+        chosen = self.among(X, qid, kernel, rng)
+        return Landmarks(chosen.points, None if chosen.rows is None else rows[chosen.rows])
 
     def _given_points(self, n_features: int, kernel: Kernel) -> Landmarks:
         if isinstance(kernel, Precomputed):
@@ -136,44 +133,54 @@ class LandmarkChoice:
             return min(DEFAULT_NUMBER, n_rows)
         if self.number > n_rows:
             raise ParameterError(
-                f"n_landmarks={self.number} is more than the {n_rows} rows to choose from. Use "
-                "fewer, or None for all rows up to 1000; in partial_fit, give the first call more "
-                "rows, or give points as landmarks."
+                f"n_landmarks={self.number} is more than the {n_rows} rows to choose from: use "
+                "fewer, give points as landmarks, or, in partial_fit, more rows at first."
             )
         return self.number
 
 
 class Reservoir:
-    """A random sample of rows that pass by, each with the same chance."""
+    """A random sample of rows that pass by, each with the same chance.
+
+    Every row draws a key, and the smallest keys stay. Rows that might stay are put aside until
+    they are a quarter of the sample, so that small blocks cost little.
+    """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self._size = size
         self._rng = rng
-        self._keys = np.empty(0)
+        self._bar = np.inf  # keys above it cannot stay
+        self._parts: list[tuple[Array, Index, Any, Any]] = []
+        self._n_waiting = 0
         self.n_rows = 0
-        self.X: Any = None
-        self.qid: Any = None
-        self.rows: Index = np.empty(0, dtype=np.intp)
 
     def add(self, X: Any, qid: Any) -> None:
-        """Let rows pass by: every row draws a key, and the smallest keys stay."""
+        """Let rows pass by."""
         keys = self._rng.random(X.shape[0])
-        rows = np.arange(self.n_rows, self.n_rows + X.shape[0])
-        bar = self._keys.max() if len(self._keys) == self._size else np.inf
-        new = np.flatnonzero(keys < bar)
+        new = np.flatnonzero(keys < self._bar)
+        ids = np.zeros(X.shape[0], dtype=np.intp) if qid is None else qid
+        if len(new):
+            self._parts.append((keys[new], self.n_rows + new, X[new], ids[new]))
         self.n_rows += X.shape[0]
-        ids = np.zeros(X.shape[0], dtype=np.intp) if qid is None else np.asarray(qid)
-        if self.X is None:
-            stacked, keys, rows, ids = X[new], keys[new], rows[new], ids[new]
-        else:
-            stacked = _stack([self.X, X[new]])
-            keys = np.concatenate((self._keys, keys[new]))
-            rows = np.concatenate((self.rows, rows[new]))
-            ids = np.concatenate((self.qid, ids[new]))
+        self._n_waiting += len(new)
+        if self._n_waiting > self._size // 4:
+            self._trim()
+
+    def sample(self) -> tuple[Index, Any, Any]:
+        """Numbers of the rows that stay, these rows, and their query ids."""
+        self._trim()
+        _, rows, X, ids = self._parts[0]
+        return rows, X, ids
+
+    def _trim(self) -> None:
+        keys, rows, ids = (np.concatenate([part[k] for part in self._parts]) for k in (0, 1, 3))
+        X = _stack([part[2] for part in self._parts])
         if len(keys) > self._size:
             kept = np.sort(np.argpartition(keys, self._size)[: self._size])
-            stacked, keys, rows, ids = stacked[kept], keys[kept], rows[kept], ids[kept]
-        self.X, self._keys, self.rows, self.qid = stacked, keys, rows.astype(np.intp), ids
+            keys, rows, X, ids = keys[kept], rows[kept], X[kept], ids[kept]
+        if len(keys) == self._size:
+            self._bar = float(keys.max())
+        self._parts, self._n_waiting = [(keys, rows.astype(np.intp), X, ids)], 0
 
 
 def _rows_of_blocks(rows: Index, blocks: Iterable[Any]) -> Landmarks:

@@ -30,6 +30,8 @@ from rankwise.estimators.least_squares import (
     join_tasks,
 )
 from rankwise.graph import Groups
+from rankwise.graph.base import Loader
+from rankwise.graph.groups import check_ids
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.solvers.nystrom import LandmarkBasis
 
@@ -48,7 +50,12 @@ class Sums:
     n_pairs: list[int]
     n_rows: int
     outputs: tuple[int, ...]
+    parameters: tuple[Any, ...]
     queries: set[Any] | None  # None: all rows are one ranking
+
+    @property
+    def n_queries(self) -> int:
+        return 1 if self.queries is None else len(self.queries)
 
 
 class LandmarkRanker(LeastSquaresRanker):
@@ -65,9 +72,11 @@ class LandmarkRanker(LeastSquaresRanker):
         """Add rows to those of earlier calls: the result is that of `fit` on all of them.
 
         The first call chooses the landmarks among its rows (unless they are points), and they
-        stay. Each call costs what `fit` to these rows costs, O(n r^2 + r^3), so give many rows
-        at a time: as many as landmarks, at least. `fit` keeps no sums to add to: after it,
-        `partial_fit` starts anew.
+        stay: give it more rows than landmarks. Each call costs what `fit` to these rows costs,
+        r^3 flops for r landmarks included, so give as many rows as landmarks at a time, at least.
+        `fit` keeps no sums to add to: after it, `partial_fit` starts anew. `alpha` may change
+        between calls, other parameters not. As long as no query has two rows that count, all
+        scores are 0.
 
         Parameters
         ----------
@@ -87,7 +96,7 @@ class LandmarkRanker(LeastSquaresRanker):
         basis = self._settle(self._choose(X, qid)) if sums is None else sums.basis
         sums = self._add(sums, basis, X, y, qid)
         (solution,) = self._finish(basis, sums.moments, [alpha])
-        self._sums = sums
+        self._sums, self.n_queries_ = sums, sums.n_queries
         self._keep(solution)
         return self
 
@@ -95,8 +104,9 @@ class LandmarkRanker(LeastSquaresRanker):
         """Fit to rows that do not fit in memory, and come in blocks of whole queries.
 
         Two passes: one draws rows to choose landmarks from, one sums; the first is spared where
-        `landmarks` are points. Memory is that of a block and of some r by r matrices, whatever
-        the number of blocks.
+        `landmarks` are points. Memory is that of a block, of some r by r matrices, and of the
+        rows that landmarks are chosen from (20 for each, 10,000 at least); of what grows with the
+        number of blocks, only the query ids are kept.
 
         Parameters
         ----------
@@ -157,10 +167,10 @@ class LandmarkRanker(LeastSquaresRanker):
         """Coordinates on landmarks, in which the regularizer is the identity."""
         basis = self._settle(self._choose(X, qid))
         check_features_fit(X.shape[0], basis.rank)
-        features = np.empty((X.shape[0], basis.rank))
+        features, kernel_values = np.empty((X.shape[0], basis.rank)), self._loader(basis, X)
         for start in range(0, len(features), SPACE_ROWS):
             rows = slice(start, min(start + SPACE_ROWS, len(features)))
-            features[rows] = basis.whiten(self._kernel_values(basis, X, rows))
+            features[rows] = basis.whiten(kernel_values(rows))
         return Space(features=features)
 
     def _keep(self, solution: Solution) -> None:
@@ -180,10 +190,20 @@ class LandmarkRanker(LeastSquaresRanker):
         return self.landmark_indices_ if precomputed else self.landmarks_
 
     def _choose(self, X: Any, qid: Any) -> Landmarks:
-        choice, kernel = LandmarkChoice.of(self.landmarks, self.n_landmarks), self._make_kernel()
+        choice, kernel = self._choice(), self._make_kernel()
         if isinstance(kernel, Precomputed):
             check_precomputed(X)
         return choice.among(X, qid, kernel, check_random_state(self.random_state))
+
+    def _choice(self) -> LandmarkChoice:
+        names = getattr(self, "feature_names_in_", None)
+        columns = getattr(self.landmarks, "columns", None)
+        if names is not None and columns is not None and list(columns) != list(names):
+            raise DataError(
+                f"landmarks needs the columns of X, in their order, {', '.join(names)}: got "
+                f"{', '.join(map(str, columns))}."
+            )
+        return LandmarkChoice.of(self.landmarks, self.n_landmarks)
 
     def _make_kernel(self) -> Kernel:
         return make_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_features_in_)
@@ -205,25 +225,32 @@ class LandmarkRanker(LeastSquaresRanker):
             self.landmark_indices_ = landmarks.rows
         return basis
 
-    def _kernel_values(self, basis: LandmarkBasis, X: Any, rows: Rows) -> Array:
+    def _loader(self, basis: LandmarkBasis, X: Any) -> Loader:
         """Kernel values of some rows against the landmarks that are kept."""
-        K = self.kernel_(X[rows], self._points[basis.kept])
-        return np.ascontiguousarray(K, dtype=np.float64)
+        kernel, points = self.kernel_, self._points[basis.kept]
+        return lambda rows: np.ascontiguousarray(kernel(X[rows], points), dtype=np.float64)
 
     def _sum(self, basis: LandmarkBasis, X: Any, tasks: list[Task]) -> list[Any]:
         """Moments of each task, summed block by block."""
+        kernel_values = self._loader(basis, X)
 
-        def load(rows: Rows) -> Array:
-            K = self._kernel_values(basis, X, rows)
-            return basis.whiten(K) if basis.delicate else K
+        def coordinates(rows: Rows) -> Array:
+            return basis.whiten(kernel_values(rows))
 
-        return [self._moments(load, basis.rank, task) for task in tasks]
+        load = coordinates if basis.delicate else kernel_values
+        with np.errstate(over="ignore", invalid="ignore"):  # said when the system is solved
+            return [self._moments(load, basis.rank, task) for task in tasks]
 
     def _add(self, sums: Sums | None, basis: LandmarkBasis, X: Any, y: Array, qid: Any) -> Sums:
-        """The sums with those of another block of validated rows; counts queries."""
+        """The sums with those of another block of validated rows."""
         names = set(Groups.of(qid, len(y)).names.tolist())
         queries = None if qid is None and not self._pointwise else names
         if sums is not None:
+            if self._make_kernel() != self.kernel_ or self._loss_parameters != sums.parameters:
+                raise ParameterError(
+                    "The kernel, ties or weighting were changed since the first block: sums over "
+                    "blocks cannot be. Begin anew, with a clone."
+                )
             _check_follows(sums, y, queries, pointwise=self._pointwise)
         tasks = self._tasks(y, qid)
         moments, n_pairs = self._sum(basis, X, tasks), [task.graph.n_pairs for task in tasks]
@@ -233,64 +260,81 @@ class LandmarkRanker(LeastSquaresRanker):
             n_pairs = [a + b for a, b in zip(sums.n_pairs, n_pairs, strict=True)]
             n_rows += sums.n_rows
             if sums.queries is not None and queries is not None:
-                sums.queries.update(queries)
-                queries = sums.queries
-        self.n_queries_ = 1 if queries is None else len(queries)
-        return Sums(basis, moments, n_pairs, n_rows, y.shape[1:], queries)
+                queries = sums.queries | queries
+        parameters = self._loss_parameters
+        return Sums(basis, moments, n_pairs, n_rows, y.shape[1:], parameters, queries)
 
     def _sum_blocks(self, blocks: Iterable[Any]) -> Sums:
         if self.kernel == "precomputed":
             raise ParameterError(
                 'kernel="precomputed" needs all rows at once: use fit, or another kernel.'
             )
+        if not isinstance(blocks, Iterable):
+            raise DataError(f"blocks must be a list of triples (X, y, qid): got {blocks!r}.")
         choice = LandmarkChoice.of(self.landmarks, self.n_landmarks)
-        if choice.points is None and iter(blocks) is blocks:
-            raise DataError(
-                "The landmarks are chosen in a pass of their own, and these blocks can be gone "
-                "through only once. Give a list or an object that starts again, or points as "
-                "landmarks."
-            )
-        rng = check_random_state(self.random_state)
         basis = sums = None
         if choice.points is None:
-            rows = ((X, qid) for X, _, qid in self._validated(blocks))
-            first = next(rows, None)  # tells the number of features
-            if first is None:
-                raise _no_blocks()
-            landmarks = choice.among_blocks(chain([first], rows), self._make_kernel(), rng)
-            basis = self._settle(landmarks)
+            if iter(blocks) is blocks:
+                raise _only_once()
+            basis = self._settle(self._choose_among(blocks, choice))
         for X, y, qid in self._validated(blocks):
-            if basis is None:
-                basis = self._settle(choice.among(X, qid, self._make_kernel(), rng))
+            if basis is None:  # points are given, and X tells how many features they must have
+                basis = self._settle(self._choose(X, qid))
             sums = self._add(sums, basis, X, y, qid)
         if sums is None:
-            raise _no_blocks()
+            raise _no_blocks() if choice.points is not None else _only_once()
+        self.n_queries_ = sums.n_queries
         self._check_enough(sums.n_pairs, sums.n_rows)
         return sums
 
+    def _choose_among(self, blocks: Iterable[Any], choice: LandmarkChoice) -> Landmarks:
+        """Landmarks in a pass of its own."""
+        rows = (
+            (X, None if qid is None else check_ids(qid, len(y)))
+            for X, y, qid in self._validated(blocks)
+        )
+        first = next(rows, None)  # tells the number of features
+        if first is None:
+            raise _no_blocks()
+        rng = check_random_state(self.random_state)
+        return choice.among_blocks(chain([first], rows), self._make_kernel(), rng)
+
     def _validated(self, blocks: Iterable[Any]) -> Iterator[tuple[Any, Array, Any]]:
         """The blocks, checked one after the other."""
+        first = True
         for k, block in enumerate(blocks):
-            try:
-                X, y, qid = (block.X, block.y, block.qid) if hasattr(block, "X") else block
-            except (TypeError, ValueError):
+            if hasattr(block, "X") and hasattr(block, "y"):
+                X, y, qid = block.X, block.y, getattr(block, "qid", None)
+            elif isinstance(block, (tuple, list)) and len(block) == 3:
+                X, y, qid = block
+            else:
                 raise DataError(
-                    f"Block {k} is not a triple (X, y, qid): got {type(block).__name__}."
-                ) from None
-            yield *self._validate(X, y, reset=k == 0, min_rows=1), qid
+                    f"Block {k} is not a triple (X, y, qid): got {type(block).__name__}. Give a "
+                    "list of them, as in [(X, y, qid)]."
+                )
+            if hasattr(X, "shape") and X.shape[0] == 0:
+                continue
+            try:
+                X, y = self._validate(X, y, reset=first, min_rows=1)
+            except ValueError as error:
+                error.add_note(f"This is about block {k}, counted from 0.")
+                raise
+            yield X, y, qid
+            first = False
 
     def _finish(
         self, basis: LandmarkBasis, moments: list[Any], alphas: list[float]
     ) -> list[Solution]:
         """Equation (8) for each task and alpha."""
         by_task = []
-        for sums in moments:
+        delicate = basis.delicate
+        for of_task in moments:
             solutions = []
-            for z in basis.solve(sums.A, sums.b, alphas):
+            for z in basis.solve(of_task.A, of_task.b, alphas):
                 a = basis.coefficients(z)
                 # of the features that were summed, which are coordinates or kernel values
-                weights = z if basis.delicate else a[basis.kept]
-                solutions.append(Solution(a, sums.intercept(weights)))
+                weights = z if delicate else a[basis.kept]
+                solutions.append(Solution(a, of_task.intercept(weights)))
             by_task.append(solutions)
         return join_tasks(by_task)
 
@@ -313,6 +357,13 @@ def _check_follows(sums: Sums, y: Array, queries: set[Any] | None, *, pointwise:
             f"Query {next(iter(again))} was in an earlier block as well ({len(again)} such "
             "queries): all rows of a query must come in one block. Sort the rows by qid."
         )
+
+
+def _only_once() -> DataError:
+    return DataError(
+        "The landmarks are chosen in a pass of their own, and these blocks can be gone through "
+        "only once. Give a list or an object that starts again, or points as landmarks."
+    )
 
 
 def _no_blocks() -> DataError:

@@ -66,6 +66,11 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     def _tasks(self, y: Array, qid: Any) -> list[Task]:
         """One task for all outputs together, or one for each."""
 
+    @property
+    @abstractmethod
+    def _loss_parameters(self) -> tuple[Any, ...]:
+        """Those that must not change between blocks of rows."""
+
     @abstractmethod
     def _check_enough(self, n_pairs: list[int], n_rows: int) -> None:
         """Refuse tasks that have too few pairs to learn from."""
@@ -133,7 +138,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
 
         They share the moments, or the kernel matrix. Up to five of them have a Cholesky
         factorization each; more than five share one reduction, which costs about as much as
-        five; for up to 200 features (or rows, in the dual) one eigendecomposition serves all.
+        five; for up to 200 features (or landmarks, or rows in the dual) one eigendecomposition
+        serves all.
 
         Parameters
         ----------
@@ -160,7 +166,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
-            With ``kernel="precomputed"``, kernel values against the training rows.
+            With ``kernel="precomputed"``, kernel values against all training rows.
 
         Returns
         -------
@@ -171,20 +177,15 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         intercept = getattr(self, "intercept_", 0.0)
         return self._scores(self._validate_new(X), self._weights, intercept)
 
-    def _validate(
-        self, X: Any, y: Any, *, reset: bool = True, min_rows: int = 2
-    ) -> tuple[Any, Array]:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=DTYPES,
-            multi_output=True,
-            y_numeric=True,
-            ensure_min_samples=min_rows,
-            reset=reset,
-        )
+    def _validate(self, X: Any, y: Any, *, reset: bool = True, min_rows: int = 2) -> Any:
+        """X and y, checked; X alone where y is None. A reset forgets the model before."""
+        if reset:  # so that a fit that fails leaves no model of other rows
+            for stale in ("coef_", "dual_coef_", "intercept_", "_sums"):
+                self.__dict__.pop(stale, None)
+        options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
+        if y is None:
+            return validate_data(self, X, reset=reset, **options)
+        X, y = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=True, **options)
         return X, np.asarray(y, dtype=np.float64)
 
     def _validate_new(self, X: Any) -> Any:
@@ -198,7 +199,14 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         return tasks
 
     def _scores(self, X: Any, weights: Array, intercept: Array | float) -> Any:
-        return np.asarray(self._products(X, weights) + intercept, dtype=X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+            scores = np.asarray(self._products(X, weights) + intercept, dtype=X.dtype)
+        if X.dtype == np.float32 and not np.isfinite(scores).all():
+            raise DataError("The scores are beyond float32: give X as float64.")
+        return scores
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_") or hasattr(self, "dual_coef_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from rankwise.backends.arrays import Array
+from rankwise.errors import DataError
 from rankwise.estimators._checks import check_alpha, check_choice, check_has_pairs
-from rankwise.estimators.least_squares import DTYPES, Solution, Task, side_by_side
+from rankwise.estimators.least_squares import Solution, Task, side_by_side
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.base import Loader
 from rankwise.graph.grouped import TIES, WEIGHTINGS
@@ -32,8 +32,9 @@ class PairwiseLoss(Ranker):
         """Fit to comparisons between rows.
 
         Minimizes sum_l w_l (margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2 over the comparisons
-        l = (i, j), of which N add O(N) to the time and memory of `fit`. The parameters `ties`
-        and `weighting` are about queries, and have no part in it.
+        l = (i, j), of which N cost what N rows cost in `fit`, or, with features or all rows in
+        memory, what as many rows as X has cost, whichever is less. The parameters `ties` and
+        `weighting` are about queries, and have no part in it.
 
         Parameters
         ----------
@@ -59,13 +60,17 @@ class PairwiseLoss(Ranker):
         """
         alpha = check_alpha(self.alpha)
         self._check_choices()
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, ensure_min_samples=2)
+        X = self._validate(X, None)
         graph = PreferenceGraph.from_pairs(X.shape[0], pairs, margin, weight)
         check_has_pairs(graph.n_pairs, graph.n_rows)
         self.n_queries_ = 1
         (solution,) = self._solve(X, [Task(graph, None)], [alpha], qid=None)
         self._keep(solution)
         return self
+
+    @property
+    def _loss_parameters(self) -> tuple[Any, ...]:
+        return self.ties, self.weighting
 
     def _check_choices(self) -> None:
         check_choice("ties", self.ties, TIES)
@@ -103,6 +108,7 @@ class PointwiseLoss(Ranker):
     """Squared errors of rows, with an intercept that is not penalized."""
 
     _pointwise = True
+    _loss_parameters = ()
 
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit to scored rows.
@@ -126,7 +132,8 @@ class PointwiseLoss(Ranker):
         return [Task(PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows"), y)]
 
     def _check_enough(self, n_pairs: list[int], n_rows: int) -> None:
-        """Any two rows are enough, which validation has seen to."""
+        if n_rows < 2:
+            raise DataError("There is a single row: a regression needs two at least.")
 
     def _moments(self, load: Loader, n_features: int, task: Task) -> CentredMoments:
         return CentredMoments.of_blocks(load, n_features, np.asarray(task.y))

@@ -16,13 +16,16 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
 
         a = (K_RM L K_MR + alpha K_RR)^-1 K_RM L y.
 
-    O(m r^2 + r^3) time; memory for some r by r matrices and a block of rows, never m by r.
+    O(m r (n + r) + r^3) time for n features; memory for some r by r matrices and a block of rows,
+    never m by r.
     Every further alpha of `fit_path` costs next to nothing. With all rows as landmarks it is
     `RankRLS`.
 
     Where K_RR is numerically singular (duplicate landmarks, a very wide kernel), landmarks that
     the others tell are given the coefficient 0; `rank_` says how many count. That does not
-    depend on alpha, in which predictions are continuous.
+    depend on alpha, in which predictions are continuous. A `rank_` far below `n_landmarks` says
+    that the kernel is very wide, or, with a linear or polynomial kernel, that one feature drowns
+    the others: scale the features.
 
     Parameters
     ----------
@@ -42,13 +45,15 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
         - an array of row numbers, or of points, one in each row.
 
         The last three methods look at 20 rows for each landmark, or at 10,000, whichever is
-        more, drawn at random: they cost O(r^3), and 160 r^2 bytes.
+        more, drawn at random: what they cost does not grow with the rows. "rpcholesky" takes
+        O(r^3) time and 160 r^2 bytes for r landmarks, or 80,000 r bytes if that is more.
     kernel, gamma, degree, coef0
         As for `RankRLS`, but with "rbf" as default.
     ties, weighting
         As for `RankRLS`.
     random_state : int, Generator or None, default=None
-        What landmarks are drawn with.
+        What landmarks are drawn with. The same state draws other rows in `fit_blocks` than in
+        `fit`.
 
     Attributes
     ----------

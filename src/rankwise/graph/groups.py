@@ -75,7 +75,7 @@ class Groups:
             if n_rows is None:
                 raise DataError("Without qid the number of rows is needed.")
             qid = np.zeros(n_rows, dtype=np.intp)
-        qid = _as_ids(qid, n_rows)
+        qid = check_ids(qid, n_rows)
         runs = np.flatnonzero(_differs(qid)) + 1
         starts = np.concatenate(([0], runs)).astype(np.intp) if len(qid) else np.empty(0, np.intp)
         run_names = qid[starts]
@@ -92,7 +92,8 @@ class Groups:
         return cls(names, codes, order, indptr)
 
 
-def _as_ids(qid: Any, n_rows: int | None) -> NDArray[Any]:
+def check_ids(qid: Any, n_rows: int | None) -> NDArray[Any]:
+    """Query ids as an array, one for each row."""
     ids = np.asarray(qid)
     if ids.ndim == 2 and 1 in ids.shape:
         ids = ids.ravel()

@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import eigh, solve_triangular
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas import matmul
+from rankwise.errors import DataError
 from rankwise.kernels.functions import Kernel, Precomputed
 
 BLOCK_BYTES = 32 * 2**20  # of kernel values held at a time
@@ -61,7 +62,7 @@ def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generat
     matrix with few entry evaluations. Communications on Pure and Applied Mathematics 78, 2025;
     the proposals are those of Epperly, Tropp, Webber: Embrace rejection, 2024.
     """
-    residual = np.array(kernel.diag(X), dtype=np.float64)
+    residual = _diagonal(kernel, X)
     floor = EXHAUSTED * residual.sum()
     F = np.empty((len(residual), n), order="F")
     chosen: list[int] = []
@@ -69,14 +70,14 @@ def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generat
         k = len(chosen)
         drawn = rng.choice(len(residual), min(BATCH, n), p=residual / residual.sum())
         drawn = drawn.astype(np.intp)
-        G = np.array(kernel(X[drawn], landmark_points(kernel, X, drawn)))
+        G = _values(kernel, X[drawn], landmark_points(kernel, X, drawn))
         G -= F[drawn, :k] @ F[drawn, :k].T
         accepted = _accept(G, rng)[: n - k]
         if not accepted:  # nothing but rounding is left of these
             residual[drawn] = 0.0
             continue
         rows = drawn[accepted]
-        part = kernel(X, landmark_points(kernel, X, rows))
+        part = _values(kernel, X, landmark_points(kernel, X, rows))
         part -= matmul(np.asfortranarray(F[:, :k]), F[rows, :k].T)
         factor = np.linalg.cholesky(_lifted(G[np.ix_(accepted, accepted)]))
         block = solve_triangular(factor, part.T, lower=True, check_finite=False).T
@@ -94,21 +95,42 @@ def leverage_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> I
 
         score_i = (k_ii - k_iS (K_SS + mu I)^-1 k_Si) / mu
 
-    estimates how much of row i the others do not tell. O(m n^2) time, some 32 MiB of memory.
+    estimates how much of row i the others do not tell. O(m n^2 + n^3) time; memory for some n by n
+    matrices and 64 MiB.
 
     References
     ----------
     Musco, Musco: Recursive sampling for the Nystroem method. NIPS 2017; one level of it.
     """
-    diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
+    diagonal = _diagonal(kernel, X)
     sample = random_rows(len(diagonal), n, rng)
     points = landmark_points(kernel, X, sample)
-    K_SS = np.array(kernel(X[sample], points))
-    small = 1e-10 * max(float(np.trace(K_SS)), np.finfo(np.float64).tiny)
-    rest = diagonal - _explained(kernel, X, points, K_SS, small / n)
-    mu = max(float(rest.sum()) / n, small)
-    score = np.maximum(diagonal - _explained(kernel, X, points, K_SS, mu), 1e-12 * mu)
+    s, V = eigh(_values(kernel, X[sample], points), check_finite=False)
+    used = s > 1e-12 * s.max()  # without what is rounding, or negative in a kernel that is none
+    s, half = s[used], np.ascontiguousarray(V[:, used] / np.sqrt(s[used]))
+    rest = diagonal - _squared_products(kernel, X, points, half)
+    mu = max(float(rest.sum()) / n, 1e-10 * float(s.sum()))
+    told = _squared_products(kernel, X, points, half * np.sqrt(s / (s + mu)))
+    score = np.maximum(diagonal - told, 1e-12 * mu)
     return np.sort(rng.choice(len(score), n, replace=False, p=score / score.sum())).astype(np.intp)
+
+
+def _diagonal(kernel: Kernel, X: Any) -> Array:
+    """k(x, x) of every row; below 0 only if the kernel is not semidefinite, and then taken as 0."""
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+        diagonal = np.maximum(np.asarray(kernel.diag(X), dtype=np.float64), 0.0)
+    if not np.isfinite(diagonal).all():
+        row = int(np.argmin(np.isfinite(diagonal)))
+        raise DataError(
+            f"The kernel of row {row} with itself is not finite. Scale the features, or lower "
+            "gamma or degree."
+        )
+    if diagonal.max() <= 0.0:
+        raise DataError(
+            "The kernel of every row with itself is 0 or less: there is nothing to choose "
+            "landmarks by. Check the features and the kernel."
+        )
+    return diagonal
 
 
 def _accept(G: Array, rng: np.random.Generator) -> list[int]:
@@ -127,14 +149,17 @@ def _lifted(G: Array) -> Array:
     return np.asarray(G + 4 * len(G) * np.finfo(np.float64).eps * np.trace(G) * np.eye(len(G)))
 
 
-def _explained(kernel: Kernel, X: Any, points: Any, K_SS: Array, mu: float) -> Array:
-    """k_iS (K_SS + mu I)^-1 k_Si for every row i."""
-    factor = cho_factor(K_SS + mu * np.eye(len(K_SS)), lower=True, check_finite=False)
+def _squared_products(kernel: Kernel, X: Any, points: Any, V: Array) -> Array:
+    """|k_iS V|^2 for every row i, block by block."""
     n_rows = X.shape[0]
-    out, step = np.empty(n_rows), max(1, BLOCK_BYTES // (8 * len(K_SS)))
+    out, step = np.empty(n_rows), max(1, BLOCK_BYTES // (8 * len(V)))
     for start in range(0, n_rows, step):
         rows = slice(start, min(start + step, n_rows))
-        K = np.ascontiguousarray(kernel(X[rows], points))
-        solved = cho_solve(factor, K.T, check_finite=False)
-        out[rows] = np.einsum("ij,ji->i", K, solved)
+        U = matmul(_values(kernel, X[rows], points), V)
+        out[rows] = np.einsum("ij,ij->i", U, U)
     return out
+
+
+def _values(kernel: Kernel, X: Any, points: Any) -> Array:
+    """k(X, points), ours to overwrite, in float64 whatever the kernel gives."""
+    return np.array(kernel(X, points), dtype=np.float64, order="C")

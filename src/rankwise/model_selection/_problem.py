@@ -42,7 +42,7 @@ class Problem:
     def of(cls, estimator: Any, X: Any, y: Any, qid: Any, alphas: Any) -> Problem:
         if not isinstance(estimator, LeastSquaresRanker):
             raise ParameterError(
-                f"Exact hold-outs need a least-squares ranker (RankRLS, RLS): got "
+                f"Exact hold-outs need a least-squares ranker, such as RankRLS: got "
                 f"{type(estimator).__name__}. RankingSearchCV refits any estimator."
             )
         ranker = clone(estimator)

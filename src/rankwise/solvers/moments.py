@@ -55,8 +55,8 @@ class Moments:
         """Moments of features that are made block by block; ``load(rows)`` makes those of rows.
 
         O(m n^2) time, or O(N n^2) for N comparisons; some 16 MiB beside the result, or 512 rows
-        of features where that is more; up to 256 MiB of features where comparisons outnumber
-        rows, so that they are made only once.
+        of features where that is more. Where comparisons outnumber rows, features of up to 256
+        MiB are kept, and their products, so that they are made only once.
         """
         if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
             return cls.of(load(slice(None)), graph, y)

@@ -52,7 +52,7 @@ class LandmarkBasis:
             )
         factor, pivot, rank, _ = lapack.dpstrf(np.asfortranarray(K_RR), tol=tolerance, lower=1)
         order = pivot.astype(np.intp) - 1
-        rest = diagonal[order[rank:]] - (np.tril(factor)[rank:, :rank] ** 2).sum(axis=1)
+        rest = diagonal[order[rank:]] - (factor[rank:, :rank] ** 2).sum(axis=1)
         if len(rest) and rest.min() < -1e-6 * diagonal.max():
             warnings.warn(
                 f"The kernel is not positive semidefinite: only {rank} of {n} landmarks are used. "
@@ -100,4 +100,4 @@ class LandmarkBasis:
         be those of whitened rows. O(r^3) time for all lam together.
         """
         M, t = (A.copy(), b) if self.delicate else self.whiten_system(A, b)
-        return solve_shifted(M, t, lams)
+        return solve_shifted(M, t, lams, gram=True)

@@ -21,7 +21,7 @@ def primal(F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float
     O(m n^2 + n^3) time and O(n^2) memory for m rows of n features.
     """
     moments = Moments.of(F, graph, y)
-    return solve_shifted(moments.A, moments.b, lams)
+    return solve_shifted(moments.A, moments.b, lams, gram=True)
 
 
 def linear_dual(

@@ -17,8 +17,10 @@ from rankwise.solvers.band import BandForm
 REDUCTION_COST = 5  # of a band form, for matrices that are not small
 SMALL = 200  # below this size an eigendecomposition costs next to nothing
 
+GRAM_MARGIN = 1e3  # of the rounding floor: up to there, sums of products are not quite definite
 
-def solve_shifted(M: Array, t: Array, lams: Sequence[float]) -> list[Array]:
+
+def solve_shifted(M: Array, t: Array, lams: Sequence[float], *, gram: bool = False) -> list[Array]:
     """(M + lam I)^-1 t for each lam; M is overwritten.
 
     One Cholesky factorization for each lam (n^3/3 flops), or, where that is cheaper, one
@@ -27,13 +29,15 @@ def solve_shifted(M: Array, t: Array, lams: Sequence[float]) -> list[Array]:
     its null space would add to z is noise that no prediction depends on.
 
     Where M has negative eigenvalues the solution is a stationary point of the objective, not
-    its minimum, and a warning says so.
+    its minimum, and a warning says so; unless it is known to be a Gram matrix Z'Z, whose negative
+    eigenvalues are rounding.
 
     Memory: M, and a copy of it where several factorizations are made.
     """
     _check_finite(M, t)
-    if min(lams) <= rounding_floor(M) or (len(lams) > 1 and len(M) <= SMALL):
-        spectrum = Spectrum.of(M)
+    doubtful = rounding_floor(M) * (GRAM_MARGIN if gram else 1.0)
+    if min(lams) <= doubtful or (len(lams) > 1 and len(M) <= SMALL):
+        spectrum = Spectrum.of(M, gram=gram)
         return [spectrum.solve(t, lam) for lam in lams]
     if len(lams) > REDUCTION_COST:
         form = BandForm.of(M)
@@ -56,10 +60,12 @@ class Spectrum:
     floor: float
 
     @classmethod
-    def of(cls, M: Array) -> Spectrum:
-        """One eigendecomposition; M is overwritten."""
+    def of(cls, M: Array, *, gram: bool = False) -> Spectrum:
+        """One eigendecomposition; M is overwritten. Of a Gram matrix, what is negative is 0."""
         floor = rounding_floor(M)
         s, V = eigh(M, overwrite_a=True, check_finite=False)
+        if gram:
+            floor = max(floor, -4.0 * float(s.min(initial=0.0)))
         return cls(V, np.where(np.abs(s) > floor, s, 0.0), floor)
 
     def solve(self, t: Array, lam: float) -> Array:
