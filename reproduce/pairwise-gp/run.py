@@ -32,7 +32,7 @@ def run_sinc(quick: bool) -> list[Table]:
 
 
 def run_montecarlo(quick: bool) -> list[Table]:
-    return [montecarlo.table(20_000 if quick else 300_000)]
+    return [montecarlo.table(20_000 if quick else 100_000)]
 
 
 def run_asking(quick: bool) -> list[Table]:
