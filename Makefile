@@ -47,6 +47,7 @@ reproduce: $(VENV)/.demo
 	$(BIN)/python reproduce/letor/run.py
 	$(BIN)/python reproduce/kpcrank/run.py
 	$(BIN)/python reproduce/sparse-pairwise-features/run.py
+	$(BIN)/python reproduce/pairwise-gp/run.py
 
 clean:
 	rm -rf $(VENV) demo-output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

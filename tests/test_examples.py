@@ -43,6 +43,7 @@ def test_all_examples_are_tested():
         "leading_and_spectral_components",
         "leave_pair_out_auc",
         "pooled_auc_bias",
+        "reward_model",
         "sample_size_curve",
         "search_that_explains",
     ]
@@ -100,6 +101,22 @@ def test_a_search_that_explains_its_hits(tmp_path):
     ranks = {name: float(value) for name, value in found}
     assert ranks["bilinear"] > ranks["cosine"] + 0.03
     assert len(re.findall(r"\w+→\w+ [+-]\d", printed)) > 20
+
+
+def test_reward_model_on_human_preferences(data_folder, tmp_path):
+    printed = example("reward_model", tmp_path)
+    accuracy, loss = map(float, re.search(r"accuracy (\S+), log-loss (\S+)", printed).groups())
+    assert accuracy > 0.55
+    assert loss < 0.72
+    assert printed.count("ask about") == 3
+
+
+def test_reward_model_on_generated_preferences(tmp_path):
+    printed = example("reward_model", tmp_path, RANKWISE_DATA="")
+    assert "generated preferences" in printed
+    accuracy, loss = map(float, re.search(r"accuracy (\S+), log-loss (\S+)", printed).groups())
+    assert accuracy > 0.75
+    assert loss < 0.5
 
 
 def falls(printed):

@@ -19,6 +19,7 @@ from rankwise import (
     KPCR,
     RLS,
     KPCRank,
+    PairwiseGP,
     RankRLS,
     SparseRankRLS,
     SparseRLS,
@@ -104,6 +105,26 @@ def test_precomputed_kernels(rows, path):
 def test_gaussian_process_kernels(rows, path, kernel):
     X, y, qid = rows
     check_round_trip(RankRLS(kernel=kernel).fit(X, y, qid=qid), X, path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"likelihood": "gaussian"},
+        {"marginalize": "grid", "ties": "threshold"},
+        {"n_landmarks": 4, "random_state": 0},
+        {"kernel": ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(), "optimizer": None},
+    ],
+    ids=str,
+)
+def test_gaussian_processes_with_what_they_know_and_can_be_told(rows, path, settings):
+    X, y, qid = rows
+    model = PairwiseGP(**settings).fit(X, y, qid=qid)
+    same = check_round_trip(model, X, path)
+    assert_array_equal(same.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1])
+    assert_array_equal(same.tell([0, 1]).predict(X), model.tell([0, 1]).predict(X))
+    assert same.log_marginal_likelihood() == model.log_marginal_likelihood()
 
 
 @pytest.mark.parametrize(

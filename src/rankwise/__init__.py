@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rankwise.estimators.bilinear import SparseBilinearRanker as SparseBilinearRanker
+    from rankwise.estimators.gp import PairwiseGP as PairwiseGP
     from rankwise.estimators.kpcrank import KPCR as KPCR
     from rankwise.estimators.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.rankrls import RLS as RLS
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 _HOME = {
     "KPCR": "rankwise.estimators.kpcrank",
     "KPCRank": "rankwise.estimators.kpcrank",
+    "PairwiseGP": "rankwise.estimators.gp",
     "RLS": "rankwise.estimators.rankrls",
     "RankRLS": "rankwise.estimators.rankrls",
     "SparseRLS": "rankwise.estimators.sparse",
@@ -38,6 +40,7 @@ __all__ = [
     "KPCR",
     "RLS",
     "KPCRank",
+    "PairwiseGP",
     "RankRLS",
     "RankingSearchCV",
     "SparseBilinearRanker",

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rankwise import KPCR, RLS, KPCRank, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import KPCR, RLS, KPCRank, PairwiseGP, RankRLS, SparseRankRLS, SparseRLS
 from rankwise.errors import RankwiseWarning
 
 ESTIMATORS = [
@@ -29,6 +29,8 @@ ESTIMATORS = [
     KPCRank(),
     KPCRank(0.9, kernel="precomputed"),
     KPCR(0.9, landmarks="random"),
+    PairwiseGP(max_pairs=200),
+    PairwiseGP(likelihood="gaussian", optimizer=None, n_landmarks=1),
 ]
 
 

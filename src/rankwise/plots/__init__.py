@@ -9,6 +9,7 @@ from rankwise.plots.alpha import plot_alpha_path, plot_hold_out
 from rankwise.plots.components import plot_component_errors, plot_scree
 from rankwise.plots.curves import plot_learning_curve
 from rankwise.plots.files import figure_svg, save_figure
+from rankwise.plots.posterior import plot_item_ranking, plot_posterior, plot_reliability
 from rankwise.plots.queries import plot_ndcg_curve, plot_query_differences
 from rankwise.plots.roc import plot_roc
 
@@ -21,9 +22,12 @@ __all__ = [
     "plot_alpha_path",
     "plot_component_errors",
     "plot_hold_out",
+    "plot_item_ranking",
     "plot_learning_curve",
     "plot_ndcg_curve",
+    "plot_posterior",
     "plot_query_differences",
+    "plot_reliability",
     "plot_roc",
     "plot_scree",
     "require_matplotlib",

@@ -1,0 +1,212 @@
+"""PairwiseGP: what a posterior with uncertainty costs, and what it is worth.
+
+BoTorch's PairwiseGP is an optional peer: without it, its claims are left out with a message.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.special import ndtr
+from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+from benchmarks.harness import Result, best_times, extra_memory, megabytes, seconds
+from rankwise import PairwiseGP
+
+ROWS, COMPARISONS, FLIPPED, NEW = 400, 1000, 0.05, 5000
+ITEMS, PAIRS = 2000, 5000
+MANY_ITEMS, MANY_PAIRS, LANDMARKS = 50_000, 100_000, 300
+
+
+def sinc_problem(seed: int) -> dict[str, Any]:
+    """Comparisons of points by sinc, some of them turned round; new ones with and without."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-4, 4, (ROWS, 1))
+    first = rng.integers(0, ROWS, COMPARISONS)
+    second = (first + rng.integers(1, ROWS, COMPARISONS)) % ROWS
+    ahead = np.sinc(X[first, 0]) > np.sinc(X[second, 0])
+    ahead ^= rng.random(COMPARISONS) < FLIPPED
+    both = np.column_stack((first, second))
+    new = rng.uniform(-4, 4, (2, NEW, 1))
+    truth = np.sinc(new[0, :, 0]) > np.sinc(new[1, :, 0])
+    return {
+        "X": X,
+        "pairs": np.where(ahead[:, None], both, both[:, ::-1]),
+        "new": new,
+        "truth": truth,
+        "noisy": truth ^ (rng.random(NEW) < FLIPPED),
+    }
+
+
+def figures(problem: dict[str, Any], chance: Any) -> tuple[float, float]:
+    """Pair error, and minus the mean log-likelihood of noisy comparisons."""
+    error = float(np.mean((chance > 0.5) != problem["truth"]))
+    loss = -float(np.log(np.where(problem["noisy"], chance, 1 - chance)).mean())
+    return error, loss
+
+
+def ours(problem: dict[str, Any]) -> Any:
+    gp = PairwiseGP(flips=0.1).fit_pairs(problem["X"], problem["pairs"])
+    return gp.predict_preference(*problem["new"], observed=True)
+
+
+def nystroem(problem: dict[str, Any]) -> Any:
+    """Logistic regression on differences of Nystroem features, its parameters by five folds."""
+    X, pairs = problem["X"], problem["pairs"]
+    sign = np.where(np.arange(len(pairs)) % 2, 1, -1)
+    best: tuple[float, Any, Any] = (-np.inf, None, None)
+    for gamma in (0.5, 1.0, 2.0, 4.0, 8.0):
+        features = Nystroem(gamma=gamma, n_components=100, random_state=0).fit(X)
+        F = features.transform(X)
+        search = GridSearchCV(
+            LogisticRegression(fit_intercept=False, max_iter=3000),
+            {"C": np.logspace(-1, 4, 11)},
+            scoring="neg_log_loss",
+        ).fit((F[pairs[:, 0]] - F[pairs[:, 1]]) * sign[:, None], sign)
+        if search.best_score_ > best[0]:
+            best = (search.best_score_, features, search)
+    _, features, search = best
+    first, second = (features.transform(part) for part in problem["new"])
+    return search.predict_proba(first - second)[:, 1]
+
+
+def botorch(problem: dict[str, Any]) -> tuple[float, Any]:
+    """Seconds of the fit, and the chances that it gives."""
+    import torch
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models.pairwise_gp import PairwiseGP as Peer
+    from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        begin = time.perf_counter()
+        model = Peer(torch.tensor(problem["X"]), torch.tensor(problem["pairs"]))
+        fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
+        spent = time.perf_counter() - begin
+        with torch.no_grad():
+            both = model.posterior(torch.tensor(np.stack(tuple(problem["new"]), axis=1)))
+            mean = both.mean.squeeze(-1).numpy()
+            cov = both.distribution.covariance_matrix.numpy()
+    variance = cov[:, 0, 0] + cov[:, 1, 1] - 2 * cov[:, 0, 1]
+    # Its noise has a standard deviation of sqrt 2 in a difference.
+    return spent, ndtr((mean[:, 0] - mean[:, 1]) / np.sqrt(variance + 2.0))
+
+
+def beside_peers() -> list[Result]:
+    what = f"sinc, {FLIPPED:.0%} flipped, n = {ROWS}, N = {COMPARISONS}"
+    problem = sinc_problem(0)
+    PairwiseGP(flips=0.1).fit_pairs(problem["X"], problem["pairs"][:50])  # compiles
+    (error, loss), (peer_error, peer_loss) = (
+        figures(problem, f(problem)) for f in (ours, nystroem)
+    )
+    results = [
+        Result(
+            f"log-loss of new comparisons, {what}",
+            f"{loss:.4f} (pair error {error:.4f})",
+            f"logistic regression on Nystroem features: {peer_loss:.4f} ({peer_error:.4f})",
+            loss / peer_loss,
+            1.0,
+        )
+    ]
+    if importlib.util.find_spec("botorch") is None:
+        print("BoTorch is not installed: its claims are left out.", file=sys.stderr)
+        return results
+    best, chance = botorch(problem)
+    (spent,) = best_times(
+        lambda: PairwiseGP(flips=0.1).fit_pairs(problem["X"], problem["pairs"]), repeats=1
+    )
+    best = min(best, botorch(problem)[0])  # the first call loads and compiles
+    peer_error, peer_loss = figures(problem, chance)
+    return [
+        *results,
+        Result(f"fit, {what}", seconds(spent), f"BoTorch: {seconds(best)}", spent / best, 0.5),
+        Result(
+            f"log-loss of new comparisons, {what}",
+            f"{loss:.4f} (pair error {error:.4f})",
+            f"BoTorch: {peer_loss:.4f} ({peer_error:.4f})",
+            loss / peer_loss,
+            1.0,
+        ),
+    ]
+
+
+def many_rows() -> list[Result]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((ITEMS, 8))
+    f = 2 * np.sin(X).sum(axis=1)
+    first = rng.integers(0, ITEMS, PAIRS)
+    second = (first + rng.integers(1, ITEMS, PAIRS)) % ITEMS
+    ahead = f[first] - f[second] + rng.standard_normal(PAIRS) > 0
+    both = np.column_stack((first, second))
+    pairs = np.where(ahead[:, None], both, both[:, ::-1])
+    kernel = 10.0 * Matern(4.0, nu=2.5)  # of full rank: the hardest case
+    gp = PairwiseGP(kernel, optimizer=None)
+    gp.fit_pairs(X[:50], [[0, 1], [2, 3]])
+    K = np.asfortranarray(kernel(X) + np.eye(ITEMS))
+    fitted, cholesky = best_times(
+        lambda: gp.fit_pairs(X, pairs),
+        lambda: lapack.dpotrf(K, lower=1, clean=0, overwrite_a=0),
+        repeats=2,
+    )
+    return [
+        Result(
+            f"posterior, n = {ITEMS}, N = {PAIRS}, fixed hyper-parameters ({gp.n_sweeps_} sweeps)",
+            seconds(fitted),
+            f"one Cholesky factorization of {ITEMS}: {seconds(cholesky)}",
+            fitted / cholesky,
+            100.0,
+        )
+    ]
+
+
+def inducing() -> list[Result]:
+    extra = extra_memory(many_problem, fit_many)
+    problem = many_problem()
+    begin = time.perf_counter()
+    gp = fit_many(problem)
+    spent = time.perf_counter() - begin
+    score = gp.score(problem[0][:5000], problem[2][:5000])
+    size = f"n = {MANY_ITEMS:,}, N = {MANY_PAIRS:,}, {LANDMARKS} landmarks"
+    return [
+        Result(f"memory of a fit, {size}", megabytes(extra), "4 GiB", extra / 2**32, 1.0),
+        Result(
+            f"fit with fixed hyper-parameters, {size}",
+            f"{seconds(spent)}, {score:.4f} of pairs right",
+            "a minute",
+            spent / 60,
+            float("inf"),
+        ),
+    ]
+
+
+def many_problem() -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((MANY_ITEMS, 4))
+    f = 2 * np.sin(2 * X).sum(axis=1)
+    first = rng.integers(0, MANY_ITEMS, MANY_PAIRS)
+    second = (first + rng.integers(1, MANY_ITEMS, MANY_PAIRS)) % MANY_ITEMS
+    ahead = f[first] - f[second] + rng.standard_normal(MANY_PAIRS) > 0
+    both = np.column_stack((first, second))
+    PairwiseGP(optimizer=None).fit_pairs(X[:50], [[0, 1], [2, 3]])
+    return X, np.where(ahead[:, None], both, both[:, ::-1]), f
+
+
+def fit_many(problem: tuple[Any, Any, Any]) -> PairwiseGP:
+    X, pairs, _ = problem
+    gp = PairwiseGP(
+        10.0 * RBF(1.5), optimizer=None, n_landmarks=LANDMARKS, landmarks="kmeans", random_state=0
+    )
+    return gp.fit_pairs(X, pairs)
+
+
+def cases() -> list[Result]:
+    return [*beside_peers(), *many_rows(), *inducing()]

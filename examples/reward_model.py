@@ -1,0 +1,114 @@
+"""
+A reward model that knows what it does not know
+===============================================
+
+People compared answers of language models two by two. A pairwise Gaussian process turns frozen
+embeddings of the answers, and their length, into a score with an uncertainty: which of two new
+answers is better, how sure that is, and which comparison to pay for next. In seconds, on a CPU.
+
+Needs the folder ``llm_preferences`` in ``RANKWISE_DATA``; without it, generated preferences stand
+in. With ``--quick``, fewer comparisons are used.
+"""
+
+import gzip
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.gaussian_process.kernels import DotProduct
+
+from rankwise import PairwiseGP
+from rankwise.plots import new_axes, plot_item_ranking, plot_reliability, save_figure
+
+# %%
+# The data
+# --------
+# PandaLM: 894 pairs of answers with the vote of three annotators. Embeddings are the features
+# as they come; the logarithm of the length, standardized, joins them.
+
+folder = Path(os.environ.get("RANKWISE_DATA", ""), "llm_preferences")
+rng = np.random.default_rng(0)
+if os.environ.get("RANKWISE_DATA") and folder.is_dir():
+    with np.load(folder / "embeddings_pandalm.npz") as arrays:
+        better, worse = (arrays[key].astype(np.float64) for key in ("chosen", "rejected"))
+        prompt, numbers = arrays["group"], arrays["idx"].tolist()
+    with gzip.open(folder / "pandalm_testset-v1.json.gz", "rt", encoding="utf-8") as file:
+        entries = {entry["idx"]: entry for entry in json.load(file)}
+    lengths = np.empty((len(numbers), 2))
+    for k, number in enumerate(numbers):
+        votes = [entries[number][f"annotator{a}"] for a in (1, 2, 3)]
+        winner = max(set(votes), key=votes.count)
+        for column, answer in enumerate((winner, 3 - winner)):
+            lengths[k, column] = len(str(entries[number][f"response{answer}"]))
+else:
+    print("RANKWISE_DATA has no llm_preferences: generated preferences instead.\n")
+    both = rng.standard_normal((2, 800, 32)) / np.sqrt(32)
+    lengths = np.exp(rng.normal(5.0, 0.8, (800, 2)))
+    taste = 4 * both[..., 0] + np.log(lengths.T) + 0.5 * rng.standard_normal((2, 800))
+    swap = taste[0] < taste[1]
+    better, worse = np.where(swap[:, None], both[::-1], both)
+    lengths[swap] = lengths[swap, ::-1]
+    prompt = np.arange(800) // 4
+logs = (np.log1p(lengths) - np.log1p(lengths).mean()) / np.log1p(lengths).std()
+
+# %%
+# One fit
+# -------
+# A fifth of the prompts is held out, whole. Twenty principal components of the embeddings and the
+# length have a linear kernel, whose scale maximizes the evidence: a linear reward with the
+# uncertainty of its weights. With more landmarks than features, nothing is lost.
+
+held_out = np.isin(prompt, rng.permutation(np.unique(prompt))[: len(np.unique(prompt)) // 5])
+train = np.flatnonzero(~held_out)
+if "--quick" in sys.argv:
+    train = train[:300]
+n = len(train)
+components = PCA(20, random_state=0).fit(np.vstack((better[train], worse[train])))
+better = np.column_stack((components.transform(better), logs[:, 0]))
+worse = np.column_stack((components.transform(worse), logs[:, 1]))
+answers = np.vstack((better[train], worse[train]))
+pairs = np.column_stack((np.arange(n), n + np.arange(n)))
+begin = time.perf_counter()
+model = PairwiseGP(
+    1.0 * DotProduct(1.0, "fixed"), n_landmarks=40, landmarks="random", random_state=0
+).fit_pairs(answers, pairs)
+seconds = time.perf_counter() - begin
+print(f"{n} comparisons of {len(answers)} answers: {seconds:.1f} s")
+print(f"kernel: {model.kernel_}")
+
+# %%
+# New prompts
+# -----------
+# The probability that an annotator prefers the first answer has the noise of annotators in it.
+# Where the model is sure, it should be right more often.
+
+chance = model.predict_preference(better[held_out], worse[held_out], observed=True)
+longer = np.mean(lengths[held_out, 0] > lengths[held_out, 1])
+print(f"held out: accuracy {np.mean(chance > 0.5):.3f}, log-loss {-np.log(chance).mean():.3f}")
+print(f"          the longer answer is right in {longer:.3f}")
+sure = np.abs(chance - 0.5) > np.median(np.abs(chance - 0.5))
+print(f"          accuracy where it is surer than usual: {np.mean(chance[sure] > 0.5):.3f}")
+
+# %%
+# What to ask next
+# ----------------
+# Among answers that nobody has compared: the pairs whose outcome would tell most.
+
+pool = np.vstack((better[held_out], worse[held_out]))[:200]
+for i, j in model.suggest_pair(pool, n_pairs=3, random_state=0):
+    mean, std = model.predict(pool[[i, j]], return_std=True)
+    print(f"ask about {i} and {j}: scores {mean.round(2)}, standard deviations {std.round(2)}")
+
+left, right = new_axes(columns=2, size=(5.0, 5.0))
+turned = rng.random(held_out.sum()) < 0.5
+plot_reliability(~turned, np.where(turned, 1 - chance, chance), n_bins=6, ax=left)
+left.set_title("new prompts: probabilities", fontsize=11)
+plot_item_ranking(model, pool[:20], ax=right)
+right.set_title("twenty new answers, with 95% intervals", fontsize=11)
+output = Path(__file__).with_name("output")
+output.mkdir(exist_ok=True)
+print("Wrote", save_figure(left.figure, output / "reward_model.png"))

@@ -1,0 +1,175 @@
+"""Human preferences between answers of language models, from frozen embeddings.
+
+A row is an answer: its embedding of 384 numbers, and the logarithm of its length. Whole prompts
+are held out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.gaussian_process.kernels import DotProduct
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold
+
+from rankwise import PairwiseGP
+from rankwise.errors import DataError
+from rankwise.plots import new_axes, plot_reliability, save_figure
+from rankwise.report import Column, Table
+
+SETS = {"PandaLM": "pandalm", "HH harmless": "hh_harmless"}
+COMPONENTS = 20
+EMBEDDING_WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # beside the length, in the kernel
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """Answers that were preferred, those they were preferred to, and their prompts."""
+
+    chosen: np.ndarray
+    rejected: np.ndarray
+    longer: np.ndarray
+    group: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Preferences:
+        parts = (self.chosen, self.rejected, self.longer, self.group)
+        return Preferences(*(part[rows] for part in parts))
+
+
+def folder() -> Path:
+    root = Path(os.environ.get("RANKWISE_DATA", ""), "llm_preferences")
+    if not os.environ.get("RANKWISE_DATA") or not root.is_dir():
+        raise DataError("RANKWISE_DATA must name the folder that holds llm_preferences.")
+    return root
+
+
+def load(name: str) -> Preferences:
+    with np.load(folder() / f"embeddings_{name}.npz") as arrays:
+        parts = {key: arrays[key] for key in arrays}
+    texts = _pandalm(parts["idx"]) if name == "pandalm" else _harmless()
+    lengths = np.array([[len(better), len(worse)] for better, worse in texts])
+    logs = np.log1p(lengths)
+    logs = (logs - logs.mean()) / logs.std()
+    return Preferences(
+        np.column_stack((parts["chosen"].astype(np.float64), logs[:, 0])),
+        np.column_stack((parts["rejected"].astype(np.float64), logs[:, 1])),
+        np.where(lengths[:, 0] == lengths[:, 1], 0.5, lengths[:, 0] > lengths[:, 1]),
+        parts["group"],
+    )
+
+
+def _pandalm(numbers: np.ndarray) -> list[tuple[str, str]]:
+    """(preferred, other) answers, by the majority of three annotators."""
+    with gzip.open(folder() / "pandalm_testset-v1.json.gz", "rt", encoding="utf-8") as file:
+        entries = {entry["idx"]: entry for entry in json.load(file)}
+    texts = []
+    for number in numbers.tolist():
+        entry = entries[number]
+        votes = [entry[f"annotator{k}"] for k in (1, 2, 3)]
+        winner = max(set(votes), key=votes.count)
+        texts.append((str(entry[f"response{winner}"]), str(entry[f"response{3 - winner}"])))
+    return texts
+
+
+def _harmless() -> list[tuple[str, str]]:
+    """The last answers of the two dialogues of every pair."""
+    with gzip.open(folder() / "hh_harmless_base_test.jsonl.gz", "rt", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    last = "\n\nAssistant:"
+    return [
+        (line["chosen"].rsplit(last, 1)[-1], line["rejected"].rsplit(last, 1)[-1]) for line in lines
+    ]
+
+
+def gaussian_process(train: Preferences, test: Preferences, seed: int) -> np.ndarray:
+    """Chances by a linear kernel on twenty principal components of the embedding and the length.
+
+    The scale of the kernel maximizes the evidence. The weight of the embedding does not: answers
+    to one prompt resemble each other, which misleads the evidence, so that it is chosen by four
+    folds of whole prompts, as the strength of logistic regression is.
+    """
+    losses = np.zeros(len(EMBEDDING_WEIGHTS))
+    for inner, outer in GroupKFold(4).split(train.chosen, groups=train.group):
+        for k, weight in enumerate(EMBEDDING_WEIGHTS):
+            chance = _chances(train.take(inner), train.take(outer), weight, seed)
+            losses[k] -= np.log(chance).sum()
+    return _chances(train, test, EMBEDDING_WEIGHTS[int(np.argmin(losses))], seed)
+
+
+def _chances(train: Preferences, test: Preferences, weight: float, seed: int) -> np.ndarray:
+    both = np.vstack((train.chosen, train.rejected))
+    components = PCA(COMPONENTS, random_state=seed).fit(both[:, :-1])
+
+    def features(answers: np.ndarray) -> np.ndarray:
+        return np.column_stack((weight * components.transform(answers[:, :-1]), answers[:, -1]))
+
+    n = len(train.chosen)
+    pairs = np.column_stack((np.arange(n), n + np.arange(n)))
+    # More landmarks than features: nothing is lost.
+    kernel = 1.0 * DotProduct(1.0, "fixed")
+    gp = PairwiseGP(kernel, n_landmarks=2 * COMPONENTS, landmarks="random", random_state=seed)
+    gp.fit_pairs(features(both), pairs)
+    return gp.predict_preference(features(test.chosen), features(test.rejected), observed=True)
+
+
+def logistic(train: Preferences, test: Preferences, columns: slice) -> np.ndarray:
+    """Chances by logistic regression on differences, its strength by four folds of prompts."""
+    sign = np.where(np.arange(len(train.chosen)) % 2, 1, -1)
+    gap = (train.chosen - train.rejected)[:, columns] * sign[:, None]
+    search = GridSearchCV(
+        LogisticRegression(fit_intercept=False, max_iter=5000),
+        {"C": np.logspace(-3, 3, 13)},
+        scoring="neg_log_loss",
+        cv=GroupKFold(4),
+    ).fit(gap, sign, groups=train.group)
+    return search.predict_proba((test.chosen - test.rejected)[:, columns])[:, 1]
+
+
+def held_out(data: Preferences, n_folds: int = 5) -> dict[str, np.ndarray]:
+    """Chance of every preference that was observed, by models that have not seen its prompt."""
+    models = {
+        "PairwiseGP, embedding and length": gaussian_process,
+        "logistic regression, embedding and length": lambda a, b, s: logistic(a, b, slice(None)),
+        "logistic regression, embedding": lambda a, b, s: logistic(a, b, slice(-1)),
+        "logistic regression, length": lambda a, b, s: logistic(a, b, slice(-1, None)),
+    }
+    chances = {name: np.empty(len(data.chosen)) for name in models}
+    folds = GroupKFold(n_folds, shuffle=True, random_state=0)
+    for seed, (train, test) in enumerate(folds.split(data.chosen, groups=data.group)):
+        parts = data.take(train), data.take(test)
+        for name, model in models.items():
+            chances[name][test] = model(*parts, seed)
+    return chances
+
+
+def table(name: str, data: Preferences, chances: dict[str, np.ndarray]) -> Table:
+    rows = [("the longer answer", float(data.longer.mean()), None)]
+    rows += [
+        (model, float(np.mean(chance > 0.5)), float(-np.log(chance).mean()))
+        for model, chance in chances.items()
+    ]
+    return Table(
+        (Column("model"), Column("accuracy", ".3f"), Column("log-loss", ".3f")),
+        tuple(rows),
+        f"{name}: {len(data.group)} preferences, {len(np.unique(data.group))} prompts, five folds "
+        "of whole prompts",
+        note="A coin has a log-loss of 0.693.",
+    )
+
+
+def figure(found: dict[str, dict[str, np.ndarray]], path) -> None:
+    """Reliability: every preference is asked about in one of its two orders."""
+    axes = new_axes(columns=len(found), size=(4.4, 4.8))
+    for ax, (name, chances) in zip(axes, found.items(), strict=True):
+        shown = {model.split(",")[0]: chance for model, chance in list(chances.items())[:2]}
+        turned = np.random.default_rng(0).random(len(next(iter(shown.values())))) < 0.5
+        asked = {model: np.where(turned, 1 - c, c) for model, c in shown.items()}
+        plot_reliability(~turned, asked, n_bins=8, ax=ax)
+        ax.set_title(name, fontsize=11, pad=26)
+    save_figure(axes[0].figure, path)

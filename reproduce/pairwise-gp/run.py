@@ -1,0 +1,97 @@
+"""Section 5 and 6.2 of the KPCRank paper, and what a pairwise Gaussian process is good for.
+
+Usage: RANKWISE_DATA=folder python reproduce/pairwise-gp/run.py [part ...] [--quick] [--write]
+
+Parts: sinc, montecarlo, asking, preferences; all of them by default. ``--quick`` takes fewer
+seeds and shorter runs. ``--write`` puts the tables into the README beside this file. Figures are
+written beside it in any case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from pathlib import Path
+
+import asking
+import montecarlo
+import preferences
+import sinc
+
+from rankwise.errors import DataError
+from rankwise.report import Table
+
+HERE = Path(__file__).parent
+
+
+def run_sinc(quick: bool) -> list[Table]:
+    sinc.figure(HERE / "figure-1.svg")
+    return [sinc.table(3 if quick else 20)]
+
+
+def run_montecarlo(quick: bool) -> list[Table]:
+    return [montecarlo.table(20_000 if quick else 100_000)]
+
+
+def run_asking(quick: bool) -> list[Table]:
+    n_seeds = 2 if quick else 20
+    found = asking.curves(n_seeds)
+    asking.figure(found, HERE / "asking.svg")
+    return [asking.table(found, n_seeds)]
+
+
+def run_preferences(quick: bool) -> list[Table]:
+    tables, found = [], {}
+    for name, file in list(preferences.SETS.items())[: 1 if quick else None]:
+        data = preferences.load(file)
+        found[name] = preferences.held_out(data)
+        tables.append(preferences.table(name, data, found[name]))
+    preferences.figure(found, HERE / "reliability.svg")
+    return tables
+
+
+PARTS = {
+    "sinc": run_sinc,
+    "montecarlo": run_montecarlo,
+    "asking": run_asking,
+    "preferences": run_preferences,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="fewer seeds, shorter runs")
+    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
+    arguments = parser.parse_args()
+    unknown = set(arguments.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    for part in arguments.parts or PARTS:
+        begin = time.perf_counter()
+        try:
+            tables = PARTS[part](arguments.quick)
+        except DataError as error:
+            print(error, file=sys.stderr)
+            return 2
+        for table in tables:
+            print(f"{table}\n", flush=True)
+        print(f"{part}: {time.perf_counter() - begin:.0f} s", file=sys.stderr)
+        if arguments.write:
+            write(part, tables)
+    return 0
+
+
+def write(part: str, tables: list[Table]) -> None:
+    """Put the tables between the marks of their part."""
+    readme = HERE / "README.md"
+    shown = "\n\n".join(table.to_markdown() for table in tables)
+    block = f"<!-- {part} -->\n\n{shown}\n\n<!-- end of {part} -->"
+    marks = re.compile(f"<!-- {part} -->.*<!-- end of {part} -->", flags=re.DOTALL)
+    readme.write_text(marks.sub(lambda _: block, readme.read_text()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Parameters of a pairwise Gaussian process, checked."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from rankwise.errors import ParameterError
+from rankwise.estimators._checks import check_choice, check_whole
+
+_GAUSSIAN_NOISE_BOUNDS = (1e-5, 1e5)
+_CHOICES = {
+    "likelihood": ("probit", "gaussian"),
+    "ties": ("half", "threshold"),
+    "inference": ("ep", "laplace"),
+    "sweeps": ("parallel", "sequential"),
+}
+_POSITIVE = ("noise", "threshold", "grid_step", "tol")
+_WHOLE = {"n_restarts": (0, 10**6), "max_sweeps": (1, 10**9), "max_pairs": (1, 10**12)}
+
+
+def check_parameters(gp: Any) -> None:
+    """Every parameter of a `PairwiseGP` but the landmarks, which are checked when chosen."""
+    for name, choices in _CHOICES.items():
+        check_choice(name, getattr(gp, name), choices)
+    for name in _POSITIVE:
+        _check_positive(name, getattr(gp, name))
+    for name, (low, high) in _WHOLE.items():
+        check_whole(name, getattr(gp, name), low, high)
+    if gp.marginalize is not None:
+        check_choice("marginalize", gp.marginalize, ("grid",))
+    if gp.optimizer is not None and not callable(gp.optimizer):
+        check_choice("optimizer", gp.optimizer, ("lbfgs",))
+    _check_flips(gp)
+    _check_prior_scale(gp.prior_scale)
+    noise_bounds(gp)
+    if gp.kernel is not None and not hasattr(gp.kernel, "clone_with_theta"):
+        raise ParameterError(
+            "kernel must be one of sklearn.gaussian_process.kernels, such as RBF(1.0), or None: "
+            f"got {gp.kernel!r}."
+        )
+
+
+def noise_bounds(gp: Any) -> tuple[float, float] | None:
+    """Where the noise may go; None: it is fixed."""
+    bounds = gp.noise_bounds
+    if isinstance(bounds, str):
+        check_choice("noise_bounds", bounds, ("auto", "fixed"))
+        free = bounds == "auto" and gp.likelihood == "gaussian"
+        return _GAUSSIAN_NOISE_BOUNDS if free else None
+    if np.shape(bounds) != (2,) or not 0 < bounds[0] <= bounds[1] < np.inf:
+        raise ParameterError(
+            'noise_bounds must be "auto", "fixed" or two numbers above 0, the smaller first: '
+            f"got {bounds!r}."
+        )
+    return float(bounds[0]), float(bounds[1])
+
+
+def _check_flips(gp: Any) -> None:
+    if type(gp.flips) is bool or not isinstance(gp.flips, Real) or not 0 <= float(gp.flips) < 0.5:
+        raise ParameterError(f"flips must be a share from 0 to below 0.5: got {gp.flips!r}.")
+    if gp.flips and (gp.likelihood != "probit" or gp.inference != "ep"):
+        raise ParameterError('flips needs likelihood="probit" and inference="ep".')
+
+
+def _check_prior_scale(scale: Any) -> None:
+    if scale is None:
+        return
+    values = np.asarray(scale, dtype=np.float64)
+    if not ((values > 0) & np.isfinite(values)).all():
+        raise ParameterError(f"prior_scale must be finite and above 0, or None: got {scale!r}.")
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if type(value) is bool or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise ParameterError(f"{name} must be a finite number above 0: got {value!r}.")

@@ -1,0 +1,168 @@
+"""Choosing the hyper-parameters of a pairwise Gaussian process, or averaging over them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._gp_evidence import Evidence
+from rankwise.estimators._gp_model import Component
+from rankwise.solvers.gp.approximation import Approximation
+
+_MEDIAN_ROWS = 500  # rows whose distances are looked at
+_REACH, _BOXES = 1.5, 20  # of a box that the optimizer stays in, in logarithms; and how many
+_NEGLIGIBLE = 8.0  # a log evidence so far below the best has no weight
+
+
+def default_kernel(X: Array) -> Any:
+    """A constant times RBF, its width starting at the median distance of rows."""
+    from scipy.spatial.distance import pdist
+
+    rows = X[:: max(1, len(X) // _MEDIAN_ROWS)]
+    distances = pdist(rows) if len(rows) > 1 else np.ones(1)
+    distances = distances[distances > 0]
+    width = float(np.median(distances)) if len(distances) else 1.0
+    return ConstantKernel(1.0, (1e-2, 1e4)) * RBF(width, (1e-2 * width, 1e2 * width))
+
+
+def log_prior(theta: Array, start: Array, scale: Any) -> tuple[float, Array]:
+    """Log-normal, its median where theta starts, up to a constant; with its gradient."""
+    if scale is None:
+        return 0.0, np.zeros(len(theta))
+    z = (theta - start) / np.broadcast_to(np.asarray(scale, dtype=np.float64), theta.shape)
+    return float(-0.5 * z @ z), -z / scale
+
+
+def optimize(
+    evidence: Evidence, optimizer: Any, n_restarts: int, prior_scale: Any, rng: np.random.Generator
+) -> Array:
+    """The theta of greatest evidence times prior: L-BFGS from the start and from random places."""
+    start, bounds = evidence.start, evidence.bounds
+    if np.ndim(prior_scale) and np.shape(prior_scale) != start.shape:
+        raise ParameterError(
+            f"prior_scale needs one entry for each of the {len(start)} free hyper-parameters, or "
+            f"one for all: got shape {np.shape(prior_scale)}."
+        )
+    if optimizer is None or not len(start):
+        return start
+    if n_restarts > 0 and not np.isfinite(bounds).all():
+        raise ParameterError(
+            "n_restarts needs bounds that are finite for all free hyper-parameters. Bound them, "
+            "or use n_restarts=0."
+        )
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        value, gradient = evidence.value_and_gradient(theta)
+        prior, slope = log_prior(theta, start, prior_scale)
+        return -(value + prior), -(gradient + slope)
+
+    low, high = bounds.T
+    begins = [np.clip(start, low, high)]
+    begins += [rng.uniform(low, high) for _ in range(n_restarts)]
+    run: Callable[..., tuple[Array, float]] = optimizer if callable(optimizer) else _lbfgs
+    results = [run(objective, begin, bounds) for begin in begins]
+    return np.clip(min(results, key=lambda result: float(result[1]))[0], low, high)
+
+
+def _lbfgs(objective: Callable[[Array], Any], theta: Array, bounds: Array) -> tuple[Array, float]:
+    """L-BFGS-B in a box around theta that follows it.
+
+    The evidence is flat far away, where a long step would end: no step leaves the box.
+    """
+    low, high = bounds.T
+    value = np.inf
+    for _ in range(_BOXES):
+        box = np.column_stack((np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)))
+        result: Any = minimize(  # type: ignore[call-overload]
+            objective, theta, jac=True, bounds=box, method="L-BFGS-B",
+            options={"maxiter": 100, "ftol": 1e-7, "gtol": 1e-3},
+        )  # fmt: skip
+        moved = np.abs(result.x - theta)
+        theta, gain, value = result.x, value - float(result.fun), float(result.fun)
+        inside = (moved < _REACH - 1e-9) | (theta <= low + 1e-9) | (theta >= high - 1e-9)
+        if inside.all() or gain < 1e-6 * (1.0 + abs(value)):
+            break
+    return theta, value
+
+
+def grid(
+    evidence: Evidence, theta: Array, step: float, prior_scale: Any
+) -> tuple[list[Component], Array]:
+    """The process at many widths of its kernel, and their prior weights.
+
+    All length scales are multiplied by exp(k step), k = ..., -1, 0, 1, ..., as far as their
+    bounds and the evidence reach; the prior is uniform in their logarithm, or log-normal with
+    `prior_scale`. The other hyper-parameters stay as they are.
+    """
+    widths = _width_positions(evidence.kernel)
+    low, high = evidence.bounds.T
+    direction = np.zeros(len(theta))
+    direction[widths] = step
+    found: dict[int, tuple[float, Component]] = {}
+
+    def look(k: int) -> float:
+        at = theta + k * direction
+        component = evidence.component(at)
+        prior = log_prior(at, evidence.start, prior_scale)[0]
+        found[k] = (prior, component)
+        return component.approximation.log_evidence + prior
+
+    best = look(0)
+    for sign in (1, -1):
+        k = sign
+        while True:
+            at = (theta + k * direction)[widths]
+            if (at < low[widths] - 1e-9).any() or (at > high[widths] + 1e-9).any():
+                break
+            value = look(k)
+            best = max(best, value)
+            if value < best - _NEGLIGIBLE:
+                break
+            k += sign
+    priors = np.array([found[k][0] for k in sorted(found)])
+    return [found[k][1] for k in sorted(found)], np.exp(priors - priors.max())
+
+
+def _width_positions(kernel: Any) -> Any:
+    """Where theta holds logarithms of length scales."""
+    positions: list[int] = []
+    k = 0
+    for parameter in kernel.hyperparameters:
+        if parameter.fixed:
+            continue
+        if parameter.name.endswith("length_scale"):
+            positions += range(k, k + parameter.n_elements)
+        k += parameter.n_elements
+    if not positions:
+        raise ParameterError(
+            'marginalize="grid" averages over the width of the kernel, and this one has no free '
+            f"length_scale: {kernel}. Use RBF or Matern with bounds, or marginalize=None."
+        )
+    return np.array(positions)
+
+
+def warn_unless_converged(a: Approximation, inference: str, max_sweeps: int) -> None:
+    """Say how far off the posterior is, and what to do."""
+    if not np.isfinite(a.log_evidence):
+        raise DataError(
+            "The posterior is not finite: kernel values or margins are too large. Scale the "
+            "features or margins, or raise noise."
+        )
+    if a.converged:
+        return
+    name = "Expectation propagation" if inference == "ep" else "Newton's method"
+    warnings.warn(
+        f"{name} stopped after {max_sweeps} sweeps with moments off by {a.residual:.1e} of their "
+        'spread: raise max_sweeps or tol, use sweeps="sequential", or a kernel whose variance is '
+        "smaller beside the noise.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,1 @@
+"""Gaussian process on comparisons, on arrays: sites, sweeps, evidence, choice of pairs."""

@@ -1,0 +1,68 @@
+"""Which pair to ask about next: scores of candidates under a Gaussian posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import entr, ndtr
+
+from rankwise.backends.arrays import Array, Index
+
+_ENTROPY_WIDTH = np.pi * np.log(2.0) / 2.0
+
+
+def bald(mean: Array, variance: Array, noise: float) -> Array:
+    """Information (in nats) that the outcome of a comparison has about the two values.
+
+    H[E p] - E H[p] with p = Phi(d / noise) and d of N(mean, variance). The entropy of p is
+    close to log 2 exp(-(d / noise)^2 / (pi log 2)), whose mean is in closed form (Houlsby et
+    al., 2011): the score is off by at most 0.03 nats.
+    """
+    m, v = mean / noise, variance / noise**2
+    p = ndtr(m / np.sqrt(1.0 + v))
+    width = _ENTROPY_WIDTH
+    expected = np.log(2.0) * np.sqrt(width / (v + width)) * np.exp(-0.5 * m**2 / (v + width))
+    return np.asarray(np.maximum(entr(p) + entr(1.0 - p) - expected, 0.0))
+
+
+def information(mean: Array, variance: Array, noise: float) -> Array:
+    """The same for a margin observed with Gaussian noise: log(1 + variance / noise^2) / 2."""
+    return np.asarray(0.5 * np.log1p(variance / noise**2))
+
+
+def eubo(first: Array, second: Array, variance: Array) -> Array:
+    """E max(f_i, f_j): the expected utility of the better of the two (Lin et al., 2022)."""
+    spread = np.sqrt(np.maximum(variance, 0.0))
+    gap = first - second
+    z = np.divide(gap, spread, out=np.where(gap > 0, np.inf, -np.inf), where=spread > 0)
+    density = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi)
+    return np.asarray(second + gap * ndtr(z) + spread * density)
+
+
+Score = Callable[[Array, Array, Array], Array]  # of means of first and second, and variance of d
+
+
+def choose_greedily(
+    mean: Array, covariance: Array, pairs: Index, score: Score, noise: float, n_pairs: int
+) -> Index:
+    """Numbers of the candidates with the best score, one after the other.
+
+    After each choice the covariance shrinks as the comparison will make it, whatever its
+    outcome: cov <- cov - c c' / (s^2 + v) with s^2 = noise^2 pi / 2, the precision of a
+    comparison whose outcome is open. So a batch does not ask the same thing twice. O(m^2 +
+    candidates) each; `covariance` is overwritten.
+    """
+    i, j = pairs.T
+    left = np.full(len(pairs), True)
+    chosen = []
+    for _ in range(n_pairs):
+        variance = covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j]
+        values = np.where(left, score(mean[i], mean[j], np.maximum(variance, 0.0)), -np.inf)
+        best = int(np.argmax(values))
+        left[best] = False
+        chosen.append(best)
+        column = covariance[:, i[best]] - covariance[:, j[best]]
+        shrinkage = 0.5 * np.pi * noise**2 + max(variance[best], 0.0)
+        covariance -= column[:, None] * (column / shrinkage)
+    return np.asarray(chosen, dtype=np.intp)

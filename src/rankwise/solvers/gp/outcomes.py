@@ -1,0 +1,372 @@
+"""What comparisons say of a difference d = f_i - f_j, in units of the noise.
+
+The first row wins where d + e > t, loses where d + e < -t and ties in between, for noise e of
+N(0, 1) and a threshold t that is 0 where ties are not modelled. A pair that was compared more
+than once is one factor: a wins, b losses and c ties (weights, so not always whole) have
+
+    l(d) = a log Phi(d - t) + b log Phi(-d - t) + c log(Phi(t - d) - Phi(-t - d)),
+
+which is concave. Where a share e of the outcomes that are no ties is turned round, whatever d
+is, Phi is e + (1 - 2 e) Phi instead, which is not: a comparison that all others contradict is
+then believed less, not more. The loops are compiled: one call a factor, some of them integrals.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.backends.jit import compiled
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+_ROOT_HALF = math.sqrt(0.5)
+_FAR = -25.0  # below this, digits cancel, and seven terms of a series have them all
+_DROP = 36.0  # exp(-36) is nothing beside 1
+_ACCURACY = 1e-10  # of integrals, beside their size
+_SUMS, _STACK = 8, 64
+NODES, NODE_WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(10))
+
+
+@compiled
+def _tail(z: float) -> float:
+    """1 + z Phi(z) / phi(z) for z below _FAR, by its series."""
+    x, out = 1.0 / (z * z), 0.0
+    for k in range(13, 0, -2):
+        out = k * x * (1.0 - out)
+    return out
+
+
+@compiled
+def log_normal_cdf(z: float) -> float:
+    """log Phi(z), to full relative accuracy at any z."""
+    if z > 5.0:
+        return math.log1p(-0.5 * math.erfc(z * _ROOT_HALF))
+    if z > _FAR:
+        return math.log(0.5 * math.erfc(-z * _ROOT_HALF))
+    return -0.5 * z * z - _HALF_LOG_2PI - math.log(-z) + math.log1p(-_tail(z))
+
+
+@compiled
+def hazard(z: float) -> tuple[float, float]:
+    """h = phi(z) / Phi(z), the slope of log Phi, and h + z, which cancels where z is small."""
+    if z > _FAR:
+        h = math.exp(-0.5 * z * z - _HALF_LOG_2PI) / (0.5 * math.erfc(-z * _ROOT_HALF))
+        return h, h + z
+    tail = _tail(z)
+    return -z / (1.0 - tail), -z * tail / (1.0 - tail)
+
+
+@compiled
+def _win(z: float, e: float) -> tuple[float, float, float, float, float]:
+    """log(e + (1 - 2 e) Phi(z)), its first three derivatives by z, and that by e."""
+    if e == 0.0:
+        value = log_normal_cdf(z)
+        h, excess = hazard(z)
+        by_e = 0.0
+    else:
+        cdf = 0.5 * math.erfc(-z * _ROOT_HALF)
+        p = e + (1.0 - 2.0 * e) * cdf
+        value = math.log(p)
+        h = (1.0 - 2.0 * e) * math.exp(-0.5 * z * z - _HALF_LOG_2PI) / p
+        excess = h + z
+        by_e = (1.0 - 2.0 * cdf) / p
+    return value, h, -h * excess, h * (excess * (h + excess) - 1.0), by_e
+
+
+@compiled
+def _tie(d: float, t: float) -> tuple[float, float, float, float, float, float, float]:
+    """log(Phi(t - d) - Phi(-t - d)): value, d, dd, ddd, t, td, tdd derivatives.
+
+    With p and q the densities at the two ends over the probability, all of them are
+    polynomials in p, q and the ends. Even in d, so that d is taken positive.
+    """
+    sign, d = (1.0, d) if d >= 0 else (-1.0, -d)
+    upper, lower = t - d, -t - d
+    log_upper = log_normal_cdf(upper)
+    log_ratio = log_normal_cdf(lower) - log_upper
+    left = -math.expm1(log_ratio)  # P / Phi(upper)
+    h, excess = hazard(upper)
+    p = h / left
+    q = hazard(lower)[0] * math.exp(log_ratio) / left
+    gap, total = p - q, p + q
+    rest = p - h
+    curvature = max(p * (excess + rest) - q * (lower + p + gap), 0.0)  # p u - q l + gap^2
+    ends = p * upper - q * lower
+    third = p * upper * upper - q * lower * lower + gap * (ends - 1.0 + 2.0 * curvature)
+    slope_t = p * (upper + total) + q * (lower - total)
+    ends_t = total - p * upper * (upper + total) - q * lower * (lower - total)
+    return (
+        log_upper + math.log(left),
+        -sign * gap,
+        -curvature,
+        -sign * third,
+        total,
+        sign * slope_t,
+        -(ends_t - 2.0 * gap * slope_t),
+    )
+
+
+@compiled
+def log_likelihood(
+    d: float, a: float, b: float, c: float, t: float, e: float
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """l(d) and its derivatives d, dd, ddd, t, td, tdd, e."""
+    value = first = second = third = 0.0
+    by_t = first_t = second_t = by_e = 0.0
+    if a > 0:
+        v0, v1, v2, v3, v4 = _win(d - t, e)
+        value, first, second, third = a * v0, a * v1, a * v2, a * v3
+        by_t, first_t, second_t, by_e = -a * v1, -a * v2, -a * v3, a * v4
+    if b > 0:
+        v0, v1, v2, v3, v4 = _win(-d - t, e)
+        value, first, second, third = (
+            value + b * v0, first - b * v1, second + b * v2, third - b * v3
+        )  # fmt: skip
+        by_t, first_t, second_t, by_e = (
+            by_t - b * v1, first_t + b * v2, second_t - b * v3, by_e + b * v4
+        )  # fmt: skip
+    if c > 0:
+        w0, w1, w2, w3, w4, w5, w6 = _tie(d, t)
+        w0, w7 = w0 + math.log1p(-2.0 * e), -2.0 / (1.0 - 2.0 * e)
+        value, first, second, third = (
+            value + c * w0, first + c * w1, second + c * w2, third + c * w3
+        )  # fmt: skip
+        by_t, first_t, second_t, by_e = (
+            by_t + c * w4, first_t + c * w5, second_t + c * w6, by_e + c * w7
+        )  # fmt: skip
+    return value, first, second, third, by_t, first_t, second_t, by_e
+
+
+@compiled
+def tilted(
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, nodes: Array,
+    weights: Array,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """log Z of N(d | m, v) exp(l(d)), its slope and minus its curvature in m, slopes in t and e.
+
+    A single comparison has a closed form: the noise grows to 1 + v. Others are integrated.
+    """
+    if a + b + c == 1.0 and (a == 1.0 or b == 1.0 or c == 1.0):
+        s = math.sqrt(1.0 + v)
+        value, first, second, _, by_t, _, _, by_e = log_likelihood(m / s, a, b, c, t / s, e)
+        return value, first / s, -second / (s * s), by_t / s, by_e
+    if v == 0.0:
+        value, first, second, _, by_t, _, _, by_e = log_likelihood(m, a, b, c, t, e)
+        return value, first, -second, by_t, by_e
+    return _integrated(m, v, a, b, c, t, e, nodes, weights)
+
+
+@compiled
+def _integrated(
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, nodes: Array,
+    weights: Array,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """`tilted` by panels of Gauss and Legendre that are halved until halving changes nothing."""
+    mode, top, curvature = _mode(m, v, a, b, c, t, e)
+    scale = 1.0 / math.sqrt(curvature)
+    total = np.zeros(_SUMS)
+    low, high = np.empty(_STACK), np.empty(_STACK)
+    sums = np.empty((_STACK, _SUMS))
+    left, right = np.empty(_SUMS), np.empty(_SUMS)
+    n_open = 2
+    for side in range(2):
+        reach = 2.0 * scale
+        while True:
+            x = mode + (2 * side - 1) * reach
+            value = log_likelihood(m + x, a, b, c, t, e)[0] - 0.5 * x * x / v
+            if top - value > _DROP:
+                break
+            reach *= 1.5
+        low[side], high[side] = min(0.0, (2 * side - 1) * reach), max(0.0, (2 * side - 1) * reach)
+        _panel(low[side], high[side], mode, top, m, v, a, b, c, t, e, nodes, weights, sums[side])
+    while n_open > 0:
+        n_open -= 1
+        start, stop = low[n_open], high[n_open]
+        middle = 0.5 * (start + stop)
+        _panel(start, middle, mode, top, m, v, a, b, c, t, e, nodes, weights, left)
+        _panel(middle, stop, mode, top, m, v, a, b, c, t, e, nodes, weights, right)
+        off_mass = abs(left[0] + right[0] - sums[n_open, 0])
+        off_spread = abs(left[2] + right[2] - sums[n_open, 2])
+        mass, spread = total[0] + left[0] + right[0], total[2] + left[2] + right[2]
+        rough = off_mass > _ACCURACY * max(mass, scale)
+        rough = rough or off_spread > _ACCURACY * max(spread, scale**3)
+        if rough and n_open + 2 <= _STACK and stop - start > 0.02 * min(scale, 1.0):
+            low[n_open], high[n_open], sums[n_open] = start, middle, left
+            low[n_open + 1], high[n_open + 1], sums[n_open + 1] = middle, stop, right
+            n_open += 2
+        else:
+            total += left
+            total += right
+    mass, x1, x2 = total[0], total[1] / total[0], total[2] / total[0]
+    slope, slope2, bend, by_t, by_e = total[3:] / mass
+    log_z = top + math.log(mass) - _HALF_LOG_2PI - 0.5 * math.log(v)
+    shrinkage = (v - (x2 - x1 * x1)) / v
+    if abs(shrinkage) < 1e-3:  # little is learned: moments would cancel
+        shrinkage = bend - (slope2 - slope * slope)
+    else:
+        slope, shrinkage = (mode + x1) / v, shrinkage / v
+    return log_z, slope, shrinkage if e > 0.0 else max(shrinkage, 0.0), by_t, by_e
+
+
+@compiled
+def _panel(
+    low: float, high: float, mode: float, top: float, m: float, v: float, a: float, b: float,
+    c: float, t: float, e: float, nodes: Array, weights: Array, out: Array,
+) -> None:  # fmt: skip
+    """Integrals over one panel, counted from the mode: of 1, x, x^2, l', l'^2, -l'' and slopes."""
+    out[:] = 0.0
+    half = 0.5 * (high - low)
+    for k in range(len(nodes)):
+        off = low + half * (1.0 + nodes[k])
+        x = mode + off
+        l0, l1, l2, _, lt, _, _, le = log_likelihood(m + x, a, b, c, t, e)
+        weight = half * weights[k] * math.exp(l0 - 0.5 * x * x / v - top)
+        out[0] += weight
+        out[1] += weight * off
+        out[2] += weight * off * off
+        out[3] += weight * l1
+        out[4] += weight * l1 * l1
+        out[5] -= weight * l2
+        out[6] += weight * lt
+        out[7] += weight * le
+
+
+@compiled
+def _mode(
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float
+) -> tuple[float, float, float]:
+    """A top of l(m + x) - x^2 / 2v, its value there, and minus its curvature (or 1 / v)."""
+    x = 0.0
+    l0, l1, l2, _, _, _, _, _ = log_likelihood(m, a, b, c, t, e)
+    top = l0
+    for _ in range(100):
+        curvature = 1.0 / v - min(l2, 0.0)
+        slope = l1 - x / v
+        step = slope / curvature
+        while True:
+            new = x + step
+            l0, l1, l2, _, _, _, _, _ = log_likelihood(m + new, a, b, c, t, e)
+            value = l0 - 0.5 * new * new / v
+            if value >= top - 1e-12 * (1.0 + abs(top)) or abs(step) < 1e-300:
+                break
+            step *= 0.5
+        x, top = new, value
+        if abs(step) * math.sqrt(curvature) < 1e-3:
+            break
+    return x, top, 1.0 / v - min(l2, 0.0)
+
+
+@compiled
+def cavity(m: float, v: float, tau: float, nu: float, prior: float) -> tuple[float, float]:
+    """Mean and variance of d without the site; v = 0 stays as it is.
+
+    A variance cannot exceed that of the prior: where rounding says so, the prior's is taken.
+    """
+    if v == 0.0:
+        return m, v
+    left = max(1.0 - tau * v, min(v / prior, 1.0))
+    return (m - v * nu) / left, v / left
+
+
+@compiled
+def update_sites(
+    m: Array,
+    v: Array,
+    prior: Array,
+    tau: Array,
+    nu: Array,
+    counts: Array,
+    t: float,
+    e: float,
+    nodes: Array,
+    weights: Array,
+    out: Array,
+) -> tuple[float, float, float, float]:
+    """Match every site to its tilted moments, all from the same posterior.
+
+    Row l of `out` becomes the new tau and nu. Returns by how much the moments were off, in
+    units of sqrt(1 + v), the sites' part of the evidence, and its slopes in t and e.
+    """
+    worst = evidence = by_t = by_e = 0.0
+    for k in range(len(m)):
+        mean, variance = cavity(m[k], v[k], tau[k], nu[k], prior[k])
+        log_z, slope, bend, part_t, part_e = tilted(
+            mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, nodes, weights
+        )
+        spread = 1.0 + tau[k] * variance
+        evidence += log_z + 0.5 * math.log(spread)
+        evidence -= (
+            nu[k] * mean + 0.5 * nu[k] * nu[k] * variance - 0.5 * tau[k] * mean * mean
+        ) / spread
+        by_t += part_t
+        by_e += part_e
+        left = max(1.0 - bend * variance, 1e-12)
+        out[k, 0] = bend / left
+        out[k, 1] = (slope + mean * bend) / left
+        off_mean = abs(mean + variance * slope - m[k]) / math.sqrt(1.0 + v[k])
+        off_variance = abs(variance * left - v[k]) / (1.0 + v[k])
+        worst = max(worst, off_mean, off_variance)
+    return worst, evidence, by_t, by_e
+
+
+@compiled
+def sweep_in_turn(
+    C: Array,
+    first: Index,
+    second: Index,
+    order: Index,
+    S: Array,
+    mean: Array,
+    prior: Array,
+    tau: Array,
+    nu: Array,
+    counts: Array,
+    t: float,
+    e: float,
+    nodes: Array,
+    weights: Array,
+) -> None:
+    """Match one site after the other, the posterior N(mean, S) following each: O(r^2) a site."""
+    r = C.shape[1]
+    a, s = np.empty(r), np.empty(r)
+    for k in order:
+        i, j = first[k], second[k]
+        for p in range(r):
+            a[p] = C[i, p] - C[j, p]
+        m = v = 0.0
+        for p in range(r):
+            total = 0.0
+            for q in range(r):
+                total += S[p, q] * a[q]
+            s[p] = total
+            m += a[p] * mean[p]
+            v += a[p] * total
+        v = max(v, 0.0)
+        at, variance = cavity(m, v, tau[k], nu[k], prior[k])
+        _, slope, bend, _, _ = tilted(
+            at, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, nodes, weights
+        )
+        left = max(1.0 - bend * variance, 1e-12)
+        more, push = bend / left - tau[k], (slope + at * bend) / left - nu[k]
+        keep = 1.0 + more * v
+        if keep < 1e-3:  # only where outcomes are turned round: nothing proper would be left
+            continue
+        tau[k] += more
+        nu[k] += push
+        for p in range(r):
+            mean[p] += s[p] * (push - more * m) / keep
+            for q in range(r):
+                S[p, q] -= more / keep * s[p] * s[q]
+
+
+@compiled
+def derivatives(d: Array, counts: Array, t: float, out: Array) -> None:
+    """Row k of `out`: `log_likelihood` of d[k], value and six derivatives."""
+    for k in range(len(d)):
+        value, d1, d2, d3, t0, t1, t2, _ = log_likelihood(
+            d[k], counts[k, 0], counts[k, 1], counts[k, 2], t, 0.0
+        )
+        out[k, 0], out[k, 1], out[k, 2], out[k, 3] = value, d1, d2, d3
+        out[k, 4], out[k, 5], out[k, 6] = t0, t1, t2

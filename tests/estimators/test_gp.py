@@ -1,0 +1,355 @@
+"""PairwiseGP as an estimator: what it promises beyond the solvers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.special import ndtr
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from rankwise import PairwiseGP, RankRLS
+from rankwise.data import make_sinc_comparisons
+from rankwise.errors import RankwiseWarning
+from tests.oracles.pairwise_gp import dense_ep
+from tests.strategies import comparisons
+
+KERNELS = [
+    ConstantKernel(2.0) * RBF(0.8),
+    RBF([0.7, 1.5]) + WhiteKernel(0.1),
+    ConstantKernel(1.5, "fixed") * Matern(1.0, nu=1.5) + DotProduct(0.5),
+    RationalQuadratic(1.0, 0.8) * ConstantKernel(0.5),
+]
+
+
+def some_comparisons(seed=0, n_rows=15, n_pairs=40, n_features=2):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n_rows, n_features))
+    f = 3 * np.sin(X).sum(axis=1)
+    i = rng.integers(0, n_rows, n_pairs)
+    j = (i + rng.integers(1, n_rows, n_pairs)) % n_rows
+    win = f[i] - f[j] + rng.standard_normal(n_pairs) > 0
+    return X, np.where(win[:, None], np.column_stack((i, j)), np.column_stack((j, i)))
+
+
+@given(comparisons(), st.floats(0.1, 3.0))
+def test_the_gaussian_mean_is_rankrls(c, noise):
+    kernel = 1.7 * Matern(1.2, nu=2.5)
+    gp = PairwiseGP(kernel, likelihood="gaussian", noise=noise, optimizer=None)
+    gp.fit_pairs(c.X, c.pairs, margin=c.margin, weight=c.weight)
+    ranker = RankRLS(noise**2, kernel=kernel)
+    ranker.fit_pairs(c.X, c.pairs, margin=c.margin, weight=c.weight)
+    new = c.X + 0.3
+    assert_allclose(gp.predict(c.X), ranker.predict(c.X), atol=1e-10, rtol=1e-10)
+    assert_allclose(gp.predict(new), ranker.predict(new), atol=1e-10, rtol=1e-10)
+
+
+def test_the_gaussian_model_on_scores_is_rankrls_on_scores():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((30, 3)), rng.standard_normal(30), np.arange(30) % 4
+    gp = PairwiseGP(RBF(2.0), likelihood="gaussian", noise=0.6, optimizer=None).fit(X, y, qid=qid)
+    ranker = RankRLS(0.36, kernel=RBF(2.0)).fit(X, y, qid=qid)
+    assert_allclose(gp.predict(X), ranker.predict(X), atol=1e-10)
+    assert gp.n_queries_ == 4
+
+
+def test_posterior_and_prediction_are_those_of_dense_matrices():
+    X, pairs = some_comparisons(n_rows=8, n_pairs=14)
+    kernel = 2.0 * RBF(0.9) + WhiteKernel(0.05)
+    noise = 0.7
+    gp = PairwiseGP(kernel, noise=noise, optimizer=None, tol=1e-10).fit_pairs(X, pairs)
+    distinct, where = np.unique(np.sort(pairs, axis=1), axis=0, return_inverse=True)
+    counts = np.zeros((len(distinct), 3))
+    np.add.at(counts, (where.ravel(), (pairs[:, 0] > pairs[:, 1]).astype(int)), 1.0)
+    K = kernel(X)
+    mean, covariance, evidence = dense_ep(K / noise**2, distinct, counts)
+    mean, covariance = noise * mean, noise**2 * covariance
+    assert gp.log_marginal_likelihood_value_ == pytest.approx(evidence, abs=1e-5)
+    new = X[:5] + 0.2
+    K_new, K_inv = kernel(new, X), np.linalg.inv(K)
+    want = K_new @ K_inv @ mean
+    spread = kernel(new) + K_new @ K_inv @ (covariance - K) @ K_inv @ K_new.T
+    got, cov = gp.predict(new, return_cov=True)
+    assert_allclose(got, want, atol=1e-5)
+    assert_allclose(cov, spread, atol=1e-5)
+    assert_allclose(gp.predict(new, return_std=True)[1], np.sqrt(np.diagonal(cov)), atol=1e-9)
+    gap, v = want[1] - want[2], spread[1, 1] + spread[2, 2] - 2 * spread[1, 2]
+    probability = gp.predict_preference(new[[1]], new[[2]])
+    assert probability == pytest.approx(ndtr(gap / np.sqrt(v)), abs=1e-5)
+    probability = gp.predict_preference(new[[1]], new[[2]], observed=True)
+    assert probability == pytest.approx(ndtr(gap / np.sqrt(v + noise**2)), abs=1e-5)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize(
+    "settings_",
+    [
+        {},
+        {"inference": "laplace"},
+        {"likelihood": "gaussian", "noise": 0.5},
+        {"noise": 0.8, "noise_bounds": (0.1, 10.0)},
+        {"ties": "threshold"},
+        {"ties": "threshold", "inference": "laplace", "noise_bounds": (0.1, 10.0)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n_pairs", [9, 60])
+def test_the_gradient_of_the_evidence(kernel, settings_, n_pairs):
+    X, pairs = some_comparisons(n_pairs=n_pairs)
+    margin = np.ones(len(pairs))
+    margin[::4] = 0.0
+    gp = PairwiseGP(kernel, optimizer=None, tol=1e-10, max_sweeps=500, **settings_)
+    gp.fit_pairs(X, pairs, margin=margin)
+    theta = gp.theta_ + 0.1
+    value, gradient = gp.log_marginal_likelihood(theta, eval_gradient=True)
+    assert value == pytest.approx(gp.log_marginal_likelihood(theta), rel=1e-9)
+    steps = 1e-4 * np.eye(len(theta))
+    want = [
+        (
+            8 * (gp.log_marginal_likelihood(theta + s) - gp.log_marginal_likelihood(theta - s))
+            - gp.log_marginal_likelihood(theta + 2 * s)
+            + gp.log_marginal_likelihood(theta - 2 * s)
+        )
+        / 12e-4
+        for s in steps
+    ]
+    assert_allclose(gradient, want, rtol=1e-5, atol=1e-5)
+
+
+def test_the_optimizer_climbs_and_is_at_a_top():
+    X, pairs = some_comparisons(n_pairs=80)
+    start = PairwiseGP(optimizer=None).fit_pairs(X, pairs)
+    gp = PairwiseGP().fit_pairs(X, pairs)
+    assert gp.log_marginal_likelihood_value_ > start.log_marginal_likelihood_value_
+    _, gradient = gp.log_marginal_likelihood(eval_gradient=True)
+    assert np.abs(gradient).max() < 0.05
+    more = PairwiseGP(n_restarts=2, random_state=0).fit_pairs(X, pairs)
+    assert more.log_marginal_likelihood_value_ >= gp.log_marginal_likelihood_value_ - 1e-3
+    near = PairwiseGP(prior_scale=0.01).fit_pairs(X, pairs)
+    assert np.abs(near.theta_ - start.theta_).max() < np.abs(gp.theta_ - start.theta_).max()
+
+
+def test_an_optimizer_of_ones_own():
+    X, pairs = some_comparisons()
+    seen = []
+
+    def stay(objective, theta, bounds):
+        seen.append((objective(theta), bounds.shape))
+        return theta, 0.0
+
+    gp = PairwiseGP(1.0 * RBF(1.0), optimizer=stay).fit_pairs(X, pairs)
+    assert_allclose(gp.theta_, 0.0)
+    assert seen[0][1] == (2, 2)
+
+
+@settings(max_examples=20)
+@given(comparisons(max_rows=10, max_pairs=15))
+def test_repeating_a_comparison_is_weighting_it(c):
+    gp = PairwiseGP(RBF(1.0), optimizer=None)
+    twice = clone(gp).fit_pairs(c.X, np.repeat(c.pairs, 2, axis=0)).predict(c.X)
+    heavy = clone(gp).fit_pairs(c.X, c.pairs, weight=np.full(len(c.pairs), 2.0)).predict(c.X)
+    assert_allclose(twice, heavy, atol=1e-8)
+    swapped = clone(gp).fit_pairs(c.X, c.pairs[:, ::-1], margin=-np.ones(len(c.pairs)))
+    assert_allclose(swapped.predict(c.X), clone(gp).fit_pairs(c.X, c.pairs).predict(c.X), atol=1e-8)
+
+
+def test_a_contradiction_cancels_and_a_tie_is_half_of_one():
+    X = np.array([[0.0], [1.0], [5.0]])
+    both = PairwiseGP(RBF(1.0), optimizer=None).fit_pairs(X, [[0, 1], [1, 0]])
+    assert_allclose(both.predict(X), 0.0, atol=1e-9)
+    tied = PairwiseGP(RBF(1.0), optimizer=None).fit_pairs(X, [[0, 1]], margin=[0.0], weight=[2.0])
+    for one in (both, tied):
+        assert one.predict_preference(X[[0]], X[[1]]) == pytest.approx(0.5)
+    assert_allclose(both.predict(X, return_std=True)[1], tied.predict(X, return_std=True)[1])
+
+
+def test_ties_with_a_threshold():
+    rng = np.random.default_rng(0)
+    X = np.linspace(0, 3, 30)[:, None]
+    f, t = 4 * np.sin(X.ravel()), 0.8
+    i, j = rng.integers(0, 30, 900), rng.integers(0, 30, 900)
+    i, j = i[i != j], j[i != j]
+    observed = f[i] - f[j] + rng.standard_normal(len(i))
+    margin = np.where(np.abs(observed) < t, 0.0, np.sign(observed))
+    gp = PairwiseGP(ties="threshold").fit_pairs(X, np.column_stack((i, j)), margin=margin)
+    assert gp.threshold_ == pytest.approx(t, abs=0.15)
+    assert np.corrcoef(gp.predict(X), f)[0, 1] > 0.99
+    pairs = rng.integers(0, 30, (2000, 2))
+    X1, X2 = X[pairs[:, 0]], X[pairs[:, 1]]
+    tie, wins = gp.predict_tie(X1, X2), gp.predict_preference(X1, X2, observed=True)
+    gap = f[pairs[:, 0]] - f[pairs[:, 1]]
+    assert_allclose(tie, ndtr(t - gap) - ndtr(-t - gap), atol=0.12)
+    assert_allclose(wins + gp.predict_preference(X2, X1, observed=True), 1.0)
+    no_ties = PairwiseGP(ties="threshold", optimizer=None).fit_pairs(X, [[0, 1]])
+    assert no_ties.threshold_ == 0.0
+    assert_allclose(no_ties.predict_tie(X[:2], X[1:3]), 0.0)
+
+
+def test_scores_with_equal_values_have_ties():
+    X = np.arange(6.0)[:, None]
+    gp = PairwiseGP(optimizer=None).fit(X, [0, 0, 1, 1, 2, 2])
+    assert len(gp.pairs_) == 15
+    assert gp.score(X, [0, 0, 1, 1, 2, 2]) == 1.0
+    learned = PairwiseGP(ties="threshold").fit(X, [0, 0, 1, 1, 2, 2])
+    assert learned.threshold_ > 0
+
+
+def test_pairs_of_scores_are_drawn_where_there_are_many():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    y = X[:, 0]
+    gp = PairwiseGP(optimizer=None, max_pairs=200, random_state=3).fit(X, y)
+    assert len(gp.pairs_) == 200
+    assert len(np.unique(gp.pairs_, axis=0)) == 200
+    assert gp.score(X, y) > 0.9
+    again = PairwiseGP(optimizer=None, max_pairs=200, random_state=3).fit(X, y)
+    assert_allclose(again.predict(X), gp.predict(X))
+
+
+def test_marginalizing_the_width():
+    data = make_sinc_comparisons(n_train_pairs=60, flipped=0.05, random_state=0)
+    gp = PairwiseGP(marginalize="grid", tol=1e-9).fit_pairs(data.X_train, data.pairs_train)
+    assert len(gp.grid_weights_) > 3
+    assert gp.grid_weights_.sum() == pytest.approx(1.0)
+    assert gp.grid_weights_.max() < 1.0
+    X, w = data.X_test[:20], gp.grid_weights_
+    alone = [
+        PairwiseGP(kernel, optimizer=None, tol=1e-9).fit_pairs(data.X_train, data.pairs_train)
+        for kernel in gp.grid_kernels_
+    ]
+    values = np.array([one.log_marginal_likelihood_value_ for one in alone])
+    assert_allclose(
+        w, np.exp(values - values.max()) / np.exp(values - values.max()).sum(), atol=1e-6
+    )
+    means = np.array([one.predict(X) for one in alone])
+    covs = np.array([one.predict(X, return_cov=True)[1] for one in alone])
+    mean, cov = gp.predict(X, return_cov=True)
+    assert_allclose(mean, w @ means, atol=1e-6)
+    second = np.einsum("k,kij->ij", w, covs + means[:, :, None] * means[:, None])
+    assert_allclose(cov, second - np.outer(mean, mean), atol=1e-5)
+    assert_allclose(gp.predict(X, return_std=True)[1] ** 2, np.diagonal(cov), atol=1e-8)
+    chance = gp.predict_preference(X[:5], X[5:10])
+    assert_allclose(
+        chance, w @ [one.predict_preference(X[:5], X[5:10]) for one in alone], atol=1e-6
+    )
+
+
+def test_samples_have_the_posterior_moments():
+    X, pairs = some_comparisons()
+    for settings_ in ({}, {"marginalize": "grid"}):
+        gp = PairwiseGP(**settings_).fit_pairs(X, pairs)
+        draws = gp.sample(X, 40_000, random_state=0)
+        mean, cov = gp.predict(X, return_cov=True)
+        assert draws.shape == (40_000, len(X))
+        scale = np.sqrt(np.diagonal(cov))
+        assert_allclose((draws.mean(axis=0) - mean) / scale, 0.0, atol=0.03)
+        assert_allclose(
+            np.cov(draws.T) / np.outer(scale, scale), cov / np.outer(scale, scale), atol=0.05
+        )
+        assert_allclose(gp.sample(X, 3, random_state=1), gp.sample(X, 3, random_state=1))
+
+
+def test_rank_probabilities():
+    X, pairs = some_comparisons(n_rows=6, n_pairs=30)
+    gp = PairwiseGP().fit_pairs(X, pairs)
+    chances = gp.rank_probabilities(X, n_samples=4000, random_state=0)
+    assert_allclose(chances.sum(axis=0), 1.0)
+    assert_allclose(chances.sum(axis=1), 1.0)
+    two = gp.rank_probabilities(X[:2], n_samples=40_000, random_state=0)
+    assert two[0, 0] == pytest.approx(gp.predict_preference(X[[0]], X[[1]])[0], abs=0.01)
+    twins = gp.rank_probabilities(X[[0, 0]], n_samples=4000, random_state=0)
+    assert_allclose(twins, 0.5, atol=0.05)
+    expected = chances @ np.arange(6)
+    assert_allclose(np.argsort(expected), np.argsort(-gp.predict(X)))
+
+
+def test_preferences_are_coherent():
+    X, pairs = some_comparisons()
+    gp = PairwiseGP().fit_pairs(X, pairs)
+    for observed in (False, True):
+        p = gp.predict_preference(X[:7], X[7:14], observed=observed)
+        assert_allclose(p + gp.predict_preference(X[7:14], X[:7], observed=observed), 1.0)
+        assert_allclose(gp.predict_preference(X, X, observed=observed), 0.5)
+    better = gp.predict_preference(X[:7], X[7:14])
+    noisy = gp.predict_preference(X[:7], X[7:14], observed=True)
+    assert (np.abs(noisy - 0.5) <= np.abs(better - 0.5) + 1e-12).all()
+
+
+def test_gaussian_scores_beside_ordinary_regression():
+    """With a level of its own, regression on values is the same as on differences."""
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0, 4, (25, 1)), axis=0)
+    y = np.sin(2 * X.ravel())
+    gp = PairwiseGP(1.0 * RBF(0.7), likelihood="gaussian", noise=1e-2, optimizer=None).fit(X, y)
+    peer = GaussianProcessRegressor(
+        1.0 * RBF(0.7) + ConstantKernel(1e4), alpha=1e-4 / 25, optimizer=None
+    ).fit(X, y)
+    new = rng.uniform(0, 4, (10, 1))
+    ours, theirs = gp.predict(new), peer.predict(new)
+    assert_allclose(ours - ours.mean(), theirs - theirs.mean(), atol=1e-3)
+
+
+def test_data_frames_sparse_rows_and_names():
+    X, pairs = some_comparisons()
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    gp = PairwiseGP(optimizer=None).fit_pairs(frame, pairs)
+    assert gp.feature_names_in_.tolist() == ["a", "b"]
+    plain = PairwiseGP(optimizer=None).fit_pairs(X, pairs)
+    assert_allclose(gp.predict(frame), plain.predict(X))
+    sparse = PairwiseGP(optimizer=None).fit_pairs(sp.csr_array(X), pairs)
+    assert_allclose(sparse.predict(sp.csr_matrix(X)), plain.predict(X))
+    assert "PairwiseGP" in gp._repr_html_()
+    assert repr(PairwiseGP(noise=0.5)) == "PairwiseGP(noise=0.5)"
+
+
+def test_the_order_of_rows_and_pairs_does_not_matter():
+    X, pairs = some_comparisons()
+    rng = np.random.default_rng(1)
+    rows, order = rng.permutation(len(X)), rng.permutation(len(pairs))
+    moved = np.argsort(rows)[pairs][order]
+    for likelihood in ("probit", "gaussian"):
+        gp = PairwiseGP(optimizer=None, likelihood=likelihood)
+        want = clone(gp).fit_pairs(X, pairs).predict(X)
+        assert_allclose(clone(gp).fit_pairs(X[rows], moved).predict(X), want, atol=1e-5)
+
+
+def test_sequential_sweeps_lead_to_the_same():
+    X, pairs = some_comparisons(n_pairs=60)
+    for kernel in (10.0 * RBF(1.0), 1000.0 * RBF(0.2)):
+        parallel, sequential = (
+            PairwiseGP(kernel, optimizer=None, sweeps=sweeps).fit_pairs(X, pairs)
+            for sweeps in ("parallel", "sequential")
+        )
+        scale = parallel.predict(X, return_std=True)[1]
+        assert_allclose(parallel.predict(X) / scale, sequential.predict(X) / scale, atol=1e-4)
+
+
+@pytest.mark.parametrize("inference", ["ep", "laplace"])
+def test_a_fit_that_stops_early_says_what_to_do(inference):
+    X, pairs = some_comparisons()
+    gp = PairwiseGP(100.0 * RBF(1.0), optimizer=None, max_sweeps=1, inference=inference)
+    with pytest.warns(ConvergenceWarning, match="raise max_sweeps or tol"):
+        gp.fit_pairs(X, pairs)
+    assert not gp.converged_
+    assert np.isfinite(gp.predict(X)).all()
+
+
+def test_score_without_queries_warns():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((12, 2)), rng.standard_normal(12), np.arange(12) % 3
+    gp = PairwiseGP(optimizer=None).fit(X, y, qid=qid)
+    with pytest.warns(RankwiseWarning, match="got no"):
+        gp.score(X, y)
+    assert 0 <= gp.score(X, y, qid=qid) <= 1

@@ -1,0 +1,223 @@
+"""What to ask next, what is told, and landmarks."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.special import entr, ndtr
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
+
+from rankwise import PairwiseGP
+from rankwise.solvers.gp.choice import bald, choose_greedily, eubo
+from tests.strategies import comparisons
+
+X = np.random.default_rng(0).uniform(-2, 2, (40, 2))
+F = 3 * np.sin(X).sum(axis=1)
+
+
+def some_pairs(n, rng):
+    """Of a row of the first half with one of the second."""
+    return np.column_stack((rng.integers(0, 20, n), rng.integers(20, 40, n)))
+
+
+def oracle(pairs, rng):
+    """Noisy answers: the preferred row first."""
+    pairs = np.atleast_2d(pairs)
+    gap = F[pairs[:, 0]] - F[pairs[:, 1]] + rng.standard_normal(len(pairs))
+    return np.where(gap[:, None] > 0, pairs, pairs[:, ::-1])
+
+
+@given(st.floats(-5, 5), st.floats(0.01, 30), st.sampled_from([0.5, 1.0, 3.0]))
+def test_bald_is_close_to_the_information(m, v, noise):
+    d = np.linspace(m - 10 * np.sqrt(v), m + 10 * np.sqrt(v), 4001)
+    p = ndtr(d / noise)
+    density = np.exp(-0.5 * (d - m) ** 2 / v) / np.sqrt(2 * np.pi * v)
+    expected = np.trapezoid((entr(p) + entr(1 - p)) * density, d)
+    p = ndtr(m / np.sqrt(v + noise**2))
+    want = entr(p) + entr(1 - p) - expected
+    assert bald(np.array([m]), np.array([v]), noise)[0] == pytest.approx(want, abs=0.03)
+
+
+@given(st.floats(-3, 3), st.floats(-3, 3), st.floats(0.01, 4))
+def test_eubo_is_the_expected_maximum(a, b, v):
+    rng = np.random.default_rng(0)
+    gap = a - b + np.sqrt(v) * rng.standard_normal(100_000)
+    want = np.maximum(b + gap, b).mean()
+    got = eubo(np.array([a]), np.array([b]), np.array([v]))[0]
+    assert got == pytest.approx(want, abs=0.03)
+    sure = eubo(np.array([a]), np.array([b]), np.zeros(1))[0]
+    assert sure == pytest.approx(max(a, b))
+
+
+def test_a_batch_shrinks_the_covariance_as_it_goes():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6, 6))
+    cov, mean = A @ A.T, rng.standard_normal(6)
+    pairs = np.argwhere(np.triu(np.ones((6, 6)), 1))
+
+    def spread(first, second, variance):
+        return variance
+
+    chosen = choose_greedily(mean, cov.copy(), pairs, spread, 0.5, 4)
+    left = cov.copy()
+    for k in chosen:
+        variances = [left[i, i] + left[j, j] - 2 * left[i, j] for i, j in pairs]
+        assert variances[k] == pytest.approx(max(variances))
+        b = np.zeros(6)
+        b[pairs[k, 0]], b[pairs[k, 1]] = 1.0, -1.0
+        precision = np.linalg.inv(left) + np.outer(b, b) / (0.5 * np.pi * 0.25)
+        left = np.linalg.inv(precision)
+    assert len(set(chosen.tolist())) == 4
+
+
+@pytest.mark.parametrize("strategy", ["bald", "eubo", "thompson", "random"])
+@pytest.mark.parametrize("likelihood", ["probit", "gaussian"])
+def test_suggestions(strategy, likelihood):
+    rng = np.random.default_rng(0)
+    gp = PairwiseGP(likelihood=likelihood).fit_pairs(X, oracle(some_pairs(15, rng), rng))
+    pair = gp.suggest_pair(X, strategy=strategy, random_state=0)
+    assert pair.shape == (2,)
+    assert pair[0] != pair[1]
+    batch = gp.suggest_pair(X, strategy=strategy, n_pairs=7, random_state=0)
+    assert batch.shape == (7, 2)
+    assert len({tuple(sorted(p)) for p in batch.tolist()}) == 7
+    again = gp.suggest_pair(X, strategy=strategy, n_pairs=7, random_state=0)
+    assert (batch == again).all()
+    given_ = np.array([[0, 1], [2, 3], [4, 5]])
+    for pair in gp.suggest_pair(X, strategy=strategy, n_pairs=3, candidates=given_, random_state=0):
+        assert pair.tolist() in given_.tolist()
+    drawn = gp.suggest_pair(X, strategy=strategy, candidates=5, random_state=0)
+    assert (drawn < len(X)).all()
+
+
+def test_the_best_candidates_are_suggested():
+    rng = np.random.default_rng(1)
+    gp = PairwiseGP(2.0 * RBF(1.0), optimizer=None).fit_pairs(X, oracle([[0, 1], [2, 3]], rng))
+    i, j = np.triu_indices(len(X), 1)
+    mean, cov = gp.predict(X, return_cov=True)
+    variance = cov[i, i] + cov[j, j] - 2 * cov[i, j]
+    best = np.argmax(bald(mean[i] - mean[j], variance, 1.0))
+    assert gp.suggest_pair(X).tolist() == [i[best], j[best]]
+    best = np.argmax(eubo(mean[i], mean[j], variance))
+    assert gp.suggest_pair(X, strategy="eubo").tolist() == [i[best], j[best]]
+
+
+def test_large_pools_are_drawn_from():
+    many = np.random.default_rng(0).uniform(-2, 2, (3000, 2))
+    gp = PairwiseGP(optimizer=None).fit_pairs(many, [[0, 1]])
+    pair = gp.suggest_pair(many, random_state=0)
+    assert pair[0] != pair[1]
+
+
+TELLING = [
+    {},
+    {"kernel": 1.5 * Matern(1.0, nu=1.5) + WhiteKernel(0.2)},
+    {"likelihood": "gaussian", "noise": 0.7},
+    {"inference": "laplace"},
+    {"landmarks": X[:12]},
+]
+
+
+@pytest.mark.parametrize("settings_", TELLING, ids=str)
+@settings(max_examples=10)
+@given(c=comparisons(max_rows=12, max_pairs=25), n_first=st.integers(0, 10))
+def test_telling_is_fitting(settings_, c, n_first):
+    rows = np.column_stack((c.X[:, 0], c.X[:, -1]))
+    parameters = {"kernel": 2.0 * RBF(1.0), **settings_}
+    gp = PairwiseGP(optimizer=None, tol=1e-10, **parameters)
+    whole = clone(gp).fit_pairs(rows, c.pairs)
+    told = clone(gp).fit_pairs(rows, c.pairs[:n_first])
+    for pair in c.pairs[n_first:]:
+        told.tell(pair)
+    assert_allclose(told.predict(rows), whole.predict(rows), atol=1e-6)
+    assert_allclose(
+        told.predict(rows, return_cov=True)[1], whole.predict(rows, return_cov=True)[1], atol=1e-6
+    )
+    assert told.log_marginal_likelihood_value_ == pytest.approx(
+        whole.log_marginal_likelihood_value_, abs=1e-6
+    )
+    assert told.log_marginal_likelihood(told.theta_) == pytest.approx(
+        whole.log_marginal_likelihood_value_, abs=1e-6
+    )
+    assert len(told.pairs_) == len(c.pairs)
+
+
+def test_telling_several_new_rows_ties_and_grids():
+    rng = np.random.default_rng(0)
+    pairs = oracle(some_pairs(30, rng), rng)
+    kernel = 2.0 * RBF(1.0, (0.4, 2.5))
+    gp = PairwiseGP(kernel, marginalize="grid", optimizer=None, tol=1e-9)
+    whole = clone(gp).fit_pairs(X, pairs, margin=[1.0] * 25 + [0.0] * 5, weight=[2.0] * 30)
+    told = clone(gp).fit_pairs(X, pairs[:20], weight=[2.0] * 20)
+    told.tell(pairs[20:], margin=[1.0] * 5 + [0.0] * 5, weight=[2.0] * 10)
+    assert [str(k) for k in told.grid_kernels_] == [str(k) for k in whole.grid_kernels_]
+    assert_allclose(told.grid_weights_, whole.grid_weights_, atol=1e-6)
+    assert_allclose(told.predict(X), whole.predict(X), atol=1e-5)
+    fresh = PairwiseGP(2.0 * RBF(1.0), optimizer=None).fit_pairs(X[:5], [[0, 1]])
+    fresh.tell([[0, 1], [2, 0]], X=X[5:8])
+    assert fresh.X_fit_.shape == (8, 2)
+    direct = PairwiseGP(2.0 * RBF(1.0), optimizer=None).fit_pairs(X[:8], [[0, 1], [5, 6], [7, 5]])
+    assert_allclose(fresh.predict(X), direct.predict(X), atol=1e-5)
+
+
+def test_asking_well_is_better_than_asking_at_random():
+    errors = {}
+    for strategy in ("bald", "random"):
+        errors[strategy] = []
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            gp = PairwiseGP(4.0 * RBF(1.0), optimizer=None).fit_pairs(X, [])
+            for _ in range(25):
+                gp.tell(oracle(gp.suggest_pair(X, strategy=strategy, random_state=rng), rng)[0])
+            errors[strategy].append(1 - gp.score(X, F))
+    assert np.mean(errors["bald"]) < np.mean(errors["random"])
+
+
+def test_all_rows_as_landmarks_is_exact():
+    rng = np.random.default_rng(0)
+    pairs = oracle(some_pairs(60, rng), rng)
+    kernel = 2.0 * Matern(1.0, nu=1.5)
+    exact = PairwiseGP(kernel, optimizer=None).fit_pairs(X, pairs)
+    sparse = PairwiseGP(kernel, optimizer=None, landmarks=np.arange(40)).fit_pairs(X, pairs)
+    new = X + 0.1
+    for one, two in zip(
+        exact.predict(new, return_cov=True), sparse.predict(new, return_cov=True), strict=True
+    ):
+        assert_allclose(one, two, atol=1e-5)
+    assert sparse.log_marginal_likelihood_value_ == pytest.approx(
+        exact.log_marginal_likelihood_value_, abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "gaussian"])
+@pytest.mark.parametrize("kernel", [1.5 * RBF([0.8, 1.2]), 2.0 * Matern(1.0, nu=2.5)], ids=str)
+def test_the_gradient_with_landmarks(kernel, likelihood):
+    rng = np.random.default_rng(0)
+    pairs = oracle(some_pairs(60, rng), rng)
+    gp = PairwiseGP(
+        kernel, likelihood=likelihood, noise=0.7, noise_bounds=(0.1, 10.0), optimizer=None,
+        landmarks=X[::5] + 0.05, tol=1e-11,
+    ).fit_pairs(X, pairs)  # fmt: skip
+    _, gradient = gp.log_marginal_likelihood(eval_gradient=True)
+    steps = 1e-4 * np.eye(len(gp.theta_))
+    value = gp.log_marginal_likelihood
+    want = [(value(gp.theta_ + s) - value(gp.theta_ - s)) / 2e-4 for s in steps]
+    assert_allclose(gradient, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["random", "stratified", "kmeans", "rpcholesky", "leverage"])
+def test_few_landmarks_learn_too(method):
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-2, 2, (400, 2))
+    f = 3 * np.sin(rows).sum(axis=1)
+    i, j = rng.integers(0, 200, 800), rng.integers(200, 400, 800)
+    win = f[i] - f[j] + rng.standard_normal(800) > 0
+    pairs = np.where(win[:, None], np.column_stack((i, j)), np.column_stack((j, i)))
+    gp = PairwiseGP(n_landmarks=30, landmarks=method, random_state=0).fit_pairs(rows, pairs)
+    exact = PairwiseGP().fit_pairs(rows, pairs)
+    assert gp.landmarks_.shape == (30, 2)
+    assert gp.score(rows, f) > exact.score(rows, f) - 0.01
+    std, want = (one.predict(rows, return_std=True)[1] for one in (gp, exact))
+    assert np.median(std / want) == pytest.approx(1.0, abs=0.25)

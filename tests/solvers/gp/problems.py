@@ -1,0 +1,66 @@
+"""Comparisons between points of a line or plane, for the tests of the Gaussian process."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from rankwise.solvers.gp.differences import Differences
+from rankwise.solvers.gp.span import span_of_pairs, span_of_rows
+from tests.strategies import seeds
+
+
+@dataclass(frozen=True)
+class Problem:
+    K: np.ndarray
+    pairs: np.ndarray
+    counts: np.ndarray
+    threshold: float
+
+    def differences(self, form):
+        first, second = self.pairs.T.copy()
+        build = {"rows": span_of_rows, "pairs": span_of_pairs}[form]
+        return build(self.K.copy(), first, second).differences
+
+
+def covariance(X, scale, width):
+    """A squared exponential by its definition, with some variance of each row's own."""
+    squared = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    return scale * (np.exp(-0.5 * squared / width**2) + 1e-2 * np.eye(len(X)))
+
+
+def make_problem(seed, n_rows, n_pairs, *, scale=4.0, width=1.0, repeats=True, ties=True):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n_rows, 1 + seed % 2))
+    K = covariance(X, scale, width)
+    f = np.linalg.cholesky(K) @ rng.standard_normal(n_rows)
+    all_pairs = np.argwhere(np.triu(np.ones((n_rows, n_rows)), 1))
+    n_pairs = min(n_pairs, len(all_pairs))
+    pairs = all_pairs[rng.choice(len(all_pairs), n_pairs, replace=False)]
+    win = f[pairs[:, 0]] - f[pairs[:, 1]] + rng.standard_normal(n_pairs) > 0
+    counts = np.column_stack((win, ~win, np.zeros(n_pairs))).astype(float)
+    if repeats:
+        again = rng.random(n_pairs) < 0.3
+        counts[again, rng.integers(0, 2, again.sum())] += rng.choice([0.5, 1.0, 3.0], again.sum())
+    if ties:
+        tied = rng.random(n_pairs) < 0.3
+        counts[tied, 2] += 1.0
+    return Problem(K, pairs, counts, 0.4 if ties else 0.0)
+
+
+@st.composite
+def gp_problems(draw, max_rows=7, max_pairs=9):
+    return make_problem(
+        draw(seeds),
+        draw(st.integers(2, max_rows)),
+        draw(st.integers(1, max_pairs)),
+        scale=draw(st.sampled_from([0.3, 4.0, 100.0])),
+        repeats=draw(st.booleans()),
+        ties=draw(st.booleans()),
+    )
+
+
+def rank_deficient(problem):
+    """The same comparisons with every row there twice: K is singular."""
+    K = np.block([[problem.K, problem.K], [problem.K, problem.K]])
+    return Differences(np.linalg.cholesky(problem.K).repeat(2, axis=0), *problem.pairs.T), K

@@ -1,0 +1,212 @@
+"""Expectation propagation, Laplace and the Gaussian model against dense oracles."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
+
+from rankwise.solvers.gp.approximation import Outcomes
+from rankwise.solvers.gp.comparisons import PairCounts
+from rankwise.solvers.gp.differences import Differences, Factor, Weights
+from rankwise.solvers.gp.ep import expectation_propagation
+from rankwise.solvers.gp.gaussian import gaussian, noise_slope
+from rankwise.solvers.gp.gradient import covariance_gradient, factor_gradient
+from rankwise.solvers.gp.laplace import laplace
+from tests.oracles.pairwise_gp import dense_ep, elliptical_slice, log_likelihood
+from tests.solvers.gp.problems import gp_problems, make_problem
+
+TIGHT = {"tol": 1e-11, "max_sweeps": 1000}
+FORMS = ("rows", "pairs")
+
+
+def moments_of_pairs(mean, covariance, pairs):
+    i, j = pairs.T
+    spread = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
+    return mean[i] - mean[j], spread
+
+
+@settings(max_examples=15)
+@given(gp_problems())
+def test_ep_is_that_of_dense_matrices(p):
+    mean, covariance, evidence = dense_ep(p.K, p.pairs, p.counts, p.threshold)
+    want = moments_of_pairs(mean, covariance, p.pairs)
+    for form in FORMS:
+        for sequential in (False, True):
+            found = expectation_propagation(
+                p.differences(form), Outcomes(p.counts, p.threshold), sequential=sequential, **TIGHT
+            )
+            assert found.converged
+            assert_allclose((found.mean, found.variance), want, rtol=1e-4, atol=1e-5)
+            assert found.log_evidence == pytest.approx(evidence, abs=1e-4)
+
+
+@given(gp_problems(max_rows=12, max_pairs=40))
+def test_both_forms_and_both_sweeps_agree(p):
+    outcomes = Outcomes(p.counts, p.threshold)
+    found = [
+        expectation_propagation(p.differences(form), outcomes, sequential=sequential, **TIGHT)
+        for form in FORMS
+        for sequential in (False, True)
+    ]
+    for other in found[1:]:
+        assert_allclose(other.mean, found[0].mean, atol=1e-6)
+        assert_allclose(other.variance, found[0].variance, rtol=1e-6)
+        assert other.log_evidence == pytest.approx(found[0].log_evidence, abs=1e-7)
+
+
+@given(gp_problems())
+def test_laplace_is_at_the_mode(p):
+    found = laplace(p.differences("rows"), Outcomes(p.counts, p.threshold), **TIGHT)
+    root = np.linalg.cholesky(p.K)
+
+    def loss(u):
+        f = root @ u
+        d = f[p.pairs[:, 0]] - f[p.pairs[:, 1]]
+        fit = sum(
+            float(log_likelihood(x, *c, p.threshold)) for x, c in zip(d, p.counts, strict=True)
+        )
+        return 0.5 * u @ u - fit
+
+    best = minimize(loss, np.zeros(len(p.K)), method="BFGS", options={"gtol": 1e-7})
+    f = root @ best.x
+    assert_allclose(found.mean, f[p.pairs[:, 0]] - f[p.pairs[:, 1]], atol=1e-3)
+    assert found.converged
+
+
+@given(gp_problems(max_rows=10, max_pairs=25))
+def test_the_gaussian_model_is_the_textbook_one(p):
+    rng = np.random.default_rng(len(p.pairs))
+    margin, weight = rng.standard_normal(len(p.pairs)), rng.uniform(0.3, 3.0, len(p.pairs))
+    noise = 0.7
+    B = np.zeros((len(p.pairs), len(p.K)))
+    B[np.arange(len(B)), p.pairs[:, 0]] = 1
+    B[np.arange(len(B)), p.pairs[:, 1]] = -1
+    G, D = B @ p.K @ B.T, np.diag(noise**2 / weight)
+    for form in FORMS:
+        found = gaussian(p.differences(form), margin, weight, noise)
+        assert_allclose(found.mean, G @ np.linalg.solve(G + D, margin), atol=1e-8)
+        want = G - G @ np.linalg.solve(G + D, G)
+        assert_allclose(found.variance, np.diagonal(want), rtol=1e-6, atol=1e-9)
+        evidence = multivariate_normal(np.zeros(len(G)), G + D).logpdf(margin)
+        assert found.log_evidence == pytest.approx(float(evidence), rel=1e-8)
+        near = [
+            gaussian(p.differences(form), margin, weight, noise * np.exp(s)).log_evidence
+            for s in (1e-5, -1e-5)
+        ]
+        assert noise_slope(found) == pytest.approx((near[0] - near[1]) / 2e-5, rel=1e-5, abs=1e-5)
+
+
+@settings(max_examples=15)
+@given(gp_problems(max_rows=10, max_pairs=25))
+def test_gradients_are_differences_of_the_evidence(p):
+    rng = np.random.default_rng(len(p.pairs))
+    V = rng.standard_normal(p.K.shape)
+    dK = p.K[0, 0] * V @ V.T / len(V)
+    outcomes = Outcomes(p.counts, p.threshold)
+
+    def at(step, infer, threshold=p.threshold):
+        C = np.asfortranarray(np.linalg.cholesky(p.K + step * dK))
+        differences = Differences(C, *p.pairs.T.copy())
+        return differences, infer(differences, Outcomes(outcomes.counts, threshold), **TIGHT)
+
+    for infer in (expectation_propagation, laplace):
+        differences, found = at(0.0, infer)
+        M = covariance_gradient(differences, found)
+        steps = (1e-5, -1e-5, 2e-5, -2e-5)
+        up, down, far_up, far_down = (at(step, infer)[1].log_evidence for step in steps)
+        slope = (8 * (up - down) - (far_up - far_down)) / 12e-5
+        assert (M * dK).sum() == pytest.approx(slope, rel=1e-5, abs=1e-6)
+        assert_allclose(factor_gradient(differences, found), M @ differences.C, atol=1e-8)
+        if p.threshold:
+            (_, up), (_, down) = (at(0.0, infer, p.threshold + s) for s in (1e-5, -1e-5))
+            slope = (up.log_evidence - down.log_evidence) / 2e-5
+            assert found.threshold_slope == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_evidence_is_close_to_the_orthant_probability(seed):
+    """Without noise of its own the evidence of wins is a normal orthant probability."""
+    p = make_problem(seed, 5, 4, repeats=False, ties=False)
+    found = expectation_propagation(p.differences("rows"), Outcomes(p.counts), **TIGHT)
+    sign = p.counts[:, 0] - p.counts[:, 1]
+    B = np.zeros((len(p.pairs), len(p.K)))
+    B[np.arange(len(B)), p.pairs[:, 0]] = sign
+    B[np.arange(len(B)), p.pairs[:, 1]] = -sign
+    exact = multivariate_normal(cov=B @ p.K @ B.T + np.eye(len(B)), seed=0).cdf(np.zeros(len(B)))
+    assert found.log_evidence == pytest.approx(np.log(exact), abs=0.04)
+
+
+def test_ep_is_close_to_a_long_run_of_slice_sampling_and_laplace_is_not():
+    """Twelve problems; `reproduce/pairwise-gp` has the table with longer runs."""
+    off = {"ep": [], "laplace": []}
+    for seed in range(12):
+        p = make_problem(seed, 10 + seed, 25 + 3 * seed, scale=2.0 + 2 * (seed % 4), ties=False)
+        differences = p.differences("rows")
+        found = {}
+        for name, infer in (("ep", expectation_propagation), ("laplace", laplace)):
+            weights = infer(differences, Outcomes(p.counts)).weights
+            c = weights.whiten(differences.C.T)
+            found[name] = differences.C @ weights.mean, c.T @ c
+        mean, std = elliptical_slice(p.K, p.pairs, p.counts, reference=found["ep"], seed=seed)
+        for name, (f, covariance) in found.items():
+            spread = np.sqrt(np.diagonal(covariance))
+            off[name].append((np.mean(np.abs(f - mean) / std), np.mean(np.abs(spread / std - 1))))
+    ep, laplaces = np.mean(off["ep"], axis=0), np.mean(off["laplace"], axis=0)
+    assert (ep < 0.03).all()
+    assert laplaces[0] > 2 * ep[0]
+
+
+@given(gp_problems(max_rows=8, max_pairs=20))
+def test_sites_are_proper_and_the_posterior_is_narrower(p):
+    found = expectation_propagation(p.differences("rows"), Outcomes(p.counts, p.threshold))
+    assert (found.tau >= 0).all()
+    assert (found.variance <= p.differences("rows").prior_variances * (1 + 1e-9)).all()
+
+
+def test_starting_from_the_end_takes_no_sweep():
+    p = make_problem(3, 12, 30)
+    differences, outcomes = p.differences("rows"), Outcomes(p.counts, p.threshold)
+    first = expectation_propagation(differences, outcomes)
+    again = expectation_propagation(differences, outcomes, start=(first.tau, first.nu))
+    assert first.n_sweeps > 2
+    assert again.n_sweeps == 0
+    assert again.log_evidence == pytest.approx(first.log_evidence, abs=1e-12)
+
+
+@pytest.mark.parametrize("infer", [expectation_propagation, laplace])
+def test_too_few_sweeps_are_told(infer):
+    p = make_problem(0, 12, 40, scale=100.0)
+    found = infer(p.differences("rows"), Outcomes(p.counts, p.threshold), max_sweeps=1)
+    assert not found.converged
+    assert found.residual > 1e-6
+    assert np.isfinite(found.log_evidence)
+
+
+def test_a_singular_covariance_has_few_weights():
+    X = np.repeat(np.linspace(0, 1, 6), 5)[:, None]
+    K = np.exp(-0.5 * (X - X.T) ** 2)
+    factor = Factor.of(np.asfortranarray(K))
+    assert factor.C.shape[1] <= 6
+    assert_allclose(factor.C @ factor.C.T, K, atol=1e-10)
+    assert_allclose(factor.C[factor.pivots], factor.root)
+    assert Factor.of(np.zeros((3, 3))).C.shape == (3, 0)
+
+
+def test_weights_without_sites_are_the_prior():
+    p = make_problem(0, 5, 4)
+    weights = Weights.of(p.differences("rows"), np.zeros(4), np.zeros(4))
+    assert_allclose(weights.mean, 0.0)
+    assert weights.log_det == 0.0
+
+
+def test_repeated_pairs_are_counted_once():
+    first, second = np.array([0, 1, 2, 0, 0]), np.array([1, 0, 0, 2, 1])
+    outcome, weight = np.array([1.0, 1.0, 1.0, 0.0, -1.0]), np.array([1.0, 2.0, 1.0, 1.0, 0.5])
+    counted = PairCounts.of(first, second, outcome, weight, half_ties=False)
+    assert counted.first.tolist() == [0, 0]
+    assert counted.second.tolist() == [1, 2]
+    assert counted.counts.tolist() == [[1.0, 2.5, 0.0], [0.0, 1.0, 1.0]]
+    halved = PairCounts.of(first, second, outcome, weight, half_ties=True)
+    assert halved.counts.tolist() == [[1.0, 2.5, 0.0], [0.5, 1.5, 0.0]]
