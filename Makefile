@@ -46,6 +46,7 @@ bench: $(VENV)/.bench
 reproduce: $(VENV)/.demo
 	$(BIN)/python reproduce/letor/run.py
 	$(BIN)/python reproduce/kpcrank/run.py
+	$(BIN)/python reproduce/sparse-pairwise-features/run.py
 
 clean:
 	rm -rf $(VENV) demo-output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -44,6 +44,7 @@ def test_all_examples_are_tested():
         "leave_pair_out_auc",
         "pooled_auc_bias",
         "sample_size_curve",
+        "search_that_explains",
     ]
 
 
@@ -91,6 +92,14 @@ def test_pooled_auc_bias(tmp_path):
     }
     assert bias["leave-one-out, pooled"] < -0.1
     assert abs(bias["leave-pair-out"]) < 0.1  # 20 samples: the standard error is 0.03
+
+
+def test_a_search_that_explains_its_hits(tmp_path):
+    printed = example("search_that_explains", tmp_path, RANKWISE_DATA="")
+    found = re.findall(r"^(cosine|bilinear) +mean reciprocal rank (0\.\d+)", printed, re.MULTILINE)
+    ranks = {name: float(value) for name, value in found}
+    assert ranks["bilinear"] > ranks["cosine"] + 0.03
+    assert len(re.findall(r"\w+→\w+ [+-]\d", printed)) > 20
 
 
 def falls(printed):

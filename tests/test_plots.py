@@ -19,6 +19,7 @@ from rankwise.plots import (
     plot_alpha_path,
     plot_component_errors,
     plot_hold_out,
+    plot_learning_curve,
     plot_ndcg_curve,
     plot_query_differences,
     plot_roc,
@@ -326,3 +327,44 @@ def test_scree_draws_shares_and_their_sum():
     assert_allclose(total, np.cumsum(share))
     with pytest.raises(DataError, match="fitted KPCRank or KPCR"):
         plot_scree(KPCRank(6))
+
+
+def learning_curve(n=3, error=0.2):
+    steps = 100 * np.arange(1, n + 1)
+    values = {"error": np.full(n, error), "density": steps / 1000, "loss": 1 / steps}
+    return {"step": steps, **values}
+
+
+def test_learning_curves_of_several_rankers():
+    ax = plot_learning_curve({"sparse": learning_curve(), "dense": learning_curve(5, 0.1)})
+    assert labels(ax) == ["sparse", "dense"]
+    assert_allclose(ax.get_lines()[1].get_xdata(), [100, 200, 300, 400, 500])
+    assert_allclose(ax.get_lines()[1].get_ydata(), 0.1)
+    assert ax.get_ylabel() == "held-out triplets in wrong order"
+    ax.figure.canvas.draw()
+    ax = plot_learning_curve(learning_curve(), quantity="density", ylabel="share")
+    assert ax.get_legend() is None
+    assert ax.get_ylabel() == "share"
+    assert_allclose(ax.get_lines()[0].get_ydata(), [0.1, 0.2, 0.3])
+
+
+def test_more_learning_curves_than_colours():
+    ax = plot_learning_curve({str(k): learning_curve() for k in range(6)})
+    looks = {(line.get_color(), line.get_linestyle()) for line in ax.get_lines()}
+    assert len(looks) == 6
+
+
+@pytest.mark.parametrize(
+    ("curves", "quantity", "words"),
+    [
+        ({}, "error", "the mapping is empty"),
+        ({"a": {"loss": [1.0]}}, "error", "a has not"),
+        ({"a": learning_curve(error=np.nan)}, "error", "give held_out to fit"),
+        ({"a": {"step": [1, 2], "error": [0.5]}}, "error", "2 steps and 1 values"),
+    ],
+)
+def test_learning_curves_that_cannot_be_drawn(curves, quantity, words):
+    with pytest.raises(DataError, match=words):
+        plot_learning_curve(curves, quantity=quantity)
+    with pytest.raises(ParameterError, match="quantity must be one of"):
+        plot_learning_curve(learning_curve(), quantity="speed")

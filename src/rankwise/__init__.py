@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rankwise.estimators.bilinear import SparseBilinearRanker as SparseBilinearRanker
     from rankwise.estimators.kpcrank import KPCR as KPCR
     from rankwise.estimators.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.rankrls import RLS as RLS
@@ -27,6 +28,7 @@ _HOME = {
     "SparseRLS": "rankwise.estimators.sparse",
     "SparseRankRLS": "rankwise.estimators.sparse",
     "RankingSearchCV": "rankwise.model_selection.search",
+    "SparseBilinearRanker": "rankwise.estimators.bilinear",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
@@ -38,6 +40,7 @@ __all__ = [
     "KPCRank",
     "RankRLS",
     "RankingSearchCV",
+    "SparseBilinearRanker",
     "SparseRLS",
     "SparseRankRLS",
     "__version__",

@@ -21,6 +21,7 @@ TRUSTED = (
     "rankwise.estimators._component_choice.ComponentErrors",
     "rankwise.estimators.kpcrank.KPCR",
     "rankwise.estimators.kpcrank.KPCRank",
+    "rankwise.estimators.bilinear.SparseBilinearRanker",
     "rankwise.estimators.rankrls.RankRLS",
     "rankwise.estimators.rankrls.RLS",
     "rankwise.estimators.landmarks.Sums",

@@ -184,16 +184,25 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         intercept = getattr(self, "intercept_", 0.0)
         return self._scores(self._validate_new(X), self._weights, intercept)
 
-    def _validate(self, X: Any, y: Any, *, reset: bool = True, min_rows: int = 2) -> Any:
-        """X and y, checked; X alone where y is None. A reset forgets the model before."""
-        if reset:  # so that a fit that fails leaves no model of other rows
-            for stale in ("coef_", "dual_coef_", "intercept_", "_sums"):
-                self.__dict__.pop(stale, None)
+    def _validate(
+        self, X: Any, y: Any, *, reset: bool = True, min_rows: int = 2
+    ) -> tuple[Any, Array]:
+        """X and y, checked; a reset forgets the model before."""
+        if reset:
+            self._forget()
         options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
-        if y is None:
-            return validate_data(self, X, reset=reset, **options)
         X, y = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=True, **options)
         return X, np.asarray(y, dtype=np.float64)
+
+    def _validate_rows(self, X: Any) -> Any:
+        """Rows without scores, checked; forgets the model before."""
+        self._forget()
+        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, ensure_min_samples=2)
+
+    def _forget(self) -> None:
+        """A fit that fails leaves no model of other rows."""
+        for stale in ("coef_", "dual_coef_", "intercept_", "_sums"):
+            self.__dict__.pop(stale, None)
 
     def _validate_new(self, X: Any) -> Any:
         return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)

@@ -60,7 +60,7 @@ class PairwiseLoss(Ranker):
         """
         alpha = check_alpha(self.alpha)
         self._check_choices()
-        X = self._validate(X, None)
+        X = self._validate_rows(X)
         graph = PreferenceGraph.from_pairs(X.shape[0], pairs, margin, weight)
         check_has_pairs(graph.n_pairs, graph.n_rows)
         self.n_queries_ = 1

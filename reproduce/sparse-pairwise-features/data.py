@@ -1,0 +1,101 @@
+"""20 Newsgroups and MNIST as section IV.A of the paper has them: unit rows and classes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from rankwise.errors import DataError
+
+N_WORDS = 10_000
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test rows, without those that have no feature."""
+
+    X: sp.csr_array
+    y: np.ndarray
+    X_test: sp.csr_array
+    y_test: np.ndarray
+    names: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, X, y, X_test, y_test, names=None) -> Split:
+        X, X_test = sp.csr_array(X), sp.csr_array(X_test)
+        train, test = (np.diff(part.indptr) > 0 for part in (X, X_test))
+        return cls(X[train], y[train], X_test[test], y_test[test], names)
+
+
+def folder(name: str) -> Path:
+    root = os.environ.get("RANKWISE_DATA")
+    path = Path(root or "", name)
+    if not root or not path.is_dir():
+        raise DataError(f"RANKWISE_DATA must name the folder that holds {name}/.")
+    return path
+
+
+def newsgroups(text: str = "post", n_words: int = N_WORDS) -> Split:
+    """The posts as they are ("post"), with the subject as the only header, or without headers.
+
+    Words of two letters or more, in lower case, without scikit-learn's English stop words; the
+    most frequent ones; 1 + log of the count, times idf, rows of length 1.
+    """
+    posts, groups = {"train": [], "test": []}, {"train": [], "test": []}
+    with tarfile.open(folder("newsgroups20") / "20news-bydate.tar.xz") as archive:
+        for member in archive:
+            if member.isfile():
+                part, group, _ = member.name.split("/")
+                part = part.removeprefix("20news-bydate-")
+                content = archive.extractfile(member).read().decode("latin-1")
+                posts[part].append(_text(content, text))
+                groups[part].append(group)
+    words = TfidfVectorizer(
+        max_features=n_words,
+        stop_words="english",
+        token_pattern=r"(?u)\b[a-zA-Z]\w+\b",
+        sublinear_tf=True,
+    )
+    X, X_test = words.fit_transform(posts["train"]), words.transform(posts["test"])
+    _, y = np.unique(groups["train"] + groups["test"], return_inverse=True)
+    n = X.shape[0]
+    return Split.of(X, y[:n], X_test, y[n:], words.get_feature_names_out())
+
+
+def _text(post: str, text: str) -> str:
+    headers, _, body = post.partition("\n\n")
+    if text == "post":
+        return post
+    subject = " ".join(re.findall(r"^Subject:(.*)$", headers, flags=re.MULTILINE))
+    return f"{subject}\n{body}" if text == "subject" else body
+
+
+def mnist() -> Split:
+    """Grey values, rows of length 1."""
+    where = folder("mnist")
+
+    def read(name: str, skip: int) -> np.ndarray:
+        with gzip.open(where / f"{name}-ubyte.gz") as file:
+            return np.frombuffer(file.read(), np.uint8, offset=skip)
+
+    def images(name: str) -> sp.csr_array:
+        X = read(name, 16).reshape(-1, 784).astype(np.float64)
+        return sp.csr_array(X / np.linalg.norm(X, axis=1, keepdims=True))
+
+    def labels(name: str) -> np.ndarray:
+        return read(name, 8).astype(np.int64)
+
+    return Split.of(
+        images("train-images-idx3"),
+        labels("train-labels-idx1"),
+        images("t10k-images-idx3"),
+        labels("t10k-labels-idx1"),
+    )

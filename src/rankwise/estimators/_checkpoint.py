@@ -1,0 +1,71 @@
+"""A long fit on disk: never half-written, and only gone on with where it belongs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.backends.files import replacing
+from rankwise.errors import DataError, ModelFileError
+
+NOTE = "note"
+FORMAT = 1
+
+
+def fingerprint(params: dict[str, Any], arrays: list[NDArray[Any]]) -> str:
+    """A short text that another problem, or other parameters, would not have."""
+    digest = hashlib.sha256(json.dumps(params, sort_keys=True, default=repr).encode())
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a fit is kept, and which fit it is.
+
+    Attributes
+    ----------
+    path : Path
+    owner : str
+        What `fingerprint` says of the fit.
+    """
+
+    path: Path
+    owner: str
+
+    def save(self, note: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Write a note and arrays, in the place of what was there."""
+        text = json.dumps({"format": FORMAT, "owner": self.owner, **note})
+        with replacing(self.path) as beside, beside.open("wb") as file:
+            members: dict[str, Any] = {NOTE: np.array(text), **arrays}
+            np.savez(file, **members)
+
+    def load(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """What was saved last; None if there is no file."""
+        if not self.path.exists():
+            return None
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            note = json.loads(str(arrays.pop(NOTE)))
+            owner = note["owner"] if note["format"] == FORMAT else ""
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise ModelFileError(
+                f"{self.path} is damaged or no checkpoint of rankwise: {error}. Delete it to begin "
+                "anew."
+            ) from error
+        if owner != self.owner:
+            raise DataError(
+                f"The checkpoint {self.path} is of a fit to other data or with other parameters. "
+                "Give these again to go on with it, or delete it to begin anew."
+            )
+        return note, arrays

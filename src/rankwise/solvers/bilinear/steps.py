@@ -1,0 +1,577 @@
+"""Compiled steps of Algorithm 1: margins, updates, and shrinkage that is never carried out.
+
+Soft thresholds compose by adding: soft(soft(u, a), b) = soft(u, a + b) for a, b >= 0. So W need
+not be touched when it is to be shrunk. A row stores values u and the sum of rates at which they
+were written; what it owes since then, p, is one number for the whole row, and its weights are
+
+    w = soft(u, p),    and to make a weight w is to store    u = w + sign(w) p.
+
+That is exactly what shrinking all of W every T steps gives, at no cost. Entries that have become
+0 are dropped when their row is out of room.
+
+Rows are stored compactly, as columns and values in one long arena, in no order; a row that has
+grown so long that a plain vector takes at most four times the room is one. Where several partitions
+share the work, row i belongs to partition i mod P, with an arena region of its own, so that no
+two threads ever write to the same place and the result does not depend on which is faster.
+
+Cost of a step: nnz(q) times (nnz(d+ - d-) + what the rows hold).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from rankwise.backends.arrays import Array
+from rankwise.backends.jit import compiled
+
+Ints = NDArray[np.int64]
+Columns = NDArray[np.int32]
+
+INVSQRT, CONSTANT, ADAGRAD = 0, 1, 2
+DONE, ARENA_FULL, DENSE_FULL = 0, 1, 2
+
+
+class Sparse(NamedTuple):
+    """Rows of features: the parts of a CSR array, without explicit zeros or repeated columns."""
+
+    indptr: Any
+    indices: Any
+    data: Array
+
+
+class Store(NamedTuple):
+    """The rows of W as they lie in memory."""
+
+    cols: Columns  # arena of all partitions, region after region
+    vals: Any
+    start: Ints  # of a compact row in the arena; of a dense one among the dense rows
+    length: Ints  # entries of a compact row
+    room: Ints  # entries that a compact row has space for; -1: a dense row
+    dense: Any
+    support: Any  # which entries of dense rows may change, where W is frozen to its support
+    top: Ints  # of each partition, where the space that was never used begins
+    end: Ints
+    n_dense: Ints  # one number: dense rows in use
+    rooms: Ints  # the sizes that spaces of compact rows come in
+    free: Ints  # of each partition and size, the last space that was given back; -1: none
+
+
+class Debts(NamedTuple):
+    """Sums of rates: λ times their growth since a row was written is what the row owes."""
+
+    base: Array  # sum of rates that the values of a row are free of
+    clock: Array  # two numbers: sum of rates over all steps, and up to the last boundary
+    # Of adagrad, whose rows have rates of their own:
+    total: Array  # sum of a row's rates up to the boundary at which it was last seen
+    part: Array  # and from there up to the step `since`
+    since: Ints
+    squares: Array  # sum of the squared gradients of a row
+
+
+class Plan(NamedTuple):
+    """Numbers that do not change during a run."""
+
+    lam: float
+    eta0: float
+    schedule: int
+    shrink_every: int
+    frozen: bool  # entries outside the support stay 0
+    dense_from: int  # length from which a row is stored as a vector
+
+
+class Work(NamedTuple):
+    """Scratch space, one line for each partition."""
+
+    v: Array  # d+ - d-, zero everywhere else
+    seen: Ints  # by column, the last row update that met it
+    token: Ints  # number of the current row update
+    cols: Columns
+    margins: Array
+    need: Ints  # by row of W
+
+
+@compiled
+def _difference(D: Sparse, a: int, b: int, v: Array, cols: Columns) -> int:
+    """v = d_a - d_b, and the columns where it may not be 0."""
+    n = 0
+    for k in range(D.indptr[a], D.indptr[a + 1]):
+        v[D.indices[k]] = D.data[k]
+        cols[n] = D.indices[k]
+        n += 1
+    for k in range(D.indptr[b], D.indptr[b + 1]):
+        j = D.indices[k]
+        if v[j] == 0.0:
+            cols[n] = j
+            n += 1
+        v[j] -= D.data[k]
+    return n
+
+
+@compiled
+def _rate(debts: Debts, plan: Plan, i: int) -> float:
+    """adagrad's rate of row i; a row without a gradient has none."""
+    return plan.eta0 / np.sqrt(debts.squares[i]) if debts.squares[i] > 0.0 else 0.0
+
+
+@compiled
+def _due(debts: Debts, plan: Plan, i: int, t: int) -> float:
+    """Sum of the rates of row i up to the last boundary of the first t steps."""
+    if plan.schedule != ADAGRAD:
+        return float(debts.clock[1])
+    boundary = t - t % plan.shrink_every
+    if debts.since[i] >= boundary:
+        return float(debts.total[i])
+    rest = _rate(debts, plan, i) * (boundary - debts.since[i])
+    return float(debts.total[i] + debts.part[i] + rest)
+
+
+@compiled
+def _owed(debts: Debts, plan: Plan, i: int, t: int) -> float:
+    """By how much the values of row i are to be shrunk after t steps."""
+    return plan.lam * (_due(debts, plan, i, t) - debts.base[i]) if plan.lam > 0.0 else 0.0
+
+
+@compiled
+def _soft(u: float, p: float) -> float:
+    """Equation (7), without a branch: signs are as good as random, and guesses cost more."""
+    rest = abs(u) - p
+    return math.copysign(rest if rest > 0.0 else 0.0, u)
+
+
+@compiled
+def _hard(w: float, p: float) -> float:
+    """The u whose soft threshold is w."""
+    return w + math.copysign(p, w) if w != 0.0 else 0.0
+
+
+@compiled
+def _dot(store: Store, i: int, p: float, v: Array, cols: Columns, n: int) -> float:
+    """Row i of W times v, whose nonzeros are among the first n columns."""
+    first = store.start[i]
+    total = 0.0
+    if store.room[i] < 0:
+        w = store.dense[first]
+        if p == 0.0:
+            for c in range(n):
+                total += w[cols[c]] * v[cols[c]]
+        else:
+            for c in range(n):
+                total += _soft(w[cols[c]], p) * v[cols[c]]
+    else:
+        columns, values = store.cols, store.vals
+        for k in range(first, first + store.length[i]):
+            x = v[columns[k]]
+            if x != 0.0:
+                total += _soft(values[k], p) * x
+    return total
+
+
+@compiled
+def _add_dense(
+    store: Store, frozen: bool, slot: int, p: float, step: float, v: Array, cols: Columns, n: int
+) -> None:
+    """Add step * v to a row that is stored as a vector."""
+    w = store.dense[slot]
+    if frozen:
+        support = store.support[slot]
+        for c in range(n):
+            w[cols[c]] += step * v[cols[c]] * support[cols[c]]
+    elif p == 0.0:
+        for c in range(n):
+            w[cols[c]] += step * v[cols[c]]
+    else:
+        for c in range(n):
+            j = cols[c]
+            w[j] = _hard(_soft(w[j], p) + step * v[j], p)
+
+
+@compiled
+def _add_compact(
+    store: Store, frozen: bool, i: int, p: float, step: float, v: Array, cols: Columns, n: int,
+    seen: Ints, token: int,
+) -> None:  # fmt: skip
+    """Add step * v to a compact row that has room for it; a frozen one where it has entries."""
+    first = store.start[i]
+    columns, values = store.cols, store.vals
+    last = first + store.length[i]
+    for k in range(first, last):
+        j = columns[k]
+        x = v[j]
+        if x != 0.0:
+            values[k] = _hard(_soft(values[k], p) + step * x, p)
+            seen[j] = token
+    if frozen:
+        return
+    for c in range(n):
+        j = cols[c]
+        if seen[j] != token and v[j] != 0.0:
+            columns[last] = j
+            values[last] = _hard(step * v[j], p)
+            last += 1
+    store.length[i] = last - first
+
+
+@compiled
+def _purge(store: Store, debts: Debts, plan: Plan, i: int, t: int) -> None:
+    """Write row i anew, free of debts and without what has become 0."""
+    if plan.frozen:
+        return
+    p = _owed(debts, plan, i, t)
+    first = store.start[i]
+    if store.room[i] < 0:
+        w = store.dense[first]
+        for j in range(len(w)):
+            w[j] = _soft(w[j], p)
+    else:
+        columns, values = store.cols, store.vals
+        kept = first
+        for k in range(first, first + store.length[i]):
+            w_k = _soft(values[k], p)
+            columns[kept] = columns[k]
+            values[kept] = w_k
+            kept += w_k != 0.0
+        store.length[i] = kept - first
+    debts.base[i] = _due(debts, plan, i, t)
+
+
+@compiled
+def _measure(
+    store: Store, debts: Debts, plan: Plan, Q: Sparse, D: Sparse, triplets: Ints, t: int,
+    p: int, n_partitions: int, work: Work,
+) -> None:  # fmt: skip
+    """Partition p's share of the margins q'W(d+ - d-)."""
+    v, cols = work.v[p], work.cols[p]
+    for m in range(len(triplets)):
+        n = _difference(D, triplets[m, 1], triplets[m, 2], v, cols)
+        q = triplets[m, 0]
+        total = 0.0
+        for k in range(Q.indptr[q], Q.indptr[q + 1]):
+            i = Q.indices[k]
+            if i % n_partitions != p:
+                continue
+            owed = _owed(debts, plan, i, t)
+            total += Q.data[k] * _dot(store, i, owed, v, cols, n)
+        work.margins[p, m] = total
+        for c in range(n):
+            v[cols[c]] = 0.0
+
+
+@compiled
+def _wind(debts: Debts, plan: Plan, i: int, t: int, now: int) -> None:
+    """Sum up adagrad's rates of row i to the step before `now`, where its rate will change.
+
+    The first t steps had a boundary that none of the steps from there to `now` have.
+    """
+    boundary = t - t % plan.shrink_every
+    if debts.since[i] < boundary:
+        debts.total[i] = _due(debts, plan, i, t)
+        debts.part[i] = 0.0
+        debts.since[i] = boundary
+    debts.part[i] += _rate(debts, plan, i) * (now - 1 - debts.since[i])
+    debts.since[i] = now - 1
+
+
+@compiled
+def _update(
+    store: Store, debts: Debts, plan: Plan, Q: Sparse, D: Sparse, triplets: Ints, t: int,
+    p: int, n_partitions: int, work: Work,
+) -> None:  # fmt: skip
+    """W <- W + eta_t q (d+ - d-)' in the rows of partition p, for the triplets inside the margin.
+
+    Equation (4); `margins` holds the whole margins in its first line.
+    """
+    v, cols, seen = work.v[p], work.cols[p], work.seen[p]
+    for m in range(len(triplets)):
+        if work.margins[0, m] >= 1.0:
+            continue
+        n = _difference(D, triplets[m, 1], triplets[m, 2], v, cols)
+        q = triplets[m, 0]
+        now = t + m + 1
+        eta = plan.eta0 if plan.schedule == CONSTANT else plan.eta0 / np.sqrt(now)
+        squares = 0.0
+        if plan.schedule == ADAGRAD:
+            for c in range(n):
+                squares += v[cols[c]] ** 2
+        for k in range(Q.indptr[q], Q.indptr[q + 1]):
+            i = Q.indices[k]
+            if i % n_partitions != p:
+                continue
+            if plan.schedule == ADAGRAD:
+                _wind(debts, plan, i, t, now)
+                debts.squares[i] += Q.data[k] ** 2 * squares
+                eta = _rate(debts, plan, i)
+            work.token[p] += 1
+            owed = _owed(debts, plan, i, t)
+            step = eta * Q.data[k]
+            if store.room[i] < 0:
+                _add_dense(store, plan.frozen, store.start[i], owed, step, v, cols, n)
+            else:
+                token = work.token[p]
+                _add_compact(store, plan.frozen, i, owed, step, v, cols, n, seen, token)
+        for c in range(n):
+            v[cols[c]] = 0.0
+
+
+@compiled
+def _take_space(store: Store, p: int, size: int) -> int:
+    """Where a space of size number `size` is; -1: nowhere."""
+    space = int(store.free[p, size])
+    if space >= 0:  # it begins with the way to the one before it, in two numbers
+        store.free[p, size] = (np.int64(store.cols[space]) << 31) + store.cols[space + 1]
+        return space
+    space = int(store.top[p])
+    if space + store.rooms[size] > store.end[p]:
+        return -1
+    store.top[p] += store.rooms[size]
+    return space
+
+
+@compiled
+def _give_back(store: Store, p: int, i: int) -> None:
+    """Nobody needs the space of row i any longer."""
+    if store.room[i] > 0:
+        size = np.searchsorted(store.rooms, store.room[i])
+        space, before = store.start[i], store.free[p, size]
+        store.cols[space], store.cols[space + 1] = before >> 31, before & 0x7FFFFFFF
+        store.free[p, size] = space
+
+
+@compiled
+def _reserve_row(
+    store: Store, debts: Debts, plan: Plan, i: int, t: int, more: int, n_partitions: int
+) -> int:
+    """Room for so many more entries in row i, or the code of what there is too little of."""
+    if store.room[i] < 0 or store.length[i] + more <= store.room[i]:
+        return DONE
+    _purge(store, debts, plan, i, t)
+    p = i % n_partitions
+    first, length = store.start[i], store.length[i]
+    wanted = length + more
+    if wanted <= store.room[i]:
+        return DONE
+    if wanted >= plan.dense_from:
+        slot = store.n_dense[0]
+        if slot == len(store.dense):
+            return DENSE_FULL
+        store.n_dense[0] += 1
+        store.dense[slot] = 0.0
+        for k in range(first, first + length):
+            store.dense[slot, store.cols[k]] = store.vals[k]
+        _give_back(store, p, i)
+        store.start[i], store.length[i], store.room[i] = slot, 0, -1
+        return DONE
+    size = np.searchsorted(store.rooms, wanted)
+    new = _take_space(store, p, size)
+    if new < 0:
+        return ARENA_FULL
+    for k in range(length):
+        store.cols[new + k] = store.cols[first + k]
+        store.vals[new + k] = store.vals[first + k]
+    _give_back(store, p, i)
+    store.start[i], store.room[i] = new, store.rooms[size]
+    return DONE
+
+
+@compiled
+def _reserve(
+    store: Store, debts: Debts, plan: Plan, Q: Sparse, D: Sparse, triplets: Ints, t: int,
+    n_partitions: int, work: Work,
+) -> int:  # fmt: skip
+    """Room for the updates of these triplets, or a code; what was reserved stays so."""
+    for m in range(len(triplets)):
+        if work.margins[0, m] < 1.0:
+            q, a, b = triplets[m]
+            more = D.indptr[a + 1] - D.indptr[a] + D.indptr[b + 1] - D.indptr[b]
+            for k in range(Q.indptr[q], Q.indptr[q + 1]):
+                work.need[Q.indices[k]] += more
+    code = DONE
+    for m in range(len(triplets)):
+        q = triplets[m, 0]
+        for k in range(Q.indptr[q], Q.indptr[q + 1]):
+            i = Q.indices[k]
+            if work.need[i] > 0 and code == DONE:
+                code = _reserve_row(store, debts, plan, i, t, work.need[i], n_partitions)
+            work.need[i] = 0
+    return code
+
+
+def _advance(
+    store: Store, debts: Debts, plan: Plan, Q: Sparse, D: Sparse, triplets: Ints, t: int,
+    batch: int, work: Work, totals: Array,
+) -> tuple[int, int]:  # fmt: skip
+    """Take one step for each triplet, after the first t steps.
+
+    W stands still while the margins of `batch` triplets are measured; 1 is Algorithm 1. No batch
+    crosses a boundary of shrinkage. Gives how many steps were taken, and what there is too little
+    room for where that is not all of them. Adds hinge losses and updates to `totals`.
+    """
+    n_partitions = len(store.top)
+    taken = 0
+    while taken < len(triplets):
+        left = plan.shrink_every - (t + taken) % plan.shrink_every
+        size = min(batch, left, len(triplets) - taken)
+        now = triplets[taken : taken + size]
+        for p in prange(n_partitions):
+            _measure(store, debts, plan, Q, D, now, t + taken, p, n_partitions, work)
+        for m in range(size):
+            for p in range(1, n_partitions):
+                work.margins[0, m] += work.margins[p, m]
+        if not plan.frozen:
+            code = _reserve(store, debts, plan, Q, D, now, t + taken, n_partitions, work)
+            if code != DONE:
+                return taken, code
+        for p in prange(n_partitions):
+            _update(store, debts, plan, Q, D, now, t + taken, p, n_partitions, work)
+        for m in range(size):
+            step = t + taken + m + 1
+            debts.clock[0] += plan.eta0 if plan.schedule == CONSTANT else plan.eta0 / np.sqrt(step)
+            totals[0] += max(0.0, 1.0 - work.margins[0, m])
+            totals[1] += work.margins[0, m] < 1.0
+        taken += size
+        if (t + taken) % plan.shrink_every == 0:
+            debts.clock[1] = debts.clock[0]
+    return taken, DONE
+
+
+advance = compiled(_advance)
+advance_together = compiled(_advance, parallel=True)
+
+
+@compiled
+def collect(store: Store, debts: Debts, plan: Plan, t: int, order: Ints, n_partitions: int) -> None:
+    """Pay all debts, close the gaps of the arena, and let short dense rows be compact again.
+
+    `order` has the rows by where they begin, so that every row moves towards the beginning.
+    """
+    store.free[:] = -1
+    region = store.end[0]
+    for p in range(n_partitions):
+        store.top[p] = p * region
+    for i in order:
+        _purge(store, debts, plan, i, t)
+        if store.room[i] < 0:
+            continue
+        p = i % n_partitions
+        new, length = store.top[p], store.length[i]
+        for k in range(length):
+            store.cols[new + k] = store.cols[store.start[i] + k]
+            store.vals[new + k] = store.vals[store.start[i] + k]
+        # No larger than before, as sizes go: the row has not grown.
+        store.room[i] = store.rooms[np.searchsorted(store.rooms, length)] if length > 0 else 0
+        store.start[i] = new
+        store.top[p] += store.room[i]
+    slot = 0
+    for i in order:
+        if store.room[i] >= 0:
+            continue
+        old = store.start[i]
+        w = store.dense[old]
+        count = 0
+        for j in range(len(w)):
+            count += w[j] != 0.0
+        p = i % n_partitions
+        size = int(np.searchsorted(store.rooms, max(count, 1)))
+        new = _take_space(store, p, size) if 2 * count < plan.dense_from else -1
+        if new >= 0:
+            k = new
+            for j in range(len(w)):
+                if w[j] != 0.0:
+                    store.cols[k] = j
+                    store.vals[k] = w[j]
+                    k += 1
+            store.start[i], store.length[i], store.room[i] = new, count, store.rooms[size]
+        else:
+            if slot != old:
+                store.dense[slot] = w
+            store.start[i] = slot
+            slot += 1
+    store.n_dense[0] = slot
+
+
+@compiled
+def place_rows(store: Store, frozen: bool, W: Sparse) -> None:
+    """Copy the rows of W to where the store has space for them."""
+    for i in range(len(W.indptr) - 1):
+        first = store.start[i]
+        for k in range(W.indptr[i], W.indptr[i + 1]):
+            j = W.indices[k]
+            if store.room[i] >= 0:
+                place = first + k - W.indptr[i]
+                store.cols[place] = j
+                store.vals[place] = W.data[k]
+            else:
+                store.dense[first, j] = W.data[k]
+                if frozen:
+                    store.support[first, j] = True
+
+
+@compiled
+def count_rows(store: Store, debts: Debts, plan: Plan, t: int, counts: Ints) -> None:
+    """How many weights of each row are not 0 after t steps; entries, where W is frozen."""
+    values = store.vals
+    for i in range(len(counts)):
+        p = -1.0 if plan.frozen else _owed(debts, plan, i, t)
+        first = store.start[i]
+        n = 0
+        if store.room[i] < 0:
+            w = store.dense[first]
+            for j in range(len(w)):
+                n += store.support[first, j] if plan.frozen else abs(w[j]) > p
+        else:
+            for k in range(first, first + store.length[i]):
+                n += abs(values[k]) > p
+        counts[i] = n
+
+
+@compiled
+def copy_rows(
+    store: Store, debts: Debts, plan: Plan, t: int, indptr: Ints, cols: Columns, vals: Any
+) -> None:
+    """W after t steps as the parts of a CSR array, columns in no order."""
+    columns, values = store.cols, store.vals
+    for i in range(len(indptr) - 1):
+        p = _owed(debts, plan, i, t)
+        first = store.start[i]
+        out = indptr[i]
+        if store.room[i] < 0:
+            w = store.dense[first]
+            for j in range(len(w)):
+                if store.support[first, j] if plan.frozen else abs(w[j]) > p:
+                    cols[out] = j
+                    vals[out] = _soft(w[j], p)
+                    out += 1
+        else:
+            for k in range(first, first + store.length[i]):
+                if plan.frozen or abs(values[k]) > p:
+                    cols[out] = columns[k]
+                    vals[out] = _soft(values[k], p)
+                    out += 1
+
+
+@compiled
+def margins(
+    store: Store, debts: Debts, plan: Plan, Q: Sparse, D: Sparse, triplets: Ints, t: int,
+    work: Work, out: Array,
+) -> None:  # fmt: skip
+    """q'W(d+ - d-) of each triplet after t steps; one partition is all of W."""
+    for m in range(len(triplets)):
+        _measure(store, debts, plan, Q, D, triplets[m : m + 1], t, 0, 1, work)
+        out[m] = work.margins[0, 0]
+
+
+@compiled
+def times_weights(Q: Sparse, W: Sparse, out: Array) -> None:
+    """out = Q W, dense, for sparse Q and W."""
+    for r in range(len(Q.indptr) - 1):
+        row = out[r]
+        row[:] = 0.0
+        for k in range(Q.indptr[r], Q.indptr[r + 1]):
+            i = Q.indices[k]
+            x = Q.data[k]
+            for e in range(W.indptr[i], W.indptr[i + 1]):
+                row[W.indices[e]] += x * W.data[e]

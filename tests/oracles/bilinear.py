@@ -1,0 +1,46 @@
+"""Algorithm 1 of the sparse bilinear paper on a dense W: every entry shrunk every T steps."""
+
+import numpy as np
+
+
+def naive_sgd(W, Q, D, triplets, *, lam, eta0, schedule, T, support=None):
+    """W after one step for each triplet; `support` freezes all other entries (section III.B)."""
+    W = np.array(W, dtype=float)
+    squares = np.zeros(len(W))
+    owed = np.zeros(len(W))
+    for t, (q, better, worse) in enumerate(triplets, start=1):
+        difference = D[better] - D[worse]
+        gradient = np.zeros_like(W)
+        if Q[q] @ W @ difference < 1:
+            gradient = -np.outer(Q[q], difference)
+        if schedule == "adagrad":
+            squares += (gradient**2).sum(axis=1)
+            rate = np.array([eta0 / np.sqrt(s) if s > 0 else 0.0 for s in squares])
+        elif schedule == "constant":
+            rate = np.full(len(W), eta0)
+        else:
+            rate = np.full(len(W), eta0 / np.sqrt(t))
+        step = rate[:, None] * gradient
+        W -= step if support is None else np.where(support, step, 0.0)
+        owed += lam * rate
+        if t % T == 0:
+            W = np.sign(W) * np.maximum(np.abs(W) - owed[:, None], 0.0)
+            owed[:] = 0.0
+    return W
+
+
+def naive_scores(W, Q, D):
+    """q'Wd for all pairs: three loops."""
+    scores = np.zeros((len(Q), len(D)))
+    for k, q in enumerate(Q):
+        for m, d in enumerate(D):
+            for i in np.flatnonzero(q):
+                scores[k, m] += q[i] * (W[i] @ d)
+    return scores
+
+
+def naive_average_precision(relevant, scores):
+    """Mean of the precisions at the relevant ranks."""
+    ranked = [relevant[k] for k in np.argsort(-scores, kind="stable")]
+    hits = [sum(ranked[: k + 1]) / (k + 1) for k in range(len(ranked)) if ranked[k]]
+    return sum(hits) / len(hits)
