@@ -18,11 +18,12 @@ from rankwise.estimators._component_choice import (
     RULES,
     ComponentErrors,
     NumberOfComponents,
+    check_cv,
     check_max_components,
-    errors_by_folds,
     errors_by_queries,
     errors_by_row_pairs,
 )
+from rankwise.estimators._component_folds import errors_by_folds
 from rankwise.estimators._kernels import make_kernel, training_kernel
 from rankwise.estimators._landmarks import LandmarkChoice
 from rankwise.estimators.least_squares import (
@@ -141,7 +142,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
 
     def _solve(self, X: Any, tasks: list[Task], alphas: list[float], qid: Any) -> list[Solution]:
         number = NumberOfComponents.of(self.n_components)
-        self._check_selection(tasks)
+        self._check_parameters(tasks)
         chosen: list[ComponentErrors] = []
         count = number.count
         if number.chosen_by_cv:
@@ -167,13 +168,9 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         every = Count() if self.selection == "spectral" else count
         projected = self._project(X, qid, every)
         components = projected.components
-        by_task = []
+        features, by_task = self._features(X, projected), []
         for task in tasks:
-            features = projected.features
-            if features is None and len(tasks) > 1:
-                features = self._load(X, components)(slice(None))
-            load = self._load(X, components) if features is None else features.__getitem__
-            triangle = component_triangle(_contiguous(load), len(components), task.graph, task.y)
+            triangle = component_triangle(features.__getitem__, len(components), task.graph, task.y)
             if self.selection == "spectral":
                 directions, eigenvalues, _ = triangle.spectral(0.0)
                 p = _limit(count, eigenvalues)
@@ -240,21 +237,17 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         kept = np.ascontiguousarray(components.A[basis.kept])
         return Projected(components, matmul(stored, kept) - components.offset)
 
-    def _load(self, X: Any, components: Components) -> Any:
-        """Coordinates of training rows, made when they are asked for."""
-
-        def load(rows: Rows) -> Array:
-            return components.of(np.ascontiguousarray(self.kernel_(X[rows], self._points)))
-
-        return load
+    def _features(self, X: Any, projected: Projected) -> Array:
+        """Coordinates of training rows on components: kernel values are made block by block."""
+        if projected.features is not None:
+            return projected.features
+        components = projected.components
+        product = finite_kernel_product(self.kernel_, X, self._points, components.A)
+        return product - components.offset
 
     def _space(self, X: Any, qid: Any) -> Space:
         """Coordinates on components that all rows have a part in."""
-        projected = self._project(X, qid, self._fixed_count())
-        features = projected.features
-        if features is None:
-            features = self._load(X, projected.components)(slice(None))
-        return Space(features=features)
+        return Space(features=self._features(X, self._project(X, qid, self._fixed_count())))
 
     def _fixed_count(self) -> Count:
         """How many components, where they are not to be chosen."""
@@ -272,14 +265,17 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
     ) -> list[ComponentErrors]:
         """Held-out errors for every number of components, for each alpha."""
         limit = Count(check_max_components(self.max_components), strict=False)
-        check_choice("rule", self.rule, RULES)
+        if not isinstance(self.cv, str):
+            return errors_by_folds(self, X, tasks, alphas, qid, limit)
         if self.cv == "leave_query_out":
             return errors_by_queries(self, X, tasks, alphas, qid, limit)
-        if self.cv == "leave_pair_out":
-            return errors_by_row_pairs(self, X, tasks, alphas, qid, limit)
-        return errors_by_folds(self, X, tasks, alphas, qid, limit)
+        return errors_by_row_pairs(self, X, tasks, alphas, qid, limit)
 
-    def _check_selection(self, tasks: list[Task]) -> None:
+    def _check_parameters(self, tasks: list[Task]) -> None:
+        """Those that say which components, also where "cv" has no part in it."""
+        check_max_components(self.max_components)
+        check_choice("rule", self.rule, RULES)
+        check_cv(self.cv)
         check_choice("selection", self.selection, SELECTIONS)
         if self.selection == "spectral" and len(tasks) > 1:
             raise ParameterError(
@@ -333,13 +329,6 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
 def path_scores(F: Array, path: Array) -> Array:
     """F path: scores of rows for every number of components."""
     return np.tensordot(F, path, axes=1)
-
-
-def _contiguous(load: Any) -> Any:
-    def contiguous(rows: Rows) -> Array:
-        return np.ascontiguousarray(load(rows))
-
-    return contiguous
 
 
 def _cumulative(weights: Array) -> Array:
