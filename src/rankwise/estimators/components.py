@@ -32,13 +32,35 @@ from rankwise.estimators.least_squares import (
     Space,
     Task,
     finite_kernel_product,
+    narrowed,
 )
 from rankwise.kernels import Precomputed
-from rankwise.solvers.component_path import component_triangle, rounding_noise
-from rankwise.solvers.kpca import Components, Count, kernel_components, landmark_components
+from rankwise.solvers.component_path import Spectrum, component_triangle, rounding_noise
+from rankwise.solvers.eigen import is_few
+from rankwise.solvers.kpca import (
+    Components,
+    Count,
+    kernel_components,
+    landmark_components,
+    number_with_share,
+)
 from rankwise.solvers.nystrom import LandmarkBasis
 
 SELECTIONS = ("leading", "spectral")
+FITTED = (
+    "n_components_",
+    "dual_components_",
+    "component_means_",
+    "eigenvalues_",
+    "explained_variance_ratio_",
+    "path_coef_",
+    "idle_components_",
+    "component_errors_",
+    "X_fit_",
+    "landmarks_",
+    "landmark_indices_",
+    "kernel_",
+)
 STORED_BYTES = 2**30  # of kernel values against landmarks that are kept, to spare making them twice
 
 
@@ -103,7 +125,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         check_is_fitted(self)
         X = self._validate_new(X)
         scores = path_scores(self._coordinates(X), self.path_coef_)
-        return np.asarray(scores + getattr(self, "intercept_", 0.0), dtype=X.dtype)
+        return narrowed(scores + getattr(self, "intercept_", 0.0), X.dtype)
 
     def transform(self, X: Any) -> Any:
         """Coordinates of rows on the components, which are centred over the training rows.
@@ -120,7 +142,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         """
         check_is_fitted(self)
         X = self._validate_new(X)
-        return np.asarray(self._coordinates(X), dtype=X.dtype)
+        return narrowed(self._coordinates(X), X.dtype)
 
     def fit_transform(self, X: Any, y: Any, *, qid: Any = None) -> Any:
         """`fit`, then `transform` of the same rows.
@@ -148,7 +170,11 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         if number.chosen_by_cv:
             chosen = self._choose(X, tasks, alphas, qid)
             count = Count(max(errors.chosen(self.rule) for errors in chosen), strict=False)
-        projected, solved = self._fit_components(X, tasks, alphas, qid, count)
+        try:
+            projected, solved = self._fit_components(X, tasks, alphas, qid, count)
+        except Exception:
+            self._forget()  # the kernel and the rows of a model that does not come about
+            raise
         self._settle(projected.components)
         solutions = []
         for k, found in enumerate(solved):
@@ -171,15 +197,15 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         features, by_task = self._features(X, projected), []
         for task in tasks:
             triangle = component_triangle(features.__getitem__, len(components), task.graph, task.y)
+            noise = rounding_noise(components.eigenvalues, task.graph)
             if self.selection == "spectral":
-                directions, eigenvalues, _ = triangle.spectral(0.0)
-                p = _limit(count, eigenvalues)
-                V = np.ascontiguousarray(directions[:, :p])
-                projected = Projected(components.rotated(V, eigenvalues[:p]), None)
-                kept = np.arange(p)
-                paths = [(_cumulative(triangle.spectral(a)[2][:p]), kept) for a in alphas]
+                spectrum = triangle.spectral(alphas, noise)
+                p = _limit(count, spectrum)
+                V = np.ascontiguousarray(spectrum.directions[:, :p])
+                rotated = components.rotated(V, spectrum.eigenvalues[:p], spectrum.total)
+                projected = Projected(rotated, None)
+                paths = [(_cumulative(weights[:p]), np.arange(p)) for weights in spectrum.weights]
             else:
-                noise = rounding_noise(components.eigenvalues, task.graph)
                 paths = [triangle.path(alpha, noise) for alpha in alphas]
             by_task.append(paths)
         return projected, [self._finished(paths, tasks) for paths in zip(*by_task, strict=True)]
@@ -204,7 +230,9 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
             self.__dict__.pop(stale, None)
         self.kernel_ = kernel
         if self.landmarks is None and self.n_landmarks is None:
-            check_kernel_fits(X.shape[0], "Use landmarks, as in n_landmarks=1000, or fewer rows.")
+            m, few = X.shape[0], count.number is not None and is_few(X.shape[0], count.number)
+            way_out = "Use landmarks, as in n_landmarks=1000, or fewer rows."
+            check_kernel_fits(m, way_out, n_matrices=1 if few else 2)
             if not isinstance(kernel, Precomputed):
                 self.X_fit_ = X
             return Projected(*kernel_components(training_kernel(kernel, X), count))
@@ -291,6 +319,11 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         self.eigenvalues_ = components.eigenvalues
         self.explained_variance_ratio_ = components.eigenvalues / components.total
 
+    def _forget(self) -> None:
+        super()._forget()
+        for stale in FITTED:
+            self.__dict__.pop(stale, None)
+
     def _keep(self, solution: Solution) -> None:
         assert isinstance(solution, ComponentSolution)
         p = solution.n_components
@@ -305,6 +338,11 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         self.__dict__.pop("component_errors_", None)
         if solution.errors is not None:
             self.component_errors_ = solution.errors
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     @property
     def _weights(self) -> Array:
@@ -336,11 +374,11 @@ def _cumulative(weights: Array) -> Array:
     return np.triu(np.ones((len(weights),) * 2))[:, :, None] * weights[:, None]
 
 
-def _limit(count: Count, eigenvalues: Array) -> int:
-    """How many of these eigenvalues are asked for."""
-    rank = len(eigenvalues)
+def _limit(count: Count, spectrum: Spectrum) -> int:
+    """How many of its eigenvalues are asked for."""
+    rank = len(spectrum.eigenvalues)
     if count.share is not None:
-        return int(np.argmax(np.cumsum(eigenvalues) >= count.share * eigenvalues.sum())) + 1
+        return number_with_share(spectrum.eigenvalues, count.share, spectrum.total)
     if count.number is None:
         return rank
     if count.number > rank and count.strict:
