@@ -21,9 +21,9 @@ RESTARTS = 60
 def leading_eigenpairs(S: Array, n: int) -> tuple[Array, Array]:
     """The n largest eigenvalues of S, descending, and their vectors as columns.
 
-    By a block Lanczos method, O(m^2 n) time and some 4 n vectors of memory, where n is
-    small beside m (`is_few`); by dense LAPACK otherwise, with a copy of S, or where Lanczos finds
-    equal eigenvalues, which it cannot count.
+    By a block Lanczos method, O(m^2 n) time and memory for some 7 n vectors and a few matrices of
+    3 n by 3 n, where n is small beside m (`is_few`); by dense LAPACK, with a copy of S, otherwise,
+    or where Lanczos finds equal eigenvalues, which it cannot count.
     """
     m = len(S)
     if is_few(m, n):
@@ -35,7 +35,7 @@ def leading_eigenpairs(S: Array, n: int) -> tuple[Array, Array]:
 
 
 def is_few(m: int, n: int) -> bool:
-    """Whether n of m eigenvectors are so few that nothing of the size of the matrix is needed."""
+    """Whether n of m eigenvectors are so few that Lanczos is tried first."""
     return m >= SMALL and n <= FEW * m
 
 

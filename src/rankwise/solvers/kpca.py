@@ -70,7 +70,8 @@ def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
 
     With H = I - 11'/m, the centred kernel is HKH (section 6.1 of the KPCRank paper), V diag(s) V'
     its leading part, and a row x has the coordinates (k(x, .) - 1'K/m) H V diag(s)^(-1/2), which
-    is equation (3); those of the training rows are V diag(s)^(1/2). O(m^2 p) time.
+    is equation (3); those of the training rows are V diag(s)^(1/2). O(m^2 p) time, and the memory
+    of `leading_eigenpairs` beside K.
     """
     m = len(K)
     size = float(np.abs(np.diagonal(K)).max(initial=0.0))
