@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rankwise import KPCR, RLS, KPCRank, RankRLS
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, KernelSizeError, ParameterError
 from rankwise.kernels import NamedKernel
 from tests.oracles.kpca import coordinates, equation_6
 from tests.oracles.laplacian import edge_laplacian, edge_rhs, grouped_laplacian
@@ -404,3 +404,15 @@ def test_kernel_values_against_landmarks_are_made_in_blocks(ties, monkeypatch):
     monkeypatch.setattr("rankwise.estimators.components.make_kernel", lambda *_: watched)
     KPCRank(3, ties=ties, landmarks=np.arange(20)).fit(X, np.c_[y, -y].round(), qid=qid)
     assert sizes == [20, 60] + 8 * [7] + [4]  # the landmarks, the scatter, then once for all tasks
+
+
+def test_many_components_need_a_second_matrix(monkeypatch):
+    X, y, qid = make_problem()
+    pages = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 12 * 60**2}  # one matrix and a half
+    monkeypatch.setattr("rankwise.estimators._checks.os.sysconf", pages.__getitem__)
+    with pytest.raises(KernelSizeError, match=r"and its eigenvectors .* Use landmarks"):
+        KPCRank(20).fit(X, y, qid=qid)
+    monkeypatch.setattr("rankwise.solvers.eigen.SMALL", 60)
+    assert KPCRank(2).fit(X, y, qid=qid).n_components_ == 2
+    with pytest.raises(KernelSizeError):
+        KPCRank("auto").fit(X, y, qid=qid)
