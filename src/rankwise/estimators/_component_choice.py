@@ -216,8 +216,8 @@ def _check_scores(tasks: list[Task], cv: str) -> None:
 
 def check_outputs(y: Array, queries: Index) -> None:
     """Every output has rows of one query (or fold) whose order can be wrong."""
+    groups = Groups.of(queries, len(y))
     for k, column in enumerate(y.T):
-        groups = Groups.of(queries, len(y))
         if len(queries_with_pairs(column[:, None], groups)) == 0:
             which = f"of output {k} " if y.shape[1] > 1 else ""
             raise DataError(
