@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
 
 from rankwise import KPCRank
 from rankwise.errors import DataError, MissingExtraError, ParameterError
@@ -325,7 +326,9 @@ def test_scree_draws_shares_and_their_sum():
     share, total = (line.get_ydata() for line in plot_scree(ranker).get_lines())
     assert_allclose(share, ranker.explained_variance_ratio_)
     assert_allclose(total, np.cumsum(share))
-    with pytest.raises(DataError, match="fitted KPCRank or KPCR"):
+    with pytest.raises(DataError, match="draws a KPCRank or KPCR"):
+        plot_scree(ranker.set_params(selection="spectral"))
+    with pytest.raises(NotFittedError):
         plot_scree(KPCRank(6))
 
 

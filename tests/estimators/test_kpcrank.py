@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rankwise import KPCR, RLS, KPCRank, RankRLS
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, KernelSizeError, ParameterError
+from rankwise.kernels import NamedKernel
 from tests.oracles.kpca import coordinates, equation_6
 from tests.oracles.laplacian import edge_laplacian, edge_rhs, grouped_laplacian
 from tests.strategies import comparisons, problems, seeds, ties, weightings
@@ -62,8 +64,7 @@ def test_comparisons_solve_equation_6(c, alpha):
     K = pairwise_kernels(c.X, c.X, "laplacian", gamma=1.0)
     L = edge_laplacian(len(c.X), c.pairs, c.weight)
     F = coordinates(K, K, p)
-    if np.linalg.cond(F.T @ L @ F) > 1e6 and alpha == 0:
-        return
+    assume(alpha > 0 or np.linalg.cond(F.T @ L @ F) <= 1e6)
     rhs = edge_rhs(len(c.X), c.pairs, c.margin, c.weight)
     assert_allclose(ranker.predict(c.X), F @ equation_6(K, L, rhs, p, alpha), atol=1e-8)
 
@@ -301,7 +302,11 @@ def test_a_path_over_alpha():
         ({"cv": "leave_one_out"}, "cv must be"),
         ({"cv": 1}, "2 or more"),
         ({"cv": 5.0}, "2 or more"),
+        ({"cv": np.array([1, 2])}, "cv must be"),
         ({"max_components": 0}, "max_components must be"),
+        ({"n_components": 3, "cv": "leave_one_out"}, "cv must be"),
+        ({"n_components": 3, "rule": "two_se"}, "rule must be"),
+        ({"n_components": 3, "max_components": 0}, "max_components must be"),
         ({"n_components": 3, "alpha": -1}, "alpha must be"),
         ({"n_components": 3, "n_landmarks": 0}, "n_landmarks must be"),
         ({"cv": "leave_pair_out"}, "one global ranking"),
@@ -322,3 +327,92 @@ def test_a_refit_forgets_the_model_before():
     assert not hasattr(ranker, "component_errors_")
     assert not hasattr(ranker, "X_fit_")
     assert ranker.dual_components_.shape == (20, 3)
+
+
+@pytest.mark.parametrize("landmarks", [None, np.arange(60)])
+def test_a_refit_that_fails_leaves_no_components(landmarks):
+    X, y, qid = make_problem()
+    ranker = KPCRank(cv=3, landmarks=landmarks).fit(X, y, qid=qid)
+    fitted = {name for name in vars(ranker) if name.endswith("_")}
+    with pytest.raises(ParameterError, match="numerical rank"):
+        ranker.set_params(n_components=59, kernel="linear").fit(X, y, qid=qid)
+    left = {name for name in vars(ranker) if name.endswith("_")}
+    assert left == {"n_features_in_", "n_queries_"} < fitted
+    for method in ("predict", "predict_path", "transform"):
+        with pytest.raises(NotFittedError):
+            getattr(ranker, method)(X)
+
+
+def test_spectral_directions_that_no_pair_sees():
+    """What varies between queries alone is rounding within them."""
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(10), 8)
+    y = rng.standard_normal(80)
+    between, within = rng.standard_normal((10, 3))[qid], rng.standard_normal((80, 2))
+    ranker = KPCRank("auto", kernel="linear", selection="spectral")
+    with pytest.raises(DataError, match="No pair sees any component"):
+        ranker.fit(between, y, qid=qid)
+    ranker.fit(np.hstack((1e6 * between, within)), y, qid=qid)
+    assert ranker.n_components_ == 2
+
+
+def test_the_whole_share_of_spectral_directions():
+    for seed in range(20):
+        X, y, qid = make_problem(seed)
+        share, auto = (
+            KPCRank(n, kernel="linear", selection="spectral").fit(X, y, qid=qid)
+            for n in (1.0, "auto")
+        )
+        assert share.n_components_ == auto.n_components_ == 3
+        assert auto.explained_variance_ratio_.sum() == pytest.approx(1.0)
+        assert share.explained_variance_ratio_[0] < 0.9
+
+
+def test_kernels_that_overflow_say_so():
+    X, y, qid = make_problem()
+    X[30:] *= 1e60
+    for landmarks in (np.arange(20), X[:20]):
+        ranker = KPCRank(2, kernel="polynomial", degree=6, landmarks=landmarks)
+        with pytest.raises(DataError, match=r"overflow\. Scale the features"):
+            ranker.fit(X, y, qid=qid)
+
+
+def test_float32_that_cannot_hold_the_scores():
+    X, y, _ = make_problem()
+    narrow = X.astype(np.float32)
+    ranker = KPCRank(2, kernel="polynomial", degree=3).fit(narrow, 1e30 * y)
+    for method in ("predict", "predict_path", "transform"):
+        with pytest.raises(DataError, match="beyond float32"):
+            getattr(ranker, method)(np.float32(1e13) * narrow)
+    assert ranker.__sklearn_tags__().transformer_tags.preserves_dtype == ["float64", "float32"]
+
+
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+def test_kernel_values_against_landmarks_are_made_in_blocks(ties, monkeypatch):
+    X, y, qid = make_problem()
+    monkeypatch.setattr("rankwise.estimators.components.STORED_BYTES", 0)
+    monkeypatch.setattr("rankwise.solvers.kpca.BLOCK_BYTES", 0)
+    monkeypatch.setattr("rankwise.kernels.blocks.PREDICT_BYTES", 8 * 20 * 7)
+    sizes = []
+
+    class Watched(NamedKernel):
+        def __call__(self, A, B=None):
+            sizes.append(len(A))
+            return super().__call__(A, B)
+
+    watched = Watched("rbf", gamma=0.3, degree=3, coef0=1.0)
+    monkeypatch.setattr("rankwise.estimators.components.make_kernel", lambda *_: watched)
+    KPCRank(3, ties=ties, landmarks=np.arange(20)).fit(X, np.c_[y, -y].round(), qid=qid)
+    assert sizes == [20, 60] + 8 * [7] + [4]  # the landmarks, the scatter, then once for all tasks
+
+
+def test_many_components_need_a_second_matrix(monkeypatch):
+    X, y, qid = make_problem()
+    pages = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 12 * 60**2}  # one matrix and a half
+    monkeypatch.setattr("rankwise.estimators._checks.os.sysconf", pages.__getitem__)
+    with pytest.raises(KernelSizeError, match=r"and its eigenvectors .* Use landmarks"):
+        KPCRank(20).fit(X, y, qid=qid)
+    monkeypatch.setattr("rankwise.solvers.eigen.SMALL", 60)
+    assert KPCRank(2).fit(X, y, qid=qid).n_components_ == 2
+    with pytest.raises(KernelSizeError):
+        KPCRank("auto").fit(X, y, qid=qid)

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from rankwise import KPCR, KPCRank
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._component_choice import ComponentErrors
+from rankwise.estimators._component_folds import dealt
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout.component_folds import component_folds, component_pair_losses
 from rankwise.metrics import disagreement_error
@@ -102,11 +103,10 @@ def test_folds_are_refits_with_components_of_their_own(kind, by_query):
     X, y, qid, _, _ = make_problem()
     qid = qid if by_query else None
     ranker = kind(cv=3, max_components=6, rule="best").fit(X, y, qid=qid)
-    fold = np.unique(qid, return_index=True, return_inverse=True)[2] if by_query else np.arange(36)
+    fold = dealt(36, 3)
     if by_query:
         first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
-        fold = np.array([first[q] for q in qid.tolist()])
-    fold = fold % 3
+        fold = np.array([first[q] for q in qid.tolist()]) % 3
     held_out = np.empty((36, 6))
     for k in range(3):
         train = fold != k
@@ -127,7 +127,7 @@ def test_folds_of_comparisons_leave_rows_out_that_only_they_know():
     ranker = KPCRank(cv=3, max_components=4).fit_pairs(X, pairs, margin=margin)
     errors = np.empty((3, 4))
     for k in range(3):
-        test = np.arange(18) % 3 == k
+        test = dealt(18, 3) == k
         rows = pairs[~test].ravel()
         part = KPCRank(4).fit_pairs(X[rows], np.arange(24).reshape(12, 2), margin=margin[~test])
         f, g = (part.predict_path(X[pairs[test, side]]) for side in (0, 1))
@@ -160,3 +160,104 @@ def test_few_queries_make_few_folds_and_one_is_none():
         KPCRank(cv="leave_query_out").fit(X, y)
     with pytest.raises(DataError, match="All margins are 0"):
         KPCRank(cv=2).fit_pairs(X, [[0, 1], [2, 3], [4, 5], [6, 7]], margin=np.zeros(4))
+
+
+def test_folds_follow_no_period_of_the_rows():
+    for n, n_folds in ((36, 3), (17, 5)):
+        fold = dealt(n, n_folds)
+        assert np.ptp(np.bincount(fold)) <= 1
+        assert (fold == dealt(n, n_folds)).all()
+    X, _, _, _, _ = make_problem()
+    y = np.arange(36) % 3.0
+    errors = KPCRank(cv=3, max_components=3).fit(X, y).component_errors_
+    assert np.isfinite(errors.error).all()
+    pairs = np.column_stack((np.arange(0, 36, 2), np.arange(1, 36, 2)))
+    margin = np.tile([1.0, 0.0, 0.0], 6)  # in order, two folds of three would tell nothing
+    found = KPCRank(cv=3, max_components=3).fit_pairs(X, pairs, margin=margin).component_errors_
+    assert np.isfinite(found.standard_error).all()
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_landmarks_by_number_are_rows_of_all_of_x(kernel):
+    X, y, qid, _, _ = make_problem()
+    first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
+    fold = np.array([first[q] for q in qid.tolist()]) % 3
+    rows = np.r_[np.flatnonzero(fold == 0)[:6], np.flatnonzero(fold == 1)[:6], 35]
+    rows = np.unique(rows)[::-1]
+    rows_of_x = np.exp(-np.square(X[:, None] - X).sum(axis=2)) if kernel == "precomputed" else X
+    options = {"gamma": 1.0, "kernel": kernel}
+    ranker = KPCRank(cv=3, max_components=4, landmarks=rows, **options).fit(rows_of_x, y, qid=qid)
+    held_out = np.empty((36, 4))
+    for k in range(3):
+        train = fold != k
+        part = KPCRank(4, gamma=1.0, landmarks=X[rows[fold[rows] != k]])
+        held_out[~train] = part.fit(X[train], y[train], qid=qid[train]).predict_path(X[~train])
+    want = [disagreement_error(y, f, qid) for f in held_out.T]
+    assert_allclose(ranker.component_errors_.error, want, atol=1e-12)
+
+
+def test_as_many_landmarks_as_rows():
+    X, y, qid, _, _ = make_problem()
+    ranker = KPCRank(cv=3, n_landmarks=36, max_components=4, random_state=0).fit(X, y, qid=qid)
+    assert len(ranker.landmark_indices_) == 36
+    whole = KPCRank(cv=3, max_components=4).fit(X, y, qid=qid)
+    assert_allclose(ranker.component_errors_.error, whole.component_errors_.error, atol=1e-12)
+    with pytest.raises(ParameterError, match="more than the 36 rows"):
+        KPCRank(cv=3, n_landmarks=37).fit(X, y, qid=qid)
+    fold = np.flatnonzero(qid == qid[0])
+    with pytest.raises(DataError, match="without one of 6 folds: None of the landmarks"):
+        KPCRank(cv=6, landmarks=fold).fit(X, y, qid=qid)
+
+
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+def test_queries_without_pairs_always_train(ties):
+    X, y, qid, _, _ = make_problem()
+    y, qid = y.round(1), qid.copy()
+    first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
+    code = np.array([first[q] for q in qid.tolist()])
+    y[code == 0] = 0.0  # nothing to tell
+    single = np.flatnonzero(code == 3)
+    qid[single] = 100 + np.arange(len(single))
+    dealt_queries = [1, 2, 4, 5]
+    ranker = KPCRank(cv=2, max_components=3, ties=ties).fit(X, y, qid=qid)
+    held_out = np.zeros((36, 3))
+    for k in range(2):
+        test = np.isin(code, dealt_queries[k::2])
+        part = KPCRank(3, ties=ties).fit(X[~test], y[~test], qid=qid[~test])
+        held_out[test] = part.predict_path(X[test])
+    told = np.isin(code, dealt_queries)
+    want = [disagreement_error(y[told], f[told], qid[told]) for f in held_out.T]
+    assert_allclose(ranker.component_errors_.error, want, atol=1e-12)
+    many = KPCRank(cv=30, max_components=3, ties=ties).fit(X, y, qid=qid)
+    assert "4 folds" in many.component_errors_.method
+    y[code > 1] = 0.0
+    with pytest.raises(DataError, match="needs more queries whose rows have different labels"):
+        KPCRank(ties=ties).fit(X, y, qid=qid)
+
+
+def test_what_a_refit_cannot_do_is_said_of_the_fold():
+    X, _, _, _, _ = make_problem()
+    y = np.zeros(36)
+    y[0] = 1.0
+    with pytest.raises(DataError, match=r"without one of 5 folds: No query .* or fewer folds"):
+        KPCRank(ties="exclude").fit(X, y)
+    weight = np.zeros(18)
+    weight[0] = 1.0
+    pairs = np.arange(36).reshape(18, 2)
+    with pytest.raises(DataError, match="without one of 3 folds"):
+        KPCRank(cv=3).fit_pairs(X, pairs, weight=weight)
+
+
+@pytest.mark.parametrize("cv", [3, "leave_query_out", "leave_pair_out"])
+def test_an_output_that_is_constant_is_named(cv):
+    X, y, qid, _, _ = make_problem()
+    qid = None if cv == "leave_pair_out" else qid
+    with pytest.raises(DataError, match=r"labels of output 1 .* Give n_components as a number"):
+        KPCRank(cv=cv).fit(X, np.column_stack((y, np.ones(36))), qid=qid)
+
+
+@pytest.mark.parametrize("cv", ["leave_query_out", "leave_pair_out"])
+def test_comparisons_are_told_to_use_folds(cv):
+    X, _, _, _, _ = make_problem()
+    with pytest.raises(DataError, match="fit_pairs has comparisons: use a number of folds"):
+        KPCRank(cv=cv).fit_pairs(X, [[0, 1], [2, 3], [4, 5]])

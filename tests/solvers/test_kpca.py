@@ -1,11 +1,15 @@
 """Kernel principal components and the path over their number, against dense formulas."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from rankwise import KPCRank
+from rankwise.backends.blas import symmetrize
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.graph import PreferenceGraph
 from rankwise.solvers.component_path import (
@@ -13,7 +17,13 @@ from rankwise.solvers.component_path import (
     component_triangle,
     rounding_noise,
 )
-from rankwise.solvers.kpca import Count, kernel_components, landmark_components, scatter
+from rankwise.solvers.kpca import (
+    Count,
+    kernel_components,
+    landmark_components,
+    number_with_share,
+    scatter,
+)
 from rankwise.solvers.nystrom import LandmarkBasis
 from tests.oracles.kpca import (
     centred,
@@ -51,6 +61,17 @@ def test_equation_6_for_every_number_of_components(p, ties, weighting, lam):
         want = coordinates(K_new, K, n) @ equation_6(K, L, L @ p.y, n, lam)
         assert_allclose(components.of(K_new) @ weights[:, n - 1, 0], want, atol=1e-8)
     assert set(kept) <= set(range(len(components)))
+
+
+def test_the_weights_of_equation_6_one_by_one():
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((40, 3)), np.arange(40) % 4
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(40)
+    ranker = KPCRank(30, kernel="laplacian", gamma=1.0).fit(X, y, qid=qid)
+    L = grouped_laplacian(y, qid)
+    for p in range(1, 31):
+        want = equation_6(laplace(X, X), L, L @ y, p)
+        assert_allclose(np.abs(ranker.path_coef_[:p, p - 1]), np.abs(want), atol=1e-8)
 
 
 @given(problems(max_rows=20, min_pairs=2))
@@ -110,14 +131,15 @@ def test_spectral_selection_is_section_4_2(p, n):
     components, F = kernel_components(K.copy(), Count())
     graph = PreferenceGraph.from_groups(p.qid)
     triangle = component_triangle(lambda rows: F[rows], len(components), graph, p.y)
-    directions, eigenvalues, weights = triangle.spectral(0.0)
-    spectrum = np.append(eigenvalues, 0.0)
-    if n > len(eigenvalues) or spectrum[n - 1] - spectrum[n] < 1e-4 * spectrum[0]:
-        return
+    found = triangle.spectral([0.0], rounding_noise(components.eigenvalues, graph))
+    spectrum = np.append(found.eigenvalues, 0.0)
+    assume(n < len(spectrum) and spectrum[n - 1] - spectrum[n] >= 1e-4 * spectrum[0])
     L = grouped_laplacian(p.y, p.qid)
     want = spectral_weights(K, L, L @ p.y, len(components), n)
     s = coordinates(K, K, len(components))
-    assert_allclose(F @ directions[:, :n] @ weights[:n, 0], s @ want, atol=1e-8)
+    ours = F @ found.directions[:, :n] @ found.weights[0][:n, 0]
+    assert_allclose(ours, s @ want, atol=1e-8)
+    assert found.total == pytest.approx(np.trace(F.T @ L @ F))
 
 
 @given(problems(max_rows=20, min_pairs=2), st.integers(1, 7))
@@ -162,6 +184,15 @@ def test_a_share_takes_as_many_components_as_it_needs(monkeypatch):
         assert n == 1 or s[: n - 1].sum() < share * s.sum()
 
 
+def test_rounding_does_not_change_the_number_with_a_share():
+    tenths = np.full(10, 0.1)
+    assert np.cumsum(tenths)[-1] < 1.0
+    assert number_with_share(tenths, 1.0, 1.0) == 10
+    assert number_with_share(np.append(tenths, 1e-17), 1.0, 1.0) == 10
+    assert number_with_share(tenths, 1.0, 2.0) == 10  # the rest is below rounding
+    assert number_with_share(tenths, 0.35, 1.0) == 4
+
+
 def test_more_components_than_the_rank():
     F = np.random.default_rng(0).standard_normal((20, 3))
     with pytest.raises(ParameterError, match="numerical rank is 3"):
@@ -180,3 +211,36 @@ def test_an_indefinite_kernel_warns():
     with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
         components, _ = kernel_components(np.diag([2.0, 1.5, 1.0, -2.0]), Count())
     assert (components.eigenvalues > 0).all()
+
+
+def test_features_that_are_zero_are_idle():
+    triangle = Triangle(np.zeros((2, 2)), np.ones((2, 1)))
+    weights, kept = triangle.path(0.0, np.zeros(2))
+    assert len(kept) == 0
+    assert not weights.any()
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 600])
+def test_symmetrize(n):
+    A = np.random.default_rng(0).standard_normal((n, n))
+    want = (A + A.T) / 2
+    symmetrize(A)
+    assert_allclose(A, want, rtol=0, atol=0)
+
+
+def test_few_components_need_no_second_matrix():
+    X = np.random.default_rng(0).standard_normal((1600, 3))
+    K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
+    tracemalloc.start()
+    kernel_components(K, Count(10))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * K.nbytes
+
+
+def test_kernel_values_against_landmarks_that_overflow():
+    K = np.full((20, 2), 1e200)
+    K[::2] = -1e200
+    basis = LandmarkBasis.of(np.eye(2))
+    with pytest.raises(DataError, match=r"overflow\. Scale"):
+        landmark_components(lambda rows: K[rows].copy(), 20, basis, Count(1))

@@ -48,6 +48,16 @@ def mirror_lower(A: Array) -> Array:
     return A
 
 
+def symmetrize(A: Array) -> None:
+    """A <- (A + A') / 2 in place, block by block."""
+    n, step = len(A), 256
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        mean = (A[start:stop, start:] + A[start:, start:stop].T) / 2
+        A[start:stop, start:] = mean
+        A[start:, start:stop] = mean.T
+
+
 def symmetric_product(A: Array, V: Array) -> Array:
     """A V for a symmetric A, of which only the lower triangle is read.
 

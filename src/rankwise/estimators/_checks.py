@@ -65,10 +65,15 @@ def check_has_pairs(n_pairs: int, n_rows: int, n_queries: int = 0, ties: str = "
 
 
 def check_kernel_fits(
-    n_rows: int, way_out: str = "Use SparseRankRLS, kernel='linear', or fewer rows."
+    n_rows: int,
+    way_out: str = "Use SparseRankRLS, kernel='linear', or fewer rows.",
+    n_matrices: int = 1,
 ) -> None:
-    """A kernel matrix of these rows fits the memory of this machine."""
-    _check_memory(f"The kernel matrix of {n_rows} rows", 8 * n_rows**2, way_out)
+    """A kernel matrix of these rows, and others of its size, fit the memory of this machine."""
+    others = " and its eigenvectors" if n_matrices > 1 else ""
+    _check_memory(
+        f"The kernel matrix of {n_rows} rows{others}", 8 * n_matrices * n_rows**2, way_out
+    )
 
 
 def check_features_fit(n_rows: int, n_features: int) -> None:

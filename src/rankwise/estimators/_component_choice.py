@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._checks import check_whole
 from rankwise.estimators.least_squares import Task
-from rankwise.graph import Groups, PreferenceGraph
-from rankwise.graph.edges import EdgeGraph
+from rankwise.graph import Groups
 from rankwise.graph.grouped import pair_weight
 from rankwise.holdout.component_folds import component_folds, component_pair_losses
 from rankwise.solvers.component_path import rounding_noise
 from rankwise.solvers.kpca import Count
 
 RULES = ("one_se", "best")
+EXACT = ("leave_query_out", "leave_pair_out")
+MOST_COMPONENTS = 10**6
 
 if TYPE_CHECKING:
     from rankwise.estimators.components import ComponentRanker
@@ -50,12 +51,24 @@ class NumberOfComponents:
 
 def check_max_components(value: Any) -> int | None:
     """A whole number above 0, or None."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if value is not None and not (whole and value >= 1):
+    if value is None:
+        return None
+    check_whole("max_components", value, 1, MOST_COMPONENTS)
+    return int(value)
+
+
+def check_cv(value: Any) -> None:
+    """A number of folds, or one of the exact ways to hold out."""
+    if isinstance(value, str):
+        known = value in EXACT
+    else:
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        known = whole and value >= 2
+    if not known:
         raise ParameterError(
-            f"max_components must be a whole number above 0, or None: got {value!r}."
+            'cv must be a number of folds, 2 or more, "leave_query_out" or "leave_pair_out": got '
+            f"{value!r}."
         )
-    return None if value is None else int(value)
 
 
 @dataclass(frozen=True)
@@ -111,41 +124,6 @@ class ComponentErrors:
         return "\n".join(lines)
 
 
-def errors_by_folds(
-    ranker: ComponentRanker,
-    X: Any,
-    tasks: list[Task],
-    alphas: list[float],
-    qid: Any,
-    limit: Count,
-) -> list[ComponentErrors]:
-    """Refits without one fold after the other, each with components of its own."""
-    if tasks[0].y is None:
-        return _errors_by_comparisons(ranker, X, tasks[0], alphas, limit)
-    y, groups = labels(tasks), Groups.of(qid, X.shape[0])
-    by_query = groups.n_groups > 1
-    n_folds = _check_folds(
-        ranker.cv, groups.n_groups if by_query else len(y) // 2, "queries" if by_query else "rows"
-    )
-    fold = (groups.codes if by_query else np.arange(len(y))) % n_folds
-    held_out: list[list[Array]] = [[] for _ in alphas]
-    tests = [np.flatnonzero(fold == k) for k in range(n_folds)]
-    ids = None if qid is None else np.asarray(qid).ravel()
-    for test in tests:
-        train = np.setdiff1d(np.arange(len(y)), test)
-        worker = clone(ranker)
-        targets = y[train] if tasks[0].n_axes == 2 else y[train, 0]
-        inner = worker._checked_tasks(targets, None if ids is None else ids[train])
-        for found, scores in zip(
-            held_out, _refit(worker, X, train, test, inner, alphas, qid, limit), strict=True
-        ):
-            found.append(scores)
-    queries = groups.codes if by_query else fold
-    rows = np.concatenate(tests)
-    method = f"{n_folds} folds, refitted"
-    return [_by_query(y[rows], _stacked(found), queries[rows], method) for found in held_out]
-
-
 def errors_by_queries(
     ranker: ComponentRanker,
     X: Any,
@@ -156,14 +134,16 @@ def errors_by_queries(
 ) -> list[ComponentErrors]:
     """Every query held out of the weights, exactly; the components are those of all rows."""
     groups = Groups.of(qid, X.shape[0])
-    if tasks[0].y is None or groups.n_groups < 2:
+    _check_scores(tasks, "leave_query_out")
+    if groups.n_groups < 2:
         raise DataError(
-            'cv="leave_query_out" needs scores and the queries of rows, at least two: use '
+            'cv="leave_query_out" needs the queries of rows, at least two: use '
             'cv="leave_pair_out" for one global ranking, or a number of folds.'
         )
-    predictions = hold_out_queries(ranker, X, tasks, alphas, qid, limit, list(groups))
     y = labels(tasks)
-    return [_by_query(y, f, groups.codes, "leave-query-out") for f in predictions]
+    check_outputs(y, groups.codes)
+    predictions = hold_out_queries(ranker, X, tasks, alphas, qid, limit, list(groups))
+    return [by_query_errors(y, f, groups.codes, "leave-query-out") for f in predictions]
 
 
 def hold_out_queries(
@@ -203,16 +183,19 @@ def errors_by_row_pairs(
     """Every pair of rows of one ranking held out of the weights, exactly."""
     groups, m = Groups.of(qid, X.shape[0]), X.shape[0]
     ties = "include" if ranker._pointwise else ranker.ties
-    if tasks[0].y is None or groups.n_groups > 1 or ties != "include":
+    _check_scores(tasks, "leave_pair_out")
+    if groups.n_groups > 1 or ties != "include":
+        other = 'cv="leave_query_out", or ' if groups.n_groups > 1 else ""
         raise DataError(
-            'cv="leave_pair_out" is for scores in one global ranking, and ties="include": use '
-            'cv="leave_query_out", or a number of folds.'
+            'cv="leave_pair_out" is for one global ranking, and ties="include": use '
+            f"{other}a number of folds."
         )
     if m < 6:
         raise DataError(f"Holding out pairs of {m} rows leaves too few: 6 are needed.")
+    y, results = labels(tasks), []
+    check_outputs(y, groups.codes)
     at_most = m - 4 if limit.number is None else min(limit.number, m - 4)
     F, eigenvalues = _fixed_components(ranker, X, qid, Count(at_most, strict=False))
-    y, results = labels(tasks), []
     for alpha in alphas:
         left = m - 2
         weight = 1.0
@@ -222,6 +205,25 @@ def errors_by_row_pairs(
         found = component_pair_losses(F, eigenvalues, y, alpha / weight)
         results.append(_by_pairs(list(found)))
     return results
+
+
+def _check_scores(tasks: list[Task], cv: str) -> None:
+    if tasks[0].y is None:
+        raise DataError(
+            f'cv="{cv}" is for scores, and fit_pairs has comparisons: use a number of folds.'
+        )
+
+
+def check_outputs(y: Array, queries: Index) -> None:
+    """Every output has rows of one query (or fold) whose order can be wrong."""
+    groups = Groups.of(queries, len(y))
+    for k, column in enumerate(y.T):
+        if len(queries_with_pairs(column[:, None], groups)) == 0:
+            which = f"of output {k} " if y.shape[1] > 1 else ""
+            raise DataError(
+                f'n_components="cv" compares held-out rows, and no labels {which}that could be '
+                "compared differ. Give n_components as a number, or as a share of the variance."
+            )
 
 
 def labels(tasks: list[Task]) -> Array:
@@ -239,90 +241,16 @@ def _fixed_components(
             "set of pairs: use a number of folds, which refit."
         )
     projected = ranker._project(X, qid, limit)
-    features = projected.features
-    if features is None:
-        features = ranker._load(X, projected.components)(slice(None))
-    return np.ascontiguousarray(features), projected.components.eigenvalues
+    return ranker._features(X, projected), projected.components.eigenvalues
 
 
-def _errors_by_comparisons(
-    ranker: ComponentRanker, X: Any, task: Task, alphas: list[float], limit: Count
-) -> list[ComponentErrors]:
-    """Folds of comparisons; rows that only these know are left out of the components as well."""
-    graph = cast(EdgeGraph, task.graph)
-    n = len(graph.first)
-    n_folds = _check_folds(ranker.cv, n, "comparisons")
-    margin = graph.margin.reshape(n, -1)
-    fold = np.arange(n) % n_folds
-    errors: list[list[Array]] = [[] for _ in alphas]
-    for k in range(n_folds):
-        test, train = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-        known = np.union1d(graph.first[train], graph.second[train])
-        hidden = np.setdiff1d(np.union1d(graph.first[test], graph.second[test]), known)
-        rows = np.setdiff1d(np.arange(graph.n_rows), hidden)
-        place = np.searchsorted(rows, np.column_stack((graph.first, graph.second))[train])
-        inner = PreferenceGraph.from_pairs(
-            len(rows), place, graph.margin[train], graph.weight[train]
-        )
-        needed, where = np.unique(
-            np.concatenate((graph.first[test], graph.second[test])), return_inverse=True
-        )
-        first, second = np.split(where, 2)
-        found = _refit(clone(ranker), X, rows, needed, [Task(inner, None)], alphas, None, limit)
-        weight = graph.weight[test]
-        for a, scores in enumerate(found):
-            gaps = (scores[first] - scores[second]) * np.sign(margin[test])[:, None]
-            told = weight[:, None] * (margin[test] != 0)
-            wrong = np.where(gaps == 0, 0.5, gaps < 0) * told[:, None]
-            with np.errstate(invalid="ignore"):  # a fold of margins 0 alone says nothing
-                errors[a].append((wrong.sum(axis=0) / told.sum(axis=0)).mean(axis=1))
-    method = f"{n_folds} folds of comparisons, refitted"
-    return [_over_folds(found, method) for found in errors]
+def queries_with_pairs(y: Array, groups: Groups) -> Index:
+    """Those in which some output has different labels, and an order can be wrong."""
+    differs = [bool((y[rows] != y[rows[0]]).any()) for rows in groups]
+    return np.flatnonzero(differs)
 
 
-def _refit(
-    worker: ComponentRanker,
-    X: Any,
-    train: Index,
-    test: Index,
-    tasks: list[Task],
-    alphas: list[float],
-    qid: Any,
-    limit: Count,
-) -> list[Array]:
-    """Scores of test rows for each alpha, shape (n_test, p, n_outputs)."""
-    inside, outside = X[train], X[test]
-    if worker.kernel == "precomputed":
-        inside, outside = inside[:, train], outside[:, train]
-    queries = None if qid is None else np.asarray(qid).ravel()[train]
-    projected, solved = worker._fit_components(inside, tasks, alphas, queries, limit)
-    worker._settle(projected.components)
-    F = worker._coordinates(outside)
-    scores = [np.tensordot(F, path.weights, axes=1) for path in solved]
-    return [f.reshape(len(test), f.shape[1], -1) for f in scores]
-
-
-def _check_folds(cv: Any, most: int, what: str) -> int:
-    if not isinstance(cv, (int, np.integer)) or isinstance(cv, bool) or cv < 2:
-        raise ParameterError(
-            'cv must be a number of folds, 2 or more, "leave_query_out" or "leave_pair_out": got '
-            f"{cv!r}."
-        )
-    if most < 2:
-        raise DataError(
-            f'n_components="cv" needs more {what} to hold out: give n_components as a number, or '
-            "as a share of the variance."
-        )
-    return min(int(cv), most)
-
-
-def _stacked(folds: list[Array]) -> Array:
-    """Scores of all folds, for as many components as all of them have."""
-    p = min(scores.shape[1] for scores in folds)
-    return np.concatenate([scores[:, :p] for scores in folds])
-
-
-def _by_query(y: Array, predictions: Array, queries: Index, method: str) -> ComponentErrors:
+def by_query_errors(y: Array, predictions: Array, queries: Index, method: str) -> ComponentErrors:
     """Disagreement for every number of components; predictions have shape (rows, p, outputs)."""
     from rankwise.metrics import disagreement_error  # compiles loops: only where it is used
 
@@ -334,7 +262,7 @@ def _by_query(y: Array, predictions: Array, queries: Index, method: str) -> Comp
             for o in range(y.shape[1])
         ]
         error[k] = np.mean([values.mean() for values in by_output])
-        spread[k] = np.mean([_standard_error(values) for values in by_output])
+        spread[k] = np.mean([standard_error(values) for values in by_output])
     return ComponentErrors(np.arange(1, p + 1), error, spread, method)
 
 
@@ -343,8 +271,6 @@ def _by_pairs(found: list[tuple[Array, Array]]) -> ComponentErrors:
     error, spread = np.empty(len(found)), np.empty(len(found))
     for k, (loss, compared) in enumerate(found):
         total = compared.sum(axis=0)
-        if not total.all():
-            raise DataError("No pair of rows has different labels: there is nothing to hold out.")
         share = loss.sum(axis=0) / total
         excess = loss - share * compared
         error[k] = share.mean()
@@ -352,15 +278,5 @@ def _by_pairs(found: list[tuple[Array, Array]]) -> ComponentErrors:
     return ComponentErrors(np.arange(1, len(found) + 1), error, spread, "leave-pair-out")
 
 
-def _over_folds(folds: list[Array], method: str) -> ComponentErrors:
-    p = min(len(errors) for errors in folds)
-    values = np.array([errors[:p] for errors in folds])
-    values = values[np.isfinite(values).all(axis=1)]
-    if len(values) == 0:
-        raise DataError("All margins are 0: there is nothing to hold out.")
-    spread = np.array([_standard_error(column) for column in values.T])
-    return ComponentErrors(np.arange(1, p + 1), values.mean(axis=0), spread, method)
-
-
-def _standard_error(values: Array) -> float:
+def standard_error(values: Array) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

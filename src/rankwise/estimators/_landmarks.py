@@ -96,6 +96,18 @@ class LandmarkChoice:
             rows = rows if candidates is None else candidates[rows]
         return Landmarks(X[rows], rows)
 
+    def for_part(self, part: Index, n_rows: int) -> LandmarkChoice:
+        """The choice among some of all rows, whose numbers ascend: what is left of it there."""
+        if self.rows is not None:
+            _check_in_range(self.rows, n_rows)
+            rows = np.searchsorted(part, self.rows[np.isin(self.rows, part)])
+            if len(rows) == 0:
+                raise DataError("None of the landmarks is among the rows.")
+            return LandmarkChoice(None, len(rows), rows, None)
+        if self.points is not None or self.number is None:
+            return self
+        return LandmarkChoice(self.method, min(self._number(n_rows), len(part)), None, None)
+
     def among_blocks(
         self, blocks: Iterable[tuple[Any, Any]], kernel: Kernel, rng: np.random.Generator
     ) -> Landmarks:

@@ -18,11 +18,12 @@ from rankwise.estimators._component_choice import (
     RULES,
     ComponentErrors,
     NumberOfComponents,
+    check_cv,
     check_max_components,
-    errors_by_folds,
     errors_by_queries,
     errors_by_row_pairs,
 )
+from rankwise.estimators._component_folds import errors_by_folds
 from rankwise.estimators._kernels import make_kernel, training_kernel
 from rankwise.estimators._landmarks import LandmarkChoice
 from rankwise.estimators.least_squares import (
@@ -31,13 +32,35 @@ from rankwise.estimators.least_squares import (
     Space,
     Task,
     finite_kernel_product,
+    narrowed,
 )
 from rankwise.kernels import Precomputed
-from rankwise.solvers.component_path import component_triangle, rounding_noise
-from rankwise.solvers.kpca import Components, Count, kernel_components, landmark_components
+from rankwise.solvers.component_path import Spectrum, component_triangle, rounding_noise
+from rankwise.solvers.eigen import is_few
+from rankwise.solvers.kpca import (
+    Components,
+    Count,
+    kernel_components,
+    landmark_components,
+    number_with_share,
+)
 from rankwise.solvers.nystrom import LandmarkBasis
 
 SELECTIONS = ("leading", "spectral")
+FITTED = (
+    "n_components_",
+    "dual_components_",
+    "component_means_",
+    "eigenvalues_",
+    "explained_variance_ratio_",
+    "path_coef_",
+    "idle_components_",
+    "component_errors_",
+    "X_fit_",
+    "landmarks_",
+    "landmark_indices_",
+    "kernel_",
+)
 STORED_BYTES = 2**30  # of kernel values against landmarks that are kept, to spare making them twice
 
 
@@ -102,7 +125,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         check_is_fitted(self)
         X = self._validate_new(X)
         scores = path_scores(self._coordinates(X), self.path_coef_)
-        return np.asarray(scores + getattr(self, "intercept_", 0.0), dtype=X.dtype)
+        return narrowed(scores + getattr(self, "intercept_", 0.0), X.dtype)
 
     def transform(self, X: Any) -> Any:
         """Coordinates of rows on the components, which are centred over the training rows.
@@ -119,7 +142,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         """
         check_is_fitted(self)
         X = self._validate_new(X)
-        return np.asarray(self._coordinates(X), dtype=X.dtype)
+        return narrowed(self._coordinates(X), X.dtype)
 
     def fit_transform(self, X: Any, y: Any, *, qid: Any = None) -> Any:
         """`fit`, then `transform` of the same rows.
@@ -141,13 +164,17 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
 
     def _solve(self, X: Any, tasks: list[Task], alphas: list[float], qid: Any) -> list[Solution]:
         number = NumberOfComponents.of(self.n_components)
-        self._check_selection(tasks)
+        self._check_parameters(tasks)
         chosen: list[ComponentErrors] = []
         count = number.count
         if number.chosen_by_cv:
             chosen = self._choose(X, tasks, alphas, qid)
             count = Count(max(errors.chosen(self.rule) for errors in chosen), strict=False)
-        projected, solved = self._fit_components(X, tasks, alphas, qid, count)
+        try:
+            projected, solved = self._fit_components(X, tasks, alphas, qid, count)
+        except Exception:
+            self._forget()  # the kernel and the rows of a model that does not come about
+            raise
         self._settle(projected.components)
         solutions = []
         for k, found in enumerate(solved):
@@ -167,22 +194,18 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         every = Count() if self.selection == "spectral" else count
         projected = self._project(X, qid, every)
         components = projected.components
-        by_task = []
+        features, by_task = self._features(X, projected), []
         for task in tasks:
-            features = projected.features
-            if features is None and len(tasks) > 1:
-                features = self._load(X, components)(slice(None))
-            load = self._load(X, components) if features is None else features.__getitem__
-            triangle = component_triangle(_contiguous(load), len(components), task.graph, task.y)
+            triangle = component_triangle(features.__getitem__, len(components), task.graph, task.y)
+            noise = rounding_noise(components.eigenvalues, task.graph)
             if self.selection == "spectral":
-                directions, eigenvalues, _ = triangle.spectral(0.0)
-                p = _limit(count, eigenvalues)
-                V = np.ascontiguousarray(directions[:, :p])
-                projected = Projected(components.rotated(V, eigenvalues[:p]), None)
-                kept = np.arange(p)
-                paths = [(_cumulative(triangle.spectral(a)[2][:p]), kept) for a in alphas]
+                spectrum = triangle.spectral(alphas, noise)
+                p = _limit(count, spectrum)
+                V = np.ascontiguousarray(spectrum.directions[:, :p])
+                rotated = components.rotated(V, spectrum.eigenvalues[:p], spectrum.total)
+                projected = Projected(rotated, None)
+                paths = [(_cumulative(weights[:p]), np.arange(p)) for weights in spectrum.weights]
             else:
-                noise = rounding_noise(components.eigenvalues, task.graph)
                 paths = [triangle.path(alpha, noise) for alpha in alphas]
             by_task.append(paths)
         return projected, [self._finished(paths, tasks) for paths in zip(*by_task, strict=True)]
@@ -207,7 +230,9 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
             self.__dict__.pop(stale, None)
         self.kernel_ = kernel
         if self.landmarks is None and self.n_landmarks is None:
-            check_kernel_fits(X.shape[0], "Use landmarks, as in n_landmarks=1000, or fewer rows.")
+            m, few = X.shape[0], count.number is not None and is_few(X.shape[0], count.number)
+            way_out = "Use landmarks, as in n_landmarks=1000, or fewer rows."
+            check_kernel_fits(m, way_out, n_matrices=1 if few else 2)
             if not isinstance(kernel, Precomputed):
                 self.X_fit_ = X
             return Projected(*kernel_components(training_kernel(kernel, X), count))
@@ -240,21 +265,17 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         kept = np.ascontiguousarray(components.A[basis.kept])
         return Projected(components, matmul(stored, kept) - components.offset)
 
-    def _load(self, X: Any, components: Components) -> Any:
-        """Coordinates of training rows, made when they are asked for."""
-
-        def load(rows: Rows) -> Array:
-            return components.of(np.ascontiguousarray(self.kernel_(X[rows], self._points)))
-
-        return load
+    def _features(self, X: Any, projected: Projected) -> Array:
+        """Coordinates of training rows on components: kernel values are made block by block."""
+        if projected.features is not None:
+            return projected.features
+        components = projected.components
+        product = finite_kernel_product(self.kernel_, X, self._points, components.A)
+        return product - components.offset
 
     def _space(self, X: Any, qid: Any) -> Space:
         """Coordinates on components that all rows have a part in."""
-        projected = self._project(X, qid, self._fixed_count())
-        features = projected.features
-        if features is None:
-            features = self._load(X, projected.components)(slice(None))
-        return Space(features=features)
+        return Space(features=self._features(X, self._project(X, qid, self._fixed_count())))
 
     def _fixed_count(self) -> Count:
         """How many components, where they are not to be chosen."""
@@ -272,14 +293,17 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
     ) -> list[ComponentErrors]:
         """Held-out errors for every number of components, for each alpha."""
         limit = Count(check_max_components(self.max_components), strict=False)
-        check_choice("rule", self.rule, RULES)
+        if not isinstance(self.cv, str):
+            return errors_by_folds(self, X, tasks, alphas, qid, limit)
         if self.cv == "leave_query_out":
             return errors_by_queries(self, X, tasks, alphas, qid, limit)
-        if self.cv == "leave_pair_out":
-            return errors_by_row_pairs(self, X, tasks, alphas, qid, limit)
-        return errors_by_folds(self, X, tasks, alphas, qid, limit)
+        return errors_by_row_pairs(self, X, tasks, alphas, qid, limit)
 
-    def _check_selection(self, tasks: list[Task]) -> None:
+    def _check_parameters(self, tasks: list[Task]) -> None:
+        """Those that say which components, also where "cv" has no part in it."""
+        check_max_components(self.max_components)
+        check_choice("rule", self.rule, RULES)
+        check_cv(self.cv)
         check_choice("selection", self.selection, SELECTIONS)
         if self.selection == "spectral" and len(tasks) > 1:
             raise ParameterError(
@@ -295,6 +319,11 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         self.eigenvalues_ = components.eigenvalues
         self.explained_variance_ratio_ = components.eigenvalues / components.total
 
+    def _forget(self) -> None:
+        super()._forget()
+        for stale in FITTED:
+            self.__dict__.pop(stale, None)
+
     def _keep(self, solution: Solution) -> None:
         assert isinstance(solution, ComponentSolution)
         p = solution.n_components
@@ -309,6 +338,11 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         self.__dict__.pop("component_errors_", None)
         if solution.errors is not None:
             self.component_errors_ = solution.errors
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     @property
     def _weights(self) -> Array:
@@ -335,23 +369,16 @@ def path_scores(F: Array, path: Array) -> Array:
     return np.tensordot(F, path, axes=1)
 
 
-def _contiguous(load: Any) -> Any:
-    def contiguous(rows: Rows) -> Array:
-        return np.ascontiguousarray(load(rows))
-
-    return contiguous
-
-
 def _cumulative(weights: Array) -> Array:
     """The path of weights that do not depend on how many there are."""
     return np.triu(np.ones((len(weights),) * 2))[:, :, None] * weights[:, None]
 
 
-def _limit(count: Count, eigenvalues: Array) -> int:
-    """How many of these eigenvalues are asked for."""
-    rank = len(eigenvalues)
+def _limit(count: Count, spectrum: Spectrum) -> int:
+    """How many of its eigenvalues are asked for."""
+    rank = len(spectrum.eigenvalues)
     if count.share is not None:
-        return int(np.argmax(np.cumsum(eigenvalues) >= count.share * eigenvalues.sum())) + 1
+        return number_with_share(spectrum.eigenvalues, count.share, spectrum.total)
     if count.number is None:
         return rank
     if count.number > rank and count.strict:

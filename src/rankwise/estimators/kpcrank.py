@@ -20,10 +20,12 @@ class KPCRank(PairwiseLoss, ComponentRanker):
     What regularizes is the number of components: where labels are noisy and what matters varies
     much, directions of small variance carry noise. The components know nothing of the labels.
 
-    O(m^2 p) time and one m by m matrix; with landmarks O(m r^2) time, and memory for some r by r
-    matrices and the m by r kernel values, which beyond 1 GiB are made twice instead. Scores with
-    1, 2, ..., p components come from one triangular factor, whose leading parts are the factors of
-    fewer components (`predict_path`).
+    O(m^2 p) time; one m by m matrix, and some seven of m by p. Where p is not small beside m (more
+    than a sixth, or below 1500 rows), LAPACK needs a second m by m matrix; with all components, or
+    selection="spectral", there are some ten of that size. With landmarks O(m r^2) time, and
+    memory for some r by r matrices, the m by p coordinates, and the m by r kernel values, which
+    beyond 1 GiB are made twice instead. Scores with 1, 2, ..., p components come from one
+    triangular factor, whose leading parts are the factors of fewer components (`predict_path`).
 
     A component that no pair sees once those before it are known (one that is the same for all
     rows of each query, say, or any beyond the rows less the queries) has the weight 0:
@@ -51,10 +53,12 @@ class KPCRank(PairwiseLoss, ComponentRanker):
         variance within queries, and other predictions; for one ranking of all rows they are the
         same. "spectral" needs all eigenvectors, O(m^3).
     cv : int, "leave_query_out" or "leave_pair_out", default=5
-        For ``n_components="cv"``. An integer: so many folds of queries (of rows, without qid; of
-        comparisons, in `fit_pairs`), fewer where there are fewer of these, and a refit for each
-        that learns components of its own. The others are exact, without a refit, and keep the
-        components of all rows: every query held out, or every pair of rows of one global ranking.
+        For ``n_components="cv"``. An integer: so many folds of queries whose labels differ (of
+        rows, without qid; of comparisons, in `fit_pairs`; both in a fixed random order), fewer
+        where there are fewer of these, and a refit for each that learns components of its own,
+        on those of its landmarks that are left, where they are given by row numbers. The others
+        are exact, without a refit, and keep the components of all rows: every query held out, or
+        every pair of rows of one global ranking.
     rule : {"one_se", "best"}, default="one_se"
         For ``n_components="cv"``: the fewest components whose held-out error is within one standard
         error of the smallest, or those with the smallest. Held-out labels are as noisy as the
@@ -73,7 +77,7 @@ class KPCRank(PairwiseLoss, ComponentRanker):
         Of the centred kernel: the sums of squares of components over training rows. With
         selection="spectral", those of F'LF.
     explained_variance_ratio_ : ndarray of shape (n_components_,)
-        The same over the sum of all eigenvalues of the centred kernel.
+        The same over the sum of all eigenvalues: of the centred kernel, or of F'LF.
     coef_ : ndarray of shape (n_components_,) or (n_outputs, n_components_)
         Weights of the components, equation (6).
     path_coef_ : ndarray of shape (n_components_, n_components_) or with an axis for outputs

@@ -216,10 +216,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
 
     def _scores(self, X: Any, weights: Array, intercept: Array | float) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
-            scores = np.asarray(self._products(X, weights) + intercept, dtype=X.dtype)
-        if X.dtype == np.float32 and not np.isfinite(scores).all():
-            raise DataError("The scores are beyond float32: give X as float64.")
-        return scores
+            return narrowed(self._products(X, weights) + intercept, X.dtype)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_") or hasattr(self, "dual_coef_")
@@ -269,6 +266,15 @@ class RegularizationPath:
         fitted.alpha = float(self.alphas[i])
         fitted._keep(self._solutions[i])
         return fitted
+
+
+def narrowed(values: Array, dtype: Any) -> Array:
+    """Values in the dtype of the rows they are for, or an error where float32 cannot hold them."""
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+        narrow = np.asarray(values, dtype=dtype)
+    if narrow.dtype == np.float32 and not np.isfinite(narrow).all():
+        raise DataError("The scores are beyond float32: give X as float64.")
+    return narrow
 
 
 def side_by_side(weights: Sequence[Array]) -> Array:

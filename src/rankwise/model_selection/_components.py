@@ -58,6 +58,6 @@ def component_errors(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Comp
     ranker = clone(estimator)
     X, y = ranker._validate(X, y)
     tasks = ranker._checked_tasks(y, qid)
-    ranker._check_selection(tasks)
+    ranker._check_parameters(tasks)
     (errors,) = ranker._choose(X, tasks, [check_alpha(ranker.alpha)], qid)
     return errors

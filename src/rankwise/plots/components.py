@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import DataError
 from rankwise.plots._look import COLORS, axes_or_new, look, name_curves
@@ -39,11 +40,12 @@ def plot_scree(ranker: Any, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_xlabel()
     'component'
     """
-    if getattr(ranker, "selection", None) != "leading" or not hasattr(ranker, "eigenvalues_"):
+    if getattr(ranker, "selection", None) != "leading":
         raise DataError(
-            'plot_scree draws a fitted KPCRank or KPCR with selection="leading": got '
+            'plot_scree draws a KPCRank or KPCR with selection="leading": got '
             f"{type(ranker).__name__}."
         )
+    check_is_fitted(ranker)
     share = ranker.explained_variance_ratio_
     number = np.arange(1, len(share) + 1)
     ax = axes_or_new(ax)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,21 @@ from rankwise.graph.base import Loader
 
 BLOCK_BYTES = 2**20  # of features worked on at a time: they stay in cache
 EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvectors of F'LF that pairs see, as columns, and what belongs to them.
+
+    `eigenvalues` descend, `total` is the sum of all, also of those that are not here, and
+    `weights` has an array of shape (n_directions, n_outputs) for each lam.
+    """
+
+    directions: Array
+    eigenvalues: Array
+    total: float
+    weights: list[Array]
 
 
 @dataclass(frozen=True)
@@ -64,10 +79,6 @@ class Triangle:
         R = _triangular(rows)
         return Triangle(R[:p, :p], R[:p, p:])
 
-    def joined(self, other: Triangle) -> Triangle:
-        """That of both sets of rows."""
-        return self.with_rows(other.U, other.z)
-
     def path(self, lam: float, noise: Array, free: int = 0) -> tuple[Array, Index]:
         """Weights for every p, shape (p, p, n_outputs), and which features are not idle.
 
@@ -91,19 +102,26 @@ class Triangle:
         weights[np.ix_(kept, np.flatnonzero(some))] = steps[:, seen[some] - 1]
         return weights, kept
 
-    def spectral(self, lam: float) -> tuple[Array, Array, Array]:
-        """Eigenvectors of U'U, its eigenvalues, and the weights of these directions.
+    def spectral(self, lams: Sequence[float], noise: Array) -> Spectrum:
+        """The directions of section 4.2 of the KPCRank paper, and their weights for each lam.
 
-        Section 4.2 of the KPCRank paper: M = U'U = V diag(e) V', and all but the p largest e are
-        set to zero; w = sum_{l <= p} V_l (V_l'b) / (e_l + lam). Directions that no pair sees are
-        left out.
+        M = U'U = V diag(e) V', and all but the p largest e are set to zero:
+        w = sum_{l <= p} V_l (V_l'b) / (e_l + lam). Directions that no pair sees, which are no
+        longer in Z than what `noise` makes of them, are left out.
         """
         _check_finite(self)
         left, sigma, right = svd(self.U, check_finite=False)
-        seen = sigma > 8 * len(sigma) * EPS * sigma[0]
+        seen = sigma > np.maximum(8 * len(sigma) * EPS * sigma[0], np.abs(right) @ noise)
+        if not seen.any():
+            raise DataError(
+                "No pair sees any component: rows of a query are all alike to the kernel. Check "
+                "the features, and qid."
+            )
+        total = float(sigma @ sigma)
         left, sigma, right = left[:, seen], sigma[seen], right[seen]
-        weights = (sigma / (sigma**2 + lam))[:, None] * (left.T @ self.z)
-        return np.ascontiguousarray(right.T), sigma**2, weights
+        products = left.T @ self.z
+        weights = [(sigma / (sigma**2 + lam))[:, None] * products for lam in lams]
+        return Spectrum(np.ascontiguousarray(right.T), sigma**2, total, weights)
 
     def _without_idle(self, noise: Array) -> tuple[Array, Array, Index]:
         """U, z and the numbers of the features that are not idle."""
@@ -111,7 +129,7 @@ class Triangle:
         norms, pivots = np.linalg.norm(self.U, axis=0), np.abs(np.diagonal(self.U))
         least = noise + 8 * p * EPS * norms
         # Rounding grows as much as columns have shrunk to their rests.
-        growth = norms / np.maximum(pivots, least)
+        growth = norms / np.maximum(np.maximum(pivots, least), TINY)
         if (pivots > least * np.maximum.accumulate(np.append(1.0, growth[:-1]))).all():
             return self.U, self.z, np.arange(p)
         R = np.ascontiguousarray(np.hstack((self.U, self.z)))

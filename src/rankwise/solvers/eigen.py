@@ -21,17 +21,22 @@ RESTARTS = 60
 def leading_eigenpairs(S: Array, n: int) -> tuple[Array, Array]:
     """The n largest eigenvalues of S, descending, and their vectors as columns.
 
-    By a block Lanczos method, O(m^2 n) time and some 4 n vectors of memory, where n is
-    small beside m; by dense LAPACK otherwise, or where Lanczos finds equal eigenvalues, which it
-    cannot count.
+    By a block Lanczos method, O(m^2 n) time and memory for some 7 n vectors and a few matrices of
+    3 n by 3 n, where n is small beside m (`is_few`); by dense LAPACK, with a copy of S, otherwise,
+    or where Lanczos finds equal eigenvalues, which it cannot count.
     """
     m = len(S)
-    if m >= SMALL and n <= FEW * m:
+    if is_few(m, n):
         found = _block_lanczos(S, n)
         if found is not None:
             return found
     s, V = eigh(S, subset_by_index=None if n == m else [m - n, m - 1], check_finite=False)
     return s[::-1].copy(), np.ascontiguousarray(V[:, ::-1])
+
+
+def is_few(m: int, n: int) -> bool:
+    """Whether n of m eigenvectors are so few that Lanczos is tried first."""
+    return m >= SMALL and n <= FEW * m
 
 
 def _block_lanczos(S: Array, n: int) -> tuple[Array, Array] | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankwise.backends.arrays import Array, Rows
-from rankwise.backends.blas import add_gram, matmul, mirror_upper
+from rankwise.backends.blas import add_gram, matmul, mirror_upper, symmetrize
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.graph.base import Loader
 from rankwise.solvers.eigen import leading_eigenpairs
@@ -60,15 +60,9 @@ class Components:
         """Components of rows, from their kernel values against the points."""
         return matmul(K, self.A) - self.offset
 
-    def leading(self, p: int) -> Components:
-        """The first p of them."""
-        if p == len(self):
-            return self
-        return Components(self.A[:, :p], self.offset[:p], self.eigenvalues[:p], self.total)
-
-    def rotated(self, V: Array, eigenvalues: Array) -> Components:
+    def rotated(self, V: Array, eigenvalues: Array, total: float) -> Components:
         """Coordinates in the directions V, which are orthonormal columns."""
-        return Components(matmul(self.A, V), self.offset @ V, eigenvalues, self.total)
+        return Components(matmul(self.A, V), self.offset @ V, eigenvalues, total)
 
 
 def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
@@ -76,15 +70,15 @@ def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
 
     With H = I - 11'/m, the centred kernel is HKH (section 6.1 of the KPCRank paper), V diag(s) V'
     its leading part, and a row x has the coordinates (k(x, .) - 1'K/m) H V diag(s)^(-1/2), which
-    is equation (3); those of the training rows are V diag(s)^(1/2). O(m^2 p) time.
+    is equation (3); those of the training rows are V diag(s)^(1/2). O(m^2 p) time, and the memory
+    of `leading_eigenpairs` beside K.
     """
     m = len(K)
     size = float(np.abs(np.diagonal(K)).max(initial=0.0))
     mean = K.mean(axis=0)
     K -= mean
     K -= K.mean(axis=1)[:, None]  # not the same numbers: what rounding left is centred as well
-    K += K.T.copy()
-    K /= 2
+    symmetrize(K)
     floor = 4 * m * float(np.finfo(np.float64).eps) * size
     total = float(np.trace(K))
     s, V = _leading(K, count, total, floor, most=m - 1)
@@ -108,7 +102,14 @@ def landmark_components(
         K = load(rows)
         return basis.whiten(K) if basis.delicate else K
 
-    S, mean = scatter(features, n_rows, basis.rank)
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+        S, mean = scatter(features, n_rows, basis.rank)
+    if not np.isfinite(S).all():
+        raise DataError(
+            "Kernel values of rows and landmarks, or products of these, overflow. Scale the "
+            "features, for example with sklearn.preprocessing.StandardScaler, or lower gamma or "
+            "degree."
+        )
     size = float(np.trace(S) + n_rows * (mean @ mean))
     if basis.delicate:
         lost = 1.0
@@ -173,8 +174,13 @@ def _leading(S: Array, count: Count, total: float, floor: float, most: int) -> t
         )
     p = rank
     if count.share is not None:
-        enough = np.cumsum(s[:rank]) >= count.share * total * (1 - 1e-12)
-        p = int(np.argmax(enough)) + 1 if enough.any() else rank
+        p = number_with_share(s[:rank], count.share, total)
     elif count.number is not None:
         p = min(rank, count.number)
     return s[:p].copy(), np.ascontiguousarray(V[:, :p])
+
+
+def number_with_share(eigenvalues: Array, share: float, total: float) -> int:
+    """How many of the largest have this share of the total; all, where rounding is in the way."""
+    enough = np.cumsum(eigenvalues) >= share * total * (1 - 1e-12)
+    return int(np.argmax(enough)) + 1 if enough.any() else len(eigenvalues)
