@@ -461,6 +461,7 @@ def test_parameters_out_of_range(parameters, words):
         (lambda: ranker().fit(X6, X6[:, :3] + 1, OK), 'Use init="zeros"'),
         (lambda: ranker().partial_fit(X6, X6, OK), "set refit=False"),
         (lambda: ranker(alpha=None, refit=False).partial_fit(X6, X6, OK), "give alpha"),
+        (lambda: ranker(n_jobs=2, refit=False).partial_fit(X6, X6, OK), "Set n_jobs=1"),
         (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "n_iter must say how many"),
         (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without names"),
         (lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"), "no query f"),
@@ -494,3 +495,96 @@ def test_huge_and_tiny_values_stay_finite(problem, scale, schedule):
     fitted = ranker(schedule=schedule).fit_classes(scale * X, labels)
     assert np.isfinite(fitted.coef_.data).all()
     assert np.isfinite(fitted.score_all(scale * X, X)).all()
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e155, "float64"), (1e20, "float32")])
+@pytest.mark.parametrize("init", ["identity", "zeros"])
+def test_an_overflow_is_said(problem, scale, dtype, init):
+    X, labels, triplets = problem
+    fitted = ranker(dtype=dtype, init=init)
+    with pytest.raises(DataError, match="W overflowed: scale rows to unit length"):
+        fitted.fit_classes(scale * X, labels)
+    stream = ranker(dtype=dtype, init=init, refit=False).partial_fit(X, X, triplets)
+    with pytest.raises(DataError, match="W overflowed"):
+        stream.partial_fit(scale * X, scale * X, triplets[:, [0, 2, 1]])
+    for one in (fitted, stream):
+        with pytest.raises(NotFittedError):
+            one.predict(X, X)
+
+
+def test_a_fit_that_fails_leaves_nothing_fitted(problem):
+    X, labels, triplets = problem
+    wide = np.hstack([X, X])
+    for fail in (
+        lambda one: one.fit(wide, wide, [[0, 1, 1]]),
+        lambda one: one.fit_classes(wide, labels[:-1]),
+        lambda one: one.fit_graded(wide, wide, labels[:-1], labels),
+        lambda one: one.set_params(refit=False).partial_fit(wide, wide, [[0, 1, 1]]),
+    ):
+        fitted = ranker().fit(X, X, triplets)
+        with pytest.raises(DataError):
+            fail(fitted)
+        for rows in (X, wide):
+            with pytest.raises(NotFittedError):
+                fitted.predict(rows, rows)
+    stream = ranker(refit=False).partial_fit(X, X, triplets)
+    before = stream.coef_.toarray()
+    with pytest.raises(ValueError, match="expecting 12 features"):
+        stream.partial_fit(wide, wide, triplets)
+    assert_array_equal(stream.coef_.toarray(), before)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"n_jobs": 2}, {"alpha": 0.1}, {"dtype": "float32"}, {"structure": "dense", "alpha": None}],
+)
+def test_parameters_of_a_stream_stay(problem, change, tmp_path):
+    X, _, triplets = problem
+    began = {"alpha": 2e-3, "n_jobs": 1, "dtype": "float64", "structure": "sparse"}
+    want = ranker(refit=False).partial_fit(X, X, triplets)
+    stream = ranker(refit=False).partial_fit(X, X, triplets[:100]).set_params(**change)
+    copied = copy.deepcopy(stream)
+    loaded = load_model(save_model(stream, tmp_path / "model.skops"))
+    for one in (stream, copied, loaded):
+        with pytest.raises(ParameterError, match="This stream began with"):
+            one.partial_fit(X, X, triplets[100:])
+        one.set_params(**began).partial_fit(X, X, triplets[100:])
+        assert_array_equal(one.coef_.data, want.coef_.data)
+
+
+def test_after_a_fit_a_stream_starts_anew(problem):
+    X, _, triplets = problem
+    fitted = ranker(refit=False).fit(X, X, triplets).partial_fit(X, X, triplets[:50])
+    want = ranker(refit=False).partial_fit(X, X, triplets[:50])
+    assert_array_equal(fitted.coef_.toarray(), want.coef_.toarray())
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_records_and_checkpoints_change_nothing(problem, tmp_path, n_jobs):
+    X, labels, _ = problem
+    want = ranker(n_jobs=n_jobs).fit_classes(X, labels)
+    recorded = ranker(n_jobs=n_jobs, record_every=13).fit_classes(X, labels)
+    kept = ranker(n_jobs=n_jobs).fit_classes(
+        X, labels, checkpoint=tmp_path / "run.npz", checkpoint_every=29
+    )
+    for one in (recorded, kept):
+        assert_array_equal(one.coef_.toarray(), want.coef_.toarray())
+
+
+@pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix])
+def test_sparse_input_is_not_changed(container):
+    data, indices = np.array([2.0, 1.0, 0.0, 1.0, 1.0]), np.array([1, 0, 2, 3, 3])
+    X = container((data, indices, np.array([0, 3, 4, 5])), shape=(3, 4))
+    ranker().fit(X, X, [[0, 0, 1]]).predict(X, X)
+    assert_array_equal(X.data, [2.0, 1.0, 0.0, 1.0, 1.0])
+    assert_array_equal(X.indices, [1, 0, 2, 3, 3])
+    assert X.nnz == 5
+
+
+def test_documents_with_other_columns_are_refused(problem):
+    X, _, triplets = problem
+    frame = pd.DataFrame(X, columns=WORDS)
+    fitted = ranker().fit(frame, frame, triplets)
+    assert 0 <= fitted.score(frame, frame, triplets) <= 1  # and no warning about names
+    with pytest.raises(DataError, match="Column 0 of D is 'w11'"):
+        fitted.predict(frame, frame[WORDS[::-1]])

@@ -150,10 +150,10 @@ def test_margins_are_those_of_the_weights():
 
 
 def naive_batches(problem, lam, eta0, T, batch):
-    """Margins of a batch by the W before it; no batch crosses a shrinkage."""
+    """Margins of a batch by the W before it; batches end at its multiples and at shrinkages."""
     W, t, owed = problem.W.copy(), 0, 0.0
     while t < len(problem.rows):
-        stop = min(t + batch, len(problem.rows), (t // T + 1) * T)
+        stop = min((t // batch + 1) * batch, len(problem.rows), (t // T + 1) * T)
         before = W.copy()
         for k in range(t, stop):
             q, a, b = problem.rows[k]

@@ -20,16 +20,21 @@ from rankwise.solvers.bilinear.steps import Ints, Sparse
 def as_rows(X: Any) -> sp.csr_array:
     """Checked rows as a CSR array with sorted columns and no explicit zeros."""
     rows = sp.csr_array(X, dtype=np.float64)
-    if rows is X or rows.data is getattr(X, "data", None):
-        rows = rows.copy()
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
+    if not rows.has_canonical_format or (rows.data == 0.0).any():
+        rows = rows.copy()  # it may share its arrays with X, which is not ours to tidy up
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
     return rows
 
 
 def check_documents(D: Any, name: str = "D") -> sp.csr_array:
     """Documents, dense or sparse."""
     return as_rows(check_array(D, accept_sparse="csr", dtype=np.float64, input_name=name))
+
+
+def columns_of(X: Any) -> list[str] | None:
+    """The names of a data frame's columns."""
+    return [str(name) for name in X.columns] if hasattr(X, "columns") else None
 
 
 def parts(X: sp.csr_array) -> Sparse:

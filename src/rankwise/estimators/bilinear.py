@@ -23,6 +23,7 @@ from rankwise.estimators._bilinear_input import (
     check_grades,
     check_names,
     check_triplets,
+    columns_of,
     parts,
 )
 from rankwise.estimators._bilinear_model import BilinearModel
@@ -35,11 +36,15 @@ from rankwise.estimators._bilinear_parameters import (
 from rankwise.estimators._checkpoint import Checkpoint, fingerprint
 from rankwise.estimators._checks import check_whole
 from rankwise.solvers.bilinear.draws import Draws, Given, Graded, InOrder, SameClass, draw_classes
-from rankwise.solvers.bilinear.learner import Learner
+from rankwise.solvers.bilinear.learner import OVERFLOWED, Learner
 from rankwise.solvers.bilinear.run import Curve, HeldOut
 
 CURVE_POINTS = 20
 HELD_OUT_TRIPLETS = 2000
+STREAM = (
+    "alpha", "eta0", "schedule", "shrink_every", "structure", "init", "dtype", "refit", "n_jobs",
+)  # fmt: skip
+"""Parameters that cannot change during a stream."""
 
 
 class SparseBilinearRanker(BilinearModel):
@@ -91,7 +96,8 @@ class SparseBilinearRanker(BilinearModel):
     dtype : {"float64", "float32"}, default="float64"
         Of W.
     record_every : int, optional
-        Steps between two records of the learning curve. None: a twentieth of all steps.
+        Steps between two records of the learning curve; with several threads, up to the next
+        multiple of 16. None: a twentieth of all steps.
     n_jobs : int, default=1
         Threads. With one, exactly Algorithm 1. With more, W stands still while the margins of 16
         triplets are measured, so that there is work to share: other results than with one thread,
@@ -211,6 +217,7 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
+        self._forget()
         queries, documents = self._rows(Q, D)
         rows = check_triplets(triplets, queries, documents)
         self._set_names(Q, D, query_names, document_names)
@@ -254,6 +261,7 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
+        self._forget()
         if self.n_iter is None:
             raise ParameterError("fit_classes draws triplets: n_iter must say how many.")
         rows, _ = self._rows(X, X)
@@ -301,6 +309,7 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
+        self._forget()
         if self.n_iter is None:
             raise ParameterError("fit_graded draws triplets: n_iter must say how many.")
         queries, documents = self._rows(Q, D)
@@ -329,7 +338,9 @@ class SparseBilinearRanker(BilinearModel):
         """Learn from further triplets, one step each, in their order.
 
         However a stream is cut, it gives what ``fit`` with ``n_iter=None`` gives for all of it.
-        That needs a fixed `alpha`, and ``refit=False``: a refit needs the triplets once more.
+        That needs a fixed `alpha`, one thread, and ``refit=False``: a refit needs the triplets
+        once more. Parameters stay as they were in the first call. After ``fit``, the first call
+        starts anew: it does not go on from what was fitted.
 
         Parameters
         ----------
@@ -342,6 +353,15 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
+        if hasattr(self, "_learner"):
+            self._check_stream()
+        else:
+            self._forget()
+        if self.n_jobs != 1:
+            raise ParameterError(
+                "partial_fit takes one step after the other: with more threads W would depend on "
+                "how a stream is cut. Set n_jobs=1."
+            )
         if self.structure == "sparse" and self.refit:
             raise ParameterError(
                 "partial_fit sees every triplet once, and a refit would need them again: set "
@@ -354,12 +374,32 @@ class SparseBilinearRanker(BilinearModel):
         rows = check_triplets(triplets, queries, documents)
         if first:
             self._set_names(Q, D, query_names, document_names)
+            self._stream = {name: getattr(self, name) for name in STREAM}
             self._learner = self._new_learner((queries.shape[1], documents.shape[1]))
         learner: Learner = self._learner
-        if self.structure != "identity":
-            learner.advance(parts(queries), parts(documents), rows)
-        self._keep(Outcome(learner.weights(), learner.settings.lam, Curve(), None), learner.step)
+        try:
+            if self.structure != "identity":
+                learner.advance(parts(queries), parts(documents), rows)
+            W = learner.weights()
+            self._keep(Outcome(W, learner.settings.lam, Curve(), None), learner.step)
+        except BaseException:  # a step that was half taken cannot be gone on from
+            self._forget()
+            raise
         return self
+
+    def _forget(self) -> None:
+        """A call that fails leaves a ranker that is not fitted, not one that is half another."""
+        for name in ("coef_", "_learner", "_stream"):
+            self.__dict__.pop(name, None)
+
+    def _check_stream(self) -> None:
+        for name, began in self._stream.items():
+            now = getattr(self, name)
+            if now != began:
+                raise ParameterError(
+                    f"This stream began with {name}={began!r}, and now it is {now!r}: set it back, "
+                    "or begin another stream with a clone of this ranker."
+                )
 
     def __getstate__(self) -> dict[str, Any]:
         """A learner of a stream goes into files as arrays."""
@@ -376,11 +416,12 @@ class SparseBilinearRanker(BilinearModel):
             self._learner = learner
 
     def _new_learner(self, shape: tuple[int, int]) -> Learner:
-        """A learner of a stream, before its first step."""
-        check_parameters(self, shape)
+        """A learner of a stream, before its first step, with what the stream began with."""
+        began = SparseBilinearRanker(**self._stream)
+        check_parameters(began, shape)
         return Learner(
-            starting_weights(self, shape), settings_of(self, 1), dense=self.structure == "dense",
-            frozen=self.structure in ("diagonal", "identity"),
+            starting_weights(began, shape), settings_of(began, 1), dense=began.structure == "dense",
+            frozen=began.structure in ("diagonal", "identity"),
         )  # fmt: skip
 
     def _fit(
@@ -398,7 +439,6 @@ class SparseBilinearRanker(BilinearModel):
         shape = (Q.shape[1], D.shape[1])
         check_parameters(self, shape)
         check_whole("checkpoint_every", checkpoint_every, 1, 2**62)
-        self.__dict__.pop("_learner", None)
         start = starting_weights(self, shape)
         if self.structure == "identity":
             self._keep(Outcome(start, 0.0, Curve(), None), 0)
@@ -439,6 +479,8 @@ class SparseBilinearRanker(BilinearModel):
         return fingerprint(params, arrays)
 
     def _keep(self, outcome: Outcome, n_steps: int) -> None:
+        if not np.isfinite(outcome.W.data).all():
+            raise DataError(OVERFLOWED)
         self.coef_ = outcome.W
         self.alpha_ = outcome.lam
         self.density_ = self.coef_.nnz / max(self.coef_.shape[0] * self.coef_.shape[1], 1)
@@ -457,8 +499,10 @@ class SparseBilinearRanker(BilinearModel):
         documents = queries if D is Q else check_documents(D)
         if reset:
             self.n_document_features_ = documents.shape[1]
+            self._document_columns = columns_of(D)
         else:
             self._check_width(documents)
+            self._check_columns(D)
         return queries, documents
 
     def _set_names(self, Q: Any, D: Any, query_names: Any, document_names: Any) -> None:
@@ -466,9 +510,8 @@ class SparseBilinearRanker(BilinearModel):
             ("query", Q, query_names, self.n_features_in_),
             ("document", D, document_names, self.n_document_features_),
         ):
-            if names is None and hasattr(X, "columns"):
-                names = [str(name) for name in X.columns]
-            checked = check_names(names, n, f"{attribute}_names")
+            given = columns_of(X) if names is None else names
+            checked = check_names(given, n, f"{attribute}_names")
             setattr(self, f"{attribute}_names_", checked)
 
     def _held_out_triplets(

@@ -82,9 +82,13 @@ def follow(
 ) -> Iterator[int]:
     """Learn up to step `n_steps`, and hand over every `pause_every` steps, and at the end.
 
-    What comes out does not depend on where a run is paused, recorded, or begun anew.
+    What comes out does not depend on where a run is paused, recorded, or begun anew: both
+    intervals are rounded up to whole batches of the learner.
     """
     size = math.prod(learner.shape)
+    record_every, pause_every = (
+        -(-every // learner.batch) * learner.batch for every in (record_every, pause_every)
+    )
     while learner.step < n_steps:
         t = learner.step
         stops = [(t // every + 1) * every for every in (BLOCK, record_every, pause_every)]
