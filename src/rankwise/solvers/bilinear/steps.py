@@ -7,7 +7,7 @@ were written; what it owes since then, p, is one number for the whole row, and i
     w = soft(u, p),    and to make a weight w is to store    u = w + sign(w) p.
 
 That is exactly what shrinking all of W every T steps gives, at no cost. Entries that have become
-0 are dropped when their row is out of room.
+0 are dropped when their row is out of room, or owes so much that its values lose digits.
 
 Rows are stored compactly, as columns and values in one long arena, in no order; a row that has
 grown so long that a plain vector takes at most four times the room is one. Where several partitions
@@ -310,6 +310,9 @@ def _update(
                 eta = _rate(debts, plan, i)
             work.token[p] += 1
             owed = _owed(debts, plan, i, t)
+            if owed > eta:  # u = w + p has lost the digits of w where p is much larger
+                _purge(store, debts, plan, i, t)
+                owed = 0.0
             step = eta * Q.data[k]
             if store.room[i] < 0:
                 _add_dense(store, plan.frozen, store.start[i], owed, step, v, cols, n)
@@ -410,8 +413,9 @@ def _advance(
     """Take one step for each triplet, after the first t steps.
 
     W stands still while the margins of `batch` triplets are measured; 1 is Algorithm 1. Batches
-    end at multiples of `batch`, counted from the first step of all, and none crosses a boundary of shrinkage. Gives how many steps were taken, and, where that is not all of
-    them, what there is too little room for, or that a margin overflowed. Adds hinge losses and updates to `totals`.
+    end at multiples of `batch`, counted from the first step of all, and none crosses a boundary of
+    shrinkage. Gives how many steps were taken, and, where that is not all of them, what there is
+    too little room for, or that a margin overflowed. Adds hinge losses and updates to `totals`.
     """
     n_partitions = len(store.top)
     taken = 0
