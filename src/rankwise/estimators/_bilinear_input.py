@@ -42,9 +42,16 @@ def parts(X: sp.csr_array) -> Sparse:
     return Sparse(X.indptr, X.indices, X.data)
 
 
+def _as_array(values: Any, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DataError(f"{name} has entries of different lengths: give a full table.") from None
+
+
 def check_triplets(triplets: Any, Q: sp.csr_array, D: sp.csr_array, name: str = "triplets") -> Ints:
     """Rows (q, d+, d-) that exist, have features, and differ."""
-    given = np.asarray(triplets)
+    given = _as_array(triplets, name)
     if given.ndim != 2 or given.shape[1:] != (3,) or len(given) == 0:
         raise DataError(
             f"{name} needs rows (query, preferred document, other document) and at least one: got "
@@ -89,30 +96,41 @@ def check_full_rows(X: sp.csr_array, name: str) -> None:
         )
 
 
-def check_classes(labels: Any, n_rows: int) -> NDArray[np.intp]:
+def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.intp]:
     """Class numbers, with a pair of equal and a pair of different ones."""
-    given = np.asarray(labels)
+    given = _as_array(labels, name)
     if given.shape != (n_rows,):
         raise DataError(
-            f"labels needs one entry per row of X: got {given.shape} for {n_rows} rows."
+            f"{name} needs one entry per row of X: got {given.shape} for {n_rows} rows."
         )
-    classes, numbers, counts = np.unique(given, return_inverse=True, return_counts=True)
+    try:
+        classes, numbers, counts = np.unique(given, return_inverse=True, return_counts=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in given.tolist()})
+        raise DataError(
+            f"{name} must be all numbers or all text: got {', '.join(kinds)} together."
+        ) from None
+    if len(classes) == 0:
+        raise DataError(f"{name} is empty: a triplet needs three rows.")
     if len(classes) < 2:
         raise DataError(
-            f"labels has one class only, {classes[0]!r}: a triplet needs a document of another one."
+            f"{name} has one class only, {classes[0]!r}: a triplet needs a document of another one."
         )
     if counts.max() < 2:
         raise DataError(
             f"Every row has a class of its own ({len(classes)} classes): a triplet needs two rows "
-            "of one class. Check the labels."
+            f"of one class. Check the {name}."
         )
     return np.asarray(numbers, dtype=np.intp)
 
 
 def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tuple[Ints, Array]:
     """One finite grade and one row of Q for each document."""
-    values = np.asarray(grades, dtype=np.float64)
-    query = np.asarray(qid)
+    query = _as_array(qid, "qid")
+    try:
+        values = _as_array(grades, "grades").astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError("grades must be numbers, where higher is better.") from None
     for name, given in (("grades", values), ("qid", query)):
         if given.shape != (D.shape[0],):
             raise DataError(
@@ -122,9 +140,14 @@ def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tup
         raise DataError(
             f"grades must be finite: row {np.flatnonzero(~np.isfinite(values))[0]} is not."
         )
-    if query.dtype.kind not in "iu" or query.min() < 0 or query.max() >= Q.shape[0]:
+    if query.dtype.kind not in "iu":
         raise DataError(
-            f"qid holds rows of Q, from 0 to {Q.shape[0] - 1}: got {query.dtype} values from "
+            f"qid holds rows of Q, from 0 to {Q.shape[0] - 1}, which are whole numbers: got "
+            f"{query.dtype}."
+        )
+    if query.min() < 0 or query.max() >= Q.shape[0]:
+        raise DataError(
+            f"qid holds rows of Q, from 0 to {Q.shape[0] - 1}: got values from "
             f"{query.min()} to {query.max()}."
         )
     check_full_rows(D, "D")
@@ -138,6 +161,11 @@ def check_names(names: Any, n_features: int, name: str) -> NDArray[Any] | None:
     """One name for each feature, or None."""
     if names is None:
         return None
+    if isinstance(names, (dict, set, frozenset)):
+        raise DataError(
+            f"{name} needs the names in the order of the features, which a {type(names).__name__} "
+            "does not have: give vectorizer.get_feature_names_out()."
+        )
     given = np.asarray(list(names), dtype=str)
     if given.shape != (n_features,):
         raise DataError(f"{name} needs one name per feature: got {len(given)} for {n_features}.")

@@ -34,7 +34,7 @@ from rankwise.estimators._bilinear_parameters import (
     wanted_density,
 )
 from rankwise.estimators._checkpoint import Checkpoint, fingerprint
-from rankwise.estimators._checks import check_whole
+from rankwise.estimators._checks import check_random_state, check_whole
 from rankwise.solvers.bilinear.draws import Draws, Given, Graded, InOrder, SameClass, draw_classes
 from rankwise.solvers.bilinear.learner import OVERFLOWED, Learner
 from rankwise.solvers.bilinear.run import Curve, HeldOut
@@ -84,7 +84,7 @@ class SparseBilinearRanker(BilinearModel):
         Rate of step t: eta0 / sqrt(t); eta0; or, for each row of W, eta0 over the root of the sum
         of its squared gradients, for which `eta0` of about 1 is a good start.
     shrink_every : int, default=100
-        Steps between two shrinkages, T in the paper.
+        Steps between two shrinkages, T in the paper; at most all steps.
     refit : bool, default=True
         Whether to fit a second time, to the same triplets, without the L1 norm but only where W
         is not 0. Only for ``structure="sparse"``: the others have no bias to be rid of.
@@ -101,9 +101,9 @@ class SparseBilinearRanker(BilinearModel):
     n_jobs : int, default=1
         Threads. With one, exactly Algorithm 1. With more, W stands still while the margins of 16
         triplets are measured, so that there is work to share: other results than with one thread,
-        but always the same ones for the same number, on any machine.
+        but always the same ones for the same number, on one machine.
     random_state : int, Generator or None, default=None
-        Seed of the draws. The same seed gives the same W, bit for bit.
+        Seed of the draws. The same seed gives the same W, bit for bit, on one machine.
     verbose : bool, default=False
         Show a bar with loss, density and steps per second on stderr.
 
@@ -140,7 +140,7 @@ class SparseBilinearRanker(BilinearModel):
     >>> queries = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     >>> documents = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     >>> ranker = SparseBilinearRanker(alpha=0.01, n_iter=50, eta0=1.0, init="zeros")
-    >>> ranker = ranker.set_params(random_state=0).fit(
+    >>> ranker = ranker.set_params(shrink_every=10, random_state=0).fit(
     ...     queries, documents, [[0, 0, 1], [1, 1, 0]], query_names=words, document_names=words
     ... )
     >>> ranker.score_all(queries, documents).argmax(axis=1)
@@ -439,6 +439,11 @@ class SparseBilinearRanker(BilinearModel):
         shape = (Q.shape[1], D.shape[1])
         check_parameters(self, shape)
         check_whole("checkpoint_every", checkpoint_every, 1, 2**62)
+        if self.structure == "sparse" and self.shrink_every > n_steps:
+            raise ParameterError(
+                f"W is shrunk every {self.shrink_every} steps, and there are {n_steps}: alpha "
+                "would have no effect. Lower shrink_every, or take more steps."
+            )
         start = starting_weights(self, shape)
         if self.structure == "identity":
             self._keep(Outcome(start, 0.0, Curve(), None), 0)
@@ -461,6 +466,7 @@ class SparseBilinearRanker(BilinearModel):
         kept = None
         if checkpoint is not None:
             kept = Checkpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
+            kept.check_folder()
         outcome = find_weights(course, problem, relabelled.columns(start), draw, self._seed(), kept)
         outcome.W = relabelled.back(outcome.W)
         self._keep(outcome, n_steps)
@@ -471,8 +477,8 @@ class SparseBilinearRanker(BilinearModel):
     ) -> str:
         """Which fit a checkpoint is of; where the draws have no seed, it brings its own."""
         params = {**self.get_params(), "verbose": False}
-        if not isinstance(self.random_state, int):
-            params["random_state"] = None
+        seeded = isinstance(self.random_state, (int, np.integer))
+        params["random_state"] = int(self.random_state) if seeded else None
         arrays = [*parts(Q), *parts(D), *evidence]
         if held_out is not None:
             arrays += [*parts(held_out[0]), *parts(held_out[1]), held_out[2]]
@@ -491,7 +497,7 @@ class SparseBilinearRanker(BilinearModel):
             self.refit_curve_ = outcome.refit_curve.arrays()
 
     def _seed(self) -> int:
-        return int(np.random.default_rng(self.random_state).integers(2**63))
+        return int(check_random_state(self.random_state).integers(2**63))
 
     def _rows(self, Q: Any, D: Any, reset: bool = True) -> tuple[sp.csr_array, sp.csr_array]:
         checked = validate_data(self, Q, accept_sparse="csr", dtype=np.float64, reset=reset)
@@ -519,7 +525,7 @@ class SparseBilinearRanker(BilinearModel):
     ) -> tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]] | None:
         if held_out is None:
             return None
-        if isinstance(held_out, tuple) and len(held_out) == 3 and np.ndim(held_out[0]) != 1:
+        if _is_problem(held_out):
             Q, D = self._new_queries(held_out[0]), self._new_documents(held_out[1])
             held_out = held_out[2]
         return Q, D, check_triplets(held_out, Q, D, "held_out")
@@ -527,11 +533,22 @@ class SparseBilinearRanker(BilinearModel):
     def _held_out_classes(
         self, held_out: Any
     ) -> tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]:
-        if not isinstance(held_out, tuple) or len(held_out) != 2:
+        if not isinstance(held_out, (tuple, list)) or len(held_out) != 2:
             raise DataError("held_out of fit_classes is a tuple (X, labels) of other rows.")
         rows = self._new_queries(held_out[0])
-        numbers = check_classes(held_out[1], rows.shape[0])
+        numbers = check_classes(held_out[1], rows.shape[0], "held_out labels")
         full = np.flatnonzero(np.diff(rows.indptr))  # a document without a known word ranks nowhere
         rng = np.random.default_rng(0)
-        drawn = draw_classes(numbers[full], HELD_OUT_TRIPLETS, rng)
+        kept = check_classes(numbers[full], len(full), "held_out labels of rows with a known word")
+        drawn = draw_classes(kept, HELD_OUT_TRIPLETS, rng)
         return rows, rows, full[drawn]
+
+
+def _is_problem(held_out: Any) -> bool:
+    """Whether held-out triplets bring rows of their own: (Q, D, triplets)."""
+    if not isinstance(held_out, (tuple, list)) or len(held_out) != 3:
+        return False
+    first = held_out[0]
+    return len(getattr(first, "shape", ())) == 2 or (
+        isinstance(first, (list, tuple)) and len(first) > 0 and np.ndim(first[0]) == 1
+    )
