@@ -163,7 +163,7 @@ def memory() -> list[Result]:
 
 def many_words() -> Any:
     small, labels = generated(100, 50)
-    SparseBilinearRanker(ALPHA, n_iter=10).fit_classes(small, labels)  # compiles
+    SparseBilinearRanker(ALPHA, n_iter=10, shrink_every=10).fit_classes(small, labels)  # compiles
     return generated(20_000, N_MANY_WORDS)
 
 

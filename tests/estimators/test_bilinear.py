@@ -262,7 +262,16 @@ def test_a_density_that_cannot_be_had_warns(problem, monkeypatch):
     X, _, triplets = problem
     monkeypatch.setattr("rankwise.solvers.bilinear.run.MAX_TRIALS", 3)
     with pytest.warns(RankwiseWarning, match="No alpha was found whose density is 1"):
-        ranker(alpha=None, target_density=1.0, n_iter=3).fit(X, X, triplets)
+        ranker(alpha=None, target_density=1.0, n_iter=3, shrink_every=1).fit(X, X, triplets)
+
+
+def test_a_search_that_gives_up_uses_the_nearest_alpha():
+    X = np.eye(4)[[0, 0, 1, 1]]  # a step changes two entries at once, always the same ones
+    how = {"target_density": 0.9, "alpha": None, "init": "zeros", "n_iter": 40, "refit": False}
+    with pytest.warns(RankwiseWarning, match="the nearest in .* fits .* No more entries"):
+        fitted = ranker(**how).fit_classes(X, [0, 0, 1, 1])
+    nearest = max(fitted.learning_curve_["density"])
+    assert fitted.density_ == nearest == 4 / 16
 
 
 def test_the_bar_shows_loss_density_and_speed(problem, capsys):
@@ -345,11 +354,17 @@ def test_a_killed_run_ends_where_it_would_have(tmp_path):
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     rng = np.random.default_rng()
     kills = 0
+
+    def stamp():
+        path = tmp_path / "run.npz"
+        return path.stat().st_mtime_ns if path.exists() else None
+
     for _ in range(3):
+        before = stamp()
         run = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert run.stdout.readline() == b"begin\n"
         deadline = time.monotonic() + 60
-        while not (tmp_path / "run.npz").exists() and time.monotonic() < deadline:
+        while stamp() == before and time.monotonic() < deadline:
             time.sleep(0.005)
         time.sleep(rng.uniform(0.0, 0.4))
         run.send_signal(signal.SIGKILL)
@@ -381,6 +396,13 @@ def test_a_checkpoint_of_something_else_is_refused(problem, tmp_path):
         ranker(eta0=3.0).fit_classes(X, labels, checkpoint=path)
     with pytest.raises(DataError, match="other data or with other parameters"):
         ranker().fit_classes(X[:-1], labels[:-1], checkpoint=path)
+    for seed in (1, np.int64(1)):
+        with pytest.raises(DataError, match="other data or with other parameters"):
+            ranker(random_state=seed).fit_classes(X, labels, checkpoint=path)
+    ranker(random_state=np.int64(0)).fit_classes(X, labels, checkpoint=path)
+    np.save(tmp_path / "array.npy", X)
+    with pytest.raises(ModelFileError, match="damaged or no checkpoint"):
+        ranker().fit_classes(X, labels, checkpoint=tmp_path / "array.npy")
     path.write_bytes(b"PK nonsense")
     with pytest.raises(ModelFileError, match="damaged or no checkpoint"):
         ranker().fit_classes(X, labels, checkpoint=path)
@@ -421,6 +443,19 @@ OK = [[0, 1, 2]]
         (lambda: ranker().fit(X6, X6, OK).predict(X6, X6[:3]), "score_all takes all pairs"),
         (lambda: ranker().fit(X6, X6, OK).rank(X6, X6), "q is one row: got 6"),
         (lambda: begun().partial_fit(X6, X6[:, :3], OK), "use the same vocabulary"),
+        (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, ["a"] * 6), "whole numbers: got <U1"),
+        (lambda: ranker().fit_graded(X6, X6, list("abcdef"), [0] * 6), "grades must be numbers"),
+        (lambda: ranker().fit_classes(X6, ["a", None] * 3), "labels must be all numbers or all te"),
+        (lambda: ranker().fit(X6, X6, [[0, 1, 2], [0, 1]]), "entries of different lengths"),
+        (
+            lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=(EMPTY[[6, 6, 0]], [0, 0, 1])),
+            "held_out labels of rows with a known word has one class",
+        ),
+        (lambda: ranker().fit(X6, X6, OK).rank("car", X6), "q is a row of numbers: got 'car'"),
+        (lambda: ranker().fit(X6, X6, OK, query_names={"a": 0}), "get_feature_names_out"),
+        (lambda: ranker().fit(X6, X6, OK, document_names=set("abcd")), "get_feature_names_out"),
+        (lambda: ranker().fit(X6, X6, OK, checkpoint="no/such/run.npz"), "There is no folder"),
+        (lambda: ranker().fit(X6, X6, OK, checkpoint="."), "cannot be written"),
     ],
 )
 def test_data_that_cannot_be_used(call, words):
@@ -445,8 +480,11 @@ def test_data_that_cannot_be_used(call, words):
         ({"eta0": 0.0}, "eta0 must be"),
         ({"n_iter": 0}, "n_iter must be a whole number"),
         ({"shrink_every": 0}, "shrink_every must be"),
+        ({"shrink_every": 401}, "alpha would have no effect"),
         ({"n_jobs": 0}, "n_jobs must be"),
         ({"record_every": -1}, "record_every must be"),
+        ({"random_state": "seed"}, "random_state must be None"),
+        ({"random_state": -1}, "random_state must be None"),
         ({"structure": "identity", "alpha": None, "init": "zeros"}, 'init must be "identity"'),
     ],
 )
@@ -461,6 +499,7 @@ def test_parameters_out_of_range(parameters, words):
         (lambda: ranker().fit(X6, X6[:, :3] + 1, OK), 'Use init="zeros"'),
         (lambda: ranker().partial_fit(X6, X6, OK), "set refit=False"),
         (lambda: ranker(alpha=None, refit=False).partial_fit(X6, X6, OK), "give alpha"),
+        (lambda: ranker(n_jobs=2, refit=False).partial_fit(X6, X6, OK), "Set n_jobs=1"),
         (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "n_iter must say how many"),
         (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without names"),
         (lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"), "no query f"),
@@ -494,3 +533,107 @@ def test_huge_and_tiny_values_stay_finite(problem, scale, schedule):
     fitted = ranker(schedule=schedule).fit_classes(scale * X, labels)
     assert np.isfinite(fitted.coef_.data).all()
     assert np.isfinite(fitted.score_all(scale * X, X)).all()
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e155, "float64"), (1e20, "float32")])
+@pytest.mark.parametrize("init", ["identity", "zeros"])
+def test_an_overflow_is_said(problem, scale, dtype, init):
+    X, labels, triplets = problem
+    fitted = ranker(dtype=dtype, init=init)
+    with pytest.raises(DataError, match="W overflowed: scale rows to unit length"):
+        fitted.fit_classes(scale * X, labels)
+    stream = ranker(dtype=dtype, init=init, refit=False).partial_fit(X, X, triplets)
+    with pytest.raises(DataError, match="W overflowed"):
+        stream.partial_fit(scale * X, scale * X, triplets[:, [0, 2, 1]])
+    for one in (fitted, stream):
+        with pytest.raises(NotFittedError):
+            one.predict(X, X)
+
+
+def test_a_fit_that_fails_leaves_nothing_fitted(problem):
+    X, labels, triplets = problem
+    wide = np.hstack([X, X])
+    for fail in (
+        lambda one: one.fit(wide, wide, [[0, 1, 1]]),
+        lambda one: one.fit_classes(wide, labels[:-1]),
+        lambda one: one.fit_graded(wide, wide, labels[:-1], labels),
+        lambda one: one.set_params(refit=False).partial_fit(wide, wide, [[0, 1, 1]]),
+    ):
+        fitted = ranker().fit(X, X, triplets)
+        with pytest.raises(DataError):
+            fail(fitted)
+        for rows in (X, wide):
+            with pytest.raises(NotFittedError):
+                fitted.predict(rows, rows)
+    stream = ranker(refit=False).partial_fit(X, X, triplets)
+    before = stream.coef_.toarray()
+    with pytest.raises(ValueError, match="expecting 12 features"):
+        stream.partial_fit(wide, wide, triplets)
+    assert_array_equal(stream.coef_.toarray(), before)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"n_jobs": 2}, {"alpha": 0.1}, {"dtype": "float32"}, {"structure": "dense", "alpha": None}],
+)
+def test_parameters_of_a_stream_stay(problem, change, tmp_path):
+    X, _, triplets = problem
+    began = {"alpha": 2e-3, "n_jobs": 1, "dtype": "float64", "structure": "sparse"}
+    want = ranker(refit=False).partial_fit(X, X, triplets)
+    stream = ranker(refit=False).partial_fit(X, X, triplets[:100]).set_params(**change)
+    copied = copy.deepcopy(stream)
+    loaded = load_model(save_model(stream, tmp_path / "model.skops"))
+    for one in (stream, copied, loaded):
+        with pytest.raises(ParameterError, match="This stream began with"):
+            one.partial_fit(X, X, triplets[100:])
+        one.set_params(**began).partial_fit(X, X, triplets[100:])
+        assert_array_equal(one.coef_.data, want.coef_.data)
+
+
+def test_after_a_fit_a_stream_starts_anew(problem):
+    X, _, triplets = problem
+    fitted = ranker(refit=False).fit(X, X, triplets).partial_fit(X, X, triplets[:50])
+    want = ranker(refit=False).partial_fit(X, X, triplets[:50])
+    assert_array_equal(fitted.coef_.toarray(), want.coef_.toarray())
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_records_and_checkpoints_change_nothing(problem, tmp_path, n_jobs):
+    X, labels, _ = problem
+    want = ranker(n_jobs=n_jobs).fit_classes(X, labels)
+    recorded = ranker(n_jobs=n_jobs, record_every=13).fit_classes(X, labels)
+    kept = ranker(n_jobs=n_jobs).fit_classes(
+        X, labels, checkpoint=tmp_path / "run.npz", checkpoint_every=29
+    )
+    for one in (recorded, kept):
+        assert_array_equal(one.coef_.toarray(), want.coef_.toarray())
+
+
+@pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix])
+def test_sparse_input_is_not_changed(container):
+    data, indices = np.array([2.0, 1.0, 0.0, 1.0, 1.0]), np.array([1, 0, 2, 3, 3])
+    X = container((data, indices, np.array([0, 3, 4, 5])), shape=(3, 4))
+    ranker().fit(X, X, [[0, 0, 1]]).predict(X, X)
+    assert_array_equal(X.data, [2.0, 1.0, 0.0, 1.0, 1.0])
+    assert_array_equal(X.indices, [1, 0, 2, 3, 3])
+    assert X.nnz == 5
+
+
+def test_held_out_may_be_a_list(problem):
+    X, labels, triplets = problem
+    for rows in (X, X.tolist()):
+        fitted = ranker().fit(X, X, triplets, held_out=[rows, rows, triplets])
+        assert np.isfinite(fitted.learning_curve_["error"]).all()
+    three = ranker().fit(X, X, triplets, held_out=triplets[:3].tolist())
+    assert np.isfinite(three.learning_curve_["error"]).all()
+    by_class = ranker().fit_classes(X, labels, held_out=[X, labels])
+    assert np.isfinite(by_class.learning_curve_["error"]).all()
+
+
+def test_documents_with_other_columns_are_refused(problem):
+    X, _, triplets = problem
+    frame = pd.DataFrame(X, columns=WORDS)
+    fitted = ranker().fit(frame, frame, triplets)
+    assert 0 <= fitted.score(frame, frame, triplets) <= 1  # and no warning about names
+    with pytest.raises(DataError, match="Column 0 of D is 'w11'"):
+        fitted.predict(frame, frame[WORDS[::-1]])

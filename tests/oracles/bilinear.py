@@ -37,10 +37,3 @@ def naive_scores(W, Q, D):
             for i in np.flatnonzero(q):
                 scores[k, m] += q[i] * (W[i] @ d)
     return scores
-
-
-def naive_average_precision(relevant, scores):
-    """Mean of the precisions at the relevant ranks."""
-    ranked = [relevant[k] for k in np.argsort(-scores, kind="stable")]
-    hits = [sum(ranked[: k + 1]) / (k + 1) for k in range(len(ranked)) if ranked[k]]
-    return sum(hits) / len(hits)

@@ -150,10 +150,10 @@ def test_margins_are_those_of_the_weights():
 
 
 def naive_batches(problem, lam, eta0, T, batch):
-    """Margins of a batch by the W before it; no batch crosses a shrinkage."""
+    """Margins of a batch by the W before it; batches end at its multiples and at shrinkages."""
     W, t, owed = problem.W.copy(), 0, 0.0
     while t < len(problem.rows):
-        stop = min(t + batch, len(problem.rows), (t // T + 1) * T)
+        stop = min((t // batch + 1) * batch, len(problem.rows), (t // T + 1) * T)
         before = W.copy()
         for k in range(t, stop):
             q, a, b = problem.rows[k]
@@ -185,6 +185,18 @@ def test_single_precision_is_close():
     single, double = (learn(problem, dtype=d, **how).weights() for d in (np.float32, np.float64))
     assert single.dtype == np.float32
     assert_allclose(single.toarray(), double.toarray(), atol=1e-4)
+
+
+@pytest.mark.parametrize("dense_from", [1, 10_000])
+def test_single_precision_stays_close_as_debts_grow(dense_from):
+    problem = random_problem(2, 200)
+    rows = np.tile(problem.rows, (100, 1))
+    problem = Triplets(problem.Q, problem.D, rows, problem.W)
+    how = {"lam": 0.05, "eta0": 0.3, "shrink_every": 7, "schedule": "constant"}
+    how = {**how, "dense_from": dense_from}
+    learners = [learn(problem, dtype=d, **how) for d in (np.float32, np.float64)]
+    margins = [x.margins(rows_of(problem.Q), rows_of(problem.D), rows[:200]) for x in learners]
+    assert_allclose(*margins, atol=5e-6)
 
 
 def test_memory_is_in_the_order_of_the_nonzeros():
@@ -282,3 +294,22 @@ def test_the_search_finds_a_density(power, target):
         search.densities.append(1 / (1 + (lam / 1e-5) ** power))
     assert 0.95 * target <= search.densities[-1] <= target
     assert len(search.lams) < 15
+
+
+def test_a_search_in_a_small_matrix_is_content_with_one_entry():
+    search = DensitySearch(0.1, entry=1 / 16)
+    search.lams, search.densities = [1e-3], [1 / 16]
+    assert search.found()
+    search.densities = [2 / 16]
+    assert not search.found()
+
+
+@pytest.mark.parametrize(("low", "high", "nearest"), [(0.2, 0.4, 0.4), (0.5, 0.5, 0.5)])
+def test_a_search_ends_when_density_does_not_move(low, high, nearest):
+    search = DensitySearch(0.35)
+    while not search.exhausted():
+        lam = search.next(1e-3)
+        search.lams.append(lam)
+        search.densities.append(high if lam < 2e-3 else low)
+    assert len(search.lams) < 12
+    assert search.densities[search.lams.index(search.nearest())] == nearest

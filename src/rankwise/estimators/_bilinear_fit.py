@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -159,27 +160,37 @@ def _fit(
         learner = learner or _learner(course, start, place)
         run(learner, place.curve, "fit")
         return learner
-    search = DensitySearch(course.target_density, place.lams, place.densities)
+    entry = 1.0 / max(math.prod(start.shape), 1)
+    search = DensitySearch(course.target_density, place.lams, place.densities, entry)
     while True:
+        given_up = search.exhausted()
         if learner is None:
-            place.lam = search.next(course.settings.lam)
+            place.lam = search.nearest() if given_up else search.next(course.settings.lam)
             place.curve = Curve()
             learner = _learner(course, start, place)
         run(learner, place.curve, f"fit, alpha {place.lam:.3g}")
-        place.lams.append(place.lam)
-        place.densities.append(place.curve.density[-1])
+        if not given_up:
+            place.lams.append(place.lam)
+            place.densities.append(place.curve.density[-1])
         if search.found():
             return learner
-        if search.exhausted():
-            warnings.warn(
-                f"No alpha was found whose density is {course.target_density:g}: after "
-                f"{len(search.lams)} fits it is {search.densities[-1]:.3g}. Use more steps, or "
-                "give alpha.",
-                RankwiseWarning,
-                stacklevel=5,
-            )
+        if search.exhausted() and place.lam == search.nearest():
+            warnings.warn(_nearest_only(search, course, place), RankwiseWarning, stacklevel=5)
             return learner
         learner = None
+
+
+def _nearest_only(search: DensitySearch, course: Course, place: _Place) -> str:
+    if max(search.densities) < search.target:
+        advice = "No more entries than that are reached: use more steps, or ask for less."
+    elif course.settings.shrink_every > 1:
+        advice = "Density jumps there: use a smaller shrink_every."
+    else:
+        advice = "Density jumps there: ask for another one."
+    return (
+        f"No alpha was found whose density is {search.target:g}: the nearest in {len(search.lams)} "
+        f"fits is {place.curve.density[-1]:.3g}, of alpha={place.lam:.6g}, which is used. {advice}"
+    )
 
 
 def _learner(course: Course, W: sp.csr_array, place: _Place) -> Learner:

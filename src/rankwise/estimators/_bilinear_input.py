@@ -20,10 +20,10 @@ from rankwise.solvers.bilinear.steps import Ints, Sparse
 def as_rows(X: Any) -> sp.csr_array:
     """Checked rows as a CSR array with sorted columns and no explicit zeros."""
     rows = sp.csr_array(X, dtype=np.float64)
-    if rows is X or rows.data is getattr(X, "data", None):
-        rows = rows.copy()
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
+    if not rows.has_canonical_format or (rows.data == 0.0).any():
+        rows = rows.copy()  # it may share its arrays with X, which is not ours to tidy up
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
     return rows
 
 
@@ -32,14 +32,26 @@ def check_documents(D: Any, name: str = "D") -> sp.csr_array:
     return as_rows(check_array(D, accept_sparse="csr", dtype=np.float64, input_name=name))
 
 
+def columns_of(X: Any) -> list[str] | None:
+    """The names of a data frame's columns."""
+    return [str(name) for name in X.columns] if hasattr(X, "columns") else None
+
+
 def parts(X: sp.csr_array) -> Sparse:
     """The parts of a CSR array, for compiled code."""
     return Sparse(X.indptr, X.indices, X.data)
 
 
+def _as_array(values: Any, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DataError(f"{name} has entries of different lengths: give a full table.") from None
+
+
 def check_triplets(triplets: Any, Q: sp.csr_array, D: sp.csr_array, name: str = "triplets") -> Ints:
     """Rows (q, d+, d-) that exist, have features, and differ."""
-    given = np.asarray(triplets)
+    given = _as_array(triplets, name)
     if given.ndim != 2 or given.shape[1:] != (3,) or len(given) == 0:
         raise DataError(
             f"{name} needs rows (query, preferred document, other document) and at least one: got "
@@ -84,30 +96,41 @@ def check_full_rows(X: sp.csr_array, name: str) -> None:
         )
 
 
-def check_classes(labels: Any, n_rows: int) -> NDArray[np.intp]:
+def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.intp]:
     """Class numbers, with a pair of equal and a pair of different ones."""
-    given = np.asarray(labels)
+    given = _as_array(labels, name)
     if given.shape != (n_rows,):
         raise DataError(
-            f"labels needs one entry per row of X: got {given.shape} for {n_rows} rows."
+            f"{name} needs one entry per row of X: got {given.shape} for {n_rows} rows."
         )
-    classes, numbers, counts = np.unique(given, return_inverse=True, return_counts=True)
+    try:
+        classes, numbers, counts = np.unique(given, return_inverse=True, return_counts=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in given.tolist()})
+        raise DataError(
+            f"{name} must be all numbers or all text: got {', '.join(kinds)} together."
+        ) from None
+    if len(classes) == 0:
+        raise DataError(f"{name} is empty: a triplet needs three rows.")
     if len(classes) < 2:
         raise DataError(
-            f"labels has one class only, {classes[0]!r}: a triplet needs a document of another one."
+            f"{name} has one class only, {classes[0]!r}: a triplet needs a document of another one."
         )
     if counts.max() < 2:
         raise DataError(
             f"Every row has a class of its own ({len(classes)} classes): a triplet needs two rows "
-            "of one class. Check the labels."
+            f"of one class. Check the {name}."
         )
     return np.asarray(numbers, dtype=np.intp)
 
 
 def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tuple[Ints, Array]:
     """One finite grade and one row of Q for each document."""
-    values = np.asarray(grades, dtype=np.float64)
-    query = np.asarray(qid)
+    query = _as_array(qid, "qid")
+    try:
+        values = _as_array(grades, "grades").astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError("grades must be numbers, where higher is better.") from None
     for name, given in (("grades", values), ("qid", query)):
         if given.shape != (D.shape[0],):
             raise DataError(
@@ -117,9 +140,14 @@ def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tup
         raise DataError(
             f"grades must be finite: row {np.flatnonzero(~np.isfinite(values))[0]} is not."
         )
-    if query.dtype.kind not in "iu" or query.min() < 0 or query.max() >= Q.shape[0]:
+    if query.dtype.kind not in "iu":
         raise DataError(
-            f"qid holds rows of Q, from 0 to {Q.shape[0] - 1}: got {query.dtype} values from "
+            f"qid holds rows of Q, from 0 to {Q.shape[0] - 1}, which are whole numbers: got "
+            f"{query.dtype}."
+        )
+    if query.min() < 0 or query.max() >= Q.shape[0]:
+        raise DataError(
+            f"qid holds rows of Q, from 0 to {Q.shape[0] - 1}: got values from "
             f"{query.min()} to {query.max()}."
         )
     check_full_rows(D, "D")
@@ -133,6 +161,11 @@ def check_names(names: Any, n_features: int, name: str) -> NDArray[Any] | None:
     """One name for each feature, or None."""
     if names is None:
         return None
+    if isinstance(names, (dict, set, frozenset)):
+        raise DataError(
+            f"{name} needs the names in the order of the features, which a {type(names).__name__} "
+            "does not have: give vectorizer.get_feature_names_out()."
+        )
     given = np.asarray(list(names), dtype=str)
     if given.shape != (n_features,):
         raise DataError(f"{name} needs one name per feature: got {len(given)} for {n_features}.")

@@ -12,7 +12,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._bilinear_input import as_rows, check_documents, check_triplets, parts
+from rankwise.estimators._bilinear_input import (
+    as_rows,
+    check_documents,
+    check_triplets,
+    columns_of,
+    parts,
+)
 from rankwise.estimators._checks import check_whole
 from rankwise.solvers.bilinear.steps import Sparse, times_weights
 
@@ -24,6 +30,7 @@ class BilinearModel(BaseEstimator):
 
     coef_: sp.csr_array
     n_document_features_: int
+    _document_columns: list[str] | None
     query_names_: NDArray[Any] | None
     document_names_: NDArray[Any] | None
 
@@ -55,11 +62,7 @@ class BilinearModel(BaseEstimator):
                 f"predict takes a document for each query, row by row: got {queries.shape[0]} "
                 f"queries and {documents.shape[0]} documents. score_all takes all pairs."
             )
-        scores = np.empty(queries.shape[0])
-        for rows in self._blocks(queries.shape[0]):
-            block = self._projected(queries[rows])
-            scores[rows] = np.asarray(documents[rows].multiply(block).sum(axis=1)).ravel()
-        return scores
+        return self._score_rows(queries, documents)
 
     def score_all(self, Q: Any, D: Any) -> Array:
         """Score of every document for every query: F = Q W D'.
@@ -117,8 +120,8 @@ class BilinearModel(BaseEstimator):
         check_is_fitted(self, "coef_")
         queries, documents = self._new_queries(Q), self._new_documents(D)
         rows = check_triplets(triplets, queries, documents)
-        better = self.predict(queries[rows[:, 0]], documents[rows[:, 1]])
-        worse = self.predict(queries[rows[:, 0]], documents[rows[:, 2]])
+        better = self._score_rows(queries[rows[:, 0]], documents[rows[:, 1]])
+        worse = self._score_rows(queries[rows[:, 0]], documents[rows[:, 2]])
         return float(np.mean(better > worse))
 
     def related_features(self, word: str | int, k: int = 5) -> list[tuple[Any, float]]:
@@ -174,29 +177,54 @@ class BilinearModel(BaseEstimator):
             for j in best
         ]
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def _score_rows(self, queries: sp.csr_array, documents: sp.csr_array) -> Array:
+        scores = np.empty(queries.shape[0])
+        for rows in self._blocks(queries.shape[0]):
+            block = self._projected(queries[rows])
+            scores[rows] = np.asarray(documents[rows].multiply(block).sum(axis=1)).ravel()
+        return scores
+
     def _new_queries(self, Q: Any) -> sp.csr_array:
         return as_rows(validate_data(self, Q, accept_sparse="csr", dtype=np.float64, reset=False))
 
     def _new_documents(self, D: Any) -> sp.csr_array:
         documents = check_documents(D)
         self._check_width(documents)
+        self._check_columns(D)
         return documents
 
     def _check_width(self, documents: sp.csr_array) -> None:
-        if documents.shape[1] != self.n_document_features_:
+        fitted = hasattr(self, "coef_")
+        width = self.coef_.shape[1] if fitted else self.n_document_features_
+        if documents.shape[1] != width:
             raise DataError(
                 f"D has {documents.shape[1]} features, but this ranker was fitted to documents of "
-                f"{self.n_document_features_}: use the same vocabulary."
+                f"{width}: use the same vocabulary."
             )
 
+    def _check_columns(self, D: Any) -> None:
+        """Columns of a data frame are those of the fit, in their order."""
+        now = columns_of(D)
+        if now is None or self._document_columns is None:
+            return
+        for k, (name, fitted) in enumerate(zip(now, self._document_columns, strict=True)):
+            if name != fitted:
+                raise DataError(
+                    f"Column {k} of D is {name!r}, but this ranker was fitted to documents with "
+                    f"{fitted!r} there: give the same columns in the same order."
+                )
+
     def _blocks(self, n_rows: int) -> list[slice]:
-        size = max(1, BLOCK_BYTES // (8 * max(self.n_document_features_, 1)))
+        size = max(1, BLOCK_BYTES // (8 * max(self.coef_.shape[1], 1)))
         return [slice(a, min(a + size, n_rows)) for a in range(0, n_rows, size)]
 
     def _projected(self, queries: sp.csr_array) -> Array:
         """Q W, dense."""
-        out = np.empty((queries.shape[0], self.n_document_features_))
         W = self.coef_
+        out = np.empty((queries.shape[0], W.shape[1]))
         times_weights(parts(queries), Sparse(W.indptr, W.indices, W.data), out)
         return out
 
@@ -220,7 +248,13 @@ def _one_row(x: Any, name: str) -> Any:
     if is_sparse(x):
         x = x.reshape(1, -1) if x.ndim == 1 else x
     elif not hasattr(x, "columns"):
-        x = np.atleast_2d(np.asarray(x, dtype=np.float64))
+        try:
+            x = np.atleast_2d(np.asarray(x, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{name} is a row of numbers: got {x!r:.60}. Turn text into features first, with "
+                "the vectorizer of the fit."
+            ) from None
     if x.shape[0] != 1:
         raise DataError(f"{name} is one row: got {x.shape[0]}.")
     return x

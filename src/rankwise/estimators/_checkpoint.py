@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,14 @@ class Checkpoint:
     path: Path
     owner: str
 
+    def check_folder(self) -> None:
+        """The file can be written: said before a long fit, not after it."""
+        folder = self.path.resolve().parent
+        if not folder.is_dir():
+            raise DataError(f"There is no folder {folder} to keep a checkpoint in: make it first.")
+        if not os.access(folder, os.W_OK) or self.path.is_dir():
+            raise DataError(f"The checkpoint {self.path} cannot be written: choose another place.")
+
     def save(self, note: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Write a note and arrays, in the place of what was there."""
         text = json.dumps({"format": FORMAT, "owner": self.owner, **note})
@@ -54,6 +63,8 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
+            if not zipfile.is_zipfile(self.path):
+                raise ValueError("it is no .npz file")
             with np.load(self.path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             note = json.loads(str(arrays.pop(NOTE)))

@@ -23,6 +23,7 @@ from rankwise.estimators._bilinear_input import (
     check_grades,
     check_names,
     check_triplets,
+    columns_of,
     parts,
 )
 from rankwise.estimators._bilinear_model import BilinearModel
@@ -33,13 +34,17 @@ from rankwise.estimators._bilinear_parameters import (
     wanted_density,
 )
 from rankwise.estimators._checkpoint import Checkpoint, fingerprint
-from rankwise.estimators._checks import check_whole
+from rankwise.estimators._checks import check_random_state, check_whole
 from rankwise.solvers.bilinear.draws import Draws, Given, Graded, InOrder, SameClass, draw_classes
-from rankwise.solvers.bilinear.learner import Learner
+from rankwise.solvers.bilinear.learner import OVERFLOWED, Learner
 from rankwise.solvers.bilinear.run import Curve, HeldOut
 
 CURVE_POINTS = 20
 HELD_OUT_TRIPLETS = 2000
+STREAM = (
+    "alpha", "eta0", "schedule", "shrink_every", "structure", "init", "dtype", "refit", "n_jobs",
+)  # fmt: skip
+"""Parameters that cannot change during a stream."""
 
 
 class SparseBilinearRanker(BilinearModel):
@@ -79,7 +84,7 @@ class SparseBilinearRanker(BilinearModel):
         Rate of step t: eta0 / sqrt(t); eta0; or, for each row of W, eta0 over the root of the sum
         of its squared gradients, for which `eta0` of about 1 is a good start.
     shrink_every : int, default=100
-        Steps between two shrinkages, T in the paper.
+        Steps between two shrinkages, T in the paper; at most all steps.
     refit : bool, default=True
         Whether to fit a second time, to the same triplets, without the L1 norm but only where W
         is not 0. Only for ``structure="sparse"``: the others have no bias to be rid of.
@@ -91,13 +96,14 @@ class SparseBilinearRanker(BilinearModel):
     dtype : {"float64", "float32"}, default="float64"
         Of W.
     record_every : int, optional
-        Steps between two records of the learning curve. None: a twentieth of all steps.
+        Steps between two records of the learning curve; with several threads, up to the next
+        multiple of 16. None: a twentieth of all steps.
     n_jobs : int, default=1
         Threads. With one, exactly Algorithm 1. With more, W stands still while the margins of 16
         triplets are measured, so that there is work to share: other results than with one thread,
-        but always the same ones for the same number, on any machine.
+        but always the same ones for the same number, on one machine.
     random_state : int, Generator or None, default=None
-        Seed of the draws. The same seed gives the same W, bit for bit.
+        Seed of the draws. The same seed gives the same W, bit for bit, on one machine.
     verbose : bool, default=False
         Show a bar with loss, density and steps per second on stderr.
 
@@ -134,7 +140,7 @@ class SparseBilinearRanker(BilinearModel):
     >>> queries = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     >>> documents = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     >>> ranker = SparseBilinearRanker(alpha=0.01, n_iter=50, eta0=1.0, init="zeros")
-    >>> ranker = ranker.set_params(random_state=0).fit(
+    >>> ranker = ranker.set_params(shrink_every=10, random_state=0).fit(
     ...     queries, documents, [[0, 0, 1], [1, 1, 0]], query_names=words, document_names=words
     ... )
     >>> ranker.score_all(queries, documents).argmax(axis=1)
@@ -211,6 +217,7 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
+        self._forget()
         queries, documents = self._rows(Q, D)
         rows = check_triplets(triplets, queries, documents)
         self._set_names(Q, D, query_names, document_names)
@@ -254,6 +261,7 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
+        self._forget()
         if self.n_iter is None:
             raise ParameterError("fit_classes draws triplets: n_iter must say how many.")
         rows, _ = self._rows(X, X)
@@ -301,6 +309,7 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
+        self._forget()
         if self.n_iter is None:
             raise ParameterError("fit_graded draws triplets: n_iter must say how many.")
         queries, documents = self._rows(Q, D)
@@ -329,7 +338,9 @@ class SparseBilinearRanker(BilinearModel):
         """Learn from further triplets, one step each, in their order.
 
         However a stream is cut, it gives what ``fit`` with ``n_iter=None`` gives for all of it.
-        That needs a fixed `alpha`, and ``refit=False``: a refit needs the triplets once more.
+        That needs a fixed `alpha`, one thread, and ``refit=False``: a refit needs the triplets
+        once more. Parameters stay as they were in the first call. After ``fit``, the first call
+        starts anew: it does not go on from what was fitted.
 
         Parameters
         ----------
@@ -342,6 +353,15 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
+        if hasattr(self, "_learner"):
+            self._check_stream()
+        else:
+            self._forget()
+        if self.n_jobs != 1:
+            raise ParameterError(
+                "partial_fit takes one step after the other: with more threads W would depend on "
+                "how a stream is cut. Set n_jobs=1."
+            )
         if self.structure == "sparse" and self.refit:
             raise ParameterError(
                 "partial_fit sees every triplet once, and a refit would need them again: set "
@@ -354,12 +374,32 @@ class SparseBilinearRanker(BilinearModel):
         rows = check_triplets(triplets, queries, documents)
         if first:
             self._set_names(Q, D, query_names, document_names)
+            self._stream = {name: getattr(self, name) for name in STREAM}
             self._learner = self._new_learner((queries.shape[1], documents.shape[1]))
         learner: Learner = self._learner
-        if self.structure != "identity":
-            learner.advance(parts(queries), parts(documents), rows)
-        self._keep(Outcome(learner.weights(), learner.settings.lam, Curve(), None), learner.step)
+        try:
+            if self.structure != "identity":
+                learner.advance(parts(queries), parts(documents), rows)
+            W = learner.weights()
+            self._keep(Outcome(W, learner.settings.lam, Curve(), None), learner.step)
+        except BaseException:  # a step that was half taken cannot be gone on from
+            self._forget()
+            raise
         return self
+
+    def _forget(self) -> None:
+        """A call that fails leaves a ranker that is not fitted, not one that is half another."""
+        for name in ("coef_", "_learner", "_stream"):
+            self.__dict__.pop(name, None)
+
+    def _check_stream(self) -> None:
+        for name, began in self._stream.items():
+            now = getattr(self, name)
+            if now != began:
+                raise ParameterError(
+                    f"This stream began with {name}={began!r}, and now it is {now!r}: set it back, "
+                    "or begin another stream with a clone of this ranker."
+                )
 
     def __getstate__(self) -> dict[str, Any]:
         """A learner of a stream goes into files as arrays."""
@@ -376,11 +416,12 @@ class SparseBilinearRanker(BilinearModel):
             self._learner = learner
 
     def _new_learner(self, shape: tuple[int, int]) -> Learner:
-        """A learner of a stream, before its first step."""
-        check_parameters(self, shape)
+        """A learner of a stream, before its first step, with what the stream began with."""
+        began = SparseBilinearRanker(**self._stream)
+        check_parameters(began, shape)
         return Learner(
-            starting_weights(self, shape), settings_of(self, 1), dense=self.structure == "dense",
-            frozen=self.structure in ("diagonal", "identity"),
+            starting_weights(began, shape), settings_of(began, 1), dense=began.structure == "dense",
+            frozen=began.structure in ("diagonal", "identity"),
         )  # fmt: skip
 
     def _fit(
@@ -398,7 +439,11 @@ class SparseBilinearRanker(BilinearModel):
         shape = (Q.shape[1], D.shape[1])
         check_parameters(self, shape)
         check_whole("checkpoint_every", checkpoint_every, 1, 2**62)
-        self.__dict__.pop("_learner", None)
+        if self.structure == "sparse" and self.shrink_every > n_steps:
+            raise ParameterError(
+                f"W is shrunk every {self.shrink_every} steps, and there are {n_steps}: alpha "
+                "would have no effect. Lower shrink_every, or take more steps."
+            )
         start = starting_weights(self, shape)
         if self.structure == "identity":
             self._keep(Outcome(start, 0.0, Curve(), None), 0)
@@ -421,6 +466,7 @@ class SparseBilinearRanker(BilinearModel):
         kept = None
         if checkpoint is not None:
             kept = Checkpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
+            kept.check_folder()
         outcome = find_weights(course, problem, relabelled.columns(start), draw, self._seed(), kept)
         outcome.W = relabelled.back(outcome.W)
         self._keep(outcome, n_steps)
@@ -431,14 +477,16 @@ class SparseBilinearRanker(BilinearModel):
     ) -> str:
         """Which fit a checkpoint is of; where the draws have no seed, it brings its own."""
         params = {**self.get_params(), "verbose": False}
-        if not isinstance(self.random_state, int):
-            params["random_state"] = None
+        seeded = isinstance(self.random_state, (int, np.integer))
+        params["random_state"] = int(self.random_state) if seeded else None
         arrays = [*parts(Q), *parts(D), *evidence]
         if held_out is not None:
             arrays += [*parts(held_out[0]), *parts(held_out[1]), held_out[2]]
         return fingerprint(params, arrays)
 
     def _keep(self, outcome: Outcome, n_steps: int) -> None:
+        if not np.isfinite(outcome.W.data).all():
+            raise DataError(OVERFLOWED)
         self.coef_ = outcome.W
         self.alpha_ = outcome.lam
         self.density_ = self.coef_.nnz / max(self.coef_.shape[0] * self.coef_.shape[1], 1)
@@ -449,7 +497,7 @@ class SparseBilinearRanker(BilinearModel):
             self.refit_curve_ = outcome.refit_curve.arrays()
 
     def _seed(self) -> int:
-        return int(np.random.default_rng(self.random_state).integers(2**63))
+        return int(check_random_state(self.random_state).integers(2**63))
 
     def _rows(self, Q: Any, D: Any, reset: bool = True) -> tuple[sp.csr_array, sp.csr_array]:
         checked = validate_data(self, Q, accept_sparse="csr", dtype=np.float64, reset=reset)
@@ -457,8 +505,10 @@ class SparseBilinearRanker(BilinearModel):
         documents = queries if D is Q else check_documents(D)
         if reset:
             self.n_document_features_ = documents.shape[1]
+            self._document_columns = columns_of(D)
         else:
             self._check_width(documents)
+            self._check_columns(D)
         return queries, documents
 
     def _set_names(self, Q: Any, D: Any, query_names: Any, document_names: Any) -> None:
@@ -466,9 +516,8 @@ class SparseBilinearRanker(BilinearModel):
             ("query", Q, query_names, self.n_features_in_),
             ("document", D, document_names, self.n_document_features_),
         ):
-            if names is None and hasattr(X, "columns"):
-                names = [str(name) for name in X.columns]
-            checked = check_names(names, n, f"{attribute}_names")
+            given = columns_of(X) if names is None else names
+            checked = check_names(given, n, f"{attribute}_names")
             setattr(self, f"{attribute}_names_", checked)
 
     def _held_out_triplets(
@@ -476,7 +525,7 @@ class SparseBilinearRanker(BilinearModel):
     ) -> tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]] | None:
         if held_out is None:
             return None
-        if isinstance(held_out, tuple) and len(held_out) == 3 and np.ndim(held_out[0]) != 1:
+        if _is_problem(held_out):
             Q, D = self._new_queries(held_out[0]), self._new_documents(held_out[1])
             held_out = held_out[2]
         return Q, D, check_triplets(held_out, Q, D, "held_out")
@@ -484,11 +533,22 @@ class SparseBilinearRanker(BilinearModel):
     def _held_out_classes(
         self, held_out: Any
     ) -> tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]:
-        if not isinstance(held_out, tuple) or len(held_out) != 2:
+        if not isinstance(held_out, (tuple, list)) or len(held_out) != 2:
             raise DataError("held_out of fit_classes is a tuple (X, labels) of other rows.")
         rows = self._new_queries(held_out[0])
-        numbers = check_classes(held_out[1], rows.shape[0])
+        numbers = check_classes(held_out[1], rows.shape[0], "held_out labels")
         full = np.flatnonzero(np.diff(rows.indptr))  # a document without a known word ranks nowhere
         rng = np.random.default_rng(0)
-        drawn = draw_classes(numbers[full], HELD_OUT_TRIPLETS, rng)
+        kept = check_classes(numbers[full], len(full), "held_out labels of rows with a known word")
+        drawn = draw_classes(kept, HELD_OUT_TRIPLETS, rng)
         return rows, rows, full[drawn]
+
+
+def _is_problem(held_out: Any) -> bool:
+    """Whether held-out triplets bring rows of their own: (Q, D, triplets)."""
+    if not isinstance(held_out, (tuple, list)) or len(held_out) != 3:
+        return False
+    first = held_out[0]
+    return len(getattr(first, "shape", ())) == 2 or (
+        isinstance(first, (list, tuple)) and len(first) > 0 and np.ndim(first[0]) == 1
+    )

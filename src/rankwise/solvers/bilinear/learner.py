@@ -10,11 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
+from rankwise.errors import DataError
 from rankwise.solvers.bilinear.steps import (
     ADAGRAD,
     CONSTANT,
     DONE,
     INVSQRT,
+    OVERFLOW,
     Debts,
     Ints,
     Plan,
@@ -33,6 +35,7 @@ from rankwise.solvers.bilinear.steps import (
 SCHEDULES = {"invsqrt": INVSQRT, "constant": CONSTANT, "adagrad": ADAGRAD}
 BATCH = 16
 """Triplets whose margins are measured before W moves, where several threads work."""
+OVERFLOWED = "W overflowed: scale rows to unit length or lower eta0."
 FULL = 0.6
 """A collected arena that is fuller than this grows; every other one has enough free space."""
 
@@ -126,8 +129,8 @@ class Learner:
         triplets : ndarray of shape (n_steps, 3)
             Rows of Q, D and D: a query, the preferred document, the other one.
         """
-        n_threads = self.settings.n_threads
-        take, batch = (advance, 1) if n_threads == 1 else (advance_together, BATCH)
+        n_threads, batch = self.settings.n_threads, self.batch
+        take = advance if n_threads == 1 else advance_together
         work = self._scratch(D)
         done, cleared = 0, -1
         while done < len(triplets):
@@ -137,10 +140,17 @@ class Learner:
             )  # fmt: skip
             done += taken
             self.step += taken
+            if code == OVERFLOW:
+                raise DataError(OVERFLOWED)
             if code != DONE:
                 # A step for which clearing away was not enough needs more, however little is used.
                 self._make_room(grow=cleared == self.step)
                 cleared = self.step
+
+    @property
+    def batch(self) -> int:
+        """Steps whose margins are measured at once: W depends on cuts at other steps than these."""
+        return 1 if self.settings.n_threads == 1 else BATCH
 
     def count(self) -> int:
         """Entries of W that are not 0 now."""

@@ -15,6 +15,8 @@ from rankwise.solvers.bilinear.learner import Learner
 from rankwise.solvers.bilinear.steps import Ints, Sparse
 
 MAX_TRIALS = 20
+PATIENCE = 5
+"""Trials in a row that bring no density that was not seen before, until the search ends."""
 TOLERANCE = 0.05
 """Relative; the density that is found may be this much less than what was asked for."""
 
@@ -82,9 +84,13 @@ def follow(
 ) -> Iterator[int]:
     """Learn up to step `n_steps`, and hand over every `pause_every` steps, and at the end.
 
-    What comes out does not depend on where a run is paused, recorded, or begun anew.
+    What comes out does not depend on where a run is paused, recorded, or begun anew: both
+    intervals are rounded up to whole batches of the learner.
     """
     size = math.prod(learner.shape)
+    record_every, pause_every = (
+        -(-every // learner.batch) * learner.batch for every in (record_every, pause_every)
+    )
     while learner.step < n_steps:
         t = learner.step
         stops = [(t // every + 1) * every for every in (BLOCK, record_every, pause_every)]
@@ -118,27 +124,38 @@ class DensitySearch:
     target : float
     lams, densities : list of float
         Trials so far.
+    entry : float
+        Density of a single entry: a small W cannot come closer than that.
     """
 
     target: float
     lams: list[float] = field(default_factory=list)
     densities: list[float] = field(default_factory=list)
+    entry: float = 0.0
 
     def found(self) -> bool:
         """Whether the last trial is it."""
         if not self.densities:
             return False
-        return self.target * (1 - TOLERANCE) <= self.densities[-1] <= self.target
+        slack = max(TOLERANCE * self.target, self.entry)
+        return self.target - slack <= self.densities[-1] <= self.target
 
     def exhausted(self) -> bool:
         """Whether further trials are of no use."""
-        return len(self.lams) >= MAX_TRIALS
+        before, last = self.densities[:-PATIENCE], self.densities[-PATIENCE:]
+        return len(self.lams) >= MAX_TRIALS or (bool(before) and set(last) <= set(before))
+
+    def nearest(self) -> float:
+        """The λ whose density came closest."""
+        k = min(range(len(self.lams)), key=lambda k: abs(self.densities[k] - self.target))
+        return self.lams[k]
 
     def next(self, first: float) -> float:
         """The λ to try next; `first` where there is no trial yet."""
         if not self.lams:
             return first
-        aim = math.log(self.target * (1 - TOLERANCE / 2))
+        slack = min(max(TOLERANCE, self.entry / self.target), 1.0)
+        aim = math.log(self.target * (1 - slack / 2))
         trials = sorted(zip(self.lams, self.densities, strict=True))
         x = [math.log(lam) for lam, _ in trials]
         y = [math.log(max(density, 1e-12)) for _, density in trials]
@@ -153,4 +170,6 @@ class DensitySearch:
         # All on one side: a step that grows with the distance, as densities go like 1 / λ or so.
         end = x[-1] if above else x[0]
         gap = (y[-1] if above else y[0]) - aim
-        return math.exp(end + math.copysign(min(max(abs(gap), 0.2), math.log(30.0)), gap))
+        moved = len(self.densities) < 2 or self.densities[-1] != self.densities[-2]
+        least = 0.2 if moved else math.log(10.0)
+        return math.exp(end + math.copysign(min(max(abs(gap), least), math.log(30.0)), gap))

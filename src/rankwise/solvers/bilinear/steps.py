@@ -7,7 +7,7 @@ were written; what it owes since then, p, is one number for the whole row, and i
     w = soft(u, p),    and to make a weight w is to store    u = w + sign(w) p.
 
 That is exactly what shrinking all of W every T steps gives, at no cost. Entries that have become
-0 are dropped when their row is out of room.
+0 are dropped when their row is out of room, or owes so much that its values lose digits.
 
 Rows are stored compactly, as columns and values in one long arena, in no order; a row that has
 grown so long that a plain vector takes at most four times the room is one. Where several partitions
@@ -33,7 +33,7 @@ Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
 
 INVSQRT, CONSTANT, ADAGRAD = 0, 1, 2
-DONE, ARENA_FULL, DENSE_FULL = 0, 1, 2
+DONE, ARENA_FULL, DENSE_FULL, OVERFLOW = 0, 1, 2, 3
 
 
 class Sparse(NamedTuple):
@@ -138,9 +138,12 @@ def _owed(debts: Debts, plan: Plan, i: int, t: int) -> float:
 
 @compiled
 def _soft(u: float, p: float) -> float:
-    """Equation (7), without a branch: signs are as good as random, and guesses cost more."""
+    """Equation (7), without a branch: signs are as good as random, and guesses cost more.
+
+    What is no number stays so: an overflow must not look like a weight of 0.
+    """
     rest = abs(u) - p
-    return math.copysign(rest if rest > 0.0 else 0.0, u)
+    return math.copysign(0.0 if rest < 0.0 else rest, u)
 
 
 @compiled
@@ -287,7 +290,7 @@ def _update(
     """
     v, cols, seen = work.v[p], work.cols[p], work.seen[p]
     for m in range(len(triplets)):
-        if work.margins[0, m] >= 1.0:
+        if not work.margins[0, m] < 1.0:  # the very condition that space was reserved on
             continue
         n = _difference(D, triplets[m, 1], triplets[m, 2], v, cols)
         q = triplets[m, 0]
@@ -307,6 +310,9 @@ def _update(
                 eta = _rate(debts, plan, i)
             work.token[p] += 1
             owed = _owed(debts, plan, i, t)
+            if owed > eta:  # u = w + p has lost the digits of w where p is much larger
+                _purge(store, debts, plan, i, t)
+                owed = 0.0
             step = eta * Q.data[k]
             if store.room[i] < 0:
                 _add_dense(store, plan.frozen, store.start[i], owed, step, v, cols, n)
@@ -406,21 +412,24 @@ def _advance(
 ) -> tuple[int, int]:  # fmt: skip
     """Take one step for each triplet, after the first t steps.
 
-    W stands still while the margins of `batch` triplets are measured; 1 is Algorithm 1. No batch
-    crosses a boundary of shrinkage. Gives how many steps were taken, and what there is too little
-    room for where that is not all of them. Adds hinge losses and updates to `totals`.
+    W stands still while the margins of `batch` triplets are measured; 1 is Algorithm 1. Batches
+    end at multiples of `batch`, counted from the first step of all, and none crosses a boundary of
+    shrinkage. Gives how many steps were taken, and, where that is not all of them, what there is
+    too little room for, or that a margin overflowed. Adds hinge losses and updates to `totals`.
     """
     n_partitions = len(store.top)
     taken = 0
     while taken < len(triplets):
         left = plan.shrink_every - (t + taken) % plan.shrink_every
-        size = min(batch, left, len(triplets) - taken)
+        size = min(batch - (t + taken) % batch, left, len(triplets) - taken)
         now = triplets[taken : taken + size]
         for p in prange(n_partitions):
             _measure(store, debts, plan, Q, D, now, t + taken, p, n_partitions, work)
         for m in range(size):
             for p in range(1, n_partitions):
                 work.margins[0, m] += work.margins[p, m]
+            if not np.isfinite(work.margins[0, m]):
+                return taken, OVERFLOW
         if not plan.frozen:
             code = _reserve(store, debts, plan, Q, D, now, t + taken, n_partitions, work)
             if code != DONE:
@@ -521,10 +530,10 @@ def count_rows(store: Store, debts: Debts, plan: Plan, t: int, counts: Ints) -> 
         if store.room[i] < 0:
             w = store.dense[first]
             for j in range(len(w)):
-                n += store.support[first, j] if plan.frozen else abs(w[j]) > p
+                n += store.support[first, j] if plan.frozen else not abs(w[j]) <= p
         else:
             for k in range(first, first + store.length[i]):
-                n += abs(values[k]) > p
+                n += not abs(values[k]) <= p
         counts[i] = n
 
 
@@ -541,13 +550,13 @@ def copy_rows(
         if store.room[i] < 0:
             w = store.dense[first]
             for j in range(len(w)):
-                if store.support[first, j] if plan.frozen else abs(w[j]) > p:
+                if store.support[first, j] if plan.frozen else not abs(w[j]) <= p:
                     cols[out] = j
                     vals[out] = _soft(w[j], p)
                     out += 1
         else:
             for k in range(first, first + store.length[i]):
-                if plan.frozen or abs(values[k]) > p:
+                if plan.frozen or not abs(values[k]) <= p:
                     cols[out] = columns[k]
                     vals[out] = _soft(values[k], p)
                     out += 1
