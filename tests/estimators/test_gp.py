@@ -353,3 +353,31 @@ def test_score_without_queries_warns():
     with pytest.warns(RankwiseWarning, match="got no"):
         gp.score(X, y)
     assert 0 <= gp.score(X, y, qid=qid) <= 1
+
+
+@pytest.mark.parametrize("sweeps", ["parallel", "sequential"])
+def test_flips_are_found_and_the_posterior_stays_proper(sweeps):
+    """Scales and shares at which steps lead to sites that leave no posterior."""
+    data = make_sinc_comparisons(n_train_pairs=300, flipped=0.1, random_state=0)
+    X, pairs = data.X_train, data.pairs_train
+    kernel = 1e4 * RBF(0.8, (0.1, 10.0))
+    for flips in (0.01, 0.1, 0.3):
+        gp = PairwiseGP(kernel, flips=flips, optimizer=None, sweeps=sweeps).fit_pairs(X, pairs)
+        assert np.isfinite(gp.predict(X, return_std=True)).all()
+    gp = PairwiseGP(flips=0.05, sweeps=sweeps).fit_pairs(X, pairs)
+    assert gp.flips_ == pytest.approx(0.1, abs=0.05)
+    plain = PairwiseGP().fit_pairs(X, pairs)
+    truth = np.sinc(data.X_test.ravel())
+    assert gp.score(data.X_test, truth) > plain.score(data.X_test, truth)
+    assert gp.log_marginal_likelihood_value_ > plain.log_marginal_likelihood_value_
+
+
+def test_the_gradient_of_the_evidence_with_flips():
+    X, pairs = some_comparisons(n_pairs=60)
+    gp = PairwiseGP(2.0 * RBF(0.9), flips=0.1, optimizer=None, tol=1e-11, max_sweeps=500)
+    gp.fit_pairs(X, pairs)
+    _, gradient = gp.log_marginal_likelihood(eval_gradient=True)
+    value = gp.log_marginal_likelihood
+    steps = 1e-4 * np.eye(len(gp.theta_))
+    want = [(value(gp.theta_ + s) - value(gp.theta_ - s)) / 2e-4 for s in steps]
+    assert_allclose(gradient, want, rtol=1e-5, atol=1e-5)

@@ -11,6 +11,8 @@ from rankwise.solvers.gp.outcomes import NODE_WEIGHTS, NODES, sweep_in_turn, upd
 
 _DEPTH = 5  # sweeps that a step is extrapolated from
 _PLAIN = 3  # sweeps before that
+_HALVINGS = 6  # of a step to sites without a proper posterior
+_NARROWEST = 0.3  # least root of a precision of the weights, whose prior has 1
 
 
 def expectation_propagation(
@@ -53,7 +55,7 @@ def expectation_propagation(
     steps = _Steps()
     rows = np.ascontiguousarray(differences.C) if sequential else differences.C
     for sweep in range(max_sweeps + 1):
-        weights, tau, nu = _proper(differences, tau, nu, good)
+        weights, tau, nu, retreated = _proper(differences, tau, nu, good)
         good = np.vstack((tau, nu))
         mean, variance = weights.moments(differences)
         residual, evidence, by_t, by_e = update_sites(
@@ -69,7 +71,7 @@ def expectation_propagation(
                 rows, first, second, order, S, weights.mean.copy(), prior, tau, nu, *given
             )
         else:
-            tau, nu = steps.next(good, matched.T, residual)
+            tau, nu = steps.next(good, matched.T, residual, retreated)
     evidence += 0.5 * float(nu @ mean) - 0.5 * weights.log_det
     return Approximation(
         weights,
@@ -89,19 +91,24 @@ def expectation_propagation(
 
 def _proper(
     differences: Differences, tau: Array, nu: Array, good: Array
-) -> tuple[Weights, Array, Array]:
-    """The posterior of these sites, or of some on the way from good ones to these.
+) -> tuple[Weights, Array, Array, bool]:
+    """The posterior of these sites, or of some on the way back to good ones; and whether so.
 
-    Where outcomes are turned round, sites may have negative precisions, and too many of them
-    leave no posterior.
+    Where outcomes are turned round, sites may have negative precisions. Too many of them leave
+    no posterior, or one that is far wider than the prior, which no comparison can mean.
     """
-    while True:
+    for halvings in range(_HALVINGS):
         try:
-            return Weights.of(differences, tau, nu), tau, nu
+            weights = Weights.of(differences, tau, nu)
         except FloatingPointError:
             if not (tau < 0).any():
                 raise
-            tau, nu = 0.5 * (tau + good[0]), 0.5 * (nu + good[1])
+        else:
+            if (tau >= 0).all() or np.diagonal(weights.root).min() > _NARROWEST:
+                return weights, tau, nu, halvings > 0
+        tau, nu = 0.5 * (tau + good[0]), 0.5 * (nu + good[1])
+    tau, nu = np.maximum(good[0], 0.0), good[1]
+    return Weights.of(differences, tau, nu), tau, nu, True
 
 
 class _Steps:
@@ -117,11 +124,11 @@ class _Steps:
         self.past: list[tuple[Array, Array]] = []
         self.taken = 0
 
-    def next(self, sites: Array, matched: Array, residual: float) -> Array:
+    def next(self, sites: Array, matched: Array, residual: float, retreated: bool) -> Array:
         """The next (tau, nu), as rows of one array; tau stays proper."""
         self.taken += 1
         gap = matched - sites
-        if residual > 2.0 * self.best:
+        if retreated or residual > 2.0 * self.best:
             self.past.clear()
             self.share = max(0.5 * self.share, 0.05)
         else:
