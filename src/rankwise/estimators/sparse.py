@@ -54,6 +54,8 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
     random_state : int, Generator or None, default=None
         What landmarks are drawn with. The same state draws other rows in `fit_blocks` than in
         `fit`.
+    device
+        As for `RankRLS`.
 
     Attributes
     ----------
@@ -103,6 +105,7 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
         ties: str = "include",
         weighting: str = "pairs",
         random_state: Any = None,
+        device: Any = None,
     ) -> None:
         self.alpha = alpha
         self.n_landmarks = n_landmarks
@@ -114,6 +117,7 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
         self.ties = ties
         self.weighting = weighting
         self.random_state = random_state
+        self.device = device
 
 
 class SparseRLS(PointwiseLoss, LandmarkRanker):
@@ -129,7 +133,7 @@ class SparseRLS(PointwiseLoss, LandmarkRanker):
     ----------
     alpha : float, default=1.0
         Strength of the regularization, 0 or more.
-    n_landmarks, landmarks, kernel, gamma, degree, coef0, random_state
+    n_landmarks, landmarks, kernel, gamma, degree, coef0, random_state, device
         As for `SparseRankRLS`.
 
     Attributes
@@ -161,6 +165,7 @@ class SparseRLS(PointwiseLoss, LandmarkRanker):
         degree: float = 3,
         coef0: float = 1.0,
         random_state: Any = None,
+        device: Any = None,
     ) -> None:
         self.alpha = alpha
         self.n_landmarks = n_landmarks
@@ -170,3 +175,4 @@ class SparseRLS(PointwiseLoss, LandmarkRanker):
         self.degree = degree
         self.coef0 = coef0
         self.random_state = random_state
+        self.device = device

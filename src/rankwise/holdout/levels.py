@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import eigh
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.blas import matmul
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.hat import centred, shifted_inverse
 
 
@@ -64,32 +64,34 @@ class DenseLevels:
     @classmethod
     def of(cls, kernel: Array, level: Index, left: Index, lam: float) -> DenseLevels:
         """From a kernel matrix: 3 n^3 flops, two matrices of its size."""
-        shift = lam / _degrees(left)[level]
-        G = shifted_inverse(kernel.copy(), shift)
-        sums = matmul(G, _members(level, left))
+        on = backend_of(kernel)
+        shift = on.array(lam / _degrees(left)[level])
+        G = shifted_inverse(on.copy(kernel), shift)
+        sums = on.matmul(G, _members(on, level, left))
         P = G
-        P -= matmul(sums, _intercepts(sums, level, left, lam))
-        return cls(P, matmul(kernel, P))
+        P -= on.matmul(sums, _intercepts(on, sums, level, left, lam))
+        return cls(P, on.matmul(kernel, P))
 
     @property
     def P_diagonal(self) -> Array:
-        return np.ascontiguousarray(np.diagonal(self.P))
+        return backend_of(self.P).contiguous(self.P.diagonal())
 
     @property
     def H_diagonal(self) -> Array:
-        return np.ascontiguousarray(np.diagonal(self.H))
+        return backend_of(self.H).contiguous(self.H.diagonal())
 
     def weights(self, y: Array) -> Array:
-        return matmul(self.P, y)
+        return backend_of(y).matmul(self.P, y)
 
     def predictions(self, y: Array) -> Array:
-        return matmul(self.H, y)
+        return backend_of(y).matmul(self.H, y)
 
     def product(self, first: Index, second: Index) -> PairEntries:
+        rows = first[:, None]
         return PairEntries(
-            self.P[np.ix_(first, second)].ravel(),
-            self.H[np.ix_(first, second)].ravel(),
-            self.H[np.ix_(second, first)].T.ravel(),
+            self.P[rows, second].ravel(),
+            self.H[rows, second].ravel(),
+            self.H[second[:, None], first].T.ravel(),
         )
 
     def listed(self, first: Index, second: Index) -> PairEntries:
@@ -109,43 +111,45 @@ class FeatureLevels:
     @classmethod
     def of(cls, F: Array, level: Index, left: Index, lam: float) -> FeatureLevels:
         """From features: O(n (d + levels)^2) flops for d of them."""
-        delta = _degrees(left)[level] / lam
-        scaled = np.sqrt(delta)[:, None] * F
-        s, V = eigh(matmul(scaled.T, scaled), check_finite=False)
-        inner = matmul(scaled, V / np.sqrt(np.maximum(s, 0.0) + 1.0))
-        U = np.sqrt(delta)[:, None] * inner  # (K + D^-1 lam)^-1 = diag(delta) - U U'
-        members = _members(level, left)
-        sums = delta[:, None] * members - matmul(U, U.T @ members)
-        intercepts = _intercepts(sums, level, left, lam)
-        one, two = np.hstack((U, sums)), np.hstack((U, intercepts.T))
-        return cls(delta, one, two, F, delta[:, None] * F - matmul(one, two.T @ F))
+        on = backend_of(F)
+        delta = on.array(_degrees(left)[level] / lam)
+        scaled = on.xp.sqrt(delta)[:, None] * F
+        s, V = on.eigh(on.matmul(scaled.T, scaled))
+        inner = on.matmul(scaled, V / on.xp.sqrt(s.clip(min=0.0) + 1.0))
+        U = on.xp.sqrt(delta)[:, None] * inner  # (K + D^-1 lam)^-1 = diag(delta) - U U'
+        members = _members(on, level, left)
+        sums = delta[:, None] * members - on.matmul(U, U.T @ members)
+        intercepts = _intercepts(on, sums, level, left, lam)
+        one, two = on.xp.hstack((U, sums)), on.xp.hstack((U, intercepts.T))
+        return cls(delta, one, two, F, delta[:, None] * F - on.matmul(one, two.T @ F))
 
     @property
     def P_diagonal(self) -> Array:
-        return np.asarray(self.delta - np.einsum("ij,ij->i", self.left, self.right))
+        return self.delta - _row_products(self.left, self.right)
 
     @property
     def H_diagonal(self) -> Array:
-        return np.asarray(np.einsum("ij,ij->i", self.F, self.W))
+        return _row_products(self.F, self.W)
 
     def weights(self, y: Array) -> Array:
-        return self.delta[:, None] * y - matmul(self.left, self.right.T @ y)
+        return self.delta[:, None] * y - backend_of(y).matmul(self.left, self.right.T @ y)
 
     def predictions(self, y: Array) -> Array:
-        return matmul(self.F, self.W.T @ y)
+        return backend_of(y).matmul(self.F, self.W.T @ y)
 
     def product(self, first: Index, second: Index) -> PairEntries:
+        on = backend_of(self.F)
         return PairEntries(
-            -matmul(self.left[first], np.ascontiguousarray(self.right[second].T)).ravel(),
-            matmul(self.F[first], np.ascontiguousarray(self.W[second].T)).ravel(),
-            matmul(self.W[first], np.ascontiguousarray(self.F[second].T)).ravel(),
+            -on.matmul(self.left[first], on.contiguous(self.right[second].T)).ravel(),
+            on.matmul(self.F[first], on.contiguous(self.W[second].T)).ravel(),
+            on.matmul(self.W[first], on.contiguous(self.F[second].T)).ravel(),
         )
 
     def listed(self, first: Index, second: Index) -> PairEntries:
         return PairEntries(
-            -np.einsum("ij,ij->i", self.left[first], self.right[second]),
-            np.einsum("ij,ij->i", self.F[first], self.W[second]),
-            np.einsum("ij,ij->i", self.W[first], self.F[second]),
+            -_row_products(self.left[first], self.right[second]),
+            _row_products(self.F[first], self.W[second]),
+            _row_products(self.W[first], self.F[second]),
         )
 
 
@@ -156,32 +160,39 @@ def lifted_kernel(K: Array) -> Array:
     singular, and with a large one badly conditioned.
     """
     K = centred(K)
-    K += np.abs(np.diagonal(K)).max(initial=0.0) / len(K)
+    K += float(abs(K.diagonal()).max()) / len(K)
     return K
 
 
 def lifted_features(F: Array) -> Array:
     """Features whose products are a lifted kernel."""
+    on = backend_of(F)
     F = F - F.mean(axis=0)
-    norms = np.einsum("ij,ij->i", F, F)
-    constant = np.full((len(F), 1), np.sqrt(norms.max(initial=0.0) / len(F)))
-    return np.hstack((F, constant))
+    constant = on.zeros(len(F), 1) + float(_row_products(F, F).max() / len(F)) ** 0.5
+    return on.array(on.xp.hstack((F, constant)))
+
+
+def _row_products(F: Array, G: Array) -> Array:
+    """Products of each row of F with that row of G."""
+    on = backend_of(F)
+    return on.array(on.xp.einsum("ij,ij->i", F, G))
 
 
 def _degrees(left: Index) -> Array:
     return np.asarray(left.sum() - left, dtype=np.float64)
 
 
-def _members(level: Index, left: Index) -> Array:
+def _members(on: Backend, level: Index, left: Index) -> Array:
     """The indicator of the levels of which something is left, shape (n, n_levels)."""
-    return np.asarray(level[:, None] == np.flatnonzero(left), dtype=np.float64)
+    return on.array(level[:, None] == np.flatnonzero(left))
 
 
-def _intercepts(sums: Array, level: Index, left: Index, lam: float) -> Array:
+def _intercepts(on: Backend, sums: Array, level: Index, left: Index, lam: float) -> Array:
     """g = intercepts @ y, for `sums` = (K + lam D^-1)^-1 members."""
     there = np.flatnonzero(left)
     size, n = left[there].astype(np.float64), float(left.sum())
     T = np.diag(size * n) - np.outer(size, size)
     B = lam * size[:, None] * (1.0 - np.eye(len(there))) / (n - size)
-    inner = _members(level, left).T @ sums
-    return np.ascontiguousarray(np.linalg.solve(T + B @ inner, B @ sums.T))
+    T, B = on.array(T), on.array(B)
+    inner = _members(on, level, left).T @ sums
+    return on.contiguous(on.solve(T + B @ inner, B @ sums.T))
