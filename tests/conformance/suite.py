@@ -17,7 +17,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF
 
-from rankwise import KPCR, RLS, KPCRank, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import KPCR, RLS, KPCRank, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS
 from rankwise.model_selection import (
     k_fold,
     leave_one_out,
@@ -310,6 +310,25 @@ def few_of_many_components(place: Place) -> dict[str, Any]:
     X = rng.standard_normal((1600, 3))
     ranker = place.of(KPCRank(10)).fit(place.give(X), place.give(np.sin(X[:, 0])))
     return {"scores": ranker.predict(place.give(X[:50])), "eigenvalues": ranker.eigenvalues_}
+
+
+@named
+def searches(place: Place) -> dict[str, Any]:
+    X, y, qid = rows(90, 4)
+    given, labels, ids = place.give(X), place.give(y), place.give(qid)
+    found = {}
+    for name, cv, grid in (
+        ("queries", "leave_query_out", {"alpha": [0.1, 10.0]}),
+        ("folds", 3, {"alpha": [0.1, 10.0], "kernel": ["linear", "rbf"]}),
+        ("pairs", "leave_pair_out", {"alpha": [0.1, 10.0]}),
+    ):
+        search = RankingSearchCV(place.of(RankRLS()), grid, cv=cv)
+        search.fit(given, labels, qid=ids)
+        found[name] = search.predict(given)
+        found[f"score, {name}"] = search.score(given, labels, qid=ids)
+        found[f"best, {name}"] = search.best_score_
+    found["score"] = search.best_estimator_.score(given, labels, qid=ids)
+    return found
 
 
 def held_out(estimator: Any, *, outputs: bool = False, queries: bool = True) -> Check:

@@ -16,6 +16,7 @@ Tensor: TypeAlias = Any  # torch need not be there when types are checked
 DEVICE_BLOCK_BYTES = 640 * 2**20  # of features worked on at a time: products run at full rate
 SHARE_OF_FREE = 1 / 24  # of the memory of a device that a block may take
 GRAM_WIDTH = 512  # of the panels that a symmetric update is made of: 53% of the full product
+ROUGH_WIDTH = 2048  # of panels in TF32, which are ten times as fast
 PIVOT_WIDTH = 64  # columns of a pivoted factor that wait for one update of the rest
 PLAIN_PIVOT = 1e-3  # of the largest: where all are above it, their order does not matter
 FEW_GROUPS = 64  # that are summed by a product with their indicator
@@ -34,13 +35,16 @@ class TorchBackend(Backend):
 
     _known: ClassVar[dict[Any, TorchBackend]] = {}
 
-    def __init__(self, device: Any) -> None:
-        self.device = device
+    def __init__(self, device: Any, precision: str = "float64") -> None:
+        self.device, self.precision = device, precision
 
     @classmethod
     def on(cls, device: Any) -> TorchBackend:
         """The backend of a device; one for each."""
         return cls._known.setdefault(device, cls(device))
+
+    def with_precision(self, precision: str) -> TorchBackend:
+        return TorchBackend(self.device, precision)
 
     def array(self, values: Any) -> Tensor:
         if is_tensor(values):
@@ -177,9 +181,24 @@ class TorchBackend(Backend):
         return self.zeros(n, n)
 
     def add_gram(self, A: Tensor, Z: Tensor) -> Tensor:
+        if self.precision == "tf32":
+            return self._add_rough_gram(A, Z.to(torch.float32))
         for start in range(0, len(A), GRAM_WIDTH):
             stop = start + GRAM_WIDTH
             A[start:stop, start:].addmm_(Z[:, start:stop].T, Z[:, start:])
+        return A
+
+    def _add_rough_gram(self, A: Tensor, Z: Tensor) -> Tensor:
+        """Products of TF32 on a GPU (float32 elsewhere), each block of them summed in float64."""
+        matmul = torch.backends.cuda.matmul
+        before = matmul.fp32_precision
+        matmul.fp32_precision = "tf32"
+        try:
+            for start in range(0, len(A), ROUGH_WIDTH):
+                stop = start + ROUGH_WIDTH
+                A[start:stop, start:] += Z[:, start:stop].T @ Z[:, start:]
+        finally:
+            matmul.fp32_precision = before
         return A
 
     def mirror_upper(self, A: Tensor) -> Tensor:

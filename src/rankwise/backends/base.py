@@ -147,6 +147,10 @@ class Backend(ABC):
     def add_gram(self, A: Array, Z: Array) -> Array:
         """A + Z'Z on the upper triangle of A, which is overwritten."""
 
+    def with_precision(self, precision: str) -> Backend:
+        """This place, where `add_gram` multiplies in another precision; sums stay float64."""
+        raise NotImplementedError(precision)
+
     @abstractmethod
     def mirror_upper(self, A: Array) -> Array:
         """The symmetric matrix whose upper triangle is that of A."""

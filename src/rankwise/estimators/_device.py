@@ -6,7 +6,7 @@ travel block by block, and results are NumPy's. NumPy alone: as ever.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,8 +15,11 @@ from rankwise.backends.arrays import Array, is_tensor, to_host
 from rankwise.backends.base import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError
+from rankwise.estimators._checks import check_choice
 
 Record = TypeVar("Record")
+
+PRECISIONS = ("float64", "tf32")
 
 
 def place_rows(X: Any, device: Any) -> Any:
@@ -39,6 +42,33 @@ def returned(record: Record, X: Any) -> Record:
     if not travels(X):
         return record
     changed = {f.name: to_host(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]
+    return replace(record, **changed)  # type: ignore[type-var]
+
+
+def with_precision(on: Backend, precision: Any) -> Backend:
+    """The backend whose symmetric products have this precision."""
+    check_choice("precision", precision, PRECISIONS)
+    if precision == "float64":
+        return on
+    if on.is_host:
+        raise ParameterError(
+            f"precision={precision!r} is for tensors and devices: NumPy multiplies in float64. Use "
+            'device="cuda", or precision="float64".'
+        )
+    return on.with_precision(precision)
+
+
+def moved(record: Record, on: Backend) -> Record:
+    """A record whose float64 arrays, also those of records in it, are on a backend."""
+    changed: dict[str, Any] = {}
+    for f in fields(record):  # type: ignore[arg-type]
+        value = getattr(record, f.name)
+        if is_tensor(value) or (isinstance(value, np.ndarray) and value.dtype == np.float64):
+            changed[f.name] = on.array(value)
+        elif is_dataclass(value):
+            changed[f.name] = moved(value, on)
+        elif isinstance(value, list):
+            changed[f.name] = [moved(v, on) if is_dataclass(v) else v for v in value]
     return replace(record, **changed)  # type: ignore[type-var]
 
 
@@ -94,6 +124,11 @@ def check_tensor(ranker: Any, X: Any, *, reset: bool, min_rows: int) -> Any:
     """Rows as a tensor, with the checks that scikit-learn has for arrays."""
     _check_device(X, ranker.device)
     name = type(ranker).__name__
+    if X.layout != backend_of(X).xp.strided or X.is_complex():
+        raise DataError(
+            f"X must be a dense tensor of real numbers: got {X.layout}, {X.dtype}. Sparse rows can "
+            'be given as a scipy.sparse matrix, with device="cuda".'
+        )
     if X.ndim != 2:
         raise DataError(
             f"Expected 2D array, got {X.ndim}D tensor instead: give rows, one in each line, as in "

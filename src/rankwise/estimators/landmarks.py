@@ -21,7 +21,7 @@ from rankwise.estimators._checks import (
     check_landmarks_fit,
     check_random_state,
 )
-from rankwise.estimators._device import returned
+from rankwise.estimators._device import moved, returned, with_precision
 from rankwise.estimators._kernels import check_precomputed, make_kernel
 from rankwise.estimators._landmarks import LandmarkChoice, Landmarks
 from rankwise.estimators.least_squares import (
@@ -69,6 +69,8 @@ class LandmarkRanker(LeastSquaresRanker):
     n_landmarks: int | None
     landmarks: Any
     random_state: Any
+    #: Model files of before have no precision.
+    precision: str = "float64"
 
     # Routing, as in `RankerMixin`.
     __metadata_request__partial_fit = {"qid": True}  # noqa: RUF012
@@ -98,6 +100,8 @@ class LandmarkRanker(LeastSquaresRanker):
         alpha, qid = check_alpha(self.alpha), to_host(qid)
         sums: Sums | None = getattr(self, "_sums", None)
         X, y = self._validate(X, y, reset=sums is None, min_rows=2 if sums is None else 1)
+        if sums is not None:  # which may come from a file, or from blocks that were elsewhere
+            sums = moved(sums, backend_of(X))
         basis = self._choose_basis(X, qid) if sums is None else sums.basis
         sums = self._add(sums, basis, X, y, qid)
         (solution,) = self._finish(basis, sums.moments, [alpha])
@@ -240,7 +244,7 @@ class LandmarkRanker(LeastSquaresRanker):
 
     def _sum(self, basis: LandmarkBasis, X: Any, tasks: list[Task]) -> list[Any]:
         """Moments of each task, summed block by block."""
-        values, on = self._loader(basis, X), backend_of(X)
+        values, on = self._loader(basis, X), with_precision(backend_of(X), self.precision)
 
         def coordinates(rows: Rows) -> Array:
             return basis.whiten(values(rows))

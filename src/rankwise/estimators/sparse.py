@@ -56,6 +56,11 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
         `fit`.
     device
         As for `RankRLS`.
+    precision : {"float64", "tf32"}, default="float64"
+        On a GPU, "tf32" multiplies kernel values (after they were made, and compared within
+        queries, in float64) in the 10 bits of TensorFloat-32, and sums blocks of these products in
+        float64: K_RM L K_MR is off by some 1e-4 of its diagonal, which matters the more, the
+        smaller alpha is. On other devices it means float32.
 
     Attributes
     ----------
@@ -106,6 +111,7 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
         weighting: str = "pairs",
         random_state: Any = None,
         device: Any = None,
+        precision: str = "float64",
     ) -> None:
         self.alpha = alpha
         self.n_landmarks = n_landmarks
@@ -118,6 +124,7 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
         self.weighting = weighting
         self.random_state = random_state
         self.device = device
+        self.precision = precision
 
 
 class SparseRLS(PointwiseLoss, LandmarkRanker):
@@ -133,7 +140,7 @@ class SparseRLS(PointwiseLoss, LandmarkRanker):
     ----------
     alpha : float, default=1.0
         Strength of the regularization, 0 or more.
-    n_landmarks, landmarks, kernel, gamma, degree, coef0, random_state, device
+    n_landmarks, landmarks, kernel, gamma, degree, coef0, random_state, device, precision
         As for `SparseRankRLS`.
 
     Attributes
@@ -166,6 +173,7 @@ class SparseRLS(PointwiseLoss, LandmarkRanker):
         coef0: float = 1.0,
         random_state: Any = None,
         device: Any = None,
+        precision: str = "float64",
     ) -> None:
         self.alpha = alpha
         self.n_landmarks = n_landmarks
@@ -176,3 +184,4 @@ class SparseRLS(PointwiseLoss, LandmarkRanker):
         self.coef0 = coef0
         self.random_state = random_state
         self.device = device
+        self.precision = precision
