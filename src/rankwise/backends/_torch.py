@@ -18,6 +18,7 @@ SHARE_OF_FREE = 1 / 24  # of the memory of a device that a block may take
 GRAM_WIDTH = 512  # of the panels that a symmetric update is made of: 53% of the full product
 ROUGH_WIDTH = 2048  # of panels in TF32, which are ten times as fast
 PIVOT_WIDTH = 64  # columns of a pivoted factor that wait for one update of the rest
+PINNED_BYTES = 2**24  # of small arrays that are sent from pinned memory
 PLAIN_PIVOT = 1e-3  # of the largest: where all are above it, their order does not matter
 FEW_GROUPS = 64  # that are summed by a product with their indicator
 
@@ -52,16 +53,17 @@ class TorchBackend(Backend):
         if isinstance(values, TravellingRows):
             return values[slice(None)]
         dense = values.toarray() if is_sparse(values) else values
-        dense = np.ascontiguousarray(dense, dtype=np.float64).reshape(np.shape(dense))
-        return torch.tensor(dense, device=self.device)
+        return self._sent(np.array(dense, dtype=np.float64, order="C"))
 
     def index(self, values: Any) -> Any:
-        if is_tensor(values):
-            return values.to(self.device)
-        found = torch.from_numpy(np.array(values))
-        if self.device.type == "cuda":  # from pinned memory nobody waits for the copy
-            return found.pin_memory().to(self.device, non_blocking=True)
-        return found.to(self.device)
+        return values.to(self.device) if is_tensor(values) else self._sent(np.array(values))
+
+    def _sent(self, values: Any) -> Tensor:
+        """A tensor of values that nobody else writes to."""
+        found = torch.from_numpy(values)
+        if self.device.type == "cuda" and values.nbytes <= PINNED_BYTES:
+            found = found.pin_memory()  # from there, nobody waits for the copy
+        return found.to(self.device, non_blocking=True)
 
     def rows(self, X: Any, rows: Rows) -> Tensor:
         if not is_tensor(X):
@@ -243,37 +245,34 @@ class TorchBackend(Backend):
 
     def _pivoted_cholesky(self, K: Tensor, tolerance: float) -> tuple[Index, Tensor, Tensor]:
         """As LAPACK's dpstrf, without moving rows; the host looks once for each panel."""
-        n = len(K)
+        n, rank = len(K), len(K)
         A, left = K.clone(), K.diagonal().clone()
-        F, chosen = self.zeros(n, n), torch.zeros(n, dtype=torch.int64, device=self.device)
-        pivots, open_ = self.zeros(n), torch.ones_like(left)
-        rank = n
+        Ft, pivots = self.zeros(n, n), self.zeros(n)  # columns of the factor, one in each line
+        chosen, open_ = torch.zeros(n, dtype=torch.int64, device=self.device), left.new_ones(n)
         for start in range(0, n, PIVOT_WIDTH):
             stop = min(start + PIVOT_WIDTH, n)
-            panel = F[:, start:stop]
+            panel = Ft[start:stop]
             for k in range(start, stop):
-                p = torch.argmax(left).reshape(1)
-                before = panel[:, : k - start]
-                column = A.index_select(1, p)[:, 0] - before @ before.index_select(0, p)[0]
+                p = left.argmax().reshape(1)
                 pivot = left.index_select(0, p)
-                column = column * open_ / pivot.sqrt()
-                column.index_copy_(0, p, pivot.sqrt())
-                panel[:, k - start] = column
-                left -= column**2
-                left.index_fill_(0, p, -torch.inf)
+                before = panel[: k - start]
+                told = before.index_select(1, p).T
+                column = torch.addmm(A.index_select(0, p), told, before, alpha=-1.0)[0]
+                line = torch.mul(column, open_ * pivot.rsqrt(), out=Ft[k])
+                left.addcmul_(line, line, value=-1.0).index_fill_(0, p, -torch.inf)
                 open_.index_fill_(0, p, 0.0)
                 chosen[k : k + 1], pivots[k : k + 1] = p, pivot
             enough = pivots[start:stop] > tolerance
             if not bool(enough.all()):
                 rank = start + int(torch.argmin(enough.to(torch.int8)))
                 break
-            A.addmm_(panel, panel.T, alpha=-1.0)
-        kept = chosen[:rank]
-        others = np.setdiff1d(np.arange(n), kept.cpu().numpy())
+            A.addmm_(panel.T, panel, alpha=-1.0)
+        kept = chosen[:rank].cpu().numpy()
+        others = np.setdiff1d(np.arange(n), kept)
         rest = self.index(others)
-        C = F[kept, :rank].tril()
-        order = np.concatenate((kept.cpu().numpy(), others))
-        return order, C, K.diagonal()[rest] - (F[rest, :rank] ** 2).sum(dim=1)
+        C = Ft[:rank, self.index(kept)].T.contiguous().tril_()
+        lost = (Ft[:rank, rest] ** 2).sum(dim=0)
+        return np.concatenate((kept, others)), C, K.diagonal()[rest] - lost
 
     def solve_triangular(self, C: Tensor, B: Tensor, *, transpose: bool = False) -> Tensor:
         matrix = C.T if transpose else C
