@@ -8,6 +8,7 @@ the last kernel. Rates are shares of the rate of a large matrix product, measure
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -181,12 +182,28 @@ def others() -> list[Result]:
     return []
 
 
+def against_this_machine() -> list[Result]:
+    """From which size on a GPU pays: the same fits by NumPy on the processors beside it."""
+    for m, r in ((2_000, 200), (20_000, 1_000), (100_000, 2_000)):
+        X, y, qid = rows(m, FEATURES, m // 100)
+        host = X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy()
+        ranker = SparseRankRLS(n_landmarks=r, random_state=0)
+        there = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid))  # noqa: B023
+        here = timed(lambda: ranker.fit_path(*host[:2], ALPHAS, qid=host[2]))  # noqa: B023
+        print(f"  {m:,} rows, {r:,} landmarks: GPU {there:.3f} s, {_processors()}: {here:.3f} s")
+    return []
+
+
+def _processors() -> str:
+    return f"{len(os.sched_getaffinity(0))} processors"
+
+
 def cases() -> list[Result]:
     rate = product_rate()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     print(f"  product of two 8192 x 8192 matrices: {rate / 1e12:.1f} TFLOP/s")
     found = []
-    for part in (lambda: sparse(rate), delicate, pairs, dual, others):
+    for part in (lambda: sparse(rate), delicate, pairs, dual, others, against_this_machine):
         new = part()
         for result in new:
             verdict = "holds" if result.holds else "DOES NOT HOLD"
