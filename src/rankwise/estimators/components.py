@@ -249,21 +249,22 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         basis = LandmarkBasis.of(K_RR)
         points = self._points[basis.kept]
 
-        stored = None
-        if 8 * X.shape[0] * basis.rank <= STORED_BYTES:
-            stored = np.empty((X.shape[0], basis.rank))
+        stored: list[Array] = []  # blocks, in the order of rows
+        store = 8 * X.shape[0] * basis.rank <= STORED_BYTES
 
         def load(rows: Rows) -> Array:
             K = np.ascontiguousarray(kernel(X[rows], points), dtype=np.float64)
-            if stored is not None:
-                stored[rows] = K
+            if store:
+                stored.append(K)
             return K
 
         components = landmark_components(load, X.shape[0], basis, count)
-        if stored is None:
+        if not store:
             return Projected(components, None)
         kept = np.ascontiguousarray(components.A[basis.kept])
-        return Projected(components, matmul(stored, kept) - components.offset)
+        features = np.concatenate([matmul(K, kept) for K in stored])
+        features -= components.offset
+        return Projected(components, features)
 
     def _features(self, X: Any, projected: Projected) -> Array:
         """Coordinates of training rows on components: kernel values are made block by block."""
