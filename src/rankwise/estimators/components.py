@@ -36,7 +36,7 @@ from rankwise.estimators.least_squares import (
 )
 from rankwise.kernels import Precomputed
 from rankwise.solvers.component_path import Spectrum, component_triangle, rounding_noise
-from rankwise.solvers.eigen import is_few
+from rankwise.solvers.eigen import matrices_needed
 from rankwise.solvers.kpca import (
     Components,
     Count,
@@ -230,9 +230,10 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
             self.__dict__.pop(stale, None)
         self.kernel_ = kernel
         if self.landmarks is None and self.n_landmarks is None:
-            m, few = X.shape[0], count.number is not None and is_few(X.shape[0], count.number)
+            m = X.shape[0]
+            wanted = m if count.number is None else min(count.number, m)
             way_out = "Use landmarks, as in n_landmarks=1000, or fewer rows."
-            check_kernel_fits(m, way_out, n_matrices=1 if few else 2)
+            check_kernel_fits(m, way_out, matrices_needed(m, wanted))
             if not isinstance(kernel, Precomputed):
                 self.X_fit_ = X
             return Projected(*kernel_components(training_kernel(kernel, X), count))
