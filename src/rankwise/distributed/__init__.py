@@ -12,5 +12,7 @@ else:
     del dask
 
 from rankwise.distributed._fit import fit, fit_path
+from rankwise.distributed._holdout import leave_query_out
+from rankwise.distributed._scoring import evaluate, predict
 
-__all__ = ["fit", "fit_path"]
+__all__ = ["evaluate", "fit", "fit_path", "leave_query_out", "predict"]

@@ -155,7 +155,8 @@ def _of_parquet(files: list[str], label: str | None, qid: str | None) -> Parts:
     read, parts = delayed(_read_parquet, pure=False), []
     for file in files:
         opened = pq.ParquetFile(file)
-        columns = list(opened.schema_arrow.names)
+        index = (opened.schema_arrow.pandas_metadata or {}).get("index_columns", [])
+        columns = [name for name in opened.schema_arrow.names if name not in index]
         names = _feature_names(columns, label, qid, file)
         first = first or names
         if set(names) != set(first):

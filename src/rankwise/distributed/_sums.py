@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 from dask.delayed import delayed
+from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, dense_rows
 from rankwise.distributed._parts import Part, Parts
 from rankwise.errors import DataError
+from rankwise.estimators._landmarks import stacked
 from rankwise.graph import Groups
+from rankwise.graph.base import Loader
 from rankwise.graph.places import PartOfGraph, SplitQueries, count_levels
-from rankwise.solvers.moments import CentredMoments
+from rankwise.solvers.moments import CentredMoments, Moments
 from rankwise.solvers.places import PlaceMoments
 
 FAN_IN = 8  # sums that are added at a time: a tree, so that no one worker gets them all
@@ -106,8 +109,16 @@ class FeatureSpace:
     def sums(self, part: Part, graph: PartOfGraph, y: Array) -> PlaceMoments:
         return PlaceMoments.of_features(part.X, graph, y)
 
-    def features(self, X: Any) -> Any:
+    def features(self, X: Any) -> Loader:
         return lambda rows: dense_rows(X, rows)
+
+    def coordinates(self, X: Any) -> Loader:
+        """What weights with the norm of the regularizer belong to."""
+        return self.features(X)
+
+    def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
+        """Moments of features as moments of coordinates."""
+        return moments.A.copy(), moments.b
 
 
 @dataclass(frozen=True)
@@ -124,8 +135,17 @@ class LandmarkSpace:
     def sums(self, part: Part, graph: PartOfGraph, y: Array) -> PlaceMoments:
         return PlaceMoments.of(self.features(part.X), self.n_features, graph, y)
 
-    def features(self, X: Any) -> Any:
+    def features(self, X: Any) -> Loader:
         return self.ranker._load(self.basis, X)
+
+    def coordinates(self, X: Any) -> Loader:
+        load = self.ranker._loader(self.basis, X)
+        return lambda rows: self.basis.whiten(load(rows))
+
+    def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
+        if self.basis.delicate:  # these are of coordinates already
+            return moments.A.copy(), moments.b
+        return self.basis.whiten_system(moments.A, moments.b)
 
 
 @dataclass(frozen=True)
@@ -178,13 +198,33 @@ def take_rows(part: Part, rows: Any) -> Any:
 
 def take_queries(part: Part, queries: set[Any]) -> Part | None:
     """The rows of some queries."""
+    return _rows_of(part, _is_in(part, queries))
+
+
+def without_queries(part: Part, queries: set[Any]) -> Part | None:
+    """The rows of the other queries."""
+    return _rows_of(part, ~_is_in(part, queries)) if queries else part
+
+
+def joined_parts(parts: list[Part | None]) -> Part:
+    """Rows of several parts as one."""
+    some = [part for part in parts if part is not None]
+    X, y = stacked([part.X for part in some]), np.concatenate([part.y for part in some])
+    qid = np.concatenate([np.asarray(part.qid) for part in some])
+    return Part(X, y, qid, some[0].where)
+
+
+def _is_in(part: Part, queries: set[Any]) -> NDArray[np.bool_]:
     groups = Groups.of(part.qid, len(part.y))
     wanted = np.array([name in queries for name in groups.names.tolist()], dtype=bool)
-    rows = np.flatnonzero(wanted[groups.codes])
-    if len(rows) == 0:
+    return wanted[groups.codes]
+
+
+def _rows_of(part: Part, mask: NDArray[np.bool_]) -> Part | None:
+    if not mask.any():
         return None
-    qid = None if part.qid is None else np.asarray(part.qid)[rows]
-    return Part(part.X[rows], part.y[rows], qid, part.where)
+    qid = None if part.qid is None else np.asarray(part.qid)[mask]
+    return Part(part.X[np.flatnonzero(mask)], part.y[mask], qid, part.where)
 
 
 def surveyed(parts: Parts, run: Callable[..., Any]) -> Overview:

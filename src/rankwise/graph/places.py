@@ -142,5 +142,7 @@ def count_levels(y: Any, qid: Any, queries: set[Any], *, ties: str) -> dict[Leve
             counts[name, 0.0] = len(rows)
             continue
         labels, sizes = np.unique(np.asarray(y, dtype=np.float64)[rows], return_counts=True)
-        counts.update({(name, label): n for label, n in zip(labels.tolist(), sizes.tolist())})
+        counts.update(
+            {(name, label): n for label, n in zip(labels.tolist(), sizes.tolist(), strict=True)}
+        )
     return counts
