@@ -5,9 +5,7 @@ from rankwise.errors import MissingExtraError
 try:
     import dask
 except ImportError as error:  # pragma: no cover
-    raise MissingExtraError(
-        "Rows on many machines need Dask: pip install 'rankwise[dask]'."
-    ) from error
+    raise MissingExtraError("dask", "dask") from error
 else:
     del dask
 

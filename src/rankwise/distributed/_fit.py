@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from dask import compute
+from dask.base import compute
 from dask.delayed import delayed
 
 from rankwise.distributed._parts import Part, Parts, open_parts
@@ -23,7 +23,7 @@ from rankwise.distributed._sums import (
 )
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alpha, check_alphas, check_random_state
-from rankwise.estimators._landmarks import LandmarkChoice, Landmarks, Reservoir, stacked
+from rankwise.estimators._landmarks import Landmarks, Reservoir, stacked
 from rankwise.estimators.direct import DirectRanker
 from rankwise.estimators.landmarks import LandmarkRanker
 from rankwise.estimators.least_squares import RegularizationPath, Solution
@@ -231,7 +231,8 @@ def _split_queries(parts: Parts, rows: Overview, loss: Loss, run: Run) -> list[S
     if 8 * n_means * rows.n_features > MOST_MEANS:
         raise DataError(
             f"{len(split[0].n_rows)} queries lie in several partitions, with {n_means} parts of "
-            'levels in all, too many to be put together: sort the rows by query, or use ties="include".'
+            "levels in all, too many to be put together: sort the rows by query, or use "
+            'ties="include".'
         )
     return split
 

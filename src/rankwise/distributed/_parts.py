@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dask import compute
+from dask.base import compute
 from dask.delayed import Delayed, delayed
 
 from rankwise.backends.arrays import Array, is_sparse
