@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +32,8 @@ from rankwise.graph.places import SplitQueries
 from rankwise.solvers.places import added
 
 Ranker = TypeVar("Ranker", bound=Any)
+Progress = Callable[[int, int], None]
+PROGRESS_SECONDS = 0.2
 MOST_MEANS = 2**30  # bytes of means of split levels, which all come together
 
 
@@ -40,7 +43,9 @@ def fit(
     *,
     label: str = "label",
     qid: str | None = "qid",
+    n_features: int | None = None,
     client: Any = None,
+    progress: Progress | None = None,
 ) -> Ranker:
     """Fit a ranker to rows that lie on many machines.
 
@@ -61,8 +66,13 @@ def fit(
     label, qid : str
         Columns of a data frame or of Parquet files that hold labels and query ids; the others
         are features. ``qid=None``: there are no query ids.
+    n_features : int, optional
+        Of LETOR files, which leave out zeros. None: the largest index in them.
     client : distributed.Client, optional
         Where to work. None: the client that is active, or threads of this process.
+    progress : callable, optional
+        Called now and then with the tasks of a pass that are done, and with their number. Needs
+        a client.
 
     Returns
     -------
@@ -84,7 +94,8 @@ def fit(
     True
     """
     alpha = check_alpha(estimator.alpha)
-    (solution,) = fit_alphas(estimator, data, [alpha], label, qid, client)
+    run = Run(client, progress)
+    (solution,) = _fit_alphas(estimator, run.open(data, label, qid, n_features), [alpha], run)
     estimator._keep(solution)
     return estimator
 
@@ -96,13 +107,15 @@ def fit_path(
     *,
     label: str = "label",
     qid: str | None = "qid",
+    n_features: int | None = None,
     client: Any = None,
+    progress: Progress | None = None,
 ) -> RegularizationPath:
     """As `fit`, for many alphas: they share the sums, and cost little more than one.
 
     Parameters
     ----------
-    estimator, data, label, qid, client
+    estimator, data, label, qid, n_features, client, progress
         As for `fit`.
     alphas : sequence of float
 
@@ -115,16 +128,14 @@ def fit_path(
 
     values = check_alphas(alphas)
     template = clone(estimator)
-    solutions = fit_alphas(template, data, values.tolist(), label, qid, client)
+    run = Run(client, progress)
+    parts = run.open(data, label, qid, n_features)
+    solutions = _fit_alphas(template, parts, values.tolist(), run)
     return RegularizationPath(values, template, solutions)
 
 
-def fit_alphas(
-    ranker: Any, data: Any, alphas: list[float], label: str | None, qid: str | None, client: Any
-) -> list[Solution]:
+def _fit_alphas(ranker: Any, parts: Parts, alphas: list[float], run: Run) -> list[Solution]:
     """Solutions for each alpha; the ranker is made ready to keep one."""
-    run = Run(client)
-    parts = run.open(data, label, qid)
     summed = Summed.of(ranker, parts, run)
     if isinstance(ranker, LandmarkRanker):
         return ranker._finish(summed.space.basis, summed.moments, alphas)
@@ -132,20 +143,40 @@ def fit_alphas(
 
 
 class Run:
-    """Where delayed work is done."""
+    """Where delayed work is done, and who is told how much of it is."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, progress: Progress | None = None) -> None:
         self._client = client
+        self._progress = progress
 
     def __call__(self, tasks: Sequence[Any]) -> list[Any]:
         """Results of delayed tasks."""
-        return list(compute(*tasks, scheduler=self._client))
+        if self._progress is None or self._client is None:
+            return list(compute(*tasks, scheduler=self._client))
+        from distributed import wait
 
-    def open(self, data: Any, label: str | None, qid: str | None) -> Parts:
+        futures, total = self._client.compute(list(tasks)), 1
+        while not all(future.done() for future in futures):
+            with suppress(TimeoutError):
+                wait(futures, timeout=PROGRESS_SECONDS)
+            left = self._client.run_on_scheduler(_tasks_left)
+            total = max(total, left)
+            self._progress(total - left, total)
+        return list(self._client.gather(futures))
+
+    def open(
+        self, data: Any, label: str | None, qid: str | None, n_features: int | None = None
+    ) -> Parts:
         if self._client is None:
-            return open_parts(data, label, qid)
+            return open_parts(data, label, qid, n_features)
         with self._client.as_current():
-            return open_parts(data, label, qid)
+            return open_parts(data, label, qid, n_features)
+
+
+def _tasks_left(dask_scheduler: Any) -> int:
+    """Tasks that a scheduler has not finished."""
+    left = ("waiting", "queued", "no-worker", "processing")
+    return sum(task.state in left for task in dask_scheduler.tasks.values())
 
 
 class Summed:

@@ -35,6 +35,7 @@ class Parts:
 
     delayed: Sequence[Delayed]
     feature_names: list[str] | None = None
+    shape: tuple[int, int] | None = None  # rows and features, where reading has told them
 
     def __len__(self) -> int:
         return len(self.delayed)
@@ -50,6 +51,8 @@ def open_parts(
     data: Any, label: str | None, qid: str | None, n_features: int | None = None
 ) -> Parts:
     """Parts of whatever `data` is."""
+    if isinstance(data, Parts):
+        return data
     if isinstance(data, tuple):
         return _of_arrays(data)
     if hasattr(data, "to_delayed") and hasattr(data, "columns"):
@@ -197,11 +200,12 @@ def _of_letor(files: list[str], n_features: int | None) -> Parts:
         raise DataError(f"A row has the feature {width}, beyond the {n_features} expected.")
     width = n_features or width
     n_values = sum(survey.n_values for _, survey in used)
-    cells = sum(survey.n_rows for _, survey in used) * width
-    layout = "dense" if n_values >= DENSE_FILL * cells else "sparse"
+    n_rows = sum(survey.n_rows for _, survey in used)
+    layout = "dense" if n_values >= DENSE_FILL * n_rows * width else "sparse"
     text_ids = any(survey.text_ids for _, survey in used)
     read = delayed(_read_letor, pure=False)
-    return Parts([read(span, width, layout, text_ids) for span, _ in used])
+    parts = [read(span, width, layout, text_ids) for span, _ in used]
+    return Parts(parts, shape=(n_rows, width))
 
 
 def _read_letor(span: Any, n_features: int, layout: str, text_ids: bool) -> Part:
