@@ -50,7 +50,10 @@ def timed(n_workers: int) -> tuple[float, Any, float]:
         "memory_limit": 0,
         "env": THREADS,
     }
-    with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(n_workers=n_workers, memory_limit=0, **options) as cluster,
+        Client(cluster) as client,
+    ):
         rows = tuple(a.persist() for a in data())
         wait(rows)
         fit(RankRLS(), tuple(a[: 2 * ROWS // PARTS] for a in rows), client=client)  # compiles
