@@ -1,5 +1,6 @@
 """Where rankers work: what is asked of a device, and what is said where it cannot be."""
 
+import os
 import subprocess
 import sys
 
@@ -182,7 +183,7 @@ def test_array_api_dispatch():
     # SciPy reads its switch when it is imported, so in a process of its own.
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", ARRAY_API],
-        env={"SCIPY_ARRAY_API": "1", "PATH": ""},
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -18,7 +18,7 @@ many Cholesky factorizations one reduction of a symmetric matrix is worth.
 Index arrays (which rows form a query, which pairs count) are NumPy's everywhere and travel when
 they are used: they are small beside features, and graphs are built by sorting.
 
-`TravellingRows` (_torch.py) are rows in the memory of this machine that are worked on elsewhere:
+`TravellingRows` (_travel.py) are rows in the memory of this machine that are worked on elsewhere:
 ``X[rows]`` is a tensor on the device, sent over pinned memory while the device still works on the
 rows before. So a function that takes its rows block by block need not know where they lie.
 """

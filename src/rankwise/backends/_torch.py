@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
 
+from rankwise.backends._torch_groups import Nest, segment_sums
 from rankwise.backends.arrays import Index, Rows, is_sparse, is_tensor
 from rankwise.backends.base import Backend
 
@@ -20,7 +20,6 @@ ROUGH_WIDTH = 2048  # of panels in TF32, which are ten times as fast
 PIVOT_WIDTH = 64  # columns of a pivoted factor that wait for one update of the rest
 PINNED_BYTES = 2**24  # of small arrays that are sent from pinned memory
 PLAIN_PIVOT = 1e-3  # of the largest: where all are above it, their order does not matter
-FEW_GROUPS = 64  # that are summed by a product with their indicator
 
 
 class TorchBackend(Backend):
@@ -50,7 +49,7 @@ class TorchBackend(Backend):
     def array(self, values: Any) -> Tensor:
         if is_tensor(values):
             return values.detach().to(self.device, torch.float64)
-        if isinstance(values, TravellingRows):
+        if isinstance(getattr(values, "backend", None), Backend):  # rows that travel: all of them
             return values[slice(None)]
         dense = values.toarray() if is_sparse(values) else values
         return self._sent(np.array(dense, dtype=np.float64, order="C"))
@@ -131,7 +130,7 @@ class TorchBackend(Backend):
         a: Tensor,
         b: Tensor,
     ) -> None:
-        nest = _Nest.of(self, level_ptr, group_ptr, a, b)
+        nest = Nest.of(self, level_ptr, group_ptr, a, b)
         source, goal = self._order(rows, len(X)), self._order(target, len(out))
         width = X.shape[1]
         step = max(1, min(width, self.block_bytes(2**26) // (8 * max(len(X), 1))))
@@ -165,7 +164,7 @@ class TorchBackend(Backend):
         flat = X.reshape(len(X), -1)
         order = np.argsort(codes, kind="stable")
         lengths = np.bincount(codes, minlength=n_groups)
-        sums = _segment_sums(self, flat[self.index(order)], lengths)
+        sums = segment_sums(self, flat[self.index(order)], lengths)
         return sums.reshape(n_groups, *X.shape[1:])
 
     def sparse_product(self, S: Any, X: Tensor) -> Tensor:
@@ -303,112 +302,3 @@ class TorchBackend(Backend):
     def svd(self, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         U, s, Vt = torch.linalg.svd(A)
         return U, s, Vt
-
-
-class _Nest:
-    """The combination of grouped.py as array expressions, on rows in the order of the groups."""
-
-    def __init__(self, on: TorchBackend, lengths: Index, a: Any, shift: Any) -> None:
-        self.on, self.lengths, self.a, self._between = on, lengths, a, shift
-        self.size = int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else 0
-        self.level = None if self.size else on.index(np.repeat(np.arange(len(lengths)), lengths))
-
-    @classmethod
-    def of(
-        cls, on: TorchBackend, level_ptr: Index, group_ptr: Index, a: Tensor, b: Tensor
-    ) -> _Nest:
-        """Levels with their own mean; groups of several levels have a mean as well."""
-        levels = np.diff(group_ptr)
-        between = None
-        if bool((levels > 1).any()):
-            of_group = np.where(levels > 1, b, 0.0)
-            between = (levels, level_ptr[group_ptr], on.array(np.repeat(of_group, levels)))
-        return cls(on, np.diff(level_ptr), on.array(a), between)
-
-    def combine(self, x: Any, out: Any) -> None:
-        """out <- a_l (x - mean_l) + b_g (mean_l - mean_g); `out` may be x."""
-        sums = _segment_sums(self.on, x, self.lengths)
-        lengths = self.on.array(self.lengths)[:, None]
-        means = sums / lengths
-        torch.sub(self._rows(x), self._spread(means), out=self._rows(out))
-        self._rows(out).mul_(self._spread(self.a[:, None]))
-        if self._between is None:
-            return
-        levels, ends, b = self._between
-        totals = _segment_sums(self.on, sums, levels) / self.on.array(np.diff(ends))[:, None]
-        group = self.on.index(np.repeat(np.arange(len(levels)), levels))
-        self._rows(out).add_(self._spread(b[:, None] * (means - totals[group])))
-
-    def _rows(self, x: Any) -> Any:
-        return x.unflatten(0, (len(self.lengths), self.size)) if self.size else x
-
-    def _spread(self, of_level: Any) -> Any:
-        """A line for each level as a line for each of its rows."""
-        return of_level[:, None] if self.size else of_level[self.level]
-
-
-def _segment_sums(on: TorchBackend, x: Any, lengths: Index) -> Any:
-    """Sums of consecutive rows, `lengths` of them at a time; the same at every call."""
-    if len(lengths) == 1:
-        return x.sum(dim=0, keepdim=True)
-    if len(lengths) <= FEW_GROUPS:
-        group = on.index(np.repeat(np.arange(len(lengths)), lengths))
-        member = group[:, None] == torch.arange(len(lengths), device=x.device)
-        return member.to(x.dtype).T @ x
-    return torch.segment_reduce(
-        x.contiguous(), "sum", lengths=on.index(lengths), axis=0, unsafe=True
-    )
-
-
-@cache
-def _copy_stream(device: Any) -> Any:
-    return torch.cuda.Stream(device)
-
-
-class TravellingRows:
-    """Rows of this machine that are worked on elsewhere.
-
-    ``X[rows]`` sends them: through one of two pinned buffers, so that one is filled while the
-    other is on its way and the device works on what came before.
-
-    Attributes
-    ----------
-    host : ndarray or sparse of shape (n_rows, n_features)
-    backend : TorchBackend
-    """
-
-    def __init__(self, host: Any, backend: TorchBackend) -> None:
-        self.host, self.backend = host, backend
-        self.shape, self.dtype, self.ndim = host.shape, host.dtype, 2
-        self._buffers: list[Any] = [None, None]
-        self._sent: list[Any] = [None, None]
-        self._turn = 0
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-    def __getitem__(self, rows: Rows) -> Any:
-        block = self.host[rows]
-        block = block.toarray() if is_sparse(block) else block
-        if self.backend.device.type != "cuda":
-            return self.backend.array(block)
-        return self._send(block)
-
-    def _send(self, block: Any) -> Any:
-        self._turn = 1 - self._turn
-        if self._sent[self._turn] is not None:
-            self._sent[self._turn].synchronize()  # the buffer is still being read
-        kind = torch.float32 if block.dtype == np.float32 else torch.float64
-        buffer = self._buffers[self._turn]
-        if buffer is None or buffer.numel() < block.size:
-            buffer = torch.empty(block.size, dtype=kind, pin_memory=True)
-            self._buffers[self._turn] = buffer
-        pinned = buffer[: block.size].view(block.shape)
-        pinned.copy_(torch.from_numpy(np.ascontiguousarray(block)))
-        stream, work = _copy_stream(self.backend.device), torch.cuda.current_stream()
-        with torch.cuda.stream(stream):
-            sent = pinned.to(self.backend.device, non_blocking=True)
-            self._sent[self._turn] = stream.record_event()
-        work.wait_event(self._sent[self._turn])
-        sent.record_stream(work)
-        return sent.to(torch.float64)

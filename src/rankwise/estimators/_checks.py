@@ -72,7 +72,7 @@ def check_kernel_fits(
     n_rows: int,
     on: Backend = NUMPY,
     way_out: str = "Use SparseRankRLS, kernel='linear', or fewer rows.",
-    n_matrices: int = 1,
+    n_matrices: float = 1.0,
 ) -> None:
     """A kernel matrix of these rows, and others of its size, fit the memory there is."""
     others = " and its eigenvectors" if n_matrices > 1 else ""
@@ -80,7 +80,7 @@ def check_kernel_fits(
         n_matrices, others = n_matrices + 1, " and its factors"
     _check_memory(
         f"The kernel matrix of {n_rows} rows{others}",
-        8 * n_matrices * n_rows**2,
+        int(8 * n_matrices * n_rows**2),
         on,
         lambda free: f"{way_out} {int((free / 8 / n_matrices) ** 0.5)} rows would fit.",
     )

@@ -27,7 +27,7 @@ def place_rows(X: Any, device: Any) -> Any:
     backend = _resolve(device)
     if backend is None:
         return X
-    from rankwise.backends._torch import TravellingRows  # torch is there: it was asked for
+    from rankwise.backends._travel import TravellingRows  # torch is there: it was asked for
 
     return TravellingRows(X, backend)
 

@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, Rows, to_host
+from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.base import Backend
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import NUMPY, at_home, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import (
     check_alpha,
@@ -220,7 +220,7 @@ class LandmarkRanker(LeastSquaresRanker):
     def _make_kernel(self) -> Kernel:
         return make_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_features_in_)
 
-    def _settle(self, landmarks: Landmarks, on: Backend) -> LandmarkBasis:
+    def _settle(self, landmarks: Landmarks, on: Backend = NUMPY) -> LandmarkBasis:
         """Take these landmarks, and forget the model before."""
         kernel = self._make_kernel()
         check_landmarks_fit(landmarks.points.shape[0], on)
@@ -242,14 +242,16 @@ class LandmarkRanker(LeastSquaresRanker):
         points = points[basis.kept]
         return lambda rows: on.contiguous(on.array(kernel_values(kernel, X[rows], points)))
 
+    def _load(self, basis: LandmarkBasis, X: Any) -> Loader:
+        """What is summed: kernel values of rows, or their coordinates where these are delicate."""
+        values = self._loader(basis, X)
+        if not basis.delicate:
+            return values
+        return lambda rows: basis.whiten(values(rows))
+
     def _sum(self, basis: LandmarkBasis, X: Any, tasks: list[Task]) -> list[Any]:
         """Moments of each task, summed block by block."""
-        values, on = self._loader(basis, X), with_precision(backend_of(X), self.precision)
-
-        def coordinates(rows: Rows) -> Array:
-            return basis.whiten(values(rows))
-
-        load = coordinates if basis.delicate else values
+        load, on = self._load(basis, X), with_precision(backend_of(X), self.precision)
         with np.errstate(over="ignore", invalid="ignore"):  # said when the system is solved
             return [self._moments(load, basis.rank, task, on) for task in tasks]
 

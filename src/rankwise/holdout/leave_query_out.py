@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -72,13 +73,43 @@ def primal_folds(
     return out
 
 
+@dataclass(frozen=True)
+class Spectrum:
+    """Moments A = V diag(s) V' and V'b of all rows: what hold-outs must know of the others."""
+
+    s: Array
+    V: Array
+    rotated: Array
+
+    @classmethod
+    def of(cls, A: Array, b: Array) -> Spectrum:
+        """Of moments, of which A is overwritten."""
+        on = backend_of(A)
+        s, V = on.eigh(A)
+        V = on.contiguous(V)
+        return cls(s.clip(min=0.0), V, on.matmul(V.T, b))
+
+
 def _short_folds(
     F: Any, Z: Array, t: Array, folds: Sequence[Index], lams: Sequence[float], out: Array
 ) -> None:
     on = backend_of(Z)
-    s, V = on.eigh(on.mirror_upper(on.add_gram(on.gram_zeros(Z.shape[1]), Z)))
-    s, V = s.clip(min=0.0), on.contiguous(V)
-    Y, rotated = on.matmul(Z, V), on.matmul(V.T, on.matmul(Z.T, t))
+    A = on.mirror_upper(on.add_gram(on.gram_zeros(Z.shape[1]), Z))
+    predict_without(F, Z, t, folds, lams, Spectrum.of(A, on.matmul(Z.T, t)), out)
+
+
+def predict_without(
+    F: Any,
+    Z: Array,
+    t: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    spectrum: Spectrum,
+    out: Array,
+) -> None:
+    """Predictions for folds of these rows, from the moments of these and maybe other rows."""
+    on, s, V, rotated = backend_of(Z), spectrum.s, spectrum.V, spectrum.rotated
+    Y = on.matmul(Z, V)
     for fold in folds:
         Y_U = Y[fold]
         F_U = on.matmul(on.rows(F, fold), V)

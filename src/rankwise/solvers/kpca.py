@@ -129,8 +129,7 @@ def landmark_components(
 def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> tuple[Array, Array]:
     """F'HF and the mean of F, for features that are made block by block: one pass.
 
-    Blocks are shifted by the mean of the first, so that nothing cancels, and overwritten; O(m n^2)
-    time.
+    Blocks are shifted by the mean of the first, so that nothing cancels; O(m n^2) time.
     """
     step = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
     A, total = on.gram_zeros(n_features), on.zeros(n_features)
@@ -138,10 +137,10 @@ def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> 
     for start in range(0, n_rows, step):
         F = load(slice(start, min(start + step, n_rows)))
         if shift is None:
-            shift = F.mean(axis=0)
-        F -= shift
-        total += F.sum(axis=0)
-        A = on.add_gram(A, F)
+            shift, shifted = F.mean(axis=0), on.empty(*F.shape)
+        around = on.xp.subtract(F, shift, out=shifted[: len(F)])
+        total += around.sum(axis=0)
+        A = on.add_gram(A, around)
     assert shift is not None  # there are rows
     gap = total / n_rows
     return on.mirror_upper(A) - n_rows * on.xp.outer(gap, gap), shift + gap
