@@ -300,5 +300,5 @@ class TorchBackend(Backend):
         return torch.linalg.qr(A, mode="r").R
 
     def svd(self, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        U, s, Vt = torch.linalg.svd(A)
+        U, s, Vt = torch.linalg.svd(A, full_matrices=False)
         return U, s, Vt

@@ -210,4 +210,4 @@ class Backend(ABC):
 
     @abstractmethod
     def svd(self, A: Array) -> tuple[Array, Array, Array]:
-        """A = U diag(s) V': (U, s, V')."""
+        """A = U diag(s) V', with as many columns as there are values: (U, s, V')."""

@@ -32,6 +32,7 @@ METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
 DEFAULT_NUMBER = 1000
 CANDIDATES = 20  # for each landmark: how many rows the costly methods choose from
 LEAST_CANDIDATES = 10_000
+LARGEST = 1e150  # values whose squares are still finite
 MOST = 10**6  # landmarks: their kernel matrix would take terabytes
 
 
@@ -97,6 +98,11 @@ class LandmarkChoice:
         else:
             candidates = _candidates(n_rows, n, rng)
             seen = X if candidates is None else X[candidates]
+            if abs(at_home(seen)).max() > LARGEST:
+                raise DataError(
+                    f"Values beyond {LARGEST:g} overflow when they are multiplied. Scale the "
+                    "features, for example with sklearn.preprocessing.StandardScaler."
+                )
             if self.method == "kmeans":
                 centres = _cluster_centres(to_host(seen), n, kernel, rng)
                 return Landmarks(backend_of(X).array(centres) if is_tensor(X) else centres, None)

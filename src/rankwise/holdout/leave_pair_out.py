@@ -18,7 +18,6 @@ from rankwise.holdout.levels import (
     DenseLevels,
     FeatureLevels,
     LevelSystem,
-    lifted_features,
     lifted_kernel,
 )
 from rankwise.holdout.pairs import block_differences, level_differences, listed_differences
@@ -114,7 +113,7 @@ def _ties_excluded(
     y = backend_of(query.target).contiguous(query.target - query.target.mean(axis=0))
     F = K = None
     if query.features is not None and query.features.shape[1] < len(level):
-        F = lifted_features(query.features)
+        F = query.features - query.features.mean(axis=0)  # constants make no difference
     else:
         K = lifted_kernel(query.stored_kernel())
     for (p, q), first, second in _by_levels(level, len(sizes), pairs):

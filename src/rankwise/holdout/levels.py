@@ -69,7 +69,8 @@ class DenseLevels:
         G = shifted_inverse(on.copy(kernel), shift)
         sums = on.matmul(G, _members(on, level, left))
         P = G
-        P -= on.matmul(sums, _intercepts(on, sums, level, left, lam))
+        (intercepts,) = _intercepts(on, sums, level, left, lam, sums.T)
+        P -= on.matmul(sums, intercepts)
         return cls(P, on.matmul(kernel, P))
 
     @property
@@ -110,18 +111,31 @@ class FeatureLevels:
 
     @classmethod
     def of(cls, F: Array, level: Index, left: Index, lam: float) -> FeatureLevels:
-        """From features: O(n (d + levels)^2) flops for d of them."""
+        """From features: O(n (d + levels)^2) flops for d of them.
+
+        With Delta = D / lam and Delta^(1/2) F = Q diag(s) V', (K + lam D^-1)^-1 is
+        Delta^(1/2) (I - Q diag(s^2 / (1 + s^2)) Q') Delta^(1/2). Its products are taken in the
+        span of Q and beside it apart: for a small lam, they are differences of large numbers.
+        """
         on = backend_of(F)
         delta = on.array(_degrees(left)[level] / lam)
-        scaled = on.xp.sqrt(delta)[:, None] * F
-        s, V = on.eigh(on.matmul(scaled.T, scaled))
-        inner = on.matmul(scaled, V / on.xp.sqrt(s.clip(min=0.0) + 1.0))
-        U = on.xp.sqrt(delta)[:, None] * inner  # (K + D^-1 lam)^-1 = diag(delta) - U U'
+        root = on.xp.sqrt(delta)[:, None]
+        Q, R = on.qr(root * F)
+        inner, s, Vt = on.svd(R)
+        Q = on.matmul(on.contiguous(Q), inner)
         members = _members(on, level, left)
-        sums = delta[:, None] * members - on.matmul(U, U.T @ members)
-        intercepts = _intercepts(on, sums, level, left, lam)
+        inside = on.matmul(Q.T, root * members)
+        beside = root * members - on.matmul(Q, inside)
+        beside -= on.matmul(Q, on.matmul(Q.T, beside))
+        sums = root * (beside + on.matmul(Q, inside / (1.0 + s**2)[:, None]))
+        W = root * on.matmul(Q * (s / (1.0 + s**2)), Vt)
+        # not intercepts F, whose terms cancel: sums'F is members'W
+        sides = sums.T, members.T @ W
+        intercepts, of_features = _intercepts(on, sums, level, left, lam, *sides)
+        W -= on.matmul(sums, of_features)
+        U = root * Q * (s / on.xp.sqrt(1.0 + s**2))
         one, two = on.xp.hstack((U, sums)), on.xp.hstack((U, intercepts.T))
-        return cls(delta, one, two, F, delta[:, None] * F - on.matmul(one, two.T @ F))
+        return cls(delta, one, two, F, W)
 
     @property
     def P_diagonal(self) -> Array:
@@ -164,14 +178,6 @@ def lifted_kernel(K: Array) -> Array:
     return K
 
 
-def lifted_features(F: Array) -> Array:
-    """Features whose products are a lifted kernel."""
-    on = backend_of(F)
-    F = F - F.mean(axis=0)
-    constant = on.zeros(len(F), 1) + float(_row_products(F, F).max() / len(F)) ** 0.5
-    return on.array(on.xp.hstack((F, constant)))
-
-
 def _row_products(F: Array, G: Array) -> Array:
     """Products of each row of F with that row of G."""
     on = backend_of(F)
@@ -187,12 +193,15 @@ def _members(on: Backend, level: Index, left: Index) -> Array:
     return on.array(level[:, None] == np.flatnonzero(left))
 
 
-def _intercepts(on: Backend, sums: Array, level: Index, left: Index, lam: float) -> Array:
-    """g = intercepts @ y, for `sums` = (K + lam D^-1)^-1 members."""
+def _intercepts(
+    on: Backend, sums: Array, level: Index, left: Index, lam: float, *sides: Array
+) -> list[Array]:
+    """g for right sides sums'y, of `sums` = (K + lam D^-1)^-1 members: g = intercepts[0] @ y."""
     there = np.flatnonzero(left)
     size, n = left[there].astype(np.float64), float(left.sum())
     T = np.diag(size * n) - np.outer(size, size)
     B = lam * size[:, None] * (1.0 - np.eye(len(there))) / (n - size)
     T, B = on.array(T), on.array(B)
     inner = _members(on, level, left).T @ sums
-    return on.contiguous(on.solve(T + B @ inner, B @ sums.T))
+    system = T + B @ inner
+    return [on.contiguous(on.solve(system, B @ side)) for side in sides]

@@ -112,17 +112,33 @@ class Triangle:
         (p, n_outputs), on = self.z.shape, backend_of(self.U)
         system = self
         if lam > 0:
-            ridge = np.diag(np.where(np.arange(p) < free, 0.0, np.sqrt(lam)))
-            system = self.with_rows(on.array(ridge), on.zeros(p, n_outputs))
+            system = self._penalized(np.where(np.arange(p) < free, 0.0, np.sqrt(lam)))
         _check_finite(system)
         U, z, kept = system._without_idle(noise)
         inverse = on.solve_triangular(U.T, on.array(np.eye(len(U))), transpose=True)
-        steps = on.xp.cumsum(inverse[:, :, None] * z, axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+            steps = on.xp.cumsum(inverse[:, :, None] * z, axis=1)
+        if not on.is_finite(steps):
+            raise DataError("Weights of components overflow. Scale the labels or margins.")
         weights = on.zeros(p, p, n_outputs)
         seen = np.searchsorted(kept, np.arange(p), side="right")  # kept features up to each
         some = seen > 0
         weights[kept[:, None], np.flatnonzero(some)] = steps[:, seen[some] - 1]
         return weights, kept
+
+    def _penalized(self, ridge: Array) -> Triangle:
+        """With a penalty on each weight, of which the roots are given.
+
+        As further rows of Z, with targets 0. Where these are longer than all else, reflections
+        would leave of z what rounding does, and products lose nothing.
+        """
+        on = backend_of(self.U)
+        if ridge.max() > float(on.xp.linalg.norm(self.U)):
+            A = self.U.T @ self.U + on.array(np.diag(ridge**2))
+            quick = Triangle.of_moments(Moments(A, self.U.T @ self.z))
+            if quick is not None:
+                return quick
+        return self.with_rows(on.array(np.diag(ridge)), on.zeros(*self.z.shape))
 
     def spectral(self, lams: Sequence[float], noise: Array) -> Spectrum:
         """The directions of section 4.2 of the KPCRank paper, and their weights for each lam.

@@ -14,6 +14,7 @@ from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers.shifted import solve_shifted
 
 LEAST_PIVOT = 1e-12  # of the largest: landmarks below it are told by the others, but for rounding
+LEAST_KERNEL = 1e-130  # squares of it, and what rounding leaves of these, are still numbers
 DELICATE_PIVOT = 1e-3  # below it, sums of products of kernel values would lose too many digits
 
 
@@ -45,9 +46,19 @@ class LandmarkBasis:
         n, largest = len(K_RR), float(K_RR.diagonal().max())
         tolerance = max(LEAST_PIVOT, 8 * n * float(np.finfo(np.float64).eps)) * largest
         if tolerance <= 0.0:
+            if K_RR.diagonal().min() < 0.0:
+                raise DataError(
+                    "The kernel is not positive semidefinite: it is negative between landmarks "
+                    "and themselves. Check its sign."
+                )
             raise DataError(
                 "The kernel is 0 on all landmarks: there is nothing to tell rows apart by. Check "
                 "the features and the kernel."
+            )
+        if largest < LEAST_KERNEL:
+            raise DataError(
+                f"Kernel values are so small, {largest:.0e} at most, that their products vanish in "
+                "rounding. Scale the features."
             )
         order, C, rest = backend_of(K_RR).pivoted_cholesky(K_RR, tolerance)
         rank = len(C)
