@@ -21,6 +21,7 @@ import torch
 from benchmarks.harness import Result, seconds
 from rankwise import KPCRank, RankRLS, SparseRankRLS
 from rankwise.backends.dispatch import backend_of
+from rankwise.errors import KernelSizeError
 from rankwise.model_selection import leave_pair_out, leave_query_out
 
 DEVICE = "cuda"
@@ -125,7 +126,8 @@ def delicate() -> list[Result]:
     adding = timed(lambda: sums.extend(ranker._sum(basis, X, tasks)), 1)
     solving = timed(lambda: ranker._finish(basis, sums[:1], ALPHAS.tolist()), 1)
     print(
-        f"  a wide kernel, {len(X):,} rows, rank {basis.rank}: {whole:.2f} s, of which landmarks "
+        f"  a wide kernel, {len(X):,} rows, rank {basis.rank}, pivots from "
+        f"{float(basis.C.diagonal().min()) ** 2:.0e}: {whole:.2f} s, of which landmarks "
         f"{settling:.2f} s, moments {adding:.2f} s, {len(ALPHAS)} alphas {solving:.2f} s"
     )
     return []
@@ -154,6 +156,22 @@ def dual() -> list[Result]:
     total = torch.cuda.mem_get_info()[1] / 2**30
     claim = f"memory of dual RankRLS, {m:,} rows, rbf, in {seconds(taken)}"
     return [Result(claim, f"{peak:.1f} GiB", f"{total:.0f} GiB", peak / total, 1.0)]
+
+
+def as_large_as_fits() -> list[Result]:
+    """What the memory plan allows is done, and what it does not is refused."""
+    torch.cuda.empty_cache()
+    m = int((torch.cuda.mem_get_info()[0] / 8 / 3.1) ** 0.5) // 100 * 100
+    X, y, qid = rows(m, FEATURES, 100)
+    ranker = RankRLS(1.0, kernel="rbf")
+    taken = timed(lambda: ranker.fit(X, y, qid=qid), 1)
+    print(f"  dual RankRLS, {m:,} rows: {taken:.2f} s")
+    torch.cuda.empty_cache()
+    try:
+        RankRLS(1.0, kernel="rbf").fit(X.repeat(2, 1), y.repeat(2), qid=qid.repeat(2))
+    except KernelSizeError as error:
+        print(f"  {2 * m:,} rows: {error}")
+    return []
 
 
 def others() -> list[Result]:
@@ -203,7 +221,15 @@ def cases() -> list[Result]:
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     print(f"  product of two 8192 x 8192 matrices: {rate / 1e12:.1f} TFLOP/s")
     found = []
-    for part in (lambda: sparse(rate), delicate, pairs, dual, others, against_this_machine):
+    for part in (
+        lambda: sparse(rate),
+        delicate,
+        pairs,
+        dual,
+        as_large_as_fits,
+        others,
+        against_this_machine,
+    ):
         new = part()
         for result in new:
             verdict = "holds" if result.holds else "DOES NOT HOLD"

@@ -19,7 +19,7 @@ GRAM_WIDTH = 512  # of the panels that a symmetric update is made of: 53% of the
 ROUGH_WIDTH = 2048  # of panels in TF32, which are ten times as fast
 PIVOT_WIDTH = 64  # columns of a pivoted factor that wait for one update of the rest
 PINNED_BYTES = 2**24  # of small arrays that are sent from pinned memory
-PLAIN_PIVOT = 1e-3  # of the largest: where all are above it, their order does not matter
+PLAIN_PIVOT = 1e-6  # of the largest: where all are above it, their order costs no digits that count
 
 
 class TorchBackend(Backend):

@@ -76,8 +76,8 @@ def check_kernel_fits(
 ) -> None:
     """A kernel matrix of these rows, and others of its size, fit the memory there is."""
     others = " and its eigenvectors" if n_matrices > 1 else ""
-    if not on.is_host:  # where nothing is factored in place
-        n_matrices, others = n_matrices + 1, " and its factors"
+    if not on.is_host:  # where nothing is factored in place, and factoring needs room
+        n_matrices, others = n_matrices + 2, " and what is made of it"
     _check_memory(
         f"The kernel matrix of {n_rows} rows{others}",
         int(8 * n_matrices * n_rows**2),

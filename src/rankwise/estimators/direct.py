@@ -41,6 +41,9 @@ class DirectRanker(LeastSquaresRanker):
             if self.kernel != "precomputed":
                 self.X_fit_ = at_home(X)
         on = backend_of(X)
+        n_matrices = (
+            1 if on.is_host or len(alphas) == 1 else 2
+        )  # with a copy for each alpha but one
 
         def mean_scores(weights: Array) -> Array:
             return on.array(self._products(X, weights).mean(axis=0, dtype=on.xp.float64))
@@ -50,10 +53,10 @@ class DirectRanker(LeastSquaresRanker):
             if self.solver_ == "primal":
                 weights = primal(X, task.graph, task.y, alphas)
             elif linear:
-                check_kernel_fits(X.shape[0], on)
+                check_kernel_fits(X.shape[0], on, n_matrices=n_matrices)
                 weights = linear_dual(X, task.graph, task.y, alphas)
             else:
-                check_kernel_fits(X.shape[0], on)
+                check_kernel_fits(X.shape[0], on, n_matrices=n_matrices)
                 weights = dual(training_kernel(kernel, X), task.graph, task.y, alphas)
             y_mean = on.array(0.0 if task.y is None else task.y.mean(axis=0))
             by_task.append(self._with_intercepts(weights, mean_scores, y_mean))
@@ -71,7 +74,8 @@ class DirectRanker(LeastSquaresRanker):
     def _space(self, X: Any, qid: Any) -> Space:
         if self._choose_solver(X) == "primal":
             return Space(features=X)
-        check_kernel_fits(X.shape[0], backend_of(X))
+        on = backend_of(X)
+        check_kernel_fits(X.shape[0], on, n_matrices=1 if on.is_host else 3)
         kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X.shape[1])
         return Space(kernel=training_kernel(kernel, X))
 
