@@ -60,6 +60,12 @@ def test_devices_that_are_none(problem, device):
         RankRLS(device=device).fit(X, y)
 
 
+def test_a_device_without_float64(problem):
+    X, y, _ = problem
+    with pytest.raises(DeviceError, match="mps has no float64"):
+        RankRLS(device="mps").fit(X, y)
+
+
 def test_tensors_are_not_moved(problem):
     X, y, _ = (torch.tensor(values) for values in problem)
     with pytest.raises(DeviceError, match="X is on cpu, and device='cuda'"):

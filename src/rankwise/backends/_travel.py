@@ -56,7 +56,7 @@ class TravellingRows:
             buffer = torch.empty(block.size, dtype=kind, pin_memory=True)
             self._buffers[self._turn] = buffer
         pinned = buffer[: block.size].view(block.shape)
-        pinned.copy_(torch.from_numpy(np.ascontiguousarray(block)))
+        np.copyto(pinned.numpy(), block)
         stream, work = _copy_stream(self.backend.device), torch.cuda.current_stream()
         with torch.cuda.stream(stream):
             sent = pinned.to(self.backend.device, non_blocking=True)

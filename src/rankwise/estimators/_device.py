@@ -105,7 +105,17 @@ def _resolve(device: Any) -> Any:
                 "counted from 0."
             )
         place = torch.device("cuda", number)
+    _check_float64(place)
     return TorchBackend.on(place)
+
+
+def _check_float64(device: Any) -> None:
+    """Sums need float64, which Apple's GPUs do not have."""
+    if device.type == "mps":
+        raise DeviceError(
+            f"The device {device} has no float64, which rankwise works in. Use the CPU (device="
+            "None, or X.cpu()), or a CUDA device."
+        )
 
 
 def _named_device(torch: Any, device: Any) -> Any:
@@ -182,6 +192,7 @@ def check_targets(y: Any, on: Backend, n_rows: int) -> Array:
 
 def _check_device(X: Any, device: Any) -> None:
     """Tensors stay where they are: a device that says otherwise is a mistake."""
+    _check_float64(X.device)
     if device is None or device == "auto":
         return
     wanted = _named_device(backend_of(X).xp, device) if isinstance(device, str) else device
