@@ -24,6 +24,7 @@ class NumpyBackend(Backend):
     reduction_cost = 5
     inverse_cost = 4
     eps = float(np.finfo(np.float64).eps)
+    flops = 2e10
 
     def array(self, values: Any) -> Array:
         values = values.toarray() if is_sparse(values) else to_host(values)

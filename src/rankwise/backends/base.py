@@ -26,6 +26,8 @@ class Backend(ABC):
         How many inverses of a definite matrix cost as much as its eigendecomposition.
     eps : float
         The relative rounding of products of features.
+    flops : float
+        A rough rate of factorizations, in flops a second: to refuse what would take hours.
     """
 
     xp: Any
@@ -33,6 +35,7 @@ class Backend(ABC):
     reduction_cost: ClassVar[int]
     inverse_cost: ClassVar[int]
     eps: float
+    flops: float
 
     # Arrays.
 

@@ -352,7 +352,8 @@ def _check_cost(query: Conditional, labels: Array, rule: Rule, pairs: Index | No
         level = np.unique(labels, return_inverse=True)[1]
         systems = len(np.unique(np.sort(level[pairs], axis=1), axis=0))
     d = n if query.features is None else min(n, query.features.shape[1] + n_levels)
-    estimate = systems * (1e-3 + 3.0 * n * d**2 / 2e10)  # to start, and at 20 GFLOP/s
+    rate = backend_of(query.target).flops
+    estimate = systems * (1e-3 + 3.0 * n * d**2 / rate)  # to start, and to factor
     if estimate > PATIENCE:
         raise DataError(
             f"Without ties, {n_levels} different labels in {n} rows need {systems} systems, some "
