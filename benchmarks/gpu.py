@@ -57,38 +57,23 @@ def rows(m: int, n: int, queries: int) -> tuple[Any, Any, Any]:
 
 
 def sparse(rate: float) -> list[Result]:
-    """SparseRankRLS with a path, on tensors and on NumPy's arrays that travel."""
+    """SparseRankRLS with a path: on tensors, and on NumPy's arrays that travel."""
     X, y, qid = rows(ROWS, FEATURES, QUERIES)
     ranker = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0)
-    small = slice(0, 20_000)
-    ranker.fit_path(X[small], y[small], ALPHAS, qid=qid[small])
+    _warm_up(ranker, X, y, qid)
     whole = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid))
-    fitted_path = ranker.fit_path(X, y, ALPHAS, qid=qid)
-    fitted = fitted_path.estimator(0)
-    share = ROWS * LANDMARKS**2 / whole / rate
+    peak = torch.cuda.max_memory_allocated() / 2**30
+    path = ranker.fit_path(X, y, ALPHAS, qid=qid)
+    scoring = timed(lambda: path.estimator(0).predict(X))
+    print(f"  scores of all rows {scoring:.2f} s; a fit has at most {peak:.1f} GiB")
+    _show_parts(ranker, X, y, qid, rate)
     rough = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, precision="tf32")
     with_tf32 = timed(lambda: rough.fit_path(X, y, ALPHAS, qid=qid))
-    off = _differences(X[:10_000], fitted_path, rough.fit_path(X, y, ALPHAS, qid=qid))
-    ranker.fit(X[small], y[small], qid=qid[small])
-    basis = ranker._choose_basis(X, None)
-    tasks = ranker._checked_tasks(y, qid.cpu().numpy())
-    sums: list[Any] = []
-    adding = timed(lambda: sums.extend(ranker._sum(basis, X, tasks)), 1)
-    solving = timed(lambda: ranker._finish(basis, sums[:1], ALPHAS.tolist()))
-    settling = timed(lambda: ranker._choose_basis(X, None))
-    one = timed(lambda: fitted.predict(X))
-    host = X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy()
-    there = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, device=DEVICE)
-    travelling = timed(lambda: there.fit_path(host[0], host[1], ALPHAS, qid=host[2]), 1)
-    peak = torch.cuda.max_memory_allocated() / 2**30
-    print(
-        f"  landmarks {settling:.2f} s, moments {adding:.2f} s "
-        f"({ROWS * LANDMARKS**2 / adding / rate:.0%} of the product rate), "
-        f"{len(ALPHAS)} alphas {solving:.2f} s, scores of all rows {one:.2f} s, "
-        f"at most {peak:.1f} GiB"
-    )
+    off = _differences(X[:10_000], path, rough.fit_path(X, y, ALPHAS, qid=qid))
     print(f"  tf32: {with_tf32:.2f} s; scores off, of their size: {off}")
+    travelling = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
     size = f"{ROWS:,} x {FEATURES}, {LANDMARKS:,} landmarks, rbf, {len(ALPHAS)} alphas"
+    share = ROWS * LANDMARKS**2 / whole / rate
     words = f"4 s; {share:.0%} of the product rate of {rate / 1e12:.0f} TFLOP/s"
     return [
         Result(f"SparseRankRLS, {size}", seconds(whole), words, whole / 4.0, 1.0),
@@ -102,6 +87,42 @@ def sparse(rate: float) -> list[Result]:
     ]
 
 
+def _from_numpy(X: Any, y: Any, qid: Any) -> float:
+    """Seconds from arrays of this machine, which travel; shows those from blocks of them."""
+    ranker = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, device=DEVICE)
+    whole = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid))
+    step = ROWS // 50
+    parts = [slice(start, start + step) for start in range(0, ROWS, step)]
+    blocks = [(X[part], y[part], qid[part]) for part in parts]
+    streamed = timed(lambda: ranker.fit_path_blocks(blocks, ALPHAS), 1)
+    print(f"  from 50 blocks of NumPy's arrays: {streamed:.2f} s")
+    return whole
+
+
+def _warm_up(ranker: SparseRankRLS, X: Any, y: Any, qid: Any) -> None:
+    """Load libraries."""
+    few = slice(0, 20_000)
+    ranker.fit_path(X[few], y[few], ALPHAS, qid=qid[few])
+
+
+def _show_parts(ranker: SparseRankRLS, X: Any, y: Any, qid: Any, rate: float) -> None:
+    """What the parts of a fit take, each on its own."""
+    few = slice(0, 20_000)
+    ranker.fit(X[few], y[few], qid=qid[few])
+    basis = ranker._choose_basis(X, None)
+    settling = timed(lambda: ranker._choose_basis(X, None), 1)
+    tasks = ranker._checked_tasks(y, qid.cpu().numpy())
+    sums: list[Any] = []
+    adding = timed(lambda: sums.extend(ranker._sum(basis, X, tasks)), 1)
+    solving = timed(lambda: ranker._finish(basis, sums[:1], ALPHAS.tolist()), 1)
+    share = len(X) * basis.rank**2 / adding / rate
+    least = float(basis.C.diagonal().min()) ** 2
+    print(
+        f"  landmarks {settling:.2f} s (pivots from {least:.0e}), moments {adding:.2f} s "
+        f"({share:.0%} of the product rate), {len(ALPHAS)} alphas {solving:.2f} s"
+    )
+
+
 def _differences(X: Any, exact: Any, rough: Any) -> str:
     """How far scores are from those of float64, for the least and the largest alphas."""
     want, got = exact.predict(X), rough.predict(X)
@@ -113,23 +134,14 @@ def _differences(X: Any, exact: Any, rough: Any) -> str:
     return ", ".join(f"{off[k]:.0e} at alpha {ALPHAS[k]:.1e}" for k in (*steps, -1))
 
 
-def delicate() -> list[Result]:
+def delicate(rate: float) -> list[Result]:
     """A wide kernel, whose rows are whitened before they are summed: twice the products."""
     X, y, qid = rows(ROWS // 4, 10, QUERIES // 4)
     ranker = SparseRankRLS(n_landmarks=LANDMARKS, gamma=0.05, random_state=0)
-    ranker.fit(X[:20_000], y[:20_000], qid=qid[:20_000])
+    _warm_up(ranker, X, y, qid)
     whole = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid), 1)
-    settling = timed(lambda: ranker._choose_basis(X, None), 1)
-    basis = ranker._choose_basis(X, None)
-    sums: list[Any] = []
-    tasks = ranker._checked_tasks(y, qid.cpu().numpy())
-    adding = timed(lambda: sums.extend(ranker._sum(basis, X, tasks)), 1)
-    solving = timed(lambda: ranker._finish(basis, sums[:1], ALPHAS.tolist()), 1)
-    print(
-        f"  a wide kernel, {len(X):,} rows, rank {basis.rank}, pivots from "
-        f"{float(basis.C.diagonal().min()) ** 2:.0e}: {whole:.2f} s, of which landmarks "
-        f"{settling:.2f} s, moments {adding:.2f} s, {len(ALPHAS)} alphas {solving:.2f} s"
-    )
+    print(f"  a wide kernel, {len(X):,} rows: {whole:.2f} s, of which")
+    _show_parts(ranker, X, y, qid, rate)
     return []
 
 
@@ -223,7 +235,7 @@ def cases() -> list[Result]:
     found = []
     for part in (
         lambda: sparse(rate),
-        delicate,
+        lambda: delicate(rate),
         pairs,
         dual,
         as_large_as_fits,
