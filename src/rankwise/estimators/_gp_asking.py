@@ -32,7 +32,10 @@ def candidate_pairs(n_rows: int, candidates: Any, rng: np.random.Generator) -> I
         i = rng.integers(0, n_rows, candidates)
         j = (i + rng.integers(1, n_rows, candidates)) % n_rows
         return np.unique(np.sort(np.column_stack((i, j)), axis=1), axis=0)
-    return Comparisons.given(n_rows, candidates, None, None, "probit").pairs
+    pairs = Comparisons.given(n_rows, candidates, None, None, "probit").pairs
+    if not len(pairs):
+        raise DataError("candidates is empty: give pairs of rows, their number, or None for all.")
+    return pairs
 
 
 def choose(

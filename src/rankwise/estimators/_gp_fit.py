@@ -14,10 +14,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._gp_evidence import Evidence
-from rankwise.estimators._gp_model import Component
-from rankwise.solvers.gp.approximation import Approximation
+from rankwise.estimators._gp_model import Component, Inference
 
 _MEDIAN_ROWS = 500  # rows whose distances are looked at
+_WIDEST = 1e150  # distance whose square is a number
 _REACH, _BOXES = 1.5, 20  # of a box that the optimizer stays in, in logarithms; and how many
 _NEGLIGIBLE = 8.0  # a log evidence so far below the best has no weight
 
@@ -27,9 +27,15 @@ def default_kernel(X: Array) -> Any:
     from scipy.spatial.distance import pdist
 
     rows = X[:: max(1, len(X) // _MEDIAN_ROWS)]
-    distances = pdist(rows) if len(rows) > 1 else np.ones(1)
+    with np.errstate(over="ignore"):
+        distances = pdist(rows) if len(rows) > 1 else np.ones(1)
     distances = distances[distances > 0]
     width = float(np.median(distances)) if len(distances) else 1.0
+    if not width < _WIDEST:
+        raise DataError(
+            "Rows of X are too far apart for their distances to be computed. Scale the features, "
+            "for example with sklearn.preprocessing.StandardScaler."
+        )
     return ConstantKernel(1.0, (1e-2, 1e4)) * RBF(width, (1e-2 * width, 1e2 * width))
 
 
@@ -149,20 +155,18 @@ def _width_positions(kernel: Any) -> Any:
     return np.array(positions)
 
 
-def warn_unless_converged(a: Approximation, inference: str, max_sweeps: int) -> None:
-    """Say how far off the posterior is, and what to do."""
-    if not np.isfinite(a.log_evidence):
-        raise DataError(
-            "The posterior is not finite: kernel values or margins are too large. Scale the "
-            "features or margins, or raise noise."
-        )
+def warn_unless_converged(components: list[Component], inference: Inference) -> None:
+    """Say how far off the posterior is, the worst of them, and what to do."""
+    a = max((c.approximation for c in components), key=lambda a: 0.0 if a.converged else a.residual)
     if a.converged:
         return
-    name = "Expectation propagation" if inference == "ep" else "Newton's method"
+    newton = inference.method == "laplace"
+    turns = "" if newton or inference.sequential else 'use sweeps="sequential", '
     warnings.warn(
-        f"{name} stopped after {max_sweeps} sweeps with moments off by {a.residual:.1e} of their "
-        'spread: raise max_sweeps or tol, use sweeps="sequential", or a kernel whose variance is '
-        "smaller beside the noise.",
+        f"{'Newton' if newton else 'Expectation propagation'} stopped after "
+        f"{a.n_sweeps} {'steps' if newton else 'sweeps'} with moments off by {a.residual:.1e} of "
+        f"their spread: raise max_sweeps or tol, {turns}or take a kernel whose variance is smaller "
+        "beside the noise.",
         ConvergenceWarning,
         stacklevel=4,
     )

@@ -23,6 +23,7 @@ from rankwise.backends.jit import compiled
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
 _FAR = -25.0  # below this, digits cancel, and seven terms of a series have them all
+_HIGHEST = 700.0  # exponent of a number that is still finite
 _DROP = 36.0  # exp(-36) is nothing beside 1
 _ACCURACY = 1e-10  # of integrals, beside their size
 _SUMS, _STACK = 8, 64
@@ -64,7 +65,7 @@ def _win(z: float, e: float) -> tuple[float, float, float, float, float]:
     if e == 0.0:
         value = log_normal_cdf(z)
         h, excess = hazard(z)
-        by_e = 0.0
+        by_e = math.exp(min(-value, _HIGHEST)) - 2.0
     else:
         cdf = 0.5 * math.erfc(-z * _ROOT_HALF)
         p = e + (1.0 - 2.0 * e) * cdf
@@ -176,7 +177,7 @@ def _integrated(
         while True:
             x = mode + (2 * side - 1) * reach
             value = log_likelihood(m + x, a, b, c, t, e)[0] - 0.5 * x * x / v
-            if top - value > _DROP:
+            if not top - value <= _DROP:  # nor a number
                 break
             reach *= 1.5
         low[side], high[side] = min(0.0, (2 * side - 1) * reach), max(0.0, (2 * side - 1) * reach)
@@ -249,7 +250,7 @@ def _mode(
             new = x + step
             l0, l1, l2, _, _, _, _, _ = log_likelihood(m + new, a, b, c, t, e)
             value = l0 - 0.5 * new * new / v
-            if value >= top - 1e-12 * (1.0 + abs(top)) or abs(step) < 1e-300:
+            if not value < top - 1e-12 * (1.0 + abs(top)) or not abs(step) >= 1e-300:
                 break
             step *= 0.5
         x, top = new, value
