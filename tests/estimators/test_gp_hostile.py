@@ -19,6 +19,7 @@ WAYS = [
     {"likelihood": "gaussian"},
     {"marginalize": "grid"},
     {"ties": "threshold"},
+    {"flips": 0.1},
     {"n_landmarks": 3, "random_state": 0},
 ]
 
@@ -213,6 +214,10 @@ def test_data_that_cannot_be_used(call, words):
         ({"noise_bounds": "free"}, "noise_bounds must be one of"),
         ({"ties": "drop"}, "ties must be one of"),
         ({"threshold": -1.0}, "threshold must be"),
+        ({"flips": 0.5}, "share from 0 to below 0.5"),
+        ({"flips": True}, "share from 0"),
+        ({"flips": "learn"}, "flips must be one of"),
+        ({"flips": 0.1, "inference": "laplace"}, 'needs likelihood="probit"'),
         ({"optimizer": "adam"}, "optimizer must be one of"),
         ({"n_restarts": -1}, "n_restarts must be"),
         ({"prior_scale": 0.0}, "prior_scale must be"),

@@ -57,13 +57,14 @@ def choose(
         draws = mixture.sample(X[rows], 2 * n_pairs, rng)
         return pairs[_duels(draws, numbered)]
     mean, covariance = mixture.mean_and_covariance(X[rows])
-    noise = mixture.best.hyper.noise
+    noise, flips = mixture.best.hyper.noise, mixture.best.hyper.flips
 
     def score(first: Array, second: Array, variance: Array) -> Array:
         if strategy == "eubo":
             return eubo(first, second, variance)
-        tells = bald if likelihood == "probit" else information
-        return tells(first - second, variance, noise)
+        if likelihood == "gaussian":
+            return information(variance, noise)
+        return bald(first - second, variance, noise, flips)
 
     return pairs[choose_greedily(mean, covariance, numbered, score, noise, n_pairs)]
 

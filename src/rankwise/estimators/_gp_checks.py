@@ -71,10 +71,25 @@ def _are_bounds(values: Any) -> bool:
     return _LEAST <= low <= high <= _MOST
 
 
+def first_flips(gp: Any) -> float:
+    """The share of flips that a fit starts with; "auto" starts without."""
+    return 0.0 if isinstance(gp.flips, str) else float(gp.flips)
+
+
+def may_learn_flips(gp: Any) -> bool:
+    """Whether a share of flips is learned where the evidence asks for one."""
+    able = gp.likelihood == "probit" and gp.inference == "ep" and gp.optimizer is not None
+    return isinstance(gp.flips, str) and able
+
+
 def _check_flips(gp: Any) -> None:
-    if type(gp.flips) is bool or not isinstance(gp.flips, Real) or not 0 <= float(gp.flips) < 0.5:
-        raise ParameterError(f"flips must be a share from 0 to below 0.5: got {gp.flips!r}.")
-    if gp.flips and (gp.likelihood != "probit" or gp.inference != "ep"):
+    flips = gp.flips
+    if isinstance(flips, str):
+        check_choice("flips", flips, ("auto",))
+        return
+    if type(flips) is bool or not isinstance(flips, Real) or not 0 <= float(flips) < 0.5:
+        raise ParameterError(f'flips must be "auto" or a share from 0 to below 0.5: got {flips!r}.')
+    if flips and (gp.likelihood != "probit" or gp.inference != "ep"):
         raise ParameterError('flips needs likelihood="probit" and inference="ep".')
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ class Evidence:
         self._noise_bounds = noise_bounds
         self._free_threshold = free_threshold
         self.flips = flips
-        self._start: tuple[Array, Array] | None = None
+        self._last: tuple[Array, Approximation] | None = None
 
     @property
     def start(self) -> Array:
@@ -121,11 +122,18 @@ class Evidence:
         flips = more.pop(0) if self.flips > 0 else 0.0
         return Hyperparameters(kernel, float(noise), float(threshold), float(flips))
 
+    def with_flips(self, share: float) -> Evidence:
+        """The same with one hyper-parameter more, a share of flips that starts here."""
+        other = copy(self)
+        other.flips = share
+        return other
+
     def component(self, theta: Array) -> Component:
         """The posterior at theta."""
         hyper = self.at(theta)
         span = self._span(hyper.kernel)
-        _, approximation = condition(span, self.observed, hyper, self.inference, self._start)
+        start = self._sites(span, hyper)
+        _, approximation = condition(span, self.observed, hyper, self.inference, start)
         points = self.X if self.landmarks is None else self.landmarks
         return Component(hyper, points, span, approximation, self.landmarks is None)
 
@@ -141,8 +149,9 @@ class Evidence:
             span = self._span(hyper.kernel, K)
         else:
             span = self._span(hyper.kernel)
-        differences, a = condition(span, self.observed, hyper, self.inference, self._start)
-        self._start = (a.tau, a.nu)
+        start = self._sites(span, hyper)
+        differences, a = condition(span, self.observed, hyper, self.inference, start)
+        self._last = (span.differences.prior_variances / hyper.noise**2, a)
         scale = 1.0 if differences is span.differences else hyper.noise**-2
         with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
             if self.landmarks is None:
@@ -157,6 +166,14 @@ class Evidence:
         if not np.isfinite(gradient).all():
             raise out_of_range(hyper)
         return a.log_evidence, gradient
+
+    def _sites(self, span: Span, hyper: Hyperparameters) -> tuple[Array, Array] | None:
+        """Sites to start from: those of the last gradient, for the prior as it is now."""
+        if self._last is None or self.inference.likelihood == "gaussian":
+            return None
+        before, last = self._last
+        now = span.differences.prior_variances / hyper.noise**2
+        return last.sites_for(np.divide(now, before, out=np.ones_like(now), where=before > 0))
 
     def _likelihood_slopes(
         self, hyper: Hyperparameters, differences: Differences, a: Approximation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from rankwise.estimators._gp_model import Component, Inference
 
 _MEDIAN_ROWS = 500  # rows whose distances are looked at
 _WIDEST = 1e150  # distance whose square is a number
+_FEW, _FIRST_SHARE = 0.01, 0.05  # flips: the share they are tried with, and where it starts
 _REACH, _BOXES = 1.5, 20  # of a box that the optimizer stays in, in logarithms; and how many
 _NEGLIGIBLE = 8.0  # a log evidence so far below the best has no weight
 
@@ -47,55 +49,108 @@ def log_prior(theta: Array, start: Array, scale: Any) -> tuple[float, Array]:
     return float(-0.5 * z @ z), -z / scale
 
 
-def optimize(
-    evidence: Evidence, optimizer: Any, n_restarts: int, prior_scale: Any, rng: np.random.Generator
-) -> Array:
-    """The theta of greatest evidence times prior: L-BFGS from the start and from random places."""
-    start, bounds = evidence.start, evidence.bounds
+@dataclass(frozen=True)
+class Search:
+    """How hyper-parameters are looked for.
+
+    Attributes
+    ----------
+    optimizer : "lbfgs", callable or None
+    n_restarts : int
+    prior_scale : float, array-like or None
+    """
+
+    optimizer: Any
+    n_restarts: int
+    prior_scale: Any
+
+
+def optimize(evidence: Evidence, search: Search, rng: np.random.Generator) -> Array:
+    """The theta of greatest evidence times prior, from the start and from random places."""
+    start, bounds, prior_scale = evidence.start, evidence.bounds, search.prior_scale
     if np.ndim(prior_scale) and np.shape(prior_scale) != start.shape:
         raise ParameterError(
             f"prior_scale needs one entry for each of the {len(start)} free hyper-parameters, or "
             f"one for all: got shape {np.shape(prior_scale)}."
         )
-    if optimizer is None or not len(start):
+    if search.optimizer is None or not len(start):
         return start
-    if n_restarts > 0 and not np.isfinite(bounds).all():
+    if search.n_restarts > 0 and not np.isfinite(bounds).all():
         raise ParameterError(
             "n_restarts needs bounds that are finite for all free hyper-parameters. Bound them, "
             "or use n_restarts=0."
         )
 
-    def objective(theta: Array) -> tuple[float, Array]:
-        value, gradient = evidence.value_and_gradient(theta)
-        prior, slope = log_prior(theta, start, prior_scale)
-        return -(value + prior), -(gradient + slope)
-
     low, high = bounds.T
     begins = [np.clip(start, low, high)]
-    begins += [rng.uniform(low, high) for _ in range(n_restarts)]
-    run: Callable[..., tuple[Array, float]] = optimizer if callable(optimizer) else _lbfgs
-    results = [run(objective, begin, bounds) for begin in begins]
-    return np.clip(min(results, key=lambda result: float(result[1]))[0], low, high)
+    begins += [rng.uniform(low, high) for _ in range(search.n_restarts)]
+    results = [_climb(evidence, search, begin) for begin in begins]
+    return min(results, key=lambda result: result[1])[0]
+
+
+def learn_flips(evidence: Evidence, theta: Array, search: Search) -> tuple[Evidence, Array]:
+    """With a share of flips as well, if the comparisons ask for one; else as it was.
+
+    They may where one flip in a hundred explains them better than none: noise that explains
+    all contradictions has calibrated probabilities p, for which the evidence falls with the
+    share at first. The share stays if the best evidence with it is greater by half the
+    logarithm of the number of comparisons, Schwarz's price of a parameter, and its posterior
+    converged.
+    """
+    plain = evidence.component(theta).approximation
+    more, scale = evidence.with_flips(_FIRST_SHARE), search.prior_scale
+    if scale is not None:  # none on the share
+        scale = np.append(np.broadcast_to(np.asarray(scale, np.float64), theta.shape), np.inf)
+    try:
+        few = more.component(np.append(theta, np.log(_FEW))).approximation
+        if not few.log_evidence > plain.log_evidence:
+            return evidence, theta
+        begin = np.append(theta, np.log(_FIRST_SHARE))
+        found, _ = _climb(more, replace(search, prior_scale=scale), begin)
+        slips = more.component(found).approximation
+    except DataError:  # a model without a posterior is not one to choose
+        return evidence, theta
+    price = 0.5 * np.log(max(float(np.asarray(evidence.observed.counts).sum()), 1.0))
+    gain = slips.log_evidence + log_prior(found, more.start, scale)[0]
+    gain -= plain.log_evidence + log_prior(theta, evidence.start, search.prior_scale)[0]
+    return (more, found) if slips.converged and gain > price else (evidence, theta)
+
+
+def _climb(evidence: Evidence, search: Search, begin: Array) -> tuple[Array, float]:
+    """The top that is reached from one place, and minus its height."""
+    start, bounds = evidence.start, evidence.bounds
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        value, gradient = evidence.value_and_gradient(theta)
+        prior, slope = log_prior(theta, start, search.prior_scale)
+        return -(value + prior), -(gradient + slope)
+
+    run: Callable[..., tuple[Array, float]]
+    run = search.optimizer if callable(search.optimizer) else _lbfgs
+    theta, value = run(objective, begin, bounds)
+    return np.clip(theta, *bounds.T), float(value)
 
 
 def _lbfgs(objective: Callable[[Array], Any], theta: Array, bounds: Array) -> tuple[Array, float]:
     """L-BFGS-B in a box around theta that follows it.
 
-    The evidence is flat far away, where a long step would end: no step leaves the box.
+    The evidence is flat far away, where a long step would end: no step leaves the box, which
+    grows where theta leans on it.
     """
     low, high = bounds.T
-    value = np.inf
+    value, reach = np.inf, _REACH
     for _ in range(_BOXES):
-        box = np.column_stack((np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)))
+        box = np.column_stack((np.maximum(low, theta - reach), np.minimum(high, theta + reach)))
         result: Any = minimize(  # type: ignore[call-overload]
             objective, theta, jac=True, bounds=box, method="L-BFGS-B",
             options={"maxiter": 100, "ftol": 1e-7, "gtol": 1e-3},
         )  # fmt: skip
         moved = np.abs(result.x - theta)
         theta, gain, value = result.x, value - float(result.fun), float(result.fun)
-        inside = (moved < _REACH - 1e-9) | (theta <= low + 1e-9) | (theta >= high - 1e-9)
+        inside = (moved < reach - 1e-9) | (theta <= low + 1e-9) | (theta >= high - 1e-9)
         if inside.all() or gain < 1e-6 * (1.0 + abs(value)):
             break
+        reach *= 2.0
     return theta, value
 
 

@@ -12,10 +12,22 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.estimators._checks import check_has_pairs, check_kernel_fits, check_random_state
 from rankwise.estimators._gp_answers import PosteriorMixin, dense
-from rankwise.estimators._gp_checks import check_parameters, noise_bounds
+from rankwise.estimators._gp_checks import (
+    check_parameters,
+    first_flips,
+    may_learn_flips,
+    noise_bounds,
+)
 from rankwise.estimators._gp_data import Comparisons
 from rankwise.estimators._gp_evidence import Evidence
-from rankwise.estimators._gp_fit import default_kernel, grid, optimize, warn_unless_converged
+from rankwise.estimators._gp_fit import (
+    Search,
+    default_kernel,
+    grid,
+    learn_flips,
+    optimize,
+    warn_unless_converged,
+)
 from rankwise.estimators._gp_mixture import Mixture
 from rankwise.estimators._gp_model import Inference, Observations
 from rankwise.estimators._landmarks import LandmarkChoice
@@ -61,11 +73,13 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         noise lies between -t and t, for a threshold t that is learned (if there are ties).
     threshold : float, default=0.5
         Where t starts, in units of the noise; it stays there without an optimizer.
-    flips : float, default=0.0
+    flips : "auto" or float, default="auto"
         Share of comparisons that are turned round, whatever the scores: p = flips + (1 - 2
-        flips) Phi(...). Above 0, it is where the share starts that is learned; below 0.5. One
-        such slip then costs little, where it would bend the scores otherwise. Needs
-        ``inference="ep"``.
+        flips) Phi(...). One such slip then costs little, where it would bend the scores
+        otherwise. 0: none. Above 0, below 0.5: where the share starts that is learned. "auto":
+        0, unless the comparisons contradict each other more than noise explains: the share is
+        learned then, if it raises the log evidence by more than log(n_comparisons) / 2. Only
+        expectation propagation with an optimizer can learn it.
     optimizer : "lbfgs", callable or None, default="lbfgs"
         L-BFGS-B on the logarithms of the hyper-parameters, or a function (objective, theta,
         bounds) -> (theta, value) as scikit-learn's, or None: keep the kernel as it is.
@@ -155,7 +169,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         noise_bounds: Any = "auto",
         ties: str = "half",
         threshold: float = 0.5,
-        flips: float = 0.0,
+        flips: Any = "auto",
         optimizer: Any = "lbfgs",
         n_restarts: int = 0,
         prior_scale: Any = None,
@@ -265,7 +279,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         if theta is None and not eval_gradient:
             return self.log_marginal_likelihood_value_
         theta = self.theta_ if theta is None else np.asarray(theta, dtype=np.float64)
-        evidence = self._evidence()
+        evidence = self._evidence(self.flips_)
         return evidence.value_and_gradient(theta) if eval_gradient else evidence.value(theta)
 
     def tell(self, pair: Any, *, margin: Any = None, weight: Any = None, X: Any = None) -> Self:
@@ -345,8 +359,11 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             method = "kmeans" if self.landmarks is None else self.landmarks
             choice = LandmarkChoice.of(method, self.n_landmarks)
             self.landmarks_ = dense(choice.among(X, qid, self._template, rng).points)
-        evidence = self._evidence()
-        theta = optimize(evidence, self.optimizer, self.n_restarts, self.prior_scale, rng)
+        search = Search(self.optimizer, self.n_restarts, self.prior_scale)
+        evidence = self._evidence(first_flips(self))
+        theta = optimize(evidence, search, rng)
+        if may_learn_flips(self):
+            evidence, theta = learn_flips(evidence, theta, search)
         hyper = evidence.at(theta)
         self.theta_, self.kernel_ = theta, hyper.kernel
         self.noise_, self.threshold_, self.flips_ = hyper.noise, hyper.threshold, hyper.flips
@@ -378,7 +395,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             self.likelihood, self.inference, self.sweeps == "sequential", self.tol, self.max_sweeps
         )
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self, flips: float) -> Evidence:
         observed, rows = self._observed, _compared(self._observed)
         position = np.full(len(self.X_fit_), -1)
         position[rows] = np.arange(len(rows))
@@ -392,7 +409,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             noise_bounds=noise_bounds(self),
             threshold=float(self.threshold) if seen_ties else 0.0,
             free_threshold=seen_ties,
-            flips=float(self.flips),
+            flips=flips,
             landmarks=getattr(self, "landmarks_", None),
         )
 

@@ -23,7 +23,6 @@ from rankwise.backends.jit import compiled
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
 _FAR = -25.0  # below this, digits cancel, and seven terms of a series have them all
-_HIGHEST = 700.0  # exponent of a number that is still finite
 _DROP = 36.0  # exp(-36) is nothing beside 1
 _ACCURACY = 1e-10  # of integrals, beside their size
 _SUMS, _STACK = 8, 64
@@ -65,7 +64,7 @@ def _win(z: float, e: float) -> tuple[float, float, float, float, float]:
     if e == 0.0:
         value = log_normal_cdf(z)
         h, excess = hazard(z)
-        by_e = math.exp(min(-value, _HIGHEST)) - 2.0
+        by_e = 0.0
     else:
         cdf = 0.5 * math.erfc(-z * _ROOT_HALF)
         p = e + (1.0 - 2.0 * e) * cdf
