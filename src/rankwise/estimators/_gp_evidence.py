@@ -155,8 +155,8 @@ class Evidence:
         scale = 1.0 if differences is span.differences else hyper.noise**-2
         with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
             if self.landmarks is None:
-                first, second = self.observed.first, self.observed.second
-                M = rows_gradient(span, differences, a, len(self.X), first, second)
+                pairs = self.observed.first, self.observed.second
+                M = rows_gradient(span, differences, a, len(self.X), pairs)
                 by_kernel = scale * np.einsum("ij,ijp->p", M, dK)
             else:
                 MC = np.sqrt(scale) * factor_gradient(differences, a)
