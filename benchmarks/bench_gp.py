@@ -121,9 +121,7 @@ def beside_peers() -> list[Result]:
         print("BoTorch is not installed: its claims are left out.", file=sys.stderr)
         return results
     best, chance = botorch(problem)
-    (spent,) = best_times(
-        lambda: PairwiseGP().fit_pairs(problem["X"], problem["pairs"]), repeats=2
-    )
+    (spent,) = best_times(lambda: PairwiseGP().fit_pairs(problem["X"], problem["pairs"]), repeats=2)
     best = min(best, botorch(problem)[0])  # the first call loads and compiles
     peer_error, peer_loss = figures(problem, chance)
     return [

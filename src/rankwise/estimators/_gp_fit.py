@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import fmin_l_bfgs_b
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -21,6 +21,7 @@ _MEDIAN_ROWS = 500  # rows whose distances are looked at
 _WIDEST = 1e150  # distance whose square is a number
 _FEW, _FIRST_SHARE = 0.01, 0.05  # flips: the share they are tried with, and where it starts
 _REACH, _BOXES = 1.5, 20  # of a box that the optimizer stays in, in logarithms; and how many
+_STEPS, _CLOSE = 100, 1e-7  # of the optimizer in a box, and change that ends them, relative
 _NEGLIGIBLE = 8.0  # a log evidence so far below the best has no weight
 
 
@@ -88,7 +89,7 @@ def optimize(evidence: Evidence, search: Search, rng: np.random.Generator) -> Ar
     return min(results, key=lambda result: result[1])[0]
 
 
-def learn_flips(evidence: Evidence, theta: Array, search: Search) -> tuple[Evidence, Array]:
+def learn_flips(evidence: Evidence, theta: Array, search: Search) -> tuple[Evidence, Array, Search]:
     """With a share of flips as well, if the comparisons ask for one; else as it was.
 
     They may where one flip in a hundred explains them better than none: noise that explains
@@ -98,22 +99,22 @@ def learn_flips(evidence: Evidence, theta: Array, search: Search) -> tuple[Evide
     converged.
     """
     plain = evidence.component(theta).approximation
-    more, scale = evidence.with_flips(_FIRST_SHARE), search.prior_scale
-    if scale is not None:  # none on the share
-        scale = np.append(np.broadcast_to(np.asarray(scale, np.float64), theta.shape), np.inf)
+    nothing, more, wider = (evidence, theta, search), evidence.with_flips(_FIRST_SHARE), search
+    if search.prior_scale is not None:  # none on the share
+        scale = np.broadcast_to(np.asarray(search.prior_scale, np.float64), theta.shape)
+        wider = replace(search, prior_scale=np.append(scale, np.inf))
     try:
         few = more.component(np.append(theta, np.log(_FEW))).approximation
         if not few.log_evidence > plain.log_evidence:
-            return evidence, theta
-        begin = np.append(theta, np.log(_FIRST_SHARE))
-        found, _ = _climb(more, replace(search, prior_scale=scale), begin)
+            return nothing
+        found, _ = _climb(more, wider, np.append(theta, np.log(_FIRST_SHARE)))
         slips = more.component(found).approximation
     except DataError:  # a model without a posterior is not one to choose
-        return evidence, theta
+        return nothing
     price = 0.5 * np.log(max(float(np.asarray(evidence.observed.counts).sum()), 1.0))
-    gain = slips.log_evidence + log_prior(found, more.start, scale)[0]
+    gain = slips.log_evidence + log_prior(found, more.start, wider.prior_scale)[0]
     gain -= plain.log_evidence + log_prior(theta, evidence.start, search.prior_scale)[0]
-    return (more, found) if slips.converged and gain > price else (evidence, theta)
+    return (more, found, wider) if slips.converged and gain > price else nothing
 
 
 def _climb(evidence: Evidence, search: Search, begin: Array) -> tuple[Array, float]:
@@ -140,22 +141,29 @@ def _lbfgs(objective: Callable[[Array], Any], theta: Array, bounds: Array) -> tu
     low, high = bounds.T
     value, reach = np.inf, _REACH
     for _ in range(_BOXES):
-        box = np.column_stack((np.maximum(low, theta - reach), np.minimum(high, theta + reach)))
-        result: Any = minimize(  # type: ignore[call-overload]
-            objective, theta, jac=True, bounds=box, method="L-BFGS-B",
-            options={"maxiter": 100, "ftol": 1e-7, "gtol": 1e-3},
+        near, far = np.maximum(low, theta - reach), np.minimum(high, theta + reach)
+        box = list(zip(near.tolist(), far.tolist(), strict=True))
+        found, least, _ = fmin_l_bfgs_b(
+            objective, theta, bounds=box, maxiter=_STEPS, factr=_CLOSE / np.finfo(float).eps,
+            pgtol=1e-3,
         )  # fmt: skip
-        moved = np.abs(result.x - theta)
-        theta, gain, value = result.x, value - float(result.fun), float(result.fun)
+        moved, gain = np.abs(found - theta), value - float(least)
+        theta, value = np.asarray(found), float(least)
         inside = (moved < reach - 1e-9) | (theta <= low + 1e-9) | (theta >= high - 1e-9)
         if inside.all() or gain < 1e-6 * (1.0 + abs(value)):
-            break
+            return theta, value
         reach *= 2.0
+    warnings.warn(
+        f"The hyper-parameters were still moving after {_BOXES} rounds of L-BFGS: narrow the "
+        "bounds of the kernel, give prior_scale, or scale the features.",
+        ConvergenceWarning,
+        stacklevel=6,
+    )
     return theta, value
 
 
 def grid(
-    evidence: Evidence, theta: Array, step: float, prior_scale: Any
+    evidence: Evidence, theta: Array, step: float, search: Search
 ) -> tuple[list[Component], Array]:
     """The process at many widths of its kernel, and their prior weights.
 
@@ -172,7 +180,7 @@ def grid(
     def look(k: int) -> float:
         at = theta + k * direction
         component = evidence.component(at)
-        prior = log_prior(at, evidence.start, prior_scale)[0]
+        prior = log_prior(at, evidence.start, search.prior_scale)[0]
         found[k] = (prior, component)
         return component.approximation.log_evidence + prior
 

@@ -363,12 +363,12 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         evidence = self._evidence(first_flips(self))
         theta = optimize(evidence, search, rng)
         if may_learn_flips(self):
-            evidence, theta = learn_flips(evidence, theta, search)
+            evidence, theta, search = learn_flips(evidence, theta, search)
         hyper = evidence.at(theta)
         self.theta_, self.kernel_ = theta, hyper.kernel
         self.noise_, self.threshold_, self.flips_ = hyper.noise, hyper.threshold, hyper.flips
         if self.marginalize == "grid":
-            components, prior = grid(evidence, theta, self.grid_step, self.prior_scale)
+            components, prior = grid(evidence, theta, self.grid_step, search)
         else:
             components, prior = [evidence.component(theta)], np.ones(1)
         self._posterior = Mixture.of(components, prior)
