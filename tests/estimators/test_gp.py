@@ -23,6 +23,7 @@ from sklearn.gaussian_process.kernels import (
 from rankwise import PairwiseGP, RankRLS
 from rankwise.data import make_sinc_comparisons
 from rankwise.errors import RankwiseWarning
+from rankwise.estimators import _gp_fit
 from tests.oracles.pairwise_gp import dense_ep
 from tests.strategies import comparisons
 
@@ -344,6 +345,13 @@ def test_a_fit_that_stops_early_says_what_to_do(inference):
         gp.fit_pairs(X, pairs)
     assert not gp.converged_
     assert np.isfinite(gp.predict(X)).all()
+
+
+def test_an_optimizer_that_does_not_end_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(_gp_fit, "_BOXES", 1)
+    data = make_sinc_comparisons(n_train_pairs=60, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="narrow the bounds"):
+        PairwiseGP().fit_pairs(data.X_train, data.pairs_train)
 
 
 def test_score_without_queries_warns():

@@ -234,7 +234,7 @@ def test_stairs_in_blocks_are_dense_matrices(n_rows, n_pairs, rank, negative):
     for build in (span_of_rows, span_of_pairs):
         differences = build(K.copy(), first, second).differences
         assert differences.stairs == differences.rank > 256
-        assert differences._small is None
+        assert differences._kept is None
         weights = Weights.of(differences, tau, nu)
         mean, variance = weights.moments(differences)
         assert_allclose(differences.prior_variances, np.diagonal(G), atol=1e-9)

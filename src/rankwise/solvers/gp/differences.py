@@ -25,13 +25,12 @@ from rankwise.backends.blas import cross_product, matmul, solve_lower
 from rankwise.backends.jit import compiled
 
 _BLOCK = 256  # rows or columns of a staircase that are treated alike
-_SLICE_BYTES = 32 * 2**20  # of features of differences held at a time
-_SMALL = 2**17  # entries of A that may be kept
+_SMALL = 2**17  # entries of A that are kept in any case
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """d = A u with A = C[first] - C[second], stored only where it is small.
+    """d = A u with A = C[first] - C[second], stored only where that is small.
 
     Attributes
     ----------
@@ -87,14 +86,11 @@ class Differences:
 
     def precision(self, tau: Array) -> Array:
         """I + A' diag(tau) A, in reverse, on the lower triangle: O(r^2 min(n, N) + N r) time."""
-        A, C, r = self._small, self.C, self.rank
-        if A is not None:
+        A, C, r = self._kept, self.C, self.rank
+        if A is not None and (tau >= 0).all():
+            P = dsyrk(1.0, (np.sqrt(tau)[:, None] * A).T, lower=1)
+        elif A is not None:
             P = cross_product(tau[:, None] * A, A)
-        elif len(self) < len(C) and not self.stairs and not (tau < 0).any():
-            P = np.zeros((r, r), order="F")
-            for part in self._slices():
-                Z = np.sqrt(tau[part])[:, None] * self._gaps(part)
-                P = dsyrk(1.0, Z.T, beta=1.0, c=P, lower=1, overwrite_c=1)
         else:
             P = np.empty((r, r), order="F")
             Y = self.laplacian(tau) @ C
@@ -113,8 +109,8 @@ class Differences:
 
     def variances(self, weights: Weights) -> Array:
         """Variance of every difference after comparisons: O(r^2 min(n, N) + N r) time."""
-        if self._small is not None:
-            rows = self._small.copy()
+        if self._kept is not None:
+            rows = self._kept.copy()
             solve_lower(weights.root, rows)
             return np.asarray(np.einsum("ij,ij->i", rows, rows))
         rows, root, r = np.ascontiguousarray(self.C[:, ::-1]), weights.root, self.rank
@@ -136,18 +132,11 @@ class Differences:
         return out
 
     @cached_property
-    def _small(self) -> Array | None:
-        """A in reverse, where it may be kept."""
-        return self._gaps(slice(None)) if len(self) * self.rank <= _SMALL else None
-
-    def _gaps(self, part: slice) -> Array:
-        """Some rows of A, in reverse."""
-        A = self.C[self.first[part]] - self.C[self.second[part]]
-        return np.ascontiguousarray(A[:, ::-1])
-
-    def _slices(self) -> list[slice]:
-        step = max(1, _SLICE_BYTES // (8 * max(self.rank, 1)))
-        return [slice(k, min(k + step, len(self))) for k in range(0, len(self), step)]
+    def _kept(self) -> Array | None:
+        """A in reverse, where it is small, or smaller than C, which has no stairs to use."""
+        if len(self) * self.rank > _SMALL and (self.stairs or len(self) >= len(self.C)):
+            return None
+        return np.ascontiguousarray((self.C[self.first] - self.C[self.second])[:, ::-1])
 
 
 @compiled

@@ -41,7 +41,7 @@ def _tail(z: float) -> float:
 @compiled
 def log_normal_cdf(z: float) -> float:
     """log Phi(z), to full relative accuracy at any z."""
-    if z > 5.0:
+    if z > 0.0:
         return math.log1p(-0.5 * math.erfc(z * _ROOT_HALF))
     if z > _FAR:
         return math.log(0.5 * math.erfc(-z * _ROOT_HALF))
