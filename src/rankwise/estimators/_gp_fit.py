@@ -92,11 +92,10 @@ def optimize(evidence: Evidence, search: Search, rng: np.random.Generator) -> Ar
 def learn_flips(evidence: Evidence, theta: Array, search: Search) -> tuple[Evidence, Array, Search]:
     """With a share of flips as well, if the comparisons ask for one; else as it was.
 
-    They may where one flip in a hundred explains them better than none: noise that explains
-    all contradictions has calibrated probabilities p, for which the evidence falls with the
-    share at first. The share stays if the best evidence with it is greater by half the
-    logarithm of the number of comparisons, Schwarz's price of a parameter, and its posterior
-    converged.
+    They may where one flip in a hundred explains them better than none: if noise explains all
+    contradictions, the evidence falls with the share from the start. The share stays if the
+    best evidence with it is greater by half the logarithm of the number of comparisons,
+    Schwarz's price of a parameter, and its posterior converged.
     """
     plain = evidence.component(theta).approximation
     nothing, more, wider = (evidence, theta, search), evidence.with_flips(_FIRST_SHARE), search
