@@ -90,8 +90,9 @@ def gaussian_process(train: Preferences, test: Preferences) -> np.ndarray:
     """Chances by a linear kernel on the embedding and the length, each with its own scale.
 
     The scales are chosen by four folds of whole prompts, as the strength of logistic regression
-    is. The evidence would choose larger ones: answers to one prompt are compared with each other
-    several times, which it explains by what sets them apart, and that is of no use for others.
+    is. The evidence would choose larger ones on PandaLM: answers to one prompt are compared with
+    each other several times, which it explains by what sets them apart, and that is of no use for
+    others.
     """
     losses = np.zeros(len(SCALES))
     for inner, outer in GroupKFold(4).split(train.chosen, groups=train.group):

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 
 from rankwise import PairwiseGP
+from rankwise.errors import ParameterError
 from rankwise.solvers.gp.choice import bald, choose_greedily, eubo
 from tests.strategies import comparisons
 
@@ -107,6 +108,14 @@ def test_the_best_candidates_are_suggested():
     assert gp.suggest_pair(X).tolist() == [i[best], j[best]]
     best = np.argmax(eubo(mean[i], mean[j], variance))
     assert gp.suggest_pair(X, strategy="eubo").tolist() == [i[best], j[best]]
+
+
+def test_a_candidate_that_is_given_twice_is_asked_once():
+    gp = PairwiseGP(optimizer=None).fit_pairs(X, [[0, 1]])
+    twice = [[5, 2], [2, 5], [5, 2], [7, 3]]
+    assert sorted(gp.suggest_pair(X, candidates=twice, n_pairs=2).tolist()) == [[5, 2], [7, 3]]
+    with pytest.raises(ParameterError, match="from 1 to 2"):
+        gp.suggest_pair(X, candidates=twice, n_pairs=3)
 
 
 def test_large_pools_are_drawn_from():

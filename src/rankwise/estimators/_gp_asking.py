@@ -35,7 +35,8 @@ def candidate_pairs(n_rows: int, candidates: Any, rng: np.random.Generator) -> I
     pairs = Comparisons.given(n_rows, candidates, None, None, "probit").pairs
     if not len(pairs):
         raise DataError("candidates is empty: give pairs of rows, their number, or None for all.")
-    return pairs
+    _, places = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
+    return pairs[np.sort(places)]  # each question once, whichever row comes first
 
 
 def choose(
