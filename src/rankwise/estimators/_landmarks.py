@@ -29,6 +29,7 @@ METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
 DEFAULT_NUMBER = 1000
 CANDIDATES = 20  # for each landmark: how many rows the costly methods choose from
 LEAST_CANDIDATES = 10_000
+LARGEST = 1e150  # values whose squares are still finite
 MOST = 10**6  # landmarks: their kernel matrix would take terabytes
 
 
@@ -87,6 +88,11 @@ class LandmarkChoice:
         else:
             candidates = _candidates(n_rows, n, rng)
             seen = X if candidates is None else X[candidates]
+            if abs(seen).max() > LARGEST:
+                raise DataError(
+                    f"Values beyond {LARGEST:g} overflow when they are multiplied. Scale the "
+                    "features, for example with sklearn.preprocessing.StandardScaler."
+                )
             if self.method == "kmeans":
                 return Landmarks(_cluster_centres(seen, n, kernel, rng), None)
             if isinstance(kernel, Precomputed) and candidates is not None:

@@ -344,7 +344,10 @@ class LandmarkRanker(LeastSquaresRanker):
 def _check_follows(sums: Sums, y: Array, queries: set[Any] | None, *, pointwise: bool) -> None:
     """A block fits those before it: as many outputs, and other queries."""
     if y.shape[1:] != sums.outputs:
-        shapes = [f"{n[0]} columns" if n else "one column" for n in (y.shape[1:], sums.outputs)]
+        shapes = [
+            f"two dimensions, {n[0]} wide" if n else "one dimension"
+            for n in (y.shape[1:], sums.outputs)
+        ]
         raise DataError(f"y has {shapes[0]} here, but {shapes[1]} in the blocks before.")
     if pointwise:
         return
