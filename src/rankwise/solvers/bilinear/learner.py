@@ -227,8 +227,11 @@ class Learner:
         if self._work is None or self._work.cols.shape[1] < width:
             n_rows, n_columns = self.shape
             self._work = Work(
-                np.zeros((n, n_columns)), np.zeros((n, n_columns), np.int64),
-                np.zeros(n, np.int64), np.empty((n, width), np.int32), np.zeros((n, BATCH)),
+                np.empty((n, width), np.int32), np.empty((n, width)),
+                np.zeros((n, n_columns), np.int32), np.empty((n, n_columns + 1), np.int32),
+                np.zeros((n, width), np.int64), np.zeros(n, np.int64),
+                np.empty((n, n_rows), np.int64), np.empty((n, n_rows)), np.empty((n, n_rows)),
+                np.zeros((n, 1), np.int64), np.zeros((n, BATCH)),
                 np.zeros(n_rows, np.int64),
             )  # fmt: skip
         return self._work

@@ -87,29 +87,65 @@ class Plan(NamedTuple):
 class Work(NamedTuple):
     """Scratch space, one line for each partition."""
 
-    v: Array  # d+ - d-, zero everywhere else
-    seen: Ints  # by column, the last row update that met it
+    cols: Columns  # where d+ - d- is not 0, ascending
+    x: Array  # and its values
+    spot: Columns  # by column, 1 + its place in `cols`; 0 everywhere else
+    hits: Columns  # entries of a compact row that have such a column
+    seen: Ints  # by place, the last row update that met it
     token: Ints  # number of the current row update
-    cols: Columns
+    slot: Ints  # rows of W that are stored as vectors, see `Rows`
+    debt: Array
+    weight: Array
+    count: Ints
     margins: Array
     need: Ints  # by row of W
 
 
+class Rows(NamedTuple):
+    """The rows of W that a query touches and that are stored as vectors."""
+
+    slot: Ints  # which vector
+    debt: Array  # what the row owes
+    weight: Array  # what it counts for
+    count: Ints  # one number: how many there are
+
+
 @compiled
-def _difference(D: Sparse, a: int, b: int, v: Array, cols: Columns) -> int:
-    """v = d_a - d_b, and the columns where it may not be 0."""
+def _put(rows: Rows, slot: int, debt: float, weight: float) -> None:
+    """One more of them."""
+    r = rows.count[0]
+    rows.slot[r], rows.debt[r], rows.weight[r] = slot, debt, weight
+    rows.count[0] = r + 1
+
+
+@compiled
+def _difference(D: Sparse, a: int, b: int, cols: Columns, x: Array, spot: Columns) -> int:
+    """d_a - d_b: how many entries it has."""
+    i, i_end = D.indptr[a], D.indptr[a + 1]
+    j, j_end = D.indptr[b], D.indptr[b + 1]
     n = 0
-    for k in range(D.indptr[a], D.indptr[a + 1]):
-        v[D.indices[k]] = D.data[k]
-        cols[n] = D.indices[k]
-        n += 1
-    for k in range(D.indptr[b], D.indptr[b + 1]):
-        j = D.indices[k]
-        if v[j] == 0.0:
-            cols[n] = j
-            n += 1
-        v[j] -= D.data[k]
+    while i < i_end or j < j_end:
+        if j == j_end or (i < i_end and D.indices[i] < D.indices[j]):
+            cols[n], x[n] = D.indices[i], D.data[i]
+            i += 1
+        elif i == i_end or D.indices[j] < D.indices[i]:
+            cols[n], x[n] = D.indices[j], -D.data[j]
+            j += 1
+        else:
+            cols[n], x[n] = D.indices[i], D.data[i] - D.data[j]
+            i += 1
+            j += 1
+        n += x[n] != 0.0
+    for c in range(n):
+        spot[cols[c]] = c + 1
     return n
+
+
+@compiled
+def _forget(cols: Columns, spot: Columns, n: int) -> None:
+    """There is no difference any more."""
+    for c in range(n):
+        spot[cols[c]] = 0
 
 
 @compiled
@@ -142,8 +178,7 @@ def _soft(u: float, p: float) -> float:
 
     What is no number stays so: an overflow must not look like a weight of 0.
     """
-    rest = abs(u) - p
-    return math.copysign(0.0 if rest < 0.0 else rest, u)
+    return u - min(max(u, -p), p)
 
 
 @compiled
@@ -153,70 +188,128 @@ def _hard(w: float, p: float) -> float:
 
 
 @compiled
-def _dot(store: Store, i: int, p: float, v: Array, cols: Columns, n: int) -> float:
-    """Row i of W times v, whose nonzeros are among the first n columns."""
-    first = store.start[i]
+def _dot_vectors(dense: Any, rows: Rows, plain: bool, cols: Columns, x: Array, n: int) -> float:
+    """Rows that are stored as vectors, times the difference, which has n entries, summed up.
+
+    Four at a time, so that memory has more to do at once than wait for one number.
+    """
     total = 0.0
-    if store.room[i] < 0:
-        w = store.dense[first]
-        if p == 0.0:
-            for c in range(n):
-                total += w[cols[c]] * v[cols[c]]
+    for r in range(0, rows.count[0] - 3, 4):
+        slot, debt, weight = rows.slot[r : r + 4], rows.debt[r : r + 4], rows.weight[r : r + 4]
+        a, b, c, d = dense[slot[0]], dense[slot[1]], dense[slot[2]], dense[slot[3]]
+        dot_a, dot_b, dot_c, dot_d = 0.0, 0.0, 0.0, 0.0
+        if plain:
+            for k in range(n):
+                j = np.uint32(cols[k])
+                dot_a += a[j] * x[k]
+                dot_b += b[j] * x[k]
+                dot_c += c[j] * x[k]
+                dot_d += d[j] * x[k]
         else:
-            for c in range(n):
-                total += _soft(w[cols[c]], p) * v[cols[c]]
-    else:
-        columns, values = store.cols, store.vals
-        for k in range(first, first + store.length[i]):
-            x = v[columns[k]]
-            if x != 0.0:
-                total += _soft(values[k], p) * x
+            p_a, p_b, p_c, p_d = debt[0], debt[1], debt[2], debt[3]
+            for k in range(n):
+                j = np.uint32(cols[k])
+                dot_a += _soft(a[j], p_a) * x[k]
+                dot_b += _soft(b[j], p_b) * x[k]
+                dot_c += _soft(c[j], p_c) * x[k]
+                dot_d += _soft(d[j], p_d) * x[k]
+        total += weight[0] * dot_a + weight[1] * dot_b + weight[2] * dot_c + weight[3] * dot_d
+    for r in range(rows.count[0] // 4 * 4, rows.count[0]):
+        a, p = dense[rows.slot[r]], rows.debt[r]
+        dot_a = 0.0
+        for k in range(n):
+            dot_a += _soft(a[np.uint32(cols[k])], p) * x[k]
+        total += rows.weight[r] * dot_a
     return total
 
 
 @compiled
-def _add_dense(
-    store: Store, frozen: bool, slot: int, p: float, step: float, v: Array, cols: Columns, n: int
-) -> None:
-    """Add step * v to a row that is stored as a vector."""
-    w = store.dense[slot]
-    if frozen:
-        support = store.support[slot]
-        for c in range(n):
-            w[cols[c]] += step * v[cols[c]] * support[cols[c]]
-    elif p == 0.0:
-        for c in range(n):
-            w[cols[c]] += step * v[cols[c]]
-    else:
-        for c in range(n):
-            j = cols[c]
-            w[j] = _hard(_soft(w[j], p) + step * v[j], p)
+def _find(columns: Columns, spot: Columns, hits: Columns) -> int:
+    """Entries of a compact row whose columns are in the difference: how many.
+
+    Most are not. Columns alone are read, and nothing is guessed: that is as fast as memory is.
+    """
+    n = 0
+    for k in range(len(columns)):
+        hits[n] = k
+        n += spot[np.uint32(columns[k])] != 0
+    return n
+
+
+@compiled
+def _dot_compact(
+    columns: Columns, values: Any, p: float, x: Array, spot: Columns, hits: Columns
+) -> float:
+    """A compact row of W times the difference."""
+    total = 0.0
+    for h in range(_find(columns, spot, hits)):
+        k = hits[h]
+        total += _soft(values[k], p) * x[spot[np.uint32(columns[k])] - 1]
+    return total
+
+
+@compiled
+def _add_vectors(dense: Any, rows: Rows, plain: bool, cols: Columns, x: Array, n: int) -> None:
+    """Add the weight of a row times the difference, for rows that are stored as vectors."""
+    for r in range(0, rows.count[0] - 3, 4):
+        slot, debt, weight = rows.slot[r : r + 4], rows.debt[r : r + 4], rows.weight[r : r + 4]
+        a, b, c, d = dense[slot[0]], dense[slot[1]], dense[slot[2]], dense[slot[3]]
+        s_a, s_b, s_c, s_d = weight[0], weight[1], weight[2], weight[3]
+        if plain:
+            for k in range(n):
+                j = np.uint32(cols[k])
+                a[j] += s_a * x[k]
+                b[j] += s_b * x[k]
+                c[j] += s_c * x[k]
+                d[j] += s_d * x[k]
+        else:
+            p_a, p_b, p_c, p_d = debt[0], debt[1], debt[2], debt[3]
+            for k in range(n):
+                j = np.uint32(cols[k])
+                a[j] = _hard(_soft(a[j], p_a) + s_a * x[k], p_a)
+                b[j] = _hard(_soft(b[j], p_b) + s_b * x[k], p_b)
+                c[j] = _hard(_soft(c[j], p_c) + s_c * x[k], p_c)
+                d[j] = _hard(_soft(d[j], p_d) + s_d * x[k], p_d)
+    for r in range(rows.count[0] // 4 * 4, rows.count[0]):
+        a, p, s_a = dense[rows.slot[r]], rows.debt[r], rows.weight[r]
+        for k in range(n):
+            j = np.uint32(cols[k])
+            a[j] = _hard(_soft(a[j], p) + s_a * x[k], p)
+
+
+@compiled
+def _add_frozen(w: Any, support: Any, step: float, cols: Columns, x: Array, n: int) -> None:
+    """The same where W is frozen to its support."""
+    for c in range(n):
+        w[cols[c]] += step * x[c] * support[cols[c]]
 
 
 @compiled
 def _add_compact(
-    store: Store, frozen: bool, i: int, p: float, step: float, v: Array, cols: Columns, n: int,
+    columns: Columns, values: Any, p: float, step: float, x: Array, spot: Columns, hits: Columns,
     seen: Ints, token: int,
 ) -> None:  # fmt: skip
-    """Add step * v to a compact row that has room for it; a frozen one where it has entries."""
-    first = store.start[i]
-    columns, values = store.cols, store.vals
-    last = first + store.length[i]
-    for k in range(first, last):
-        j = columns[k]
-        x = v[j]
-        if x != 0.0:
-            values[k] = _hard(_soft(values[k], p) + step * x, p)
-            seen[j] = token
-    if frozen:
-        return
+    """Add `step` times the difference to the entries that a compact row has."""
+    for h in range(_find(columns, spot, hits)):
+        k = hits[h]
+        c = spot[np.uint32(columns[k])] - 1
+        values[k] = _hard(_soft(values[k], p) + step * x[c], p)
+        seen[c] = token
+
+
+@compiled
+def _append(
+    columns: Columns, values: Any, p: float, step: float, cols: Columns, x: Array, n: int,
+    seen: Ints, token: int,
+) -> int:  # fmt: skip
+    """Add those that it does not have, in the space behind the row: how many."""
+    last = 0
     for c in range(n):
-        j = cols[c]
-        if seen[j] != token and v[j] != 0.0:
-            columns[last] = j
-            values[last] = _hard(step * v[j], p)
-            last += 1
-    store.length[i] = last - first
+        # What is there already is written over by the next one, or lies beyond the end.
+        columns[last] = cols[c]
+        values[last] = _hard(step * x[c], p)
+        last += seen[c] != token
+    return last
 
 
 @compiled
@@ -248,20 +341,27 @@ def _measure(
     p: int, n_partitions: int, work: Work,
 ) -> None:  # fmt: skip
     """Partition p's share of the margins q'W(d+ - d-)."""
-    v, cols = work.v[p], work.cols[p]
+    cols, x, spot, hits = work.cols[p], work.x[p], work.spot[p], work.hits[p]
+    rows = Rows(work.slot[p], work.debt[p], work.weight[p], work.count[p])
     for m in range(len(triplets)):
-        n = _difference(D, triplets[m, 1], triplets[m, 2], v, cols)
+        n = _difference(D, triplets[m, 1], triplets[m, 2], cols, x, spot)
         q = triplets[m, 0]
-        total = 0.0
+        total, rows.count[0] = 0.0, 0
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
             i = Q.indices[k]
             if i % n_partitions != p:
                 continue
             owed = _owed(debts, plan, i, t)
-            total += Q.data[k] * _dot(store, i, owed, v, cols, n)
+            first = store.start[i]
+            if store.room[i] < 0:
+                _put(rows, first, owed, Q.data[k])
+            else:
+                row = slice(first, first + store.length[i])
+                score = _dot_compact(store.cols[row], store.vals[row], owed, x, spot, hits)
+                total += Q.data[k] * score
+        total += _dot_vectors(store.dense, rows, plan.lam == 0.0, cols, x, n)
         work.margins[p, m] = total
-        for c in range(n):
-            v[cols[c]] = 0.0
+        _forget(cols, spot, n)
 
 
 @compiled
@@ -288,18 +388,20 @@ def _update(
 
     Equation (4); `margins` holds the whole margins in its first line.
     """
-    v, cols, seen = work.v[p], work.cols[p], work.seen[p]
+    cols, x, spot, hits = work.cols[p], work.x[p], work.spot[p], work.hits[p]
+    rows = Rows(work.slot[p], work.debt[p], work.weight[p], work.count[p])
+    seen = work.seen[p]
     for m in range(len(triplets)):
         if not work.margins[0, m] < 1.0:  # the very condition that space was reserved on
             continue
-        n = _difference(D, triplets[m, 1], triplets[m, 2], v, cols)
+        n = _difference(D, triplets[m, 1], triplets[m, 2], cols, x, spot)
         q = triplets[m, 0]
         now = t + m + 1
         eta = plan.eta0 if plan.schedule == CONSTANT else plan.eta0 / np.sqrt(now)
-        squares = 0.0
+        squares, rows.count[0] = 0.0, 0
         if plan.schedule == ADAGRAD:
             for c in range(n):
-                squares += v[cols[c]] ** 2
+                squares += x[c] ** 2
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
             i = Q.indices[k]
             if i % n_partitions != p:
@@ -308,19 +410,29 @@ def _update(
                 _wind(debts, plan, i, t, now)
                 debts.squares[i] += Q.data[k] ** 2 * squares
                 eta = _rate(debts, plan, i)
-            work.token[p] += 1
             owed = _owed(debts, plan, i, t)
             if owed > eta:  # u = w + p has lost the digits of w where p is much larger
                 _purge(store, debts, plan, i, t)
                 owed = 0.0
             step = eta * Q.data[k]
-            if store.room[i] < 0:
-                _add_dense(store, plan.frozen, store.start[i], owed, step, v, cols, n)
-            else:
+            first = store.start[i]
+            if store.room[i] >= 0:
+                work.token[p] += 1
                 token = work.token[p]
-                _add_compact(store, plan.frozen, i, owed, step, v, cols, n, seen, token)
-        for c in range(n):
-            v[cols[c]] = 0.0
+                row = slice(first, first + store.length[i])
+                columns, values = store.cols[row], store.vals[row]
+                _add_compact(columns, values, owed, step, x, spot, hits, seen, token)
+                if not plan.frozen:
+                    free = slice(first + store.length[i], first + store.room[i])
+                    columns, values = store.cols[free], store.vals[free]
+                    new = _append(columns, values, owed, step, cols, x, n, seen, token)
+                    store.length[i] += new
+            elif plan.frozen:
+                _add_frozen(store.dense[first], store.support[first], step, cols, x, n)
+            else:
+                _put(rows, first, owed, step)
+        _add_vectors(store.dense, rows, plan.lam == 0.0, cols, x, n)
+        _forget(cols, spot, n)
 
 
 @compiled
