@@ -20,97 +20,32 @@ Cost of a step: nnz(q) times (nnz(d+ - d-) + what the rows hold).
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import prange
-from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.jit import compiled
-
-Ints = NDArray[np.int64]
-Columns = NDArray[np.int32]
-
-INVSQRT, CONSTANT, ADAGRAD = 0, 1, 2
-DONE, ARENA_FULL, DENSE_FULL, OVERFLOW = 0, 1, 2, 3
-
-
-class Sparse(NamedTuple):
-    """Rows of features: the parts of a CSR array, without explicit zeros or repeated columns."""
-
-    indptr: Any
-    indices: Any
-    data: Array
-
-
-class Store(NamedTuple):
-    """The rows of W as they lie in memory."""
-
-    cols: Columns  # arena of all partitions, region after region
-    vals: Any
-    start: Ints  # of a compact row in the arena; of a dense one among the dense rows
-    length: Ints  # entries of a compact row
-    room: Ints  # entries that a compact row has space for; -1: a dense row
-    dense: Any
-    support: Any  # which entries of dense rows may change, where W is frozen to its support
-    top: Ints  # of each partition, where the space that was never used begins
-    end: Ints
-    n_dense: Ints  # one number: dense rows in use
-    rooms: Ints  # the sizes that spaces of compact rows come in
-    free: Ints  # of each partition and size, the last space that was given back; -1: none
+from rankwise.backends.jit import compiled, inlined
+from rankwise.solvers.bilinear.layout import (
+    ADAGRAD,
+    ARENA_FULL,
+    CONSTANT,
+    DENSE_FULL,
+    DONE,
+    OVERFLOW,
+    Columns,
+    Debts,
+    Ints,
+    Plan,
+    Rows,
+    Sparse,
+    Store,
+    Work,
+)
 
 
-class Debts(NamedTuple):
-    """Sums of rates: λ times their growth since a row was written is what the row owes."""
-
-    base: Array  # sum of rates that the values of a row are free of
-    clock: Array  # two numbers: sum of rates over all steps, and up to the last boundary
-    # Of adagrad, whose rows have rates of their own:
-    total: Array  # sum of a row's rates up to the boundary at which it was last seen
-    part: Array  # and from there up to the step `since`
-    since: Ints
-    squares: Array  # sum of the squared gradients of a row
-
-
-class Plan(NamedTuple):
-    """Numbers that do not change during a run."""
-
-    lam: float
-    eta0: float
-    schedule: int
-    shrink_every: int
-    frozen: bool  # entries outside the support stay 0
-    dense_from: int  # length from which a row is stored as a vector
-
-
-class Work(NamedTuple):
-    """Scratch space, one line for each partition."""
-
-    cols: Columns  # where d+ - d- is not 0, ascending
-    x: Array  # and its values
-    spot: Columns  # by column, 1 + its place in `cols`; 0 everywhere else
-    hits: Columns  # entries of a compact row that have such a column
-    seen: Ints  # by place, the last row update that met it
-    token: Ints  # number of the current row update
-    slot: Ints  # rows of W that are stored as vectors, see `Rows`
-    debt: Array
-    weight: Array
-    count: Ints
-    margins: Array
-    need: Ints  # by row of W
-
-
-class Rows(NamedTuple):
-    """The rows of W that a query touches and that are stored as vectors."""
-
-    slot: Ints  # which vector
-    debt: Array  # what the row owes
-    weight: Array  # what it counts for
-    count: Ints  # one number: how many there are
-
-
-@compiled
+@inlined
 def _put(rows: Rows, slot: int, debt: float, weight: float) -> None:
     """One more of them."""
     r = rows.count[0]
@@ -148,25 +83,25 @@ def _forget(cols: Columns, spot: Columns, n: int) -> None:
         spot[cols[c]] = 0
 
 
-@compiled
+@inlined
 def _rate(debts: Debts, plan: Plan, i: int) -> float:
     """adagrad's rate of row i; a row without a gradient has none."""
     return plan.eta0 / np.sqrt(debts.squares[i]) if debts.squares[i] > 0.0 else 0.0
 
 
-@compiled
+@inlined
 def _due(debts: Debts, plan: Plan, i: int, t: int) -> float:
     """Sum of the rates of row i up to the last boundary of the first t steps."""
-    if plan.schedule != ADAGRAD:
-        return float(debts.clock[1])
-    boundary = t - t % plan.shrink_every
-    if debts.since[i] >= boundary:
-        return float(debts.total[i])
-    rest = _rate(debts, plan, i) * (boundary - debts.since[i])
-    return float(debts.total[i] + debts.part[i] + rest)
+    due = debts.clock[1]
+    if plan.schedule == ADAGRAD:
+        boundary = t - t % plan.shrink_every
+        due = debts.total[i]
+        if debts.since[i] < boundary:
+            due += debts.part[i] + _rate(debts, plan, i) * (boundary - debts.since[i])
+    return due
 
 
-@compiled
+@inlined
 def _owed(debts: Debts, plan: Plan, i: int, t: int) -> float:
     """By how much the values of row i are to be shrunk after t steps."""
     return plan.lam * (_due(debts, plan, i, t) - debts.base[i]) if plan.lam > 0.0 else 0.0
@@ -364,7 +299,7 @@ def _measure(
         _forget(cols, spot, n)
 
 
-@compiled
+@inlined
 def _wind(debts: Debts, plan: Plan, i: int, t: int, now: int) -> None:
     """Sum up adagrad's rates of row i to the step before `now`, where its rate will change.
 
@@ -501,13 +436,23 @@ def _reserve(
     n_partitions: int, work: Work,
 ) -> int:  # fmt: skip
     """Room for the updates of these triplets, or a code; what was reserved stays so."""
+    code, more = DONE, 0
     for m in range(len(triplets)):
         if work.margins[0, m] < 1.0:
             q, a, b = triplets[m]
             more = D.indptr[a + 1] - D.indptr[a] + D.indptr[b + 1] - D.indptr[b]
+            if len(triplets) == 1:
+                break
             for k in range(Q.indptr[q], Q.indptr[q + 1]):
                 work.need[Q.indices[k]] += more
-    code = DONE
+    if len(triplets) == 1:
+        q = triplets[0, 0]
+        for k in range(Q.indptr[q], Q.indptr[q + 1]):
+            i = Q.indices[k]
+            full = store.room[i] >= 0 and store.length[i] + more > store.room[i]
+            if full and more > 0 and code == DONE:
+                code = _reserve_row(store, debts, plan, i, t, more, n_partitions)
+        return code
     for m in range(len(triplets)):
         q = triplets[m, 0]
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
@@ -683,16 +628,3 @@ def margins(
     for m in range(len(triplets)):
         _measure(store, debts, plan, Q, D, triplets[m : m + 1], t, 0, 1, work)
         out[m] = work.margins[0, 0]
-
-
-@compiled
-def times_weights(Q: Sparse, W: Sparse, out: Array) -> None:
-    """out = Q W, dense, for sparse Q and W."""
-    for r in range(len(Q.indptr) - 1):
-        row = out[r]
-        row[:] = 0.0
-        for k in range(Q.indptr[r], Q.indptr[r + 1]):
-            i = Q.indices[k]
-            x = Q.data[k]
-            for e in range(W.indptr[i], W.indptr[i + 1]):
-                row[W.indices[e]] += x * W.data[e]
