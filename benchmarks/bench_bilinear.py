@@ -165,13 +165,14 @@ def timed(
             row -= np.clip(row, -lam * rates, lam * rates)
 
     X, labels = texts()
-    D, best = by_frequency(), 0.0
+    # A product of two types would copy all of W.
+    X, D, best = X.astype(W.dtype), by_frequency().astype(W.dtype), 0.0
     rows = triplets(labels, WARM_UP + STEPS)
     for begin in range(WARM_UP, WARM_UP + PEER_REPEATS * T, T):
         start, rates = time.process_time(), 0.0
         for t in range(begin, begin + T):
             q, a, b = rows[t]
-            eta = ETA0 / np.sqrt(t + 1)
+            eta = float(ETA0 / np.sqrt(t + 1))
             step(X[[q]], D[[a]] - D[[b]], eta)
             rates += eta
         (shrink or shrink_all)(rates)

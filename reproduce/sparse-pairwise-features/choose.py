@@ -13,15 +13,13 @@ from __future__ import annotations
 import json
 import sys
 from functools import cache
-from pathlib import Path
 
 from data import Split, mnist, newsgroups
-from run import evaluate
+from run import TRIALS, evaluate
 
 from rankwise import SparseBilinearRanker
 from rankwise.backends.files import replacing
 
-TRIALS = Path(__file__).parent / "trials.json"
 HALF = {"structure": "dense", "dtype": "float32", "n_iter": 50_000, "random_state": 0}
 SPARSE = {"dtype": "float32", "random_state": 0}
 TEXTS: dict[str, tuple[dict, dict]] = {

@@ -76,7 +76,7 @@ class Work(NamedTuple):
     slot: Ints  # rows of W that are stored as vectors, see `Rows`
     debt: Array
     weight: Array
-    count: Ints
+    used: Ints
     margins: Array
     need: Ints  # by row of W
 
@@ -87,4 +87,4 @@ class Rows(NamedTuple):
     slot: Ints  # which vector
     debt: Array  # what the row owes
     weight: Array  # what it counts for
-    count: Ints  # one number: how many there are
+    used: Ints  # one number: how many there are

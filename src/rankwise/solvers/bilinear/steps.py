@@ -26,7 +26,7 @@ import numpy as np
 from numba import prange
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.jit import compiled, inlined
+from rankwise.backends.jit import compiled, inlined, larger, smaller
 from rankwise.solvers.bilinear.layout import (
     ADAGRAD,
     ARENA_FULL,
@@ -43,14 +43,6 @@ from rankwise.solvers.bilinear.layout import (
     Store,
     Work,
 )
-
-
-@inlined
-def _put(rows: Rows, slot: int, debt: float, weight: float) -> None:
-    """One more of them."""
-    r = rows.count[0]
-    rows.slot[r], rows.debt[r], rows.weight[r] = slot, debt, weight
-    rows.count[0] = r + 1
 
 
 @compiled
@@ -98,7 +90,7 @@ def _due(debts: Debts, plan: Plan, i: int, t: int) -> float:
         due = debts.total[i]
         if debts.since[i] < boundary:
             due += debts.part[i] + _rate(debts, plan, i) * (boundary - debts.since[i])
-    return due
+    return float(due)
 
 
 @inlined
@@ -113,13 +105,13 @@ def _soft(u: float, p: float) -> float:
 
     What is no number stays so: an overflow must not look like a weight of 0.
     """
-    return u - min(max(u, -p), p)
+    return u - smaller(larger(u, -p), p)
 
 
 @compiled
 def _hard(w: float, p: float) -> float:
-    """The u whose soft threshold is w."""
-    return w + math.copysign(p, w) if w != 0.0 else 0.0
+    """A u whose soft threshold is w; also for w = 0, where there are many."""
+    return w + math.copysign(p, w)
 
 
 @compiled
@@ -129,7 +121,7 @@ def _dot_vectors(dense: Any, rows: Rows, plain: bool, cols: Columns, x: Array, n
     Four at a time, so that memory has more to do at once than wait for one number.
     """
     total = 0.0
-    for r in range(0, rows.count[0] - 3, 4):
+    for r in range(0, rows.used[0] - 3, 4):
         slot, debt, weight = rows.slot[r : r + 4], rows.debt[r : r + 4], rows.weight[r : r + 4]
         a, b, c, d = dense[slot[0]], dense[slot[1]], dense[slot[2]], dense[slot[3]]
         dot_a, dot_b, dot_c, dot_d = 0.0, 0.0, 0.0, 0.0
@@ -149,7 +141,7 @@ def _dot_vectors(dense: Any, rows: Rows, plain: bool, cols: Columns, x: Array, n
                 dot_c += _soft(c[j], p_c) * x[k]
                 dot_d += _soft(d[j], p_d) * x[k]
         total += weight[0] * dot_a + weight[1] * dot_b + weight[2] * dot_c + weight[3] * dot_d
-    for r in range(rows.count[0] // 4 * 4, rows.count[0]):
+    for r in range(rows.used[0] // 4 * 4, rows.used[0]):
         a, p = dense[rows.slot[r]], rows.debt[r]
         dot_a = 0.0
         for k in range(n):
@@ -186,7 +178,7 @@ def _dot_compact(
 @compiled
 def _add_vectors(dense: Any, rows: Rows, plain: bool, cols: Columns, x: Array, n: int) -> None:
     """Add the weight of a row times the difference, for rows that are stored as vectors."""
-    for r in range(0, rows.count[0] - 3, 4):
+    for r in range(0, rows.used[0] - 3, 4):
         slot, debt, weight = rows.slot[r : r + 4], rows.debt[r : r + 4], rows.weight[r : r + 4]
         a, b, c, d = dense[slot[0]], dense[slot[1]], dense[slot[2]], dense[slot[3]]
         s_a, s_b, s_c, s_d = weight[0], weight[1], weight[2], weight[3]
@@ -205,7 +197,7 @@ def _add_vectors(dense: Any, rows: Rows, plain: bool, cols: Columns, x: Array, n
                 b[j] = _hard(_soft(b[j], p_b) + s_b * x[k], p_b)
                 c[j] = _hard(_soft(c[j], p_c) + s_c * x[k], p_c)
                 d[j] = _hard(_soft(d[j], p_d) + s_d * x[k], p_d)
-    for r in range(rows.count[0] // 4 * 4, rows.count[0]):
+    for r in range(rows.used[0] // 4 * 4, rows.used[0]):
         a, p, s_a = dense[rows.slot[r]], rows.debt[r], rows.weight[r]
         for k in range(n):
             j = np.uint32(cols[k])
@@ -275,25 +267,33 @@ def _measure(
     store: Store, debts: Debts, plan: Plan, Q: Sparse, D: Sparse, triplets: Ints, t: int,
     p: int, n_partitions: int, work: Work,
 ) -> None:  # fmt: skip
-    """Partition p's share of the margins q'W(d+ - d-)."""
+    """Partition p's share of the margins q'W(d+ - d-).
+
+    Arrays get names before the loops: to look one up in a tuple takes time, row by row.
+    """
     cols, x, spot, hits = work.cols[p], work.x[p], work.spot[p], work.hits[p]
-    rows = Rows(work.slot[p], work.debt[p], work.weight[p], work.count[p])
+    rows = Rows(work.slot[p], work.debt[p], work.weight[p], work.used[p])
+    slot, debt, weight, used = rows
+    start, length, room, base = store.start, store.length, store.room, debts.base
+    columns, values, words, data = store.cols, store.vals, Q.indices, Q.data
+    due, own, lam = debts.clock[1], plan.schedule == ADAGRAD, plan.lam
     for m in range(len(triplets)):
         n = _difference(D, triplets[m, 1], triplets[m, 2], cols, x, spot)
         q = triplets[m, 0]
-        total, rows.count[0] = 0.0, 0
+        total, v = 0.0, 0
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
-            i = Q.indices[k]
+            i = words[k]
             if i % n_partitions != p:
                 continue
-            owed = _owed(debts, plan, i, t)
-            first = store.start[i]
-            if store.room[i] < 0:
-                _put(rows, first, owed, Q.data[k])
+            owed = _owed(debts, plan, i, t) if own else lam * (due - base[i])
+            first = start[i]
+            if room[i] < 0:
+                slot[v], debt[v], weight[v] = first, owed, data[k]
+                v += 1
             else:
-                row = slice(first, first + store.length[i])
-                score = _dot_compact(store.cols[row], store.vals[row], owed, x, spot, hits)
-                total += Q.data[k] * score
+                row = slice(first, first + length[i])
+                total += data[k] * _dot_compact(columns[row], values[row], owed, x, spot, hits)
+        used[0] = v
         total += _dot_vectors(store.dense, rows, plan.lam == 0.0, cols, x, n)
         work.margins[p, m] = total
         _forget(cols, spot, n)
@@ -324,8 +324,17 @@ def _update(
     Equation (4); `margins` holds the whole margins in its first line.
     """
     cols, x, spot, hits = work.cols[p], work.x[p], work.spot[p], work.hits[p]
-    rows = Rows(work.slot[p], work.debt[p], work.weight[p], work.count[p])
-    seen = work.seen[p]
+    rows = Rows(work.slot[p], work.debt[p], work.weight[p], work.used[p])
+    slot, debt, weight, used = rows
+    seen, start, length, room, base = (
+        work.seen[p],
+        store.start,
+        store.length,
+        store.room,
+        debts.base,
+    )
+    columns, values, words, data = store.cols, store.vals, Q.indices, Q.data
+    due, own, lam = debts.clock[1], plan.schedule == ADAGRAD, plan.lam
     for m in range(len(triplets)):
         if not work.margins[0, m] < 1.0:  # the very condition that space was reserved on
             continue
@@ -333,40 +342,40 @@ def _update(
         q = triplets[m, 0]
         now = t + m + 1
         eta = plan.eta0 if plan.schedule == CONSTANT else plan.eta0 / np.sqrt(now)
-        squares, rows.count[0] = 0.0, 0
-        if plan.schedule == ADAGRAD:
+        squares, v = 0.0, 0
+        if own:
             for c in range(n):
                 squares += x[c] ** 2
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
-            i = Q.indices[k]
+            i = words[k]
             if i % n_partitions != p:
                 continue
-            if plan.schedule == ADAGRAD:
+            if own:
                 _wind(debts, plan, i, t, now)
-                debts.squares[i] += Q.data[k] ** 2 * squares
+                debts.squares[i] += data[k] ** 2 * squares
                 eta = _rate(debts, plan, i)
-            owed = _owed(debts, plan, i, t)
+            owed = _owed(debts, plan, i, t) if own else lam * (due - base[i])
             if owed > eta:  # u = w + p has lost the digits of w where p is much larger
                 _purge(store, debts, plan, i, t)
                 owed = 0.0
-            step = eta * Q.data[k]
-            first = store.start[i]
-            if store.room[i] >= 0:
+            step, first = eta * data[k], start[i]
+            if room[i] >= 0:
                 work.token[p] += 1
-                token = work.token[p]
-                row = slice(first, first + store.length[i])
-                columns, values = store.cols[row], store.vals[row]
-                _add_compact(columns, values, owed, step, x, spot, hits, seen, token)
+                token, last = work.token[p], first + length[i]
+                row = slice(first, last)
+                _add_compact(columns[row], values[row], owed, step, x, spot, hits, seen, token)
                 if not plan.frozen:
-                    free = slice(first + store.length[i], first + store.room[i])
-                    columns, values = store.cols[free], store.vals[free]
-                    new = _append(columns, values, owed, step, cols, x, n, seen, token)
-                    store.length[i] += new
+                    free = slice(last, first + room[i])
+                    length[i] += _append(
+                        columns[free], values[free], owed, step, cols, x, n, seen, token
+                    )
             elif plan.frozen:
                 _add_frozen(store.dense[first], store.support[first], step, cols, x, n)
             else:
-                _put(rows, first, owed, step)
-        _add_vectors(store.dense, rows, plan.lam == 0.0, cols, x, n)
+                slot[v], debt[v], weight[v] = first, owed, step
+                v += 1
+        used[0] = v
+        _add_vectors(store.dense, rows, lam == 0.0, cols, x, n)
         _forget(cols, spot, n)
 
 
@@ -447,9 +456,10 @@ def _reserve(
                 work.need[Q.indices[k]] += more
     if len(triplets) == 1:
         q = triplets[0, 0]
+        words, length, room = Q.indices, store.length, store.room
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
-            i = Q.indices[k]
-            full = store.room[i] >= 0 and store.length[i] + more > store.room[i]
+            i = words[k]
+            full = room[i] >= 0 and length[i] + more > room[i]
             if full and more > 0 and code == DONE:
                 code = _reserve_row(store, debts, plan, i, t, more, n_partitions)
         return code
@@ -487,7 +497,7 @@ def _advance(
                 work.margins[0, m] += work.margins[p, m]
             if not np.isfinite(work.margins[0, m]):
                 return taken, OVERFLOW
-        if not plan.frozen:
+        if not plan.frozen and plan.dense_from > 0:
             code = _reserve(store, debts, plan, Q, D, now, t + taken, n_partitions, work)
             if code != DONE:
                 return taken, code
