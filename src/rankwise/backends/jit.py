@@ -31,10 +31,10 @@ def inlined(function: Function) -> Function:
 
 
 def _chosen(name: str) -> Any:
-    """The larger or the smaller of two numbers, in one instruction and without a guess.
+    """The larger or the smaller of two numbers, in one instruction.
 
-    Python's min and max are comparisons to the compiler, and their results guesses. Where one of
-    the numbers is NaN, the other one is chosen.
+    Python's min and max become comparisons, which took half of the time of a step of the bilinear
+    ranker. Where one of the numbers is NaN, the other one is chosen.
     """
 
     @intrinsic

@@ -17,7 +17,7 @@ DONE, ARENA_FULL, DENSE_FULL, OVERFLOW = 0, 1, 2, 3
 
 
 class Sparse(NamedTuple):
-    """Rows of features: the parts of a CSR array, without explicit zeros or repeated columns."""
+    """Rows of features: the parts of a CSR array, columns ascending, without explicit zeros."""
 
     indptr: Any
     indices: Any

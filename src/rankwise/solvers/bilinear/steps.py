@@ -9,6 +9,10 @@ were written; what it owes since then, p, is one number for the whole row, and i
 That is exactly what shrinking all of W every T steps gives, at no cost. Entries that have become
 0 are dropped when their row is out of room, or owes so much that its values lose digits.
 
+Steps wait for memory more than they compute. So the difference d+ - d- is one sorted list, rows
+that are vectors are walked four at a time, all that is known of a row lies in one place, and a
+compact row is first searched by its columns alone.
+
 Rows are stored compactly, as columns and values in one long arena, in no order; a row that has
 grown so long that a plain vector takes at most four times the room is one. Where several partitions
 share the work, row i belongs to partition i mod P, with an arena region of its own, so that no
@@ -105,7 +109,7 @@ def _soft(u: float, p: float) -> float:
 
     What is no number stays so: an overflow must not look like a weight of 0.
     """
-    return u - smaller(larger(u, -p), p)
+    return float(u - smaller(larger(u, -p), p))
 
 
 @compiled
