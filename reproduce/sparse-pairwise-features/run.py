@@ -48,8 +48,8 @@ MODELS: dict[str, dict[str, dict]] = {
         "Diagonal": {**NEWS, "structure": "diagonal", "eta0": 20.0},
         "SGD FLR": {**NEWS, "structure": "dense", "schedule": "constant", "eta0": 0.01},
         "SGD DLR": {**NEWS, "structure": "dense"},
-        "Sparse": {**NEWS, "alpha": 5.5e-6, "refit": False},
-        "Sparse-R": {**NEWS, "alpha": 5.5e-6},
+        "Sparse": {**NEWS, "alpha": 6e-6, "refit": False},
+        "Sparse-R": {**NEWS, "alpha": 6e-6},
     },
     "MNIST": {
         "Identity": {"structure": "identity"},
@@ -65,7 +65,7 @@ BEYOND: dict[str, dict[str, dict]] = {
         "Sparse-R, adagrad": {**NEWS, "alpha": 1.5e-5, "eta0": 1.0, "schedule": "adagrad"},
         "Sparse-R, more steps": {**NEWS, "alpha": 5.3e-6, "n_iter": 200_000},
     },
-    "MNIST": {},
+    "MNIST": {"Sparse-R, half of W": {**DIGITS, "alpha": 6e-7}},
 }
 BASELINES: dict[str, Callable[[Split], np.ndarray]] = {
     "LSA-200": baselines.latent_semantics,
