@@ -94,7 +94,7 @@ def _due(debts: Debts, plan: Plan, i: int, t: int) -> float:
         due = debts.total[i]
         if debts.since[i] < boundary:
             due += debts.part[i] + _rate(debts, plan, i) * (boundary - debts.since[i])
-    return float(due)
+    return due  # type: ignore[no-any-return]
 
 
 @inlined
@@ -107,9 +107,10 @@ def _owed(debts: Debts, plan: Plan, i: int, t: int) -> float:
 def _soft(u: float, p: float) -> float:
     """Equation (7), without a branch: signs are as good as random, and guesses cost more.
 
-    What is no number stays so: an overflow must not look like a weight of 0.
+    What is no number stays so: an overflow must not look like a weight of 0. No float() here: it
+    makes a step seven times as slow.
     """
-    return float(u - smaller(larger(u, -p), p))
+    return u - smaller(larger(u, -p), p)  # type: ignore[no-any-return]
 
 
 @compiled
