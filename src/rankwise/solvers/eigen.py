@@ -31,12 +31,21 @@ def leading_eigenpairs(S: Array, n: int) -> tuple[Array, Array]:
         if found is not None:
             return found
     s, V = eigh(S, subset_by_index=None if n == m else [m - n, m - 1], check_finite=False)
+    if len(s) < n:  # LAPACK may lose some of many equal ones
+        s, V = eigh(S, check_finite=False)
+        s, V = s[m - n :], V[:, m - n :]
     return s[::-1].copy(), np.ascontiguousarray(V[:, ::-1])
 
 
 def is_few(m: int, n: int) -> bool:
     """Whether n of m eigenvectors are so few that Lanczos is tried first."""
     return m >= SMALL and n <= FEW * m
+
+
+def matrices_needed(m: int, n: int) -> float:
+    """Memory of `leading_eigenpairs`, S and its vectors included, in matrices of m by m."""
+    share = n / m
+    return 1 + 7 * share + 3 * (3 * share) ** 2 if is_few(m, n) else 2 + share
 
 
 def _block_lanczos(S: Array, n: int) -> tuple[Array, Array] | None:
