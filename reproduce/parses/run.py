@@ -1,0 +1,189 @@
+"""Parse ranking: Table 8 of the RankRLS paper and Table 1 of the sparse RankRLS paper, on GENIA.
+
+Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--cache FOLDER] [steps ...]
+
+Steps are "tables" and "bioinfer"; both by default. Link Grammar is unpacked into the cache by
+install.sh, unless the variable LINK_GRAMMAR names a folder that holds it; the sentences are parsed
+once, and their linkages kept in the cache. Results are kept in results.json; ``--write`` puts the
+tables into the README.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rankwise.errors import DataError
+from rankwise.report.table import Column, Table
+from reproduce.pages import CACHE, keep, put_block
+from reproduce.parses import bioinfer, experiment
+from reproduce.parses.candidates import Corpus, load_corpus, summary
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results.json"
+QUOTED = "(paper, quoted)"
+
+
+def link_grammar(cache: Path) -> Path:
+    """The folder of Link Grammar; unpacks it where there is none."""
+    given = os.environ.get("LINK_GRAMMAR")
+    folder = Path(given) if given else cache / "link-grammar"
+    if not folder.exists():
+        print(f"unpacking Link Grammar into {folder}", file=sys.stderr, flush=True)
+        subprocess.run([str(HERE / "install.sh"), str(folder)], check=True)
+    return folder
+
+
+def corpus(cache: Path) -> Corpus:
+    """GENIA's sentences with their candidates."""
+    data = Path(os.environ.get("RANKWISE_DATA", ".")) / "genia"
+    if not data.is_dir():
+        raise DataError(f"There is no {data}: set RANKWISE_DATA to the folder of the data.")
+
+    def progress(done: int) -> None:
+        if done % 250 == 0:
+            print(f"{done} sentences parsed", file=sys.stderr, flush=True)
+
+    return load_corpus(data, cache, lambda: link_grammar(cache), progress)
+
+
+def tables_step(cache: Path) -> dict:
+    start = time.perf_counter()
+
+    def progress(what: str) -> None:
+        print(f"{time.perf_counter() - start:6.0f} s  {what}", file=sys.stderr, flush=True)
+
+    every = corpus(cache)
+    task = experiment.Task.of(every)
+    return {
+        "counts": every.counts
+        | {"training": len(task.training), "validation": len(task.validation)},
+        "candidates": summary(every),
+        **experiment.run(task, progress),
+        "seconds": time.perf_counter() - start,
+    }
+
+
+STEPS = {"tables": tables_step, "bioinfer": lambda cache: bioinfer.run()}
+
+
+def tables_text(found: dict, paper: dict) -> str:
+    tau, error = found["kendall_tau"], found["disagreement"]
+    counts, candidates = found["counts"], found["candidates"]
+    words = [
+        f"Of {counts['sentences']:,} sentences, {counts['not parsed']:,} have no complete linkage "
+        f"in time, {counts['other tokens']} are cut into other tokens and {counts['one parse']} "
+        f"have a single linkage. {counts['training']} train, {counts['validation']:,} validate.",
+        f"The best of up to {experiment.PER_SENTENCE} candidates has a mean F1 of "
+        f"{candidates['best, linked']:.3f}, all of them have {candidates['mean, linked']:.3f}, "
+        f"and the one that Link Grammar puts first has {candidates['first, linked']:.3f} (with "
+        f"gold arcs as they are: {candidates['best, plain']:.3f}, "
+        f"{candidates['mean, plain']:.3f} and {candidates['first, plain']:.3f}).",
+        _verdict(tau, "RankRLS", "RLS", "τ_b"),
+        _verdict(error, "sparse RankRLS", "RankRLS", "the disagreement error"),
+    ]
+    tables = (
+        _table("Table 8: Kendall's τ_b", tau, paper["Table 8"]),
+        _table("Table 1 of the sparse paper: disagreement error", error, paper["Table 1, sparse"]),
+        _tests("Wilcoxon signed-rank tests, τ_b", tau["tests"]),
+        _tests("Wilcoxon signed-rank tests, disagreement error", error["tests"]),
+    )
+    return "\n\n".join([" ".join(words), *(table.to_markdown() for table in tables)])
+
+
+def _verdict(found: dict, ours: str, other: str, metric: str) -> str:
+    test = found["tests"][f"{ours} against {other}"]
+    better = test["wins"] > test["losses"]
+    gap = abs(test["difference"])
+    return (
+        f"{ours} {'beats' if better else 'does not beat'} {other} in {metric}, by {gap:.4f} "
+        f"(Wilcoxon p = {test['p_value']:.2g}; better on {test['wins']} sentences, worse on "
+        f"{test['losses']})."
+    )
+
+
+def _table(title: str, found: dict, paper: dict) -> Table:
+    header = (
+        Column("ranker"), Column("rows"), Column("validation"), Column("± s.e."),
+        Column("ten folds of training"), Column("walks up to"), Column("decay", "g"),
+        Column("alpha", "g"), Column(QUOTED.strip("()"), ".3f"),
+    )  # fmt: skip
+    rows = []
+    for name, v in found["methods"].items():
+        kernel = v.get("kernel", {})
+        shown = (v.get("held_out"), kernel.get("max_length"), kernel.get("decay"), v.get("alpha"))
+        rows.append((name, v.get("rows"), v["mean"], v["error"], *shown, paper.get(name)))
+    return Table(header, tuple(rows), title)
+
+
+def _tests(title: str, tests: dict) -> Table:
+    header = (
+        Column("against"), Column("difference", "+.4f"), Column("better"), Column("equal"),
+        Column("worse"), Column("p", ".2g"),
+    )  # fmt: skip
+    rows = [
+        (name, t["difference"], t["wins"], t["ties"], t["losses"], t["p_value"])
+        for name, t in tests.items()
+    ]
+    return Table(header, tuple(rows), title)
+
+
+def bioinfer_text(found: dict, paper: dict) -> str:
+    header = (
+        Column("ranker"), Column("τ_b"), Column(f"τ_b {QUOTED}", ".3f"), Column("disagreement"),
+        Column(f"disagreement {QUOTED}", ".2f"), Column("kernel"), Column("alpha", "g"),
+    )  # fmt: skip
+    rows = [
+        (
+            name, found[name]["kendall_tau"], paper["Table 8"][name], found[name]["disagreement"],
+            paper["Table 1, sparse"][name], found[name]["kernel"], found[name]["alpha"],
+        )
+        for name in ("RLS", "RankRLS")
+    ]  # fmt: skip
+    p = found["p"]
+    words = (
+        f"The sample has some twenty sentences on each side, where the paper has hundreds; the two "
+        f"rankers cannot be told apart on the {p['sentences']} test sentences that have different "
+        f"scores (Wilcoxon p = {p['p_value']:.2g})."
+        if p["p_value"] > 0.05
+        else f"On {p['sentences']} test sentences the rankers differ (Wilcoxon p = "
+        f"{p['p_value']:.2g})."
+    )
+    return f"{words}\n\n{Table(header, tuple(rows), 'BioInfer, sample').to_markdown()}"
+
+
+TEXTS = {"tables": tables_text, "bioinfer": bioinfer_text}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("steps", nargs="*", help=f"of {', '.join(STEPS)}; all by default")
+    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="where linkages are kept")
+    arguments = parser.parse_args()
+    unknown = set(arguments.steps) - set(STEPS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
+    results = keep(RESULTS, {})
+    for step in arguments.steps or STEPS:
+        try:
+            results = keep(RESULTS, {step: STEPS[step](arguments.cache)})
+        except (DataError, OSError, subprocess.CalledProcessError) as error:
+            print(error, file=sys.stderr)
+            return 2
+    paper = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
+    texts = {step: TEXTS[step](results[step], paper) for step in STEPS if step in results}
+    print("\n\n".join(texts.values()))
+    if arguments.write:
+        for step, text in texts.items():
+            put_block(HERE / "README.md", step, text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
