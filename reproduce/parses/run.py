@@ -39,7 +39,7 @@ def link_grammar(cache: Path) -> Path:
     return folder
 
 
-def corpus(cache: Path) -> Corpus:
+def corpus(cache: Path = CACHE) -> Corpus:
     """GENIA's sentences with their candidates."""
     data = Path(os.environ.get("RANKWISE_DATA", ".")) / "genia"
     if not data.is_dir():
