@@ -70,15 +70,20 @@ def parses() -> Iterator[Task]:
 
 def genia() -> Iterator[Task]:
     """Candidate parses of GENIA: at most three of a sentence, 500 to train, 2698 to test."""
-    from reproduce.parses.run import corpus, experiment
+    from reproduce.parses.features import WalkCounts
+    from reproduce.parses.run import corpus
 
-    task = experiment.Task.of(corpus())
-    order = np.random.default_rng(0).permutation(len(task.parsed))
-    rows = task.rows(order, PARSES["per sentence"])
+    parsed = corpus().parsed
+    linkages, y, qid = [], [], []
+    for k in np.random.default_rng(0).permutation(len(parsed)):
+        some = parsed[k].linkages[: PARSES["per sentence"]]
+        linkages += some
+        y += parsed[k].scores()[: len(some)].tolist()
+        qid += [k] * len(some)
     start, stop = PARSES["training rows"], PARSES["training rows"] + PARSES["test rows"]
-    counts = task.counts.features(max_length=2, decay=1.0, cosine=False)
+    counts = WalkCounts(linkages[:stop]).features(max_length=2, decay=1.0, cosine=False)
     parts = [
-        Part(counts[rows.index[part]], rows.y[part], rows.qid[part])
+        Part(counts[part], np.array(y)[part], np.array(qid)[part])
         for part in (slice(0, start), slice(start, stop))
     ]
     yield Task(*parts, ({"kernel": "linear"}, {"kernel": "cosine"}))

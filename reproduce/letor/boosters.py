@@ -20,7 +20,7 @@ from rankwise.metrics import average_precision
 from reproduce.letor.parts import FOLDS, Part, load, minmax
 from reproduce.letor.protocol import figures, mean_figures
 
-TREES, EVERY, THREADS = 400, 10, 2
+TREES, EVERY, THREADS = 300, 10, 2
 RATES = (0.03, 0.1)
 
 
@@ -38,7 +38,7 @@ def lightgbm(train: Part, valid: Part) -> Iterator[tuple[dict, Any]]:
     except ImportError:
         raise MissingExtraError("lightgbm", "reproduce") from None
     rows, sizes = in_order(train)
-    for rate, leaves, least in product(RATES, (7, 15, 31), (20, 100)):
+    for rate, leaves, least in product(RATES, (7, 15), (20, 100)):
         settings = {"learning_rate": rate, "num_leaves": leaves, "min_child_samples": least}
         model = LGBMRanker(
             n_estimators=TREES, n_jobs=THREADS, random_state=0, verbose=-1, **settings
@@ -54,7 +54,7 @@ def xgboost(train: Part, valid: Part) -> Iterator[tuple[dict, Any]]:
     except ImportError:
         raise MissingExtraError("xgboost", "reproduce") from None
     rows, sizes = in_order(train)
-    for rate, depth, objective in product(RATES, (3, 4, 6), ("rank:ndcg", "rank:pairwise")):
+    for rate, depth, objective in product(RATES, (3, 5), ("rank:ndcg", "rank:pairwise")):
         settings = {"learning_rate": rate, "max_depth": depth, "objective": objective}
         model = XGBRanker(n_estimators=TREES, n_jobs=THREADS, random_state=0, **settings)
         model.fit(rows.X, rows.y.astype(int), group=sizes)
