@@ -110,13 +110,13 @@ def _verdict(found: dict, ours: str, other: str, metric: str) -> str:
 def _table(title: str, found: dict, paper: dict) -> Table:
     header = (
         Column("ranker"), Column("rows"), Column("validation"), Column("± s.e."),
-        Column("ten folds of training"), Column("walks up to"), Column("decay", "g"),
-        Column("alpha", "g"), Column(QUOTED.strip("()"), ".3f"),
+        Column("ten folds of training"), Column("walks up to"), Column("alpha", "g"),
+        Column(QUOTED.strip("()"), ".3f"),
     )  # fmt: skip
     rows = []
     for name, v in found["methods"].items():
         kernel = v.get("kernel", {})
-        shown = (v.get("held_out"), kernel.get("max_length"), kernel.get("decay"), v.get("alpha"))
+        shown = (v.get("held_out"), kernel.get("max_length"), v.get("alpha"))
         rows.append((name, v.get("rows"), v["mean"], v["error"], *shown, paper.get(name)))
     return Table(header, tuple(rows), title)
 
