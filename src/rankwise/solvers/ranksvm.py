@@ -72,7 +72,10 @@ class LabelledPairs:
     def at(self, f: Array) -> ActivePairs:
         """The pairs that are active at these scores."""
         by_score = np.lexsort((f, self.codes)).astype(np.intp, copy=False)
-        return ActivePairs(self, f, by_score)
+        # Only differences count, and sums of scores far from zero would lose their digits: so
+        # scores are measured from the one in the middle of their query.
+        middle = by_score[self.indptr[:-1] + np.diff(self.indptr) // 2]
+        return ActivePairs(self, f - f[middle][self.codes], by_score)
 
 
 class ActivePairs:
@@ -89,12 +92,14 @@ class ActivePairs:
     def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index) -> None:
         self._pairs, self._f, self._by_score = pairs, f, by_score
         better, above, worse, below = self._sums(f)
-        # Rows that should win against `better` others whose scores sum to `above`, and so on.
-        wins = better * (1.0 - f) + above
-        losses = worse * (1.0 + f) - below
+        # What is missing, 1 - (f_i - f_j), summed over active pairs by their better row, and by
+        # their worse one. Its squares then need no sums of their own.
+        missing_better = better * (1.0 - f) + above
+        missing_worse = worse * (1.0 + f) - below
+        excess = missing_worse - missing_better
         self._degree = better + worse
-        self.gradient: Array = 2.0 * pairs.weight * (losses - wins)
-        self.loss = _loss(f, by_score, pairs.indptr, pairs.level, pairs.weight)
+        self.gradient: Array = 2.0 * pairs.weight * excess
+        self.loss = float(pairs.weight @ (missing_better + f * excess))
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian in f times v: a product with the Laplacian of the active pairs."""
@@ -278,52 +283,3 @@ def _active_sums(
                 below[j] += total[at]
                 at -= at & -at
     return better, above, worse, below
-
-
-@compiled
-def _loss(f: Array, by_score: Index, indptr: Index, level: Index, weight: Array) -> float:
-    """sum c_ij (1 - (f_i - f_j))^2 over the active pairs, with scores measured from row i's.
-
-    Second moments around the mean of the tree would lose digits where scores are large beside
-    the margin, so the moments are taken about the middle of the query's scores.
-    """
-    loss = 0.0
-    longest = 0
-    for g in range(len(indptr) - 1):
-        longest = max(longest, indptr[g + 1] - indptr[g])
-    moments = np.zeros((longest + 1, 3))
-    for g in range(len(indptr) - 1):
-        lo, hi = indptr[g], indptr[g + 1]
-        top = 0
-        for k in range(lo, hi):
-            top = max(top, level[by_score[k]])
-        if top == 1:
-            continue
-        moments[: top + 1] = 0.0
-        middle = f[by_score[(lo + hi) // 2]]
-        inside = hi - 1
-        for k in range(hi - 1, lo - 1, -1):
-            i = by_score[k]
-            while inside >= lo and f[i] - f[by_score[inside]] < 1.0:
-                j = by_score[inside]
-                from_middle = f[j] - middle
-                at = level[j]
-                while at <= top:
-                    moments[at, 0] += 1.0
-                    moments[at, 1] += from_middle
-                    moments[at, 2] += from_middle * from_middle
-                    at += at & -at
-                inside -= 1
-            gap = 1.0 - (f[i] - middle)
-            c0, c1, c2 = 0.0, 0.0, 0.0
-            at = level[i] - 1
-            while at > 0:
-                c0 += moments[at, 0]
-                c1 += moments[at, 1]
-                c2 += moments[at, 2]
-                at -= at & -at
-            if c0 > 0.0:
-                # (gap + mean)^2 and what is left of the second moment, neither of them negative.
-                mean = c1 / c0
-                loss += weight[i] * (c0 * (gap + mean) ** 2 + max(c2 - c1 * mean, 0.0))
-    return loss
