@@ -24,6 +24,7 @@ from rankwise.solvers.kpca import (
     number_with_share,
     scatter,
 )
+from rankwise.solvers.moments import Moments
 from rankwise.solvers.nystrom import LandmarkBasis
 from tests.oracles.kpca import (
     centred,
@@ -149,6 +150,34 @@ def test_the_triangle_of_blocks_is_that_of_all_rows(p, n_rows):
     triangle = Triangle.of_blocks(blocks, Z.shape[1])
     assert_allclose(triangle.U.T @ triangle.U, Z.T @ Z, atol=1e-10)
     assert_allclose(triangle.U.T @ triangle.z, Z.T @ t, atol=1e-10)
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.sampled_from([1e-60, 1e-8, 1.0, 1e8, 1e60]), min_size=1, max_size=6),
+)
+def test_the_triangle_of_products_is_that_of_reflections(seed, sizes):
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((60, len(sizes))) * sizes
+    t = rng.standard_normal((60, 2))
+    quick = Triangle.of_moments(Moments.of_root_blocks([(Z, t)], len(sizes)))
+    slow = Triangle.of_blocks([(Z, t)], len(sizes))
+    assert quick is not None  # random columns are told apart, whatever their sizes
+    sign = np.sign(np.diagonal(slow.U))
+    assert_allclose(quick.U / sizes, sign[:, None] * slow.U / sizes, atol=1e-12)
+    assert_allclose(quick.z, sign[:, None] * slow.z, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [[0.0, 0.0], [1.0, 1e-6], [0.0, 1e-170], [0.0, 1e170]],
+    ids=["zero", "nearly told", "underflow", "overflow"],
+)
+def test_products_that_lose_digits_are_left_to_reflections(mixed):
+    Z = np.random.default_rng(0).standard_normal((30, 2))
+    Z[:, 1] = Z @ mixed
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert Triangle.of_moments(Moments.of_root_blocks([(Z, Z[:, 0])], 2)) is None
 
 
 def test_all_rows_as_landmarks_give_the_components_of_the_kernel():

@@ -67,12 +67,12 @@ def check_has_pairs(n_pairs: int, n_rows: int, n_queries: int = 0, ties: str = "
 def check_kernel_fits(
     n_rows: int,
     way_out: str = "Use SparseRankRLS, kernel='linear', or fewer rows.",
-    n_matrices: int = 1,
+    n_matrices: float = 1.0,
 ) -> None:
     """A kernel matrix of these rows, and others of its size, fit the memory of this machine."""
     others = " and its eigenvectors" if n_matrices > 1 else ""
     _check_memory(
-        f"The kernel matrix of {n_rows} rows{others}", 8 * n_matrices * n_rows**2, way_out
+        f"The kernel matrix of {n_rows} rows{others}", int(8 * n_matrices * n_rows**2), way_out
     )
 
 

@@ -36,7 +36,7 @@ from rankwise.estimators.least_squares import (
 )
 from rankwise.kernels import Precomputed
 from rankwise.solvers.component_path import Spectrum, component_triangle, rounding_noise
-from rankwise.solvers.eigen import is_few
+from rankwise.solvers.eigen import matrices_needed
 from rankwise.solvers.kpca import (
     Components,
     Count,
@@ -230,9 +230,10 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
             self.__dict__.pop(stale, None)
         self.kernel_ = kernel
         if self.landmarks is None and self.n_landmarks is None:
-            m, few = X.shape[0], count.number is not None and is_few(X.shape[0], count.number)
+            m = X.shape[0]
+            wanted = m if count.number is None else min(count.number, m)
             way_out = "Use landmarks, as in n_landmarks=1000, or fewer rows."
-            check_kernel_fits(m, way_out, n_matrices=1 if few else 2)
+            check_kernel_fits(m, way_out, matrices_needed(m, wanted))
             if not isinstance(kernel, Precomputed):
                 self.X_fit_ = X
             return Projected(*kernel_components(training_kernel(kernel, X), count))
@@ -249,21 +250,22 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         basis = LandmarkBasis.of(K_RR)
         points = self._points[basis.kept]
 
-        stored = None
-        if 8 * X.shape[0] * basis.rank <= STORED_BYTES:
-            stored = np.empty((X.shape[0], basis.rank))
+        stored: list[Array] = []  # blocks, in the order of rows
+        store = 8 * X.shape[0] * basis.rank <= STORED_BYTES
 
         def load(rows: Rows) -> Array:
             K = np.ascontiguousarray(kernel(X[rows], points), dtype=np.float64)
-            if stored is not None:
-                stored[rows] = K
+            if store:
+                stored.append(K)
             return K
 
         components = landmark_components(load, X.shape[0], basis, count)
-        if stored is None:
+        if not store:
             return Projected(components, None)
         kept = np.ascontiguousarray(components.A[basis.kept])
-        return Projected(components, matmul(stored, kept) - components.offset)
+        features = np.concatenate([matmul(K, kept) for K in stored])
+        features -= components.offset
+        return Projected(components, features)
 
     def _features(self, X: Any, projected: Projected) -> Array:
         """Coordinates of training rows on components: kernel values are made block by block."""

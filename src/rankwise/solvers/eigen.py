@@ -39,6 +39,12 @@ def is_few(m: int, n: int) -> bool:
     return m >= SMALL and n <= FEW * m
 
 
+def matrices_needed(m: int, n: int) -> float:
+    """Memory of `leading_eigenpairs`, S and its vectors included, in matrices of m by m."""
+    share = n / m
+    return 1 + 7 * share + 3 * (3 * share) ** 2 if is_few(m, n) else 2 + share
+
+
 def _block_lanczos(S: Array, n: int) -> tuple[Array, Array] | None:
     """Block Lanczos with full orthogonalization, restarted with its best vectors.
 

@@ -127,8 +127,7 @@ def landmark_components(
 def scatter(load: Loader, n_rows: int, n_features: int) -> tuple[Array, Array]:
     """F'HF and the mean of F, for features that are made block by block: one pass.
 
-    Blocks are shifted by the mean of the first, so that nothing cancels, and overwritten; O(m n^2)
-    time.
+    Blocks are shifted by the mean of the first, so that nothing cancels; O(m n^2) time.
     """
     step = max(256, BLOCK_BYTES // (8 * max(n_features, 1)))
     A, total = np.zeros((n_features, n_features), order="F"), np.zeros(n_features)
@@ -136,10 +135,10 @@ def scatter(load: Loader, n_rows: int, n_features: int) -> tuple[Array, Array]:
     for start in range(0, n_rows, step):
         F = load(slice(start, min(start + step, n_rows)))
         if shift is None:
-            shift = F.mean(axis=0)
-        F -= shift
-        total += F.sum(axis=0)
-        A = add_gram(A, F)
+            shift, shifted = F.mean(axis=0), np.empty_like(F)
+        around = np.subtract(F, shift, out=shifted[: len(F)])
+        total += around.sum(axis=0)
+        A = add_gram(A, around)
     assert shift is not None  # there are rows
     gap = total / n_rows
     return mirror_upper(A) - n_rows * np.outer(gap, gap), shift + gap

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,16 +61,20 @@ class Moments:
         """
         if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
             return cls.of(load(slice(None)), graph, y)
-        n = n_features
-        A = np.zeros((n, n), order="F")
-        b = np.zeros((n, 1))
-        max_rows = max(256, BLOCK_BYTES // (8 * max(n, 1)))
+        max_rows = max(256, BLOCK_BYTES // (8 * max(n_features, 1)))
+        return cls.of_root_blocks(graph.root_blocks(load, y, max_rows), n_features)
+
+    @classmethod
+    def of_root_blocks(cls, blocks: Iterable[tuple[Array, Array]], n_features: int) -> Moments:
+        """Moments from blocks (Z, t) of L^(1/2) F and L^(1/2) y."""
+        A = np.zeros((n_features, n_features), order="F")
+        b = np.zeros((n_features, 1))
         outputs: tuple[int, ...] = ()
-        for Z, t in graph.root_blocks(load, y, max_rows):
+        for Z, t in blocks:
             A = add_gram(A, Z)
             b = b + matmul(Z.T, t.reshape(len(t), -1))
             outputs = t.shape[1:]
-        return cls(mirror_upper(A), b.reshape(n, *outputs))
+        return cls(mirror_upper(A), b.reshape(n_features, *outputs))
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.A + other.A, self.b + other.b)
