@@ -81,7 +81,7 @@ def genia() -> Iterator[Task]:
         y += parsed[k].scores()[: len(some)].tolist()
         qid += [k] * len(some)
     start, stop = PARSES["training rows"], PARSES["training rows"] + PARSES["test rows"]
-    counts = WalkCounts(linkages[:stop]).features(max_length=2, decay=1.0, cosine=False)
+    counts = WalkCounts(linkages[:stop], max_length=2).features(2, 1.0, cosine=False)
     parts = [
         Part(counts[part], np.array(y)[part], np.array(qid)[part])
         for part in (slice(0, start), slice(start, stop))

@@ -71,7 +71,9 @@ class Task:
     @cached_property
     def counts(self) -> WalkCounts:
         """Walks of the candidates of all sentences."""
-        return WalkCounts(list(chain.from_iterable(p.linkages for p in self.parsed)))
+        longest = max(kernel["max_length"] for kernel in KERNELS)
+        linkages = list(chain.from_iterable(p.linkages for p in self.parsed))
+        return WalkCounts(linkages, max_length=longest)
 
     def rows(self, sentences: np.ndarray, per_sentence: int | None = None) -> Rows:
         """The first candidates of sentences; their order is random, so these are random ones."""

@@ -35,7 +35,6 @@ from sklearn.preprocessing import normalize
 
 from reproduce.parses.link_grammar import Linkage
 
-LENGTHS = (0, 1, 2, 3)
 _CAPITALS = re.compile(r"[A-Z]+")
 _DISTANCES = (1, 2, 3, 5, 8, 13)
 _ANY = "*"
@@ -143,13 +142,18 @@ class WalkCounts:
     Parameters
     ----------
     linkages : sequence of Linkage
+    max_length : int
+        Longest walks to count, up to 3.
     n_buckets : int, optional
         Hash features into so many columns. None: a column for each feature.
     """
 
-    def __init__(self, linkages: Sequence[Linkage], *, n_buckets: int | None = None) -> None:
+    def __init__(
+        self, linkages: Sequence[Linkage], *, max_length: int = 3, n_buckets: int | None = None
+    ) -> None:
         self.counts = [
-            _count_matrix((walks(c, length) for c in linkages), n_buckets) for length in LENGTHS
+            _count_matrix((walks(c, length) for c in linkages), n_buckets)
+            for length in range(max_length + 1)
         ]
 
     def __len__(self) -> int:
