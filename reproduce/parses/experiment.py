@@ -29,7 +29,8 @@ from reproduce.parses.candidates import PER_SENTENCE, Corpus, Parsed
 from reproduce.parses.features import WalkCounts
 
 TRAINING_SENTENCES, BASIC, FOLDS = 500, 5, 10
-ALPHAS = 2.0 ** np.arange(-6, 5, 2)
+ALPHAS = 2.0 ** np.arange(-8, 3, 2)
+SPARSE_ALPHAS = 2.0 ** np.arange(-4, 7, 2)  # more pairs of a sentence ask for larger ones
 KERNELS = [{"max_length": length, "decay": 1.0, "cosine": True} for length in (1, 2)]
 METRICS = {"kendall_tau": kendall_tau, "disagreement": disagreement_error}
 
@@ -105,6 +106,10 @@ class Method:
     make: Callable[..., Any]
     sparse: bool
 
+    @property
+    def alphas(self) -> np.ndarray:
+        return SPARSE_ALPHAS if self.sparse else ALPHAS
+
     def train_rows(self, task: Task) -> Rows:
         return task.rows(task.training, None if self.sparse else BASIC)
 
@@ -135,13 +140,13 @@ def choose(
     for number, kernel in enumerate(KERNELS):
         held_out = leave_query_out(
             method.ranker(rows), features[number][rows.index], rows.y, qid=rows.qid,
-            alphas=ALPHAS, n_folds=FOLDS,
+            alphas=method.alphas, n_folds=FOLDS,
         )  # fmt: skip
         for metric, function in METRICS.items():
             larger = get_metric(metric).greater_is_better
             values = [function(rows.y, scores, rows.qid) for scores in held_out.predictions]
             at = int(np.argmax(values) if larger else np.argmin(values))
-            found = Chosen(kernel, float(ALPHAS[at]), float(values[at]))
+            found = Chosen(kernel, float(method.alphas[at]), float(values[at]))
             if metric not in best or (found.held_out > best[metric].held_out) == larger:
                 best[metric] = found
         progress(f"{method.name}, kernel {number + 1} of {len(KERNELS)}")

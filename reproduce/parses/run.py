@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from rankwise.errors import DataError
+from rankwise.metrics import get_metric
 from rankwise.report.table import Column, Table
 from reproduce.pages import CACHE, keep, put_block
 from reproduce.parses import bioinfer, experiment
@@ -97,13 +98,14 @@ def tables_text(found: dict, paper: dict) -> str:
 
 
 def _verdict(found: dict, ours: str, other: str, metric: str) -> str:
+    """Who is ahead in the mean, and whether the sentences tell."""
     test = found["tests"][f"{ours} against {other}"]
-    better = test["wins"] > test["losses"]
-    gap = abs(test["difference"])
+    larger = get_metric(test["metric"]).greater_is_better
+    ahead = (test["difference"] > 0) == larger
+    told = "beats" if ahead and test["p_value"] < 0.05 else "is not shown to beat"
     return (
-        f"{ours} {'beats' if better else 'does not beat'} {other} in {metric}, by {gap:.4f} "
-        f"(Wilcoxon p = {test['p_value']:.2g}; better on {test['wins']} sentences, worse on "
-        f"{test['losses']})."
+        f"{ours} {told} {other} in {metric}: {test['difference']:+.4f} (Wilcoxon p = "
+        f"{test['p_value']:.2g}; better on {test['wins']} sentences, worse on {test['losses']})."
     )
 
 
