@@ -23,7 +23,7 @@ from rankwise import RLS, RankRLS
 from rankwise.metrics import concordance_index
 from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out
 from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure
-from rankwise.report.table import Column, Table
+from rankwise.report import Column, Table
 from reproduce.pages import keep, put_block
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ import numpy as np
 from rankwise import RankRLS, SparseRankRLS
 from rankwise.metrics import average_precision
 from rankwise.model_selection import leave_query_out
-from rankwise.report.table import Column, Table
+from rankwise.report import Column, Table
 from reproduce.letor.parts import FOLDS, PREPARATIONS, Part, load, standard
 from reproduce.letor.protocol import figures, mean_figures
 

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from rankwise.errors import DataError, MissingExtraError
-from rankwise.report.table import Column, Table
+from rankwise.report import Column, Table
 from reproduce.letor import beyond, boosters, protocol, published
 from reproduce.letor.parts import POSITIONS
 from reproduce.pages import keep, put_block

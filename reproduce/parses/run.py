@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rankwise.errors import DataError
 from rankwise.metrics import get_metric
-from rankwise.report.table import Column, Table
+from rankwise.report import Column, Table
 from reproduce.pages import CACHE, keep, put_block
 from reproduce.parses import bioinfer, experiment
 from reproduce.parses.candidates import Corpus, load_corpus, summary
