@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 from rankwise.backends.files import replacing
 
-CACHE = Path(__file__).parent.parent / ".cache" / "reproduce"  # not in the repository
+# Not in the repository: what was parsed, Link Grammar, and what is done.
+CACHE = Path(os.environ.get("RANKWISE_CACHE") or Path(__file__).parent.parent / ".cache")
 BEGIN, END = "<!-- {}: written by run.py -->", "<!-- end of {} -->"
 
 

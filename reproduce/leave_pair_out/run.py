@@ -8,7 +8,6 @@ Results are kept in results.json; ``--write`` puts tables and figure beside this
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -24,10 +23,9 @@ from rankwise.metrics import concordance_index
 from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out
 from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure
 from rankwise.report import Column, Table
-from reproduce.pages import keep, put_block
+from reproduce.command import run_steps
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results.json"
 CLAIMS = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
 
 EXACT_ROWS, EXACT_ALPHAS = 40, (0.01, 1.0, 100.0)
@@ -236,26 +234,12 @@ def draw(found: dict) -> None:
 TEXTS = {"exactness": exactness_text, "timing": timing_text, "bias": bias_text}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("steps", nargs="*", help=f"of {', '.join(STEPS)}; all by default")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
-    arguments = parser.parse_args()
-    unknown = set(arguments.steps) - set(STEPS)
-    if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
-    results = keep(RESULTS, {})
-    for step in arguments.steps or STEPS:
-        results = keep(RESULTS, {step: STEPS[step]()})
-    texts = {step: TEXTS[step](results[step]) for step in STEPS if step in results}
-    print("\n\n".join(texts.values()))
-    if arguments.write:
-        for step, text in texts.items():
-            put_block(HERE / "README.md", step, text)
-        if "timing" in results:
-            draw(results["timing"])
-    return 0
+def texts(results: dict) -> dict[str, str]:
+    """Blocks of the README, of the steps that have results; draws the figure."""
+    if "timing" in results:
+        draw(results["timing"])
+    return {step: TEXTS[step](results[step]) for step in STEPS if step in results}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_steps(HERE, __doc__, STEPS, texts))

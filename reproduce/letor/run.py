@@ -3,26 +3,23 @@ boosted trees beside them, and the best that this library can do.
 
 Usage: RANKWISE_DATA=folder python -m reproduce.letor.run [--write] [steps ...]
 
-Steps are "paper" (seconds), "boosters" and "beyond" (minutes each); all by default. Results are
+Steps are "paper" (a minute), "boosters" and "beyond" (minutes each); all by default. Results are
 kept in results.json beside this file. ``--write`` puts the tables of all steps that have results
-into the README.
+into the README; ``--kept`` runs nothing before.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 
-from rankwise.errors import DataError, MissingExtraError
 from rankwise.report import Column, Table
+from reproduce.command import run_steps
 from reproduce.letor import beyond, boosters, protocol, published
 from reproduce.letor.parts import POSITIONS
-from reproduce.pages import keep, put_block
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results.json"
 DATA = ("ohsumed", "mq2008")
 QUOTED = "(paper, quoted)"
 REFERENCE = "(LETOR 1.0, quoted)"
@@ -148,33 +145,18 @@ def boosters_text(results: dict) -> str:
     return " ".join(words) + "\n\n" + Table(header, tuple(rows), "Boosted trees").to_markdown()
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("steps", nargs="*", help=f"of {', '.join(STEPS)}; all by default")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
-    arguments = parser.parse_args()
-    unknown = set(arguments.steps) - set(STEPS)
-    if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
-    results = keep(RESULTS, {})
-    for step in arguments.steps or STEPS:
-        try:
-            results = keep(RESULTS, {step: STEPS[step]()})
-        except (DataError, MissingExtraError) as error:
-            print(error, file=sys.stderr)
-            return 2
+def texts(results: dict) -> dict[str, str]:
+    """Blocks of the README, of the steps that have results."""
     paper = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
-    texts = {"paper": paper_text(results, paper)} if "paper" in results else {}
-    if "boosters" in results and "paper" in results:
-        texts["boosters"] = boosters_text(results)
+    written = {}
+    if "paper" in results:
+        written["paper"] = paper_text(results, paper)
+    if "paper" in results and "boosters" in results:
+        written["boosters"] = boosters_text(results)
     if "beyond" in results:
-        texts["beyond"] = beyond.text(results["beyond"])
-    print("\n\n".join(texts.values()))
-    if arguments.write:
-        for name, text in texts.items():
-            put_block(HERE / "README.md", name, text)
-    return 0
+        written["beyond"] = beyond.text(results["beyond"])
+    return written
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_steps(HERE, __doc__, STEPS, texts))

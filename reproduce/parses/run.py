@@ -1,16 +1,15 @@
 """Parse ranking: Table 8 of the RankRLS paper and Table 1 of the sparse RankRLS paper, on GENIA.
 
-Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--cache FOLDER] [steps ...]
+Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--kept] [steps ...]
 
-Steps are "tables" and "bioinfer"; both by default. Link Grammar is unpacked into the cache by
-install.sh, unless the variable LINK_GRAMMAR names a folder that holds it; the sentences are parsed
-once, and their linkages kept in the cache. Results are kept in results.json; ``--write`` puts the
-tables into the README.
+Steps are "tables" and "bioinfer"; both by default. Link Grammar is unpacked into the cache (the
+folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable LINK_GRAMMAR names a folder
+that holds it; the sentences are parsed once, and their linkages kept in the cache. Results are kept
+in results.json; ``--write`` puts the tables into the README, ``--kept`` runs nothing before.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -21,26 +20,26 @@ from pathlib import Path
 from rankwise.errors import DataError
 from rankwise.metrics import get_metric
 from rankwise.report import Column, Table
-from reproduce.pages import CACHE, keep, put_block
+from reproduce.command import run_steps
+from reproduce.pages import CACHE
 from reproduce.parses import bioinfer, experiment
 from reproduce.parses.candidates import Corpus, load_corpus, summary
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results.json"
 QUOTED = "(paper, quoted)"
 
 
-def link_grammar(cache: Path) -> Path:
+def link_grammar() -> Path:
     """The folder of Link Grammar; unpacks it where there is none."""
     given = os.environ.get("LINK_GRAMMAR")
-    folder = Path(given) if given else cache / "link-grammar"
+    folder = Path(given) if given else CACHE / "link-grammar"
     if not folder.exists():
         print(f"unpacking Link Grammar into {folder}", file=sys.stderr, flush=True)
         subprocess.run([str(HERE / "install.sh"), str(folder)], check=True)
     return folder
 
 
-def corpus(cache: Path = CACHE) -> Corpus:
+def corpus() -> Corpus:
     """GENIA's sentences with their candidates."""
     data = Path(os.environ.get("RANKWISE_DATA", ".")) / "genia"
     if not data.is_dir():
@@ -50,16 +49,16 @@ def corpus(cache: Path = CACHE) -> Corpus:
         if done % 250 == 0:
             print(f"{done} sentences parsed", file=sys.stderr, flush=True)
 
-    return load_corpus(data, cache, lambda: link_grammar(cache), progress)
+    return load_corpus(data, CACHE, link_grammar, progress)
 
 
-def tables_step(cache: Path) -> dict:
+def tables_step() -> dict:
     start = time.perf_counter()
 
     def progress(what: str) -> None:
         print(f"{time.perf_counter() - start:6.0f} s  {what}", file=sys.stderr, flush=True)
 
-    every = corpus(cache)
+    every = corpus()
     task = experiment.Task.of(every)
     return {
         "counts": every.counts
@@ -70,7 +69,7 @@ def tables_step(cache: Path) -> dict:
     }
 
 
-STEPS = {"tables": tables_step, "bioinfer": lambda cache: bioinfer.run()}
+STEPS = {"tables": tables_step, "bioinfer": bioinfer.run}
 
 
 def tables_text(found: dict, paper: dict) -> str:
@@ -162,30 +161,11 @@ def bioinfer_text(found: dict, paper: dict) -> str:
 TEXTS = {"tables": tables_text, "bioinfer": bioinfer_text}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("steps", nargs="*", help=f"of {', '.join(STEPS)}; all by default")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where linkages are kept")
-    arguments = parser.parse_args()
-    unknown = set(arguments.steps) - set(STEPS)
-    if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
-    results = keep(RESULTS, {})
-    for step in arguments.steps or STEPS:
-        try:
-            results = keep(RESULTS, {step: STEPS[step](arguments.cache)})
-        except (DataError, OSError, subprocess.CalledProcessError) as error:
-            print(error, file=sys.stderr)
-            return 2
+def texts(results: dict) -> dict[str, str]:
+    """Blocks of the README, of the steps that have results."""
     paper = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
-    texts = {step: TEXTS[step](results[step], paper) for step in STEPS if step in results}
-    print("\n\n".join(texts.values()))
-    if arguments.write:
-        for step, text in texts.items():
-            put_block(HERE / "README.md", step, text)
-    return 0
+    return {step: TEXTS[step](results[step], paper) for step in STEPS if step in results}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_steps(HERE, __doc__, STEPS, texts))
