@@ -27,7 +27,7 @@ from reproduce.letor.parts import FOLDS, PREPARATIONS, Part, load, standard
 from reproduce.letor.protocol import figures, mean_figures
 
 ALPHAS = 2.0 ** np.arange(-13, 9, 2)
-LANDMARKS = 300
+LANDMARKS = 200
 WIDTHS = (0.1, 0.3)
 BEST = 5
 LABELS = ("grades", "relevant")
