@@ -89,6 +89,7 @@ PAPERS = (
         "rankers can be compared with the paper's, and the values only roughly.",
         (
             Part("parses/tables", _module("parses", "tables"), ("tables",), ("genia",)),
+            Part("parses/tried", _module("parses", "tried"), ("tried",), ("genia",)),
             Part("parses/bioinfer", _module("parses", "bioinfer"), ("bioinfer",), ("bioinfer",)),
         ),
     ),

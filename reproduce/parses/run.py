@@ -2,8 +2,8 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--kept] [steps ...]
 
-Steps are "tables" and "bioinfer"; both by default. Link Grammar is unpacked into the cache (the
-folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable LINK_GRAMMAR names a folder
+Steps are "tables", "tried" and "bioinfer"; all by default. Link Grammar is unpacked into the cache
+(the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable LINK_GRAMMAR names a folder
 that holds it; the sentences are parsed once, and their linkages kept in the cache. Results are kept
 in results.json; ``--write`` puts the tables into the README, ``--kept`` runs nothing before.
 """
@@ -22,7 +22,7 @@ from rankwise.metrics import get_metric
 from rankwise.report import Column, Table
 from reproduce.command import run_steps
 from reproduce.pages import CACHE
-from reproduce.parses import bioinfer, experiment
+from reproduce.parses import bioinfer, experiment, tried
 from reproduce.parses.candidates import Corpus, load_corpus, summary
 
 HERE = Path(__file__).parent
@@ -69,7 +69,11 @@ def tables_step() -> dict:
     }
 
 
-STEPS = {"tables": tables_step, "bioinfer": bioinfer.run}
+def tried_step() -> dict:
+    return tried.run(experiment.Task.of(corpus()), lambda what: print(what, file=sys.stderr))
+
+
+STEPS = {"tables": tables_step, "tried": tried_step, "bioinfer": bioinfer.run}
 
 
 def tables_text(found: dict, paper: dict) -> str:
@@ -158,7 +162,21 @@ def bioinfer_text(found: dict, paper: dict) -> str:
     return f"{words}\n\n{Table(header, tuple(rows), 'BioInfer, sample').to_markdown()}"
 
 
-TEXTS = {"tables": tables_text, "bioinfer": bioinfer_text}
+def tried_text(found: dict, paper: dict) -> str:
+    header = [Column("τ_b of"), Column("alpha", "g"), Column("ten folds, disagreement")]
+    for group in tried.GROUPS:
+        n = next(iter(found.values()))[group]["n"]
+        header += [Column(f"{group} ({n:,})"), Column("p against RLS", ".2g")]
+    rows = []
+    for name, entry in found.items():
+        row = [name, entry["alpha"], entry["held-out"]]
+        for group in tried.GROUPS:
+            row += [entry[group]["mean"], None if name.startswith("RLS") else entry[group]["p"]]
+        rows.append(tuple(row))
+    return Table(tuple(header), tuple(rows), "Basic rankers in variants").to_markdown()
+
+
+TEXTS = {"tables": tables_text, "tried": tried_text, "bioinfer": bioinfer_text}
 
 
 def texts(results: dict) -> dict[str, str]:

@@ -1,0 +1,69 @@
+"""What was tried to see why RankRLS is, or is not, ahead of RLS: the basic rankers in variants.
+
+Each variant chooses alpha by ten folds of the training sentences, by the disagreement error, and is
+validated on all sentences, on those with as many candidates as the training sentences have, and on
+the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rankwise import RLS, RankRLS
+from rankwise.metrics import kendall_tau, paired_test
+from rankwise.model_selection import leave_query_out
+from reproduce.parses.candidates import PER_SENTENCE
+from reproduce.parses.experiment import BASIC, FOLDS, Rows, Task
+
+ALPHAS = 2.0 ** np.arange(-8, 5, 2)
+KERNELS = {
+    "scaled to length 1": {"max_length": 2, "decay": 1.0, "cosine": True},
+    "counts as they are": {"max_length": 2, "decay": 1.0, "cosine": False},
+}
+RANKERS = {
+    "RLS": RLS(),
+    "RankRLS": RankRLS(),
+    "RankRLS, ties excluded": RankRLS(ties="exclude"),
+}
+GROUPS = ("all sentences", f"{PER_SENTENCE} candidates", f"fewer than {PER_SENTENCE}")
+
+
+def scores_of(
+    ranker: Any, phi: sp.csr_array, rows: Rows, validation: Rows
+) -> tuple[np.ndarray, dict]:
+    """Validation scores at the chosen alpha, and what was chosen."""
+    X = phi[rows.index]
+    held_out = leave_query_out(ranker, X, rows.y, qid=rows.qid, alphas=ALPHAS, n_folds=FOLDS)
+    path = ranker.fit_path(X, rows.y, [held_out.best_alpha], qid=rows.qid)
+    chosen = {"alpha": held_out.best_alpha, "held-out": float(held_out.score.min())}
+    return path.predict(phi[validation.index])[0], chosen
+
+
+def run(task: Task, progress: Callable[[str], None]) -> dict:
+    """Mean tau_b of each variant in each group of sentences, and p-values against RLS."""
+    rows, validation = task.rows(task.training, BASIC), task.rows(task.validation)
+    sizes = np.array([len(parsed.linkages) for parsed in task.parsed])
+    full = sizes[validation.qid] == PER_SENTENCE
+    groups = dict(zip(GROUPS, (np.ones(len(full), dtype=bool), full, ~full), strict=True))
+    found: dict[str, dict] = {}
+    for kernel, parameters in KERNELS.items():
+        phi = task.counts.features(**parameters)
+        if not parameters["cosine"]:  # so that the same alphas suit it
+            phi = phi / np.sqrt(phi[rows.index].power(2).sum(axis=1).mean())
+        values: dict[str, dict] = {}
+        for name, ranker in RANKERS.items():
+            scores, chosen = scores_of(ranker, phi, rows, validation)
+            entry: dict[str, Any] = dict(chosen)
+            for group, part in groups.items():
+                truth = (validation.y[part], scores[part], validation.qid[part])
+                value = kendall_tau(*truth, per_query=True)
+                values.setdefault(group, {})[name] = value
+                p = paired_test(value, values[group]["RLS"], "kendall_tau").p_value
+                entry[group] = {"mean": float(value.values.mean()), "p": p, "n": len(value)}
+            found[f"{name}; {kernel}"] = entry
+            progress(f"tried: {name}, {kernel}")
+    return found
