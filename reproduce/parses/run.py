@@ -5,7 +5,7 @@ Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--kept] [s
 Steps are "tables", "tried" and "bioinfer"; all by default. Link Grammar is unpacked into the cache
 (the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable LINK_GRAMMAR names a
 folder that holds it; the sentences are parsed once, and their linkages kept in the cache. Results
-are kept in results.json; ``--write`` puts the tables into the README, ``--kept`` runs nothing before.
+are kept in results.json; ``--write`` puts the tables into the README, ``--kept`` runs nothing.
 """
 
 from __future__ import annotations
