@@ -171,7 +171,7 @@ def tried_text(found: dict, paper: dict) -> str:
     for name, entry in found.items():
         row = [name, entry["alpha"], entry["held-out"]]
         for group in tried.GROUPS:
-            row += [entry[group]["mean"], None if name.startswith("RLS") else entry[group]["p"]]
+            row += [entry[group]["mean"], None if name.startswith("RLS;") else entry[group]["p"]]
         rows.append(tuple(row))
     return Table(tuple(header), tuple(rows), "Basic rankers in variants").to_markdown()
 
