@@ -90,6 +90,7 @@ PAPERS = (
         (
             Part("parses/tables", _module("parses", "tables"), ("tables",), ("genia",)),
             Part("parses/tried", _module("parses", "tried"), ("tried",), ("genia",)),
+            Part("parses/draws", _module("parses", "draws"), ("draws",), ("genia",)),
             Part("parses/bioinfer", _module("parses", "bioinfer"), ("bioinfer",), ("bioinfer",)),
         ),
     ),

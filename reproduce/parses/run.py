@@ -2,10 +2,11 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--kept] [steps ...]
 
-Steps are "tables", "tried" and "bioinfer"; all by default. Link Grammar is unpacked into the cache
-(the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable LINK_GRAMMAR names a
-folder that holds it; the sentences are parsed once, and their linkages kept in the cache. Results
-are kept in results.json; ``--write`` puts the tables into the README, ``--kept`` runs nothing.
+Steps are "tables", "tried", "draws" and "bioinfer"; all by default. Link Grammar is unpacked into
+the cache (the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable LINK_GRAMMAR
+names a folder that holds it; the sentences are parsed once, and their linkages kept in the cache.
+Results are kept in results.json; ``--write`` puts the tables into the README, ``--kept`` runs
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rankwise.errors import DataError
 from rankwise.metrics import get_metric
 from rankwise.report import Column, Table
 from reproduce.command import run_steps
-from reproduce.pages import CACHE
+from reproduce.pages import CACHE, keep
 from reproduce.parses import bioinfer, experiment, tried
 from reproduce.parses.candidates import Corpus, load_corpus, summary
 
@@ -73,7 +74,22 @@ def tried_step() -> dict:
     return tried.run(experiment.Task.of(corpus()), lambda what: print(what, file=sys.stderr))
 
 
-STEPS = {"tables": tables_step, "tried": tried_step, "bioinfer": bioinfer.run}
+def draws_step() -> dict:
+    kept = keep(HERE / "results.json", {})
+    if "tables" not in kept:
+        raise DataError(
+            'The step "draws" takes the parameters that "tables" chooses: run that first.'
+        )
+    chosen = kept["tables"]["disagreement"]["methods"]
+    return tried.draws(corpus(), chosen, lambda what: print(what, file=sys.stderr, flush=True))
+
+
+STEPS = {
+    "tables": tables_step,
+    "tried": tried_step,
+    "draws": draws_step,
+    "bioinfer": bioinfer.run,
+}
 
 
 def tables_text(found: dict, paper: dict) -> str:
@@ -176,7 +192,31 @@ def tried_text(found: dict, paper: dict) -> str:
     return Table(tuple(header), tuple(rows), "Basic rankers in variants").to_markdown()
 
 
-TEXTS = {"tables": tables_text, "tried": tried_text, "bioinfer": bioinfer_text}
+def draws_text(found: dict, paper: dict) -> str:
+    names = [method.name for method in experiment.METHODS]
+    tests = ("RankRLS against RLS", "sparse RankRLS against RankRLS")
+    header = (
+        Column("draw"), *(Column(name) for name in names),
+        *(Column(f"p, {test}", ".2g") for test in tests),
+    )  # fmt: skip
+    rows = [(seed, *(v[key] for key in (*names, *tests))) for seed, v in found.items()]
+    ahead = sum(v["sparse RankRLS"] < v["RankRLS"] for v in found.values())
+    told = sum(v[tests[1]] < 0.05 and v["sparse RankRLS"] < v["RankRLS"] for v in found.values())
+    behind = sum(v["RankRLS"] > v["RLS"] for v in found.values())
+    words = (
+        f"In {len(found)} other draws of the training sentences, sparse RankRLS is ahead of "
+        f"RankRLS in {ahead}, {told} of them with p < 0.05; RankRLS is behind RLS in {behind}."
+    )
+    title = "Other draws of training sentences: disagreement error"
+    return f"{words}\n\n{Table(header, tuple(rows), title).to_markdown()}"
+
+
+TEXTS = {
+    "tables": tables_text,
+    "tried": tried_text,
+    "draws": draws_text,
+    "bioinfer": bioinfer_text,
+}
 
 
 def texts(results: dict) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""What was tried to see why RankRLS is, or is not, ahead of RLS: the basic rankers in variants.
+"""What was tried to see who is ahead of whom: the basic rankers in variants, and other draws.
 
 Each variant chooses alpha by ten folds of the training sentences, by the disagreement error, and is
 validated on all sentences, on those with as many candidates as the training sentences have, and on
-the others.
+the others. Other draws of training sentences keep the parameters that the first one chose.
 """
 
 from __future__ import annotations
@@ -17,11 +17,18 @@ import scipy.sparse as sp
 from rankwise import RLS, RankRLS
 from rankwise.metrics import kendall_tau, paired_test
 from rankwise.model_selection import leave_query_out
-from reproduce.parses.candidates import PER_SENTENCE
-from reproduce.parses.experiment import BASIC, FOLDS, Rows, Task
+from reproduce.parses.candidates import PER_SENTENCE, Corpus
+from reproduce.parses.experiment import (
+    BASIC,
+    FOLDS,
+    METHODS,
+    Rows,
+    Task,
+    per_sentence,
+)
 
 ALPHAS = 2.0 ** np.arange(-8, 5, 2)
-KERNELS = {
+VARIANTS = {
     "scaled to length 1": {"max_length": 2, "decay": 1.0, "cosine": True},
     "counts as they are": {"max_length": 2, "decay": 1.0, "cosine": False},
 }
@@ -32,6 +39,7 @@ RANKERS = {
     "RankRLS": RankRLS(),
     "RankRLS, ties excluded": RankRLS(ties="exclude"),
 }
+SEEDS = (1, 2, 3)
 GROUPS = ("all sentences", f"{PER_SENTENCE} candidates", f"fewer than {PER_SENTENCE}")
 
 
@@ -60,7 +68,7 @@ def run(task: Task, progress: Callable[[str], None]) -> dict:
     full = sizes[validation.qid] == PER_SENTENCE
     groups = dict(zip(GROUPS, (np.ones(len(full), dtype=bool), full, ~full), strict=True))
     found: dict[str, dict] = {}
-    for kernel, parameters in KERNELS.items():
+    for kernel, parameters in VARIANTS.items():
         phi = task.counts.features(**parameters)
         if not parameters["cosine"]:  # so that the same alphas suit it
             phi = phi / np.sqrt(phi[rows.index].power(2).sum(axis=1).mean())
@@ -77,4 +85,28 @@ def run(task: Task, progress: Callable[[str], None]) -> dict:
                 entry[group] = {"mean": float(value.values.mean()), "p": p, "n": len(value)}
             found[f"{name}; {kernel}"] = entry
             progress(f"tried: {name}, {kernel}")
+    return found
+
+
+def draws(corpus: Corpus, chosen: dict[str, dict], progress: Callable[[str], None]) -> dict:
+    """Disagreement errors of all four rankers, and paired tests, for each draw of sentences."""
+    features = Task.of(corpus).counts
+    found: dict[str, dict] = {}
+    for seed in SEEDS:
+        task = Task.of(corpus, seed)
+        validation = task.rows(task.validation)
+        values = {}
+        for method in METHODS:
+            rows = method.train_rows(task)
+            phi = features.features(**chosen[method.name]["kernel"])
+            ranker = method.ranker(rows, chosen[method.name]["alpha"])
+            ranker.fit(phi[rows.index], rows.y, qid=rows.qid)
+            scores = ranker.predict(phi[validation.index])
+            values[method.name] = per_sentence("disagreement", validation, scores)
+            progress(f"draw {seed}: {method.name}")
+        entry: dict[str, Any] = {name: float(v.values.mean()) for name, v in values.items()}
+        for ours, other in (("RankRLS", "RLS"), ("sparse RankRLS", "RankRLS")):
+            test = paired_test(values[ours], values[other], "disagreement")
+            entry[f"{ours} against {other}"] = test.p_value
+        found[str(seed)] = entry
     return found
