@@ -121,9 +121,15 @@ def _verdict(found: dict, ours: str, other: str, metric: str) -> str:
     test = found["tests"][f"{ours} against {other}"]
     larger = get_metric(test["metric"]).greater_is_better
     ahead = (test["difference"] > 0) == larger
-    told = "beats" if ahead and test["p_value"] < 0.05 else "is not shown to beat"
+    if test["p_value"] < 0.05:
+        told = f"{ours} {'beats' if ahead else 'is behind'} {other} in {metric}"
+    else:
+        told = (
+            f"{ours} is {'ahead of' if ahead else 'behind'} {other} in the mean of {metric}, by "
+            "less than the sentences can tell"
+        )
     return (
-        f"{ours} {told} {other} in {metric}: {test['difference']:+.4f} (Wilcoxon p = "
+        f"{told}: {test['difference']:+.4f} (Wilcoxon p = "
         f"{test['p_value']:.2g}; better on {test['wins']} sentences, worse on {test['losses']})."
     )
 
