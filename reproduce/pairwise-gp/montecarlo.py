@@ -28,9 +28,7 @@ def table(n_steps: int) -> Table:
         differences = p.differences("rows")
         found = {}
         for name, infer in (("ep", expectation_propagation), ("laplace", laplace)):
-            weights = infer(differences, Outcomes(p.counts)).weights
-            c = weights.whiten(differences.C.T)
-            found[name] = differences.C @ weights.mean, c.T @ c
+            found[name] = p.posterior(infer(differences, Outcomes(p.counts)).weights)
         mean, std = elliptical_slice(
             p.K, p.pairs, p.counts, reference=found["ep"], n_steps=n_steps, seed=seed
         )

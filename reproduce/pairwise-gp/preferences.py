@@ -10,10 +10,10 @@ import gzip
 import json
 import os
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.gaussian_process.kernels import DotProduct
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold
@@ -24,8 +24,7 @@ from rankwise.plots import new_axes, plot_reliability, save_figure
 from rankwise.report import Column, Table
 
 SETS = {"PandaLM": "pandalm", "HH harmless": "hh_harmless"}
-COMPONENTS = 20
-EMBEDDING_WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)  # beside the length, in the kernel
+SCALES = list(product((0.0, 0.25, 0.5, 1.0, 2.0), (0.1, 0.25, 0.5, 1.0)))  # embedding, length
 
 
 @dataclass(frozen=True)
@@ -87,35 +86,32 @@ def _harmless() -> list[tuple[str, str]]:
     ]
 
 
-def gaussian_process(train: Preferences, test: Preferences, seed: int) -> np.ndarray:
-    """Chances by a linear kernel on twenty principal components of the embedding and the length.
+def gaussian_process(train: Preferences, test: Preferences) -> np.ndarray:
+    """Chances by a linear kernel on the embedding and the length, each with its own scale.
 
-    The scale of the kernel maximizes the evidence. The weight of the embedding does not: answers
-    to one prompt resemble each other, which misleads the evidence, so that it is chosen by four
-    folds of whole prompts, as the strength of logistic regression is.
+    The scales are chosen by four folds of whole prompts, as the strength of logistic regression
+    is. The evidence would choose larger ones on PandaLM: answers to one prompt are compared with
+    each other several times, which it explains by what sets them apart, and that is of no use for
+    others.
     """
-    losses = np.zeros(len(EMBEDDING_WEIGHTS))
+    losses = np.zeros(len(SCALES))
     for inner, outer in GroupKFold(4).split(train.chosen, groups=train.group):
-        for k, weight in enumerate(EMBEDDING_WEIGHTS):
-            chance = _chances(train.take(inner), train.take(outer), weight, seed)
-            losses[k] -= np.log(chance).sum()
-    return _chances(train, test, EMBEDDING_WEIGHTS[int(np.argmin(losses))], seed)
+        for k, scales in enumerate(SCALES):
+            losses[k] -= np.log(_chances(train.take(inner), train.take(outer), scales)).sum()
+    return _chances(train, test, SCALES[int(np.argmin(losses))])
 
 
-def _chances(train: Preferences, test: Preferences, weight: float, seed: int) -> np.ndarray:
+def _chances(train: Preferences, test: Preferences, scales: tuple[float, float]) -> np.ndarray:
     both = np.vstack((train.chosen, train.rejected))
-    components = PCA(COMPONENTS, random_state=seed).fit(both[:, :-1])
-
-    def features(answers: np.ndarray) -> np.ndarray:
-        return np.column_stack((weight * components.transform(answers[:, :-1]), answers[:, -1]))
-
+    scale = np.append(np.full(both.shape[1] - 1, scales[0]), scales[1])
+    columns = scale > 0
     n = len(train.chosen)
     pairs = np.column_stack((np.arange(n), n + np.arange(n)))
-    # More landmarks than features: nothing is lost.
-    kernel = 1.0 * DotProduct(1.0, "fixed")
-    gp = PairwiseGP(kernel, n_landmarks=2 * COMPONENTS, landmarks="random", random_state=seed)
-    gp.fit_pairs(features(both), pairs)
-    return gp.predict_preference(features(test.chosen), features(test.rejected), observed=True)
+    # A linear function is known everywhere from its values at the unit vectors: nothing is lost.
+    gp = PairwiseGP(DotProduct(0.0, "fixed"), landmarks=np.eye(int(columns.sum())), optimizer=None)
+    gp.fit_pairs((scale * both)[:, columns], pairs)
+    first, second = ((scale * part)[:, columns] for part in (test.chosen, test.rejected))
+    return gp.predict_preference(first, second, observed=True)
 
 
 def logistic(train: Preferences, test: Preferences, columns: slice) -> np.ndarray:
@@ -135,16 +131,16 @@ def held_out(data: Preferences, n_folds: int = 5) -> dict[str, np.ndarray]:
     """Chance of every preference that was observed, by models that have not seen its prompt."""
     models = {
         "PairwiseGP, embedding and length": gaussian_process,
-        "logistic regression, embedding and length": lambda a, b, s: logistic(a, b, slice(None)),
-        "logistic regression, embedding": lambda a, b, s: logistic(a, b, slice(-1)),
-        "logistic regression, length": lambda a, b, s: logistic(a, b, slice(-1, None)),
+        "logistic regression, embedding and length": lambda a, b: logistic(a, b, slice(None)),
+        "logistic regression, embedding": lambda a, b: logistic(a, b, slice(-1)),
+        "logistic regression, length": lambda a, b: logistic(a, b, slice(-1, None)),
     }
     chances = {name: np.empty(len(data.chosen)) for name in models}
     folds = GroupKFold(n_folds, shuffle=True, random_state=0)
-    for seed, (train, test) in enumerate(folds.split(data.chosen, groups=data.group)):
+    for train, test in folds.split(data.chosen, groups=data.group):
         parts = data.take(train), data.take(test)
         for name, model in models.items():
-            chances[name][test] = model(*parts, seed)
+            chances[name][test] = model(*parts)
     return chances
 
 

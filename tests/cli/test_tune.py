@@ -210,7 +210,7 @@ def test_without_matplotlib(files, run, tmp_path, monkeypatch):
     ("options", "message"),
     [
         (["--alphas", "1:10"], "'--alphas'"),
-        (["--alphas", "0,1"], "alpha = 0 interpolates"),
+        (["--alphas", "0,1"], "need an alpha above 0"),
         (["--gamma", "1:10", "--kernel", "rbf"], "'--gamma'"),
         (["--gamma", "1"], "None of these kernels has it"),
         (["--kernel", "rbf,linear", "--degree", "2"], "'--degree'"),

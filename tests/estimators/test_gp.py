@@ -23,6 +23,7 @@ from sklearn.gaussian_process.kernels import (
 from rankwise import PairwiseGP, RankRLS
 from rankwise.data import make_sinc_comparisons
 from rankwise.errors import RankwiseWarning
+from rankwise.estimators import _gp_fit
 from tests.oracles.pairwise_gp import dense_ep
 from tests.strategies import comparisons
 
@@ -346,6 +347,13 @@ def test_a_fit_that_stops_early_says_what_to_do(inference):
     assert np.isfinite(gp.predict(X)).all()
 
 
+def test_an_optimizer_that_does_not_end_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(_gp_fit, "_BOXES", 1)
+    data = make_sinc_comparisons(n_train_pairs=60, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="narrow the bounds"):
+        PairwiseGP().fit_pairs(data.X_train, data.pairs_train)
+
+
 def test_score_without_queries_warns():
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((12, 2)), rng.standard_normal(12), np.arange(12) % 3
@@ -366,10 +374,41 @@ def test_flips_are_found_and_the_posterior_stays_proper(sweeps):
         assert np.isfinite(gp.predict(X, return_std=True)).all()
     gp = PairwiseGP(flips=0.05, sweeps=sweeps).fit_pairs(X, pairs)
     assert gp.flips_ == pytest.approx(0.1, abs=0.05)
-    plain = PairwiseGP().fit_pairs(X, pairs)
+    plain = PairwiseGP(flips=0.0).fit_pairs(X, pairs)
     truth = np.sinc(data.X_test.ravel())
     assert gp.score(data.X_test, truth) > plain.score(data.X_test, truth)
     assert gp.log_marginal_likelihood_value_ > plain.log_marginal_likelihood_value_
+    assert plain.flips_ == 0.0
+
+
+def test_flips_are_learned_where_the_evidence_pays_for_them():
+    data = make_sinc_comparisons(n_train_pairs=150, flipped=0.1, random_state=1)
+    X, pairs = data.X_train, data.pairs_train
+    auto, plain, told = (
+        PairwiseGP(**settings_).fit_pairs(X, pairs)
+        for settings_ in ({}, {"flips": 0.0}, {"flips": 0.1})
+    )
+    assert auto.flips_ == pytest.approx(told.flips_, rel=1e-2)
+    assert len(auto.theta_) == len(plain.theta_) + 1
+    gain = auto.log_marginal_likelihood_value_ - plain.log_marginal_likelihood_value_
+    assert gain > 0.5 * np.log(len(pairs))
+    value, gradient = auto.log_marginal_likelihood(eval_gradient=True)
+    assert value == pytest.approx(auto.log_marginal_likelihood_value_, abs=1e-3)
+    assert gradient.shape == auto.theta_.shape
+    asked = {"flips": "auto"}
+    for settings_ in ({"optimizer": None}, {"inference": "laplace"}, {"likelihood": "gaussian"}):
+        assert PairwiseGP(**settings_, **asked).fit_pairs(X, pairs[:50]).flips_ == 0.0
+    prior = PairwiseGP(prior_scale=[1.0, 1.0], marginalize="grid").fit_pairs(X, pairs)
+    assert prior.flips_ == pytest.approx(0.1, abs=0.06)
+
+
+@pytest.mark.parametrize("n_pairs", [6, 60, 400])
+def test_without_flips_none_are_learned(n_pairs):
+    X, pairs = some_comparisons(seed=2, n_rows=40, n_pairs=n_pairs)
+    auto, plain = (PairwiseGP(**s).fit_pairs(X, pairs) for s in ({}, {"flips": 0.0}))
+    assert auto.flips_ == 0.0
+    assert_allclose(auto.predict(X), plain.predict(X), atol=1e-6)
+    assert auto.log_marginal_likelihood_value_ == plain.log_marginal_likelihood_value_
 
 
 def test_the_gradient_of_the_evidence_with_flips():

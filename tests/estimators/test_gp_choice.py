@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 
 from rankwise import PairwiseGP
+from rankwise.errors import ParameterError
 from rankwise.solvers.gp.choice import bald, choose_greedily, eubo
 from tests.strategies import comparisons
 
@@ -29,15 +30,20 @@ def oracle(pairs, rng):
     return np.where(gap[:, None] > 0, pairs, pairs[:, ::-1])
 
 
-@given(st.floats(-5, 5), st.floats(0.01, 30), st.sampled_from([0.5, 1.0, 3.0]))
-def test_bald_is_close_to_the_information(m, v, noise):
+@given(
+    st.floats(-5, 5),
+    st.floats(0.01, 30),
+    st.sampled_from([0.5, 1.0, 3.0]),
+    st.sampled_from([0.0, 0.01, 0.1, 0.4]),
+)
+def test_bald_is_close_to_the_information(m, v, noise, flips):
     d = np.linspace(m - 10 * np.sqrt(v), m + 10 * np.sqrt(v), 4001)
-    p = ndtr(d / noise)
+    p = flips + (1 - 2 * flips) * ndtr(d / noise)
     density = np.exp(-0.5 * (d - m) ** 2 / v) / np.sqrt(2 * np.pi * v)
     expected = np.trapezoid((entr(p) + entr(1 - p)) * density, d)
-    p = ndtr(m / np.sqrt(v + noise**2))
+    p = flips + (1 - 2 * flips) * ndtr(m / np.sqrt(v + noise**2))
     want = entr(p) + entr(1 - p) - expected
-    assert bald(np.array([m]), np.array([v]), noise)[0] == pytest.approx(want, abs=0.03)
+    assert bald(np.array([m]), np.array([v]), noise, flips)[0] == pytest.approx(want, abs=0.03)
 
 
 @given(st.floats(-3, 3), st.floats(-3, 3), st.floats(0.01, 4))
@@ -102,6 +108,14 @@ def test_the_best_candidates_are_suggested():
     assert gp.suggest_pair(X).tolist() == [i[best], j[best]]
     best = np.argmax(eubo(mean[i], mean[j], variance))
     assert gp.suggest_pair(X, strategy="eubo").tolist() == [i[best], j[best]]
+
+
+def test_a_candidate_that_is_given_twice_is_asked_once():
+    gp = PairwiseGP(optimizer=None).fit_pairs(X, [[0, 1]])
+    twice = [[5, 2], [2, 5], [5, 2], [7, 3]]
+    assert sorted(gp.suggest_pair(X, candidates=twice, n_pairs=2).tolist()) == [[5, 2], [7, 3]]
+    with pytest.raises(ParameterError, match="from 1 to 2"):
+        gp.suggest_pair(X, candidates=twice, n_pairs=3)
 
 
 def test_large_pools_are_drawn_from():

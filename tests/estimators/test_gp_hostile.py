@@ -11,6 +11,7 @@ from rankwise.errors import DataError, ParameterError
 
 X = np.linspace(0.0, 3.0, 7)[:, None]
 PAIRS = np.array([[1, 0], [2, 1], [3, 2], [3, 5], [6, 0]])
+HUGE = ConstantKernel(1e200, "fixed") * RBF(1.0)
 WAYS = [
     {},
     {"inference": "laplace"},
@@ -18,6 +19,7 @@ WAYS = [
     {"likelihood": "gaussian"},
     {"marginalize": "grid"},
     {"ties": "threshold"},
+    {"flips": 0.1},
     {"n_landmarks": 3, "random_state": 0},
 ]
 
@@ -156,6 +158,28 @@ def test_margins_of_any_size(kernel):
             lambda: PairwiseGP(1.0 * DotProduct()).fit_pairs(1e200 * X, PAIRS),
             "not finite",
         ),
+        (lambda: PairwiseGP().fit_pairs(1e300 * X, PAIRS), "too far apart"),
+        (lambda: PairwiseGP().fit_pairs(X, [], margin=[1.0]), "for 0 pairs"),
+        (lambda: PairwiseGP().fit_pairs(X, [], weight=[1.0, 2.0]), "for 0 pairs"),
+        (lambda: PairwiseGP().fit_pairs(X, PAIRS, weight=[1e300] * 5), "posterior is not finite"),
+        (
+            lambda: PairwiseGP(likelihood="gaussian").fit_pairs(X, PAIRS, weight=[1e300] * 5),
+            "posterior is not finite",
+        ),
+        (
+            lambda: PairwiseGP(likelihood="gaussian").fit_pairs(X, PAIRS, margin=[1e300] * 5),
+            "raise noise",
+        ),
+        (
+            lambda: PairwiseGP(HUGE, optimizer=None, ties="threshold").fit_pairs(
+                X, PAIRS, margin=[1.0, 1.0, 1.0, 0.0, 1.0]
+            ),
+            "raise noise",
+        ),
+        (
+            lambda: PairwiseGP(optimizer=None).fit_pairs(X, PAIRS).suggest_pair(X, candidates=[]),
+            "candidates is empty",
+        ),
         (
             lambda: PairwiseGP(optimizer=None).fit_pairs(X, PAIRS).predict_preference(X, X[:2]),
             "row by row",
@@ -179,22 +203,32 @@ def test_data_that_cannot_be_used(call, words):
     ("parameters", "words"),
     [
         ({"kernel": "rbf"}, "sklearn.gaussian_process.kernels"),
+        ({"kernel": RBF}, "sklearn.gaussian_process.kernels"),
         ({"likelihood": "logit"}, "likelihood must be one of"),
-        ({"noise": 0.0}, "noise must be a finite number above 0"),
+        ({"noise": 0.0}, "noise must be a number from"),
+        ({"noise": 1e300}, "noise must be a number from"),
         ({"noise": np.nan}, "noise must be"),
         ({"noise_bounds": (2.0, 1.0)}, "the smaller first"),
+        ({"noise_bounds": ("a", "b")}, "the smaller first"),
+        ({"noise_bounds": 3.0}, "the smaller first"),
         ({"noise_bounds": "free"}, "noise_bounds must be one of"),
         ({"ties": "drop"}, "ties must be one of"),
         ({"threshold": -1.0}, "threshold must be"),
+        ({"flips": 0.5}, "share from 0 to below 0.5"),
+        ({"flips": True}, "share from 0"),
+        ({"flips": "learn"}, "flips must be one of"),
+        ({"flips": 0.1, "inference": "laplace"}, 'needs likelihood="probit"'),
         ({"optimizer": "adam"}, "optimizer must be one of"),
         ({"n_restarts": -1}, "n_restarts must be"),
         ({"prior_scale": 0.0}, "prior_scale must be"),
+        ({"prior_scale": "wide"}, "prior_scale must be"),
         ({"prior_scale": [1.0, 2.0, 3.0]}, "one entry for each"),
         ({"inference": "mcmc"}, "inference must be one of"),
         ({"sweeps": "random"}, "sweeps must be one of"),
         ({"marginalize": "mcmc"}, "marginalize must be one of"),
         ({"marginalize": "grid", "kernel": DotProduct()}, "no free length_scale"),
         ({"grid_step": 0.0}, "grid_step must be"),
+        ({"grid_step": 1e-9}, "grid_step must be at least"),
         ({"max_pairs": 0}, "max_pairs must be"),
         ({"max_sweeps": 0}, "max_sweeps must be"),
         ({"tol": -1.0}, "tol must be"),
@@ -218,8 +252,11 @@ def test_questions_out_of_range():
         gp.sample(X, 0)
     with pytest.raises(ParameterError, match="n_samples must be"):
         gp.rank_probabilities(X, n_samples=0)
-    with pytest.raises(ParameterError, match="one entry for each of the 2 free"):
-        gp.log_marginal_likelihood([0.0])
+    for theta in ([0.0], [0.0, np.nan]):
+        with pytest.raises(ParameterError, match="one finite entry for each of the 2 free"):
+            gp.log_marginal_likelihood(theta)
+    with pytest.raises(DataError, match="values that are not finite"):
+        gp.log_marginal_likelihood([1000.0, 0.0])
     with pytest.raises(ParameterError, match="knows the probability of a tie"):
         gp.predict_tie(X, X)
     with pytest.raises(ParameterError, match="strategy must be one of"):
@@ -235,3 +272,15 @@ def test_questions_out_of_range():
     for call in (lambda: PairwiseGP().predict(X), lambda: PairwiseGP().tell([0, 1])):
         with pytest.raises(NotFittedError):
             call()
+
+
+def test_what_cannot_be_told_leaves_no_trace():
+    """The second comparison brings a row for which the kernel has no finite value."""
+    gp = PairwiseGP(1.0 * DotProduct(), optimizer=None).fit_pairs(X, PAIRS)
+    mean, pairs = gp.predict(X), gp.pairs_
+    with pytest.raises(DataError, match="not finite"):
+        gp.tell([[0, 1], [1, 2]], X=[[1.0], [2.0], [1e200]])
+    assert len(gp.X_fit_) == len(X)
+    assert_allclose(gp.predict(X), mean)
+    assert len(gp.tell([]).pairs_) == len(pairs)
+    assert len(gp.tell([0, 3]).pairs_) == len(pairs) + 1

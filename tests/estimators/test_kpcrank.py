@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rankwise import KPCR, RLS, KPCRank, RankRLS
-from rankwise.errors import DataError, KernelSizeError, ParameterError
+from rankwise.errors import DataError, KernelSizeError, ParameterError, RankwiseWarning
 from rankwise.kernels import NamedKernel
 from tests.oracles.kpca import coordinates, equation_6
 from tests.oracles.laplacian import edge_laplacian, edge_rhs, grouped_laplacian
@@ -416,3 +416,39 @@ def test_many_components_need_a_second_matrix(monkeypatch):
     assert KPCRank(2).fit(X, y, qid=qid).n_components_ == 2
     with pytest.raises(KernelSizeError):
         KPCRank("auto").fit(X, y, qid=qid)
+
+
+def test_folds_of_several_outputs_without_ties():
+    rng = np.random.default_rng(0)
+    X, Y, qid = rng.standard_normal((60, 3)), rng.integers(0, 3, (60, 2)), np.arange(60) // 6
+    ranker = KPCRank(ties="exclude").fit(X, Y, qid=qid)
+    assert ranker.coef_.shape == (2, ranker.n_components_)
+
+
+def test_a_huge_alpha_leaves_the_direction_of_the_gradient():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((60, 3)), rng.standard_normal(60), np.arange(60) // 6
+    want = KPCRank(5, alpha=1e10).fit(X, y, qid=qid).coef_ * 1e10
+    for alpha in (1e20, 1e40, 1e200):
+        assert_allclose(KPCRank(5, alpha=alpha).fit(X, y, qid=qid).coef_ * alpha, want, rtol=1e-6)
+
+
+def test_kernels_that_are_not_positive():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((60, 3)), rng.standard_normal(60), np.arange(60) // 6
+    with pytest.raises(DataError, match="not positive semidefinite"):
+        KPCRank(3, kernel="precomputed").fit(-np.eye(60), y, qid=qid)
+    with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
+        ranker = KPCRank("auto", kernel="sigmoid", gamma=1.0).fit(X, y, qid=qid)
+    assert ranker.explained_variance_ratio_.sum() == pytest.approx(1.0)
+    with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
+        most = KPCRank(0.99, kernel="sigmoid", gamma=1.0).fit(X, y, qid=qid)
+    ratio = ranker.explained_variance_ratio_
+    assert most.n_components_ == np.searchsorted(np.cumsum(ratio), 0.99) + 1
+
+
+def test_labels_that_overflow_say_so():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((60, 3)), rng.standard_normal(60), np.arange(60) // 6
+    with pytest.raises(DataError, match="overflow"):
+        KPCRank().fit(X, y * 1e307, qid=qid)

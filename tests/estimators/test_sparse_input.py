@@ -98,7 +98,7 @@ def test_blocks_that_do_not_fit_together():
     ranker = SparseRankRLS(n_landmarks=3).partial_fit(X[:4], Y[:4], qid=QID[:4])
     with pytest.raises(ValueError, match="expecting 2 features"):
         ranker.partial_fit(X[4:, :1], Y[4:], qid=QID[4:])
-    with pytest.raises(DataError, match="y has 2 columns here, but one column"):
+    with pytest.raises(DataError, match="y has two dimensions, 2 wide here, but one dimension"):
         ranker.partial_fit(X[4:], np.column_stack((Y, Y))[4:], qid=QID[4:])
 
 
@@ -244,3 +244,19 @@ def test_a_kernel_that_overflows():
         SparseRankRLS(kernel="poly", degree=99).fit(1e6 * X, Y, qid=QID)
     with pytest.raises(DataError, match="overflow"):
         SparseRankRLS(kernel="linear").fit(1e150 * X, Y, qid=QID)
+
+
+@pytest.mark.parametrize("method", ["kmeans", "rpcholesky", "leverage"])
+def test_values_too_large_to_choose_landmarks(method):
+    X = np.random.default_rng(0).standard_normal((40, 3)) * 1e200
+    with pytest.raises(DataError, match="Scale the"):
+        SparseRankRLS(n_landmarks=5, landmarks=method, random_state=0).fit(X, np.arange(40.0))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [(1e-140 * np.eye(6), "so small"), (-np.eye(6), "not positive semidefinite")],
+)
+def test_kernels_between_landmarks_that_cannot_be_used(kernel, message):
+    with pytest.raises(DataError, match=message):
+        SparseRankRLS(landmarks=[0, 1, 2], kernel="precomputed").fit(kernel, np.arange(6.0))

@@ -74,6 +74,23 @@ def rank_two_update(A: Array, V: Array, X: Array) -> None:
     _call("dsyr2k", b"L", b"N", n, k, -1.0, V, _stride(V), X, _stride(X), 1.0, A, _stride(A))
 
 
+def cross_product(Y: Array, C: Array) -> Array:
+    """Y'C, Fortran-ordered, for parts of C-ordered arrays whose rows are contiguous."""
+    (n, k), r = Y.shape, C.shape[1]
+    out = np.empty((k, r), order="F")
+    _call("dgemm", b"N", b"T", k, r, n, 1.0, Y, _stride(Y.T), C, _stride(C.T), 0.0, out, max(k, 1))
+    return out
+
+
+def solve_lower(L: Array, B: Array) -> None:
+    """B <- B L^-T for a lower triangular part L of a Fortran-ordered array.
+
+    B, a part of a C-ordered one, is overwritten: its rows become L^-1 times what they were.
+    """
+    n, r = B.shape
+    _call("dtrsm", b"L", b"L", b"N", b"N", r, n, 1.0, L, _stride(L), B, _stride(B.T))
+
+
 def _stride(A: Array) -> int:
     """The leading dimension of a Fortran-ordered part of an array."""
     return int(max(A.strides[1] // A.itemsize, A.shape[0], 1))

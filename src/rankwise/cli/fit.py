@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise.cli.inputs import normalized, read_data
-from rankwise.cli.learners import InMemory, open_stream
+from rankwise.cli.learners import InMemory, OnCluster, Streamed, connected, open_stream
 from rankwise.cli.options import (
     ALPHAS,
     FILE,
@@ -119,6 +119,18 @@ def fit(
             show_default="1",
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Read and sum TRAIN in N processes of this machine."),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Read and sum TRAIN on the workers of a Dask scheduler, as in "
+            "tcp://10.0.0.1:8786; they must see the file.",
+        ),
+    ] = None,
 ) -> None:
     """Fit a ranker to a LETOR file and write it to a model file.
 
@@ -131,6 +143,9 @@ def fit(
     query ids all rows are one ranking, and are read at once.) More landmarks make better models,
     at a cost that grows with their square.
 
+    With --workers or --cluster, parts of the file are read and summed by many processes, and the
+    queries may stand in any order; this is for linear models and models named sparse-....
+
     With --normalize, the model file remembers it, and predict and evaluate do the same to their
     data. Model files hold no pickle: nothing in them runs when they are read.
 
@@ -141,6 +156,7 @@ def fit(
       rankwise fit train.txt --kernel rbf --valid valid.txt \\
           --alphas 1e-3:1e3:13 --out model.skops
       rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.skops
+      rankwise fit big.txt --workers 4 -o m.skops
     """
     from rankwise.persistence import save_model
 
@@ -155,15 +171,21 @@ def fit(
     judged_by = judge(metric or "disagreement", relevant)
     check_writable(out, train, valid)
     ranker.set_params(alpha=1.0 if alpha is None else alpha)
-    learn = open_stream if model.on_landmarks else InMemory
-    learner = learn(ranker, train, features, normalize=normalize)
-    if valid is None:
-        ranker = learner.fit()
-    else:
-        held_out = read_data(valid, n_features=learner.n_features, whose=str(train))
-        held_out = normalized(held_out) if normalize else held_out
-        path = learner.fit_path(grid)
-        ranker = _choose(path, held_out, grid, metric or "disagreement", judged_by)
+    _check_cluster_options(workers, cluster, normalize=normalize)
+    with connected(workers, cluster) as client:
+        learner: OnCluster | Streamed | InMemory
+        if client is not None:
+            learner = OnCluster(ranker, train, features, client)
+        else:
+            learn = open_stream if model.on_landmarks else InMemory
+            learner = learn(ranker, train, features, normalize=normalize)
+        if valid is None:
+            ranker = learner.fit()
+        else:
+            held_out = read_data(valid, n_features=learner.n_features, whose=str(train))
+            held_out = normalized(held_out) if normalize else held_out
+            path = learner.fit_path(grid)
+            ranker = _choose(path, held_out, grid, metric or "disagreement", judged_by)
     save_model(ranker, out, normalized_per_query=normalize)
     note(f"Wrote {out}: {ranker} fitted to {learner.n_rows:,} rows, {learner.n_features} features.")
 
@@ -180,6 +202,21 @@ def _check_alpha_options(alpha: float | None, valid: Path | None, choosing: dict
         raise typer.BadParameter(
             "This is for choosing alpha, which needs a validation file: give --valid as well.",
             param_hint=f"'{idle[0]}'",
+        )
+
+
+def _check_cluster_options(workers: int | None, cluster: str | None, *, normalize: bool) -> None:
+    """One kind of workers, and nothing that they cannot do."""
+    if workers is not None and cluster is not None:
+        raise typer.BadParameter(
+            "Workers are those of this machine or those of a cluster: leave one out.",
+            param_hint="'--workers'",
+        )
+    if normalize and (workers is not None or cluster is not None):
+        raise typer.BadParameter(
+            "Workers see parts of queries, which cannot be normalized: normalize the file first, "
+            "or leave --workers and --cluster out.",
+            param_hint="'--normalize'",
         )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwise.cli.inputs import normalized, read_data, with_width
-from rankwise.cli.shell import measuring, working
+from rankwise.cli.shell import counting, measuring, working
+from rankwise.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:
     from rankwise.data import LetorBlocks, LetorData
@@ -61,6 +63,62 @@ class Streamed:
     def __iter__(self) -> Iterator[LetorData]:
         for block in self._blocks:
             yield normalized(block) if self._normalize else block
+
+
+class OnCluster:
+    """A file of which workers read parts."""
+
+    def __init__(self, ranker: Any, path: Path, features: int | None, client: Any) -> None:
+        from rankwise.distributed._fit import Run
+
+        self._ranker = ranker
+        self._client = client
+        with working(f"Looking through {path}"):
+            self._parts = with_width(
+                path,
+                features,
+                "--features",
+                lambda: Run(client).open([path], None, None, features),
+            )
+        assert self._parts.shape is not None  # LETOR files tell it
+        self.n_rows, self.n_features = self._parts.shape
+
+    def fit(self) -> Any:
+        """The ranker, fitted."""
+        from rankwise.distributed import fit
+
+        with counting("Tasks of workers") as progress:
+            return fit(self._ranker, self._parts, client=self._client, progress=progress)
+
+    def fit_path(self, alphas: Sequence[float]) -> Any:
+        """The ranker at each alpha."""
+        from rankwise.distributed import fit_path
+
+        with counting("Tasks of workers") as progress:
+            return fit_path(
+                self._ranker, self._parts, alphas, client=self._client, progress=progress
+            )
+
+
+@contextmanager
+def connected(workers: int | None, cluster: str | None) -> Iterator[Any]:
+    """A client of some local workers, or of a cluster at an address; None without either."""
+    if workers is None and cluster is None:
+        yield None
+        return
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise MissingExtraError("distributed", "dask") from error
+    with ExitStack() as stack:
+        if cluster is None:
+            options = {"threads_per_worker": 1, "dashboard_address": None}
+            cluster = stack.enter_context(LocalCluster(n_workers=workers, **options))
+        try:
+            client = stack.enter_context(Client(cluster, timeout="20s"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"No Dask scheduler answers at {cluster}: {error}.") from error
+        yield client
 
 
 class ProgressRelay:

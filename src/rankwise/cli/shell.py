@@ -162,6 +162,20 @@ def stepping(what: str, total: int) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Show on stderr, if that is a terminal, how many things are done; None where it is not."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
 def measuring(passes: Sequence[str]) -> Iterator[Callable[[int, int], None]]:
     """Show on stderr, if that is a terminal, how much of a file is read, pass after pass.
 

@@ -127,17 +127,25 @@ class Block:
 
 
 def parsed_blocks(
-    path: str, limit: int, *, block_bytes: int | None = None, n_workers: int | None = None
+    path: str,
+    limit: int,
+    *,
+    block_bytes: int | None = None,
+    n_workers: int | None = None,
+    span: tuple[int, int] | None = None,
 ) -> Generator[Block, None, None]:
     """Parse a file block by block; each block is good until the next one is asked for.
 
-    A few blocks are in flight at a time, whatever the size of the file.
+    A few blocks are in flight at a time, whatever the size of the file. With a `span`, only the
+    bytes from its start to its end are read, which must be whole lines of text that is not packed.
     """
     n_workers = n_workers or min(_n_cpus(), MAX_WORKERS)
     idle = [Block(block_bytes or BLOCK_BYTES) for _ in range(n_workers + 2)]
     pending: deque[tuple[Block, Future[None]]] = deque()
     carry, more, first = b"", True, True
     with _open(path) as (stream, n_bytes), ThreadPoolExecutor(n_workers) as pool:
+        if span is not None:
+            stream, n_bytes = cast(BinaryIO, _Span(stream, *span)), span[1] - span[0]
         while more or pending:
             while more and idle:
                 block = idle.pop()
@@ -188,6 +196,20 @@ def _open(path: str) -> Iterator[tuple[BinaryIO, int]]:
             raise LetorFormatError(
                 f"{path} is a damaged gzip file ({error}). Fetch or copy it again."
             ) from error
+
+
+class _Span:
+    """Some of the bytes of a file."""
+
+    def __init__(self, stream: BinaryIO, start: int, stop: int) -> None:
+        stream.seek(start)
+        self._stream, self._left = stream, stop - start
+
+    def readinto(self, view: memoryview) -> int:
+        """As that of files."""
+        count = self._stream.readinto(view[: self._left])  # type: ignore[attr-defined]
+        self._left -= count
+        return int(count)
 
 
 def _read_into(stream: BinaryIO, text: bytearray, n: int, room: int) -> int:

@@ -16,18 +16,41 @@ from rankwise.errors import LetorFormatError, ParameterError
 
 
 def checked_blocks(
-    path: str, n_features: int | None, dtype: type[np.float32 | np.float64]
+    path: str,
+    n_features: int | None,
+    dtype: type[np.float32 | np.float64],
+    span: tuple[int, int] | None = None,
 ) -> Generator[tuple[Block, int, bool | None], None, None]:
-    """(block, lines before it, whether rows have query ids); None: no row so far."""
+    """(block, lines before it, whether rows have query ids); None: no row so far.
+
+    With a `span` of bytes, lines before it are counted only where something is wrong.
+    """
     has_qid: bool | None = None
     n_lines = 0
     limit = MAX_INDEX if n_features is None else int(n_features)
-    with closing(parsed_blocks(path, limit)) as blocks:
+    with closing(parsed_blocks(path, limit, span=span)) as blocks:
         for block in blocks:
-            _check_lines(path, n_lines, block, n_features, dtype)
-            has_qid = _check_qid(path, n_lines, block, has_qid)
+            try:
+                _check_lines(path, n_lines, block, n_features, dtype)
+                has_qid = _check_qid(path, n_lines, block, has_qid)
+            except LetorFormatError:
+                if span is None:
+                    raise
+                n_lines += lines_before(path, span[0])
+                _check_lines(path, n_lines, block, n_features, dtype)
+                _check_qid(path, n_lines, block, has_qid)
             yield block, n_lines, has_qid
             n_lines += block.n_lines
+
+
+def lines_before(path: str, byte: int) -> int:
+    """How many lines end in the first bytes of a file."""
+    count, left = 0, byte
+    with open(path, "rb") as file:
+        while left > 0 and (text := file.read(min(left, 1 << 20))):
+            count += text.count(b"\n")
+            left -= len(text)
+    return count
 
 
 def append_ids(qid: QueryIds, block: Block, path: str, n_lines: int) -> None:

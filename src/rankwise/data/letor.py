@@ -100,18 +100,33 @@ def read_letor(
     (array([2., 0.]), array([7, 7]), ['best', ''])
     """
     # Numba takes longer to import than the rest of this package.
-    from rankwise.data._letor_checked import append_ids, check_arguments, checked_blocks
-    from rankwise.data._letor_collect import Growing, Matrix, QueryIds
+    from rankwise.data._letor_checked import check_arguments
 
     float_type = check_arguments(n_features, layout, dtype)
-    path = os.fspath(path)
-    X = Matrix(layout, n_features, float_type)
+    return read_lines(os.fspath(path), n_features, layout, float_type, comments=comments)
+
+
+def read_lines(
+    path: str,
+    n_features: int | None,
+    layout: Literal["auto", "dense", "sparse"],
+    dtype: type[np.float32 | np.float64],
+    *,
+    comments: bool = False,
+    span: tuple[int, int] | None = None,
+    text_ids: bool = False,
+) -> LetorData:
+    """As `read_letor`, for a span of bytes that are whole lines; ids are text if asked for."""
+    from rankwise.data._letor_checked import append_ids, checked_blocks
+    from rankwise.data._letor_collect import Growing, Matrix, QueryIds
+
+    X = Matrix(layout, n_features, dtype)
     y = Growing(np.float64)
-    qid = QueryIds()
+    qid = QueryIds(as_text=text_ids)
     texts: list[str] | None = [] if comments else None
     has_qid: bool | None = None
     n_lines = 0
-    with closing(checked_blocks(path, n_features, float_type)) as blocks:
+    with closing(checked_blocks(path, n_features, dtype, span)) as blocks:
         for block, n_before, has_qid in blocks:
             X.append(block)
             y.append(block.rows.labels[: block.n_rows])

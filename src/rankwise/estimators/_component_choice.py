@@ -186,9 +186,9 @@ def errors_by_row_pairs(
     _check_scores(tasks, "leave_pair_out")
     if groups.n_groups > 1 or ties != "include":
         other = 'cv="leave_query_out", or ' if groups.n_groups > 1 else ""
+        counted = "" if ranker._pointwise else ', and ties="include"'
         raise DataError(
-            'cv="leave_pair_out" is for one global ranking, and ties="include": use '
-            f"{other}a number of folds."
+            f'cv="leave_pair_out" is for one global ranking{counted}: use {other}a number of folds.'
         )
     if m < 6:
         raise DataError(f"Holding out pairs of {m} rows leaves too few: 6 are needed.")

@@ -60,7 +60,8 @@ def errors_by_folds(
     for test in tests:
         train = np.setdiff1d(np.arange(len(y)), test)
         worker = clone(ranker)
-        targets = y[train] if tasks[0].n_axes == 2 else y[train, 0]
+        several = len(tasks) > 1 or tasks[0].n_axes == 2
+        targets = y[train] if several else y[train, 0]
         with _said_of_a_fold(n_folds):
             inner = worker._checked_tasks(targets, None if ids is None else ids[train])
             by_alpha = _refit(worker, X, train, test, inner, alphas, qid, limit)
@@ -133,7 +134,10 @@ def _refit(
     projected, solved = worker._fit_components(inside, tasks, alphas, queries, limit)
     worker._settle(projected.components)
     F = worker._coordinates(outside)
-    scores = [np.tensordot(F, path.weights, axes=1) for path in solved]
+    with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+        scores = [np.tensordot(F, path.weights, axes=1) for path in solved]
+    if not all(np.isfinite(f).all() for f in scores):
+        raise DataError("Scores of held-out rows overflow. Scale the labels.")
     return [f.reshape(len(test), f.shape[1], -1) for f in scores]
 
 
@@ -156,8 +160,8 @@ def _said_of_a_fold(n_folds: int) -> Iterator[None]:
         yield
     except DataError as error:
         raise DataError(
-            f'n_components="cv", without one of {n_folds} folds: {error} Give n_components as a '
-            "number, or fewer folds."
+            f'n_components="cv", without one of {n_folds} folds: {error} If that is not so of all '
+            "rows together, give n_components as a number, or fewer folds."
         ) from error
 
 

@@ -32,7 +32,11 @@ def candidate_pairs(n_rows: int, candidates: Any, rng: np.random.Generator) -> I
         i = rng.integers(0, n_rows, candidates)
         j = (i + rng.integers(1, n_rows, candidates)) % n_rows
         return np.unique(np.sort(np.column_stack((i, j)), axis=1), axis=0)
-    return Comparisons.given(n_rows, candidates, None, None, "probit").pairs
+    pairs = Comparisons.given(n_rows, candidates, None, None, "probit").pairs
+    if not len(pairs):
+        raise DataError("candidates is empty: give pairs of rows, their number, or None for all.")
+    _, places = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
+    return pairs[np.sort(places)]  # each question once, whichever row comes first
 
 
 def choose(
@@ -54,13 +58,14 @@ def choose(
         draws = mixture.sample(X[rows], 2 * n_pairs, rng)
         return pairs[_duels(draws, numbered)]
     mean, covariance = mixture.mean_and_covariance(X[rows])
-    noise = mixture.best.hyper.noise
+    noise, flips = mixture.best.hyper.noise, mixture.best.hyper.flips
 
     def score(first: Array, second: Array, variance: Array) -> Array:
         if strategy == "eubo":
             return eubo(first, second, variance)
-        tells = bald if likelihood == "probit" else information
-        return tells(first - second, variance, noise)
+        if likelihood == "gaussian":
+            return information(variance, noise)
+        return bald(first - second, variance, noise, flips)
 
     return pairs[choose_greedily(mean, covariance, numbered, score, noise, n_pairs)]
 

@@ -17,6 +17,8 @@ _CHOICES = {
     "inference": ("ep", "laplace"),
     "sweeps": ("parallel", "sequential"),
 }
+_LEAST, _MOST = 1e-100, 1e100  # so that squares are numbers
+_FINEST = 0.01  # step of the logarithm of a width
 _POSITIVE = ("noise", "threshold", "grid_step", "tol")
 _WHOLE = {"n_restarts": (0, 10**6), "max_sweeps": (1, 10**9), "max_pairs": (1, 10**12)}
 
@@ -29,6 +31,8 @@ def check_parameters(gp: Any) -> None:
         _check_positive(name, getattr(gp, name))
     for name, (low, high) in _WHOLE.items():
         check_whole(name, getattr(gp, name), low, high)
+    if not gp.grid_step >= _FINEST:
+        raise ParameterError(f"grid_step must be at least {_FINEST}: got {gp.grid_step!r}.")
     if gp.marginalize is not None:
         check_choice("marginalize", gp.marginalize, ("grid",))
     if gp.optimizer is not None and not callable(gp.optimizer):
@@ -36,7 +40,8 @@ def check_parameters(gp: Any) -> None:
     _check_flips(gp)
     _check_prior_scale(gp.prior_scale)
     noise_bounds(gp)
-    if gp.kernel is not None and not hasattr(gp.kernel, "clone_with_theta"):
+    usable = hasattr(gp.kernel, "clone_with_theta") and not isinstance(gp.kernel, type)
+    if gp.kernel is not None and not usable:
         raise ParameterError(
             "kernel must be one of sklearn.gaussian_process.kernels, such as RBF(1.0), or None: "
             f"got {gp.kernel!r}."
@@ -50,29 +55,58 @@ def noise_bounds(gp: Any) -> tuple[float, float] | None:
         check_choice("noise_bounds", bounds, ("auto", "fixed"))
         free = bounds == "auto" and gp.likelihood == "gaussian"
         return _GAUSSIAN_NOISE_BOUNDS if free else None
-    if np.shape(bounds) != (2,) or not 0 < bounds[0] <= bounds[1] < np.inf:
+    if not _are_bounds(bounds):
         raise ParameterError(
-            'noise_bounds must be "auto", "fixed" or two numbers above 0, the smaller first: '
-            f"got {bounds!r}."
+            f'noise_bounds must be "auto", "fixed" or two numbers from {_LEAST:g} to {_MOST:g}, '
+            f"the smaller first: got {bounds!r}."
         )
     return float(bounds[0]), float(bounds[1])
 
 
+def _are_bounds(values: Any) -> bool:
+    try:
+        low, high = (float(value) for value in values)
+    except (TypeError, ValueError):
+        return False
+    return _LEAST <= low <= high <= _MOST
+
+
+def first_flips(gp: Any) -> float:
+    """The share of flips that a fit starts with; "auto" starts without."""
+    return 0.0 if isinstance(gp.flips, str) else float(gp.flips)
+
+
+def may_learn_flips(gp: Any) -> bool:
+    """Whether a share of flips is learned where the evidence asks for one."""
+    able = gp.likelihood == "probit" and gp.inference == "ep" and gp.optimizer is not None
+    return isinstance(gp.flips, str) and able
+
+
 def _check_flips(gp: Any) -> None:
-    if type(gp.flips) is bool or not isinstance(gp.flips, Real) or not 0 <= float(gp.flips) < 0.5:
-        raise ParameterError(f"flips must be a share from 0 to below 0.5: got {gp.flips!r}.")
-    if gp.flips and (gp.likelihood != "probit" or gp.inference != "ep"):
+    flips = gp.flips
+    if isinstance(flips, str):
+        check_choice("flips", flips, ("auto",))
+        return
+    if type(flips) is bool or not isinstance(flips, Real) or not 0 <= float(flips) < 0.5:
+        raise ParameterError(f'flips must be "auto" or a share from 0 to below 0.5: got {flips!r}.')
+    if flips and (gp.likelihood != "probit" or gp.inference != "ep"):
         raise ParameterError('flips needs likelihood="probit" and inference="ep".')
 
 
 def _check_prior_scale(scale: Any) -> None:
     if scale is None:
         return
-    values = np.asarray(scale, dtype=np.float64)
+    try:
+        values = np.asarray(scale, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.full(1, np.nan)
     if not ((values > 0) & np.isfinite(values)).all():
         raise ParameterError(f"prior_scale must be finite and above 0, or None: got {scale!r}.")
 
 
 def _check_positive(name: str, value: Any) -> None:
-    if type(value) is bool or not isinstance(value, Real) or not 0 < float(value) < np.inf:
-        raise ParameterError(f"{name} must be a finite number above 0: got {value!r}.")
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not _LEAST <= float(value) <= _MOST:
+        raise ParameterError(
+            f"{name} must be a number from {_LEAST:g} to {_MOST:g}: got {value!r}."
+        )

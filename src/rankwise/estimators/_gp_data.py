@@ -38,6 +38,10 @@ class Comparisons:
     ) -> Comparisons:
         """Check what a user gives; no comparison at all is fine."""
         if np.shape(pairs) in ((0,), (0, 2)):
+            for name, values in (("margin", margin), ("weight", weight)):
+                if values is not None and np.size(values):
+                    shape = np.shape(values)
+                    raise DataError(f"{name} needs one entry per pair: got {shape} for 0 pairs.")
             return cls(np.zeros((0, 2), np.intp), np.zeros(0), np.zeros(0))
         graph = EdgeGraph.build(n_rows, pairs, margin, weight)
         if graph.margin.ndim > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from rankwise.estimators._gp_model import (
     condition,
     kernel_gradient,
     kernel_values,
+    out_of_range,
 )
 from rankwise.solvers.gp.approximation import Approximation
 from rankwise.solvers.gp.differences import Differences
@@ -85,7 +87,7 @@ class Evidence:
         self._noise_bounds = noise_bounds
         self._free_threshold = free_threshold
         self.flips = flips
-        self._start: tuple[Array, Array] | None = None
+        self._last: tuple[Array, Approximation] | None = None
 
     @property
     def start(self) -> Array:
@@ -106,24 +108,32 @@ class Evidence:
     def at(self, theta: Array) -> Hyperparameters:
         """What theta stands for."""
         theta = np.asarray(theta, dtype=np.float64)
-        if theta.shape != self.start.shape:
+        if theta.shape != self.start.shape or not np.isfinite(theta).all():
             raise ParameterError(
-                f"theta needs one entry for each of the {len(self.start)} free hyper-parameters: "
-                f"got shape {theta.shape}."
+                f"theta needs one finite entry for each of the {len(self.start)} free "
+                f"hyper-parameters: got {theta}."
             )
         k = len(self.kernel.theta)
-        more = list(np.exp(theta[k:]))
+        with np.errstate(over="ignore"):  # the kernel's values are checked
+            kernel = self.kernel.clone_with_theta(theta[:k])
+            more = list(np.exp(theta[k:]))
         noise = more.pop(0) if self._noise_bounds is not None else self.noise
         threshold = more.pop(0) if self._free_threshold else self.threshold
         flips = more.pop(0) if self.flips > 0 else 0.0
-        kernel = self.kernel.clone_with_theta(theta[:k])
         return Hyperparameters(kernel, float(noise), float(threshold), float(flips))
+
+    def with_flips(self, share: float) -> Evidence:
+        """The same with one hyper-parameter more, a share of flips that starts here."""
+        other = copy(self)
+        other.flips = share
+        return other
 
     def component(self, theta: Array) -> Component:
         """The posterior at theta."""
         hyper = self.at(theta)
         span = self._span(hyper.kernel)
-        _, approximation = condition(span, self.observed, hyper, self.inference, self._start)
+        start = self._sites(span, hyper)
+        _, approximation = condition(span, self.observed, hyper, self.inference, start)
         points = self.X if self.landmarks is None else self.landmarks
         return Component(hyper, points, span, approximation, self.landmarks is None)
 
@@ -139,19 +149,31 @@ class Evidence:
             span = self._span(hyper.kernel, K)
         else:
             span = self._span(hyper.kernel)
-        differences, a = condition(span, self.observed, hyper, self.inference, self._start)
-        self._start = (a.tau, a.nu)
+        start = self._sites(span, hyper)
+        differences, a = condition(span, self.observed, hyper, self.inference, start)
+        self._last = (span.differences.prior_variances / hyper.noise**2, a)
         scale = 1.0 if differences is span.differences else hyper.noise**-2
-        if self.landmarks is None:
-            first, second = self.observed.first, self.observed.second
-            M = rows_gradient(span, differences, a, len(self.X), first, second)
-            gradient = scale * np.einsum("ij,ijp->p", M, dK)
-        else:
-            MC = np.sqrt(scale) * factor_gradient(differences, a)
-            gradient = self._landmark_gradient(hyper.kernel, span, MC)
-        return a.log_evidence, np.concatenate(
-            (gradient, self._likelihood_slopes(hyper, differences, a))
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+            if self.landmarks is None:
+                pairs = self.observed.first, self.observed.second
+                M = rows_gradient(span, differences, a, len(self.X), pairs)
+                by_kernel = scale * np.einsum("ij,ijp->p", M, dK)
+            else:
+                MC = np.sqrt(scale) * factor_gradient(differences, a)
+                by_kernel = self._landmark_gradient(hyper.kernel, span, self.landmarks, MC)
+            by_likelihood = self._likelihood_slopes(hyper, differences, a)
+        gradient = np.concatenate((by_kernel, by_likelihood))
+        if not np.isfinite(gradient).all():
+            raise out_of_range(hyper)
+        return a.log_evidence, gradient
+
+    def _sites(self, span: Span, hyper: Hyperparameters) -> tuple[Array, Array] | None:
+        """Sites to start from: those of the last gradient, for the prior as it is now."""
+        if self._last is None or self.inference.likelihood == "gaussian":
+            return None
+        before, last = self._last
+        now = span.differences.prior_variances / hyper.noise**2
+        return last.sites_for(np.divide(now, before, out=np.ones_like(now), where=before > 0))
 
     def _likelihood_slopes(
         self, hyper: Hyperparameters, differences: Differences, a: Approximation
@@ -170,13 +192,13 @@ class Evidence:
             slopes.append(a.flips_slope * hyper.flips)
         return np.array(slopes)
 
-    def _landmark_gradient(self, kernel: Any, span: Span, MC: Array) -> Array:
+    def _landmark_gradient(self, kernel: Any, span: Span, landmarks: Array, MC: Array) -> Array:
         """Of Q = K_nm K_mm^-1 K_mn: tr(M dQ) = 2 tr(H M dK_nm) - tr(H M H' dK_mm), H' = C R^-1.
 
         scikit-learn differentiates k(X, X) only: rows are taken with the landmarks, as many at
         a time as there are of these.
         """
-        basis, Z = span.basis, self.landmarks[span.basis.first]  # type: ignore[index]
+        basis, Z = span.basis, landmarks[span.basis.first]
         r = len(basis)
         if r == 0:
             return np.zeros(len(kernel.theta))

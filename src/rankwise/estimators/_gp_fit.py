@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import fmin_l_bfgs_b
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._gp_evidence import Evidence
-from rankwise.estimators._gp_model import Component
-from rankwise.solvers.gp.approximation import Approximation
+from rankwise.estimators._gp_model import Component, Inference
 
 _MEDIAN_ROWS = 500  # rows whose distances are looked at
+_WIDEST = 1e150  # distance whose square is a number
+_FEW, _FIRST_SHARE = 0.01, 0.05  # flips: the share they are tried with, and where it starts
 _REACH, _BOXES = 1.5, 20  # of a box that the optimizer stays in, in logarithms; and how many
+_STEPS, _CLOSE = 100, 1e-7  # of the optimizer in a box, and change that ends them, relative
 _NEGLIGIBLE = 8.0  # a log evidence so far below the best has no weight
 
 
@@ -27,9 +30,15 @@ def default_kernel(X: Array) -> Any:
     from scipy.spatial.distance import pdist
 
     rows = X[:: max(1, len(X) // _MEDIAN_ROWS)]
-    distances = pdist(rows) if len(rows) > 1 else np.ones(1)
+    with np.errstate(over="ignore"):
+        distances = pdist(rows) if len(rows) > 1 else np.ones(1)
     distances = distances[distances > 0]
     width = float(np.median(distances)) if len(distances) else 1.0
+    if not width < _WIDEST:
+        raise DataError(
+            "Rows of X are too far apart for their distances to be computed. Scale the features, "
+            "for example with sklearn.preprocessing.StandardScaler."
+        )
     return ConstantKernel(1.0, (1e-2, 1e4)) * RBF(width, (1e-2 * width, 1e2 * width))
 
 
@@ -41,60 +50,119 @@ def log_prior(theta: Array, start: Array, scale: Any) -> tuple[float, Array]:
     return float(-0.5 * z @ z), -z / scale
 
 
-def optimize(
-    evidence: Evidence, optimizer: Any, n_restarts: int, prior_scale: Any, rng: np.random.Generator
-) -> Array:
-    """The theta of greatest evidence times prior: L-BFGS from the start and from random places."""
-    start, bounds = evidence.start, evidence.bounds
+@dataclass(frozen=True)
+class Search:
+    """How hyper-parameters are looked for.
+
+    Attributes
+    ----------
+    optimizer : "lbfgs", callable or None
+    n_restarts : int
+    prior_scale : float, array-like or None
+    """
+
+    optimizer: Any
+    n_restarts: int
+    prior_scale: Any
+
+
+def optimize(evidence: Evidence, search: Search, rng: np.random.Generator) -> Array:
+    """The theta of greatest evidence times prior, from the start and from random places."""
+    start, bounds, prior_scale = evidence.start, evidence.bounds, search.prior_scale
     if np.ndim(prior_scale) and np.shape(prior_scale) != start.shape:
         raise ParameterError(
             f"prior_scale needs one entry for each of the {len(start)} free hyper-parameters, or "
             f"one for all: got shape {np.shape(prior_scale)}."
         )
-    if optimizer is None or not len(start):
+    if search.optimizer is None or not len(start):
         return start
-    if n_restarts > 0 and not np.isfinite(bounds).all():
+    if search.n_restarts > 0 and not np.isfinite(bounds).all():
         raise ParameterError(
             "n_restarts needs bounds that are finite for all free hyper-parameters. Bound them, "
             "or use n_restarts=0."
         )
 
-    def objective(theta: Array) -> tuple[float, Array]:
-        value, gradient = evidence.value_and_gradient(theta)
-        prior, slope = log_prior(theta, start, prior_scale)
-        return -(value + prior), -(gradient + slope)
-
     low, high = bounds.T
     begins = [np.clip(start, low, high)]
-    begins += [rng.uniform(low, high) for _ in range(n_restarts)]
-    run: Callable[..., tuple[Array, float]] = optimizer if callable(optimizer) else _lbfgs
-    results = [run(objective, begin, bounds) for begin in begins]
-    return np.clip(min(results, key=lambda result: float(result[1]))[0], low, high)
+    begins += [rng.uniform(low, high) for _ in range(search.n_restarts)]
+    results = [_climb(evidence, search, begin) for begin in begins]
+    return min(results, key=lambda result: result[1])[0]
+
+
+def learn_flips(evidence: Evidence, theta: Array, search: Search) -> tuple[Evidence, Array, Search]:
+    """With a share of flips as well, if the comparisons ask for one; else as it was.
+
+    They may where one flip in a hundred explains them better than none: if noise explains all
+    contradictions, the evidence falls with the share from the start. The share stays if the
+    best evidence with it is greater by half the logarithm of the number of comparisons,
+    Schwarz's price of a parameter, and its posterior converged.
+    """
+    plain = evidence.component(theta).approximation
+    nothing, more, wider = (evidence, theta, search), evidence.with_flips(_FIRST_SHARE), search
+    if search.prior_scale is not None:  # none on the share
+        scale = np.broadcast_to(np.asarray(search.prior_scale, np.float64), theta.shape)
+        wider = replace(search, prior_scale=np.append(scale, np.inf))
+    try:
+        few = more.component(np.append(theta, np.log(_FEW))).approximation
+        if not few.log_evidence > plain.log_evidence:
+            return nothing
+        found, _ = _climb(more, wider, np.append(theta, np.log(_FIRST_SHARE)))
+        slips = more.component(found).approximation
+    except DataError:  # a model without a posterior is not one to choose
+        return nothing
+    price = 0.5 * np.log(max(float(np.asarray(evidence.observed.counts).sum()), 1.0))
+    gain = slips.log_evidence + log_prior(found, more.start, wider.prior_scale)[0]
+    gain -= plain.log_evidence + log_prior(theta, evidence.start, search.prior_scale)[0]
+    return (more, found, wider) if slips.converged and gain > price else nothing
+
+
+def _climb(evidence: Evidence, search: Search, begin: Array) -> tuple[Array, float]:
+    """The top that is reached from one place, and minus its height."""
+    start, bounds = evidence.start, evidence.bounds
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        value, gradient = evidence.value_and_gradient(theta)
+        prior, slope = log_prior(theta, start, search.prior_scale)
+        return -(value + prior), -(gradient + slope)
+
+    run: Callable[..., tuple[Array, float]]
+    run = search.optimizer if callable(search.optimizer) else _lbfgs
+    theta, value = run(objective, begin, bounds)
+    return np.clip(theta, *bounds.T), float(value)
 
 
 def _lbfgs(objective: Callable[[Array], Any], theta: Array, bounds: Array) -> tuple[Array, float]:
     """L-BFGS-B in a box around theta that follows it.
 
-    The evidence is flat far away, where a long step would end: no step leaves the box.
+    The evidence is flat far away, where a long step would end: no step leaves the box, which
+    grows where theta leans on it.
     """
     low, high = bounds.T
-    value = np.inf
+    value, reach = np.inf, _REACH
     for _ in range(_BOXES):
-        box = np.column_stack((np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)))
-        result: Any = minimize(  # type: ignore[call-overload]
-            objective, theta, jac=True, bounds=box, method="L-BFGS-B",
-            options={"maxiter": 100, "ftol": 1e-7, "gtol": 1e-3},
+        near, far = np.maximum(low, theta - reach), np.minimum(high, theta + reach)
+        box = list(zip(near.tolist(), far.tolist(), strict=True))
+        found, least, _ = fmin_l_bfgs_b(
+            objective, theta, bounds=box, maxiter=_STEPS, factr=_CLOSE / np.finfo(float).eps,
+            pgtol=1e-3,
         )  # fmt: skip
-        moved = np.abs(result.x - theta)
-        theta, gain, value = result.x, value - float(result.fun), float(result.fun)
-        inside = (moved < _REACH - 1e-9) | (theta <= low + 1e-9) | (theta >= high - 1e-9)
+        moved, gain = np.abs(found - theta), value - float(least)
+        theta, value = np.asarray(found), float(least)
+        inside = (moved < reach - 1e-9) | (theta <= low + 1e-9) | (theta >= high - 1e-9)
         if inside.all() or gain < 1e-6 * (1.0 + abs(value)):
-            break
+            return theta, value
+        reach *= 2.0
+    warnings.warn(
+        f"The hyper-parameters were still moving after {_BOXES} rounds of L-BFGS: narrow the "
+        "bounds of the kernel, give prior_scale, or scale the features.",
+        ConvergenceWarning,
+        stacklevel=6,
+    )
     return theta, value
 
 
 def grid(
-    evidence: Evidence, theta: Array, step: float, prior_scale: Any
+    evidence: Evidence, theta: Array, step: float, search: Search
 ) -> tuple[list[Component], Array]:
     """The process at many widths of its kernel, and their prior weights.
 
@@ -111,7 +179,7 @@ def grid(
     def look(k: int) -> float:
         at = theta + k * direction
         component = evidence.component(at)
-        prior = log_prior(at, evidence.start, prior_scale)[0]
+        prior = log_prior(at, evidence.start, search.prior_scale)[0]
         found[k] = (prior, component)
         return component.approximation.log_evidence + prior
 
@@ -149,20 +217,18 @@ def _width_positions(kernel: Any) -> Any:
     return np.array(positions)
 
 
-def warn_unless_converged(a: Approximation, inference: str, max_sweeps: int) -> None:
-    """Say how far off the posterior is, and what to do."""
-    if not np.isfinite(a.log_evidence):
-        raise DataError(
-            "The posterior is not finite: kernel values or margins are too large. Scale the "
-            "features or margins, or raise noise."
-        )
+def warn_unless_converged(components: list[Component], inference: Inference) -> None:
+    """Say how far off the posterior is, the worst of them, and what to do."""
+    a = max((c.approximation for c in components), key=lambda a: 0.0 if a.converged else a.residual)
     if a.converged:
         return
-    name = "Expectation propagation" if inference == "ep" else "Newton's method"
+    newton = inference.method == "laplace"
+    turns = "" if newton or inference.sequential else 'use sweeps="sequential", '
     warnings.warn(
-        f"{name} stopped after {max_sweeps} sweeps with moments off by {a.residual:.1e} of their "
-        'spread: raise max_sweeps or tol, use sweeps="sequential", or a kernel whose variance is '
-        "smaller beside the noise.",
+        f"{'Newton' if newton else 'Expectation propagation'} stopped after "
+        f"{a.n_sweeps} {'steps' if newton else 'sweeps'} with moments off by {a.residual:.1e} of "
+        f"their spread: raise max_sweeps or tol, {turns}or take a kernel whose variance is smaller "
+        "beside the noise.",
         ConvergenceWarning,
         stacklevel=4,
     )

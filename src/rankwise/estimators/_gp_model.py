@@ -115,6 +115,33 @@ def condition(
     start: tuple[Array, Array] | None = None,
 ) -> tuple[Differences, Approximation]:
     """The posterior, and the differences in the units that it was computed in."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+            differences, found = _condition(span, observed, hyper, inference, start)
+        finite = np.isfinite(found.log_evidence)
+    except FloatingPointError:
+        finite = False
+    if not finite:
+        raise out_of_range(hyper)
+    return differences, found
+
+
+def out_of_range(hyper: Hyperparameters) -> DataError:
+    """What to do where a posterior, or a slope of its evidence, is not finite."""
+    return DataError(
+        "The posterior is not finite: kernel values, margins or weights are too large beside the "
+        f"noise ({hyper.noise:g}). Scale the features, margins or weights, or raise noise. The "
+        f"kernel is {hyper.kernel}."
+    )
+
+
+def _condition(
+    span: Span,
+    observed: Observations,
+    hyper: Hyperparameters,
+    inference: Inference,
+    start: tuple[Array, Array] | None,
+) -> tuple[Differences, Approximation]:
     if inference.likelihood == "gaussian":
         differences = span.differences
         margin, weight = np.asarray(observed.margin), np.asarray(observed.weight)

@@ -25,7 +25,9 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: in
     if kernel == "precomputed":
         return Precomputed()
     for name, value in (("gamma", gamma), ("degree", degree), ("coef0", coef0)):
-        if not (name == "gamma" and value is None) and not isinstance(value, Real):
+        if name == "gamma" and value is None:
+            continue
+        if not isinstance(value, Real) or np.isnan(float(value)):
             raise ParameterError(f"{name} must be a number: got {value!r}.")
     if gamma is not None and not 0 < gamma < np.inf:
         raise ParameterError(f"gamma must be a finite number above 0, or None: got {gamma!r}.")

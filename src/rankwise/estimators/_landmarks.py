@@ -29,6 +29,7 @@ METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
 DEFAULT_NUMBER = 1000
 CANDIDATES = 20  # for each landmark: how many rows the costly methods choose from
 LEAST_CANDIDATES = 10_000
+LARGEST = 1e150  # values whose squares are still finite
 MOST = 10**6  # landmarks: their kernel matrix would take terabytes
 
 
@@ -77,7 +78,7 @@ class LandmarkChoice:
             return self._given_points(X.shape[1], kernel)
         n_rows = X.shape[0]
         if self.rows is not None:
-            _check_in_range(self.rows, n_rows)
+            check_in_range(self.rows, n_rows)
             return Landmarks(X[self.rows], self.rows)
         n = self._number(n_rows)
         if self.method == "random":
@@ -87,6 +88,11 @@ class LandmarkChoice:
         else:
             candidates = _candidates(n_rows, n, rng)
             seen = X if candidates is None else X[candidates]
+            if abs(seen).max() > LARGEST:
+                raise DataError(
+                    f"Values beyond {LARGEST:g} overflow when they are multiplied. Scale the "
+                    "features, for example with sklearn.preprocessing.StandardScaler."
+                )
             if self.method == "kmeans":
                 return Landmarks(_cluster_centres(seen, n, kernel, rng), None)
             if isinstance(kernel, Precomputed) and candidates is not None:
@@ -99,7 +105,7 @@ class LandmarkChoice:
     def for_part(self, part: Index, n_rows: int) -> LandmarkChoice:
         """The choice among some of all rows, whose numbers ascend: what is left of it there."""
         if self.rows is not None:
-            _check_in_range(self.rows, n_rows)
+            check_in_range(self.rows, n_rows)
             rows = np.searchsorted(part, self.rows[np.isin(self.rows, part)])
             if len(rows) == 0:
                 raise DataError("None of the landmarks is among the rows.")
@@ -117,11 +123,20 @@ class LandmarkChoice:
         """
         if self.rows is not None:
             return _rows_of_blocks(self.rows, (X for X, _ in blocks))
-        wanted = self.number or DEFAULT_NUMBER
-        size = max(CANDIDATES * wanted, LEAST_CANDIDATES)
-        reservoir = Reservoir(wanted if self.method == "random" else size, rng)
+        reservoir = Reservoir(self.sample_size(), rng)
         for X, qid in blocks:
             reservoir.add(X, qid)
+        return self.among_sample(reservoir, kernel, rng)
+
+    def sample_size(self) -> int:
+        """How many rows to draw where not all can be seen at once."""
+        wanted = self.number or DEFAULT_NUMBER
+        return wanted if self.method == "random" else max(CANDIDATES * wanted, LEAST_CANDIDATES)
+
+    def among_sample(
+        self, reservoir: Reservoir, kernel: Kernel, rng: np.random.Generator
+    ) -> Landmarks:
+        """Landmarks among the rows of a sample."""
         self._number(reservoir.n_rows)  # raises where there are too few
         rows, X, qid = reservoir.sample()
         chosen = self.among(X, qid, kernel, rng)
@@ -178,6 +193,13 @@ class Reservoir:
         if self._n_waiting > self._size // 4:
             self._trim()
 
+    def join(self, other: Reservoir) -> None:
+        """Take in the sample of rows that come after these."""
+        for keys, rows, X, ids in other._parts:
+            self._parts.append((keys, self.n_rows + rows, X, ids))
+        self.n_rows += other.n_rows
+        self._trim()
+
     def sample(self) -> tuple[Index, Any, Any]:
         """Numbers of the rows that stay, these rows, and their query ids."""
         self._trim()
@@ -186,7 +208,7 @@ class Reservoir:
 
     def _trim(self) -> None:
         keys, rows, ids = (np.concatenate([part[k] for part in self._parts]) for k in (0, 1, 3))
-        X = _stack([part[2] for part in self._parts])
+        X = stacked([part[2] for part in self._parts])
         if len(keys) > self._size:
             kept = np.sort(np.argpartition(keys, self._size)[: self._size])
             keys, rows, X, ids = keys[kept], rows[kept], X[kept], ids[kept]
@@ -204,11 +226,11 @@ def _rows_of_blocks(rows: Index, blocks: Iterable[Any]) -> Landmarks:
         if last > first:
             parts.append(X[ascending[first:last] - n_rows])
         n_rows += X.shape[0]
-    _check_in_range(rows, n_rows)
-    return Landmarks(_stack(parts)[np.argsort(order)], rows)
+    check_in_range(rows, n_rows)
+    return Landmarks(stacked(parts)[np.argsort(order)], rows)
 
 
-def _stack(parts: list[Any]) -> Any:
+def stacked(parts: list[Any]) -> Any:
     if any(is_sparse(part) for part in parts):
         return sp.vstack([sp.csr_array(part) for part in parts], format="csr")
     return np.concatenate(parts)
@@ -251,7 +273,7 @@ def _check_row_numbers(landmarks: Any) -> Index:
     return rows.astype(np.intp)
 
 
-def _check_in_range(rows: Index, n_rows: int) -> None:
+def check_in_range(rows: Index, n_rows: int) -> None:
     outside = (rows < 0) | (rows >= n_rows)
     if outside.any():
         k = int(np.argmax(outside))

@@ -19,6 +19,7 @@ from rankwise.estimators.least_squares import (
     join_tasks,
 )
 from rankwise.solvers.rankrls import dual, linear_dual, primal
+from rankwise.solvers.shifted import solve_shifted
 
 SOLVERS = ("auto", "primal", "dual")
 
@@ -55,6 +56,15 @@ class DirectRanker(LeastSquaresRanker):
                 weights = dual(training_kernel(kernel, X), task.graph, task.y, alphas)
             y_mean = np.asarray(0.0 if task.y is None else task.y.mean(axis=0))
             by_task.append(self._with_intercepts(weights, mean_scores, y_mean))
+        return join_tasks(by_task)
+
+    def _finish(self, moments: list[Any], alphas: list[float]) -> list[Solution]:
+        """Equation (11) for each task and alpha, from moments that were summed elsewhere."""
+        self.solver_ = "primal"
+        by_task = []
+        for of_task in moments:
+            weights = solve_shifted(of_task.A, of_task.b, alphas, gram=True)
+            by_task.append([Solution(w, of_task.intercept(w)) for w in weights])
         return join_tasks(by_task)
 
     def _space(self, X: Any, qid: Any) -> Space:

@@ -8,28 +8,34 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.backends.arrays import Array, Index, is_sparse
-from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import (
-    check_choice,
-    check_has_pairs,
-    check_kernel_fits,
-    check_random_state,
-    check_whole,
+from rankwise.backends.arrays import Array, Index
+from rankwise.errors import DataError
+from rankwise.estimators._checks import check_has_pairs, check_kernel_fits, check_random_state
+from rankwise.estimators._gp_answers import PosteriorMixin, dense
+from rankwise.estimators._gp_checks import (
+    check_parameters,
+    first_flips,
+    may_learn_flips,
+    noise_bounds,
 )
-from rankwise.estimators._gp_asking import STRATEGIES, candidate_pairs, choose
-from rankwise.estimators._gp_checks import check_parameters, noise_bounds
 from rankwise.estimators._gp_data import Comparisons
 from rankwise.estimators._gp_evidence import Evidence
-from rankwise.estimators._gp_fit import default_kernel, grid, optimize, warn_unless_converged
-from rankwise.estimators._gp_mixture import Mixture, rank_counts
+from rankwise.estimators._gp_fit import (
+    Search,
+    default_kernel,
+    grid,
+    learn_flips,
+    optimize,
+    warn_unless_converged,
+)
+from rankwise.estimators._gp_mixture import Mixture
 from rankwise.estimators._gp_model import Inference, Observations
 from rankwise.estimators._landmarks import LandmarkChoice
 from rankwise.estimators.base import RankerMixin
 from rankwise.graph import Groups, PreferenceGraph
 
 
-class PairwiseGP(RankerMixin, BaseEstimator):
+class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     """A Gaussian process on comparisons: scores with their uncertainty.
 
     The score is a Gaussian process f with covariance `kernel`. The first row of a comparison is
@@ -67,11 +73,13 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         noise lies between -t and t, for a threshold t that is learned (if there are ties).
     threshold : float, default=0.5
         Where t starts, in units of the noise; it stays there without an optimizer.
-    flips : float, default=0.0
+    flips : "auto" or float, default="auto"
         Share of comparisons that are turned round, whatever the scores: p = flips + (1 - 2
-        flips) Phi(...). Above 0, it is where the share starts that is learned; below 0.5. One
-        such slip then costs little, where it would bend the scores otherwise. Needs
-        ``inference="ep"``.
+        flips) Phi(...). One such slip then costs little, where it would bend the scores
+        otherwise. 0: none. Above 0, below 0.5: where the share starts that is learned. "auto":
+        0, unless the comparisons contradict each other more than noise explains: the share is
+        learned then, if it raises the log evidence by more than log(n_comparisons) / 2. Only
+        expectation propagation with an optimizer can learn it.
     optimizer : "lbfgs", callable or None, default="lbfgs"
         L-BFGS-B on the logarithms of the hyper-parameters, or a function (objective, theta,
         bounds) -> (theta, value) as scikit-learn's, or None: keep the kernel as it is.
@@ -150,7 +158,6 @@ class PairwiseGP(RankerMixin, BaseEstimator):
     threshold_: float
     _comparisons: Comparisons
     _observed: Observations
-    _posterior: Mixture
     _rows: Index
 
     def __init__(
@@ -162,7 +169,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         noise_bounds: Any = "auto",
         ties: str = "half",
         threshold: float = 0.5,
-        flips: float = 0.0,
+        flips: Any = "auto",
         optimizer: Any = "lbfgs",
         n_restarts: int = 0,
         prior_scale: Any = None,
@@ -224,7 +231,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         y = np.asarray(y, dtype=np.float64)
         rng = check_random_state(self.random_state)
         comparisons = Comparisons.of_scores(y, qid, self.likelihood, self.max_pairs, rng)
-        return self._learn(_dense(X), comparisons, qid, rng)
+        return self._learn(dense(X), comparisons, qid, rng)
 
     def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
         """Fit to comparisons between rows.
@@ -250,109 +257,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         self.n_queries_ = 1
         comparisons = Comparisons.given(X.shape[0], pairs, margin, weight, self.likelihood)
-        return self._learn(_dense(X), comparisons, None, check_random_state(self.random_state))
-
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Scores of rows, and how sure they are.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_rows, n_features)
-        return_std : bool, default=False
-            Standard deviations as well.
-        return_cov : bool, default=False
-            The covariance as well.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_rows,)
-        std : ndarray of shape (n_rows,)
-            With `return_std`.
-        cov : ndarray of shape (n_rows, n_rows)
-            With `return_cov`.
-        """
-        if return_std and return_cov:
-            raise ParameterError("return_std or return_cov, not both: the first is in the second.")
-        X = self._new(X)
-        if return_std:
-            return self._posterior.mean_and_std(X)
-        return self._posterior.mean_and_covariance(X) if return_cov else self._posterior.mean(X)
-
-    def predict_preference(self, X1: Any, X2: Any, observed: bool = False) -> Array:
-        """Probability that a row of X1 is better than that of X2, row by row: equation (11).
-
-        Parameters
-        ----------
-        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
-        observed : bool, default=False
-            Of being preferred in a comparison, with its noise, rather than of being better. A
-            tie counts half.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-        """
-        X1, X2 = self._new_pairs(X1, X2)
-        if not observed:
-            return self._posterior.average(lambda c: c.preference(X1, X2))
-        return self._posterior.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2))
-
-    def predict_tie(self, X1: Any, X2: Any) -> Array:
-        """Probability of a tie between a row of X1 and that of X2; needs ``ties="threshold"``.
-
-        Parameters
-        ----------
-        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-        """
-        X1, X2 = self._new_pairs(X1, X2)
-        if self.likelihood != "probit" or self.ties != "threshold":
-            raise ParameterError(
-                'Only the probit likelihood with ties="threshold" knows the probability of a tie.'
-            )
-        return self._posterior.average(lambda c: c.outcomes(X1, X2)[1])
-
-    def sample(self, X: Any, n: int = 1, *, random_state: Any = None) -> Array:
-        """Draw score functions from the posterior: O(m^3 + n m^2) for m rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_rows, n_features)
-        n : int, default=1
-            How many.
-        random_state : int, Generator or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n, n_rows)
-        """
-        check_whole("n", n, 1, 10**9)
-        return self._posterior.sample(self._new(X), n, check_random_state(random_state))
-
-    def rank_probabilities(
-        self, X: Any, *, n_samples: int = 2000, random_state: Any = None
-    ) -> Array:
-        """Chance of every row to be at every place, among these rows, by sampling.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_rows, n_features)
-        n_samples : int, default=2000
-            Entries have a standard error of 1 / (2 sqrt(n_samples)) at most.
-        random_state : int, Generator or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_rows)
-            Entry (i, k): row i at place k, 0 being the best. Rows and columns sum to 1.
-        """
-        check_whole("n_samples", n_samples, 1, 10**9)
-        rng = check_random_state(random_state)
-        draws = self.sample(X, n_samples, random_state=rng)
-        return np.asarray(rank_counts(draws, rng) / n_samples)
+        return self._learn(dense(X), comparisons, None, check_random_state(self.random_state))
 
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
         """Evidence of the comparisons, log p(comparisons | theta).
@@ -374,60 +279,8 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         if theta is None and not eval_gradient:
             return self.log_marginal_likelihood_value_
         theta = self.theta_ if theta is None else np.asarray(theta, dtype=np.float64)
-        evidence = self._evidence()
+        evidence = self._evidence(self.flips_)
         return evidence.value_and_gradient(theta) if eval_gradient else evidence.value(theta)
-
-    def suggest_pair(
-        self,
-        X: Any,
-        *,
-        strategy: str = "bald",
-        candidates: Any = None,
-        n_pairs: int = 1,
-        random_state: Any = None,
-    ) -> Index:
-        """Rows to compare next.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_rows, n_features)
-            What can be compared.
-        strategy : {"bald", "eubo", "thompson", "random"}, default="bald"
-            "bald": where the outcome tells most about the scores; for a good ranking of all
-            rows. "eubo": where the better of the two is expected to be best; for the best row.
-            "thompson": the best rows of two draws from the posterior. "random": any.
-        candidates : int or array-like of shape (n_candidates, 2), optional
-            Pairs to choose from, or how many to draw at random. None: all pairs, of 2,000 rows
-            drawn at random where there are more.
-        n_pairs : int, default=1
-            How many pairs to choose at a time, such that they do not ask the same.
-        random_state : int, Generator or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (2,), or (n_pairs, 2) for more than one
-            Row numbers of X.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from rankwise import PairwiseGP
-        >>> X = np.linspace(0, 1, 50)[:, None]
-        >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, [[10, 40]])
-        >>> i, j = gp.suggest_pair(X, random_state=0)
-        >>> gp = gp.tell([i, j])  # i won
-        >>> len(gp.pairs_)
-        2
-        """
-        check_choice("strategy", strategy, STRATEGIES)
-        X = self._new(X)
-        rng = check_random_state(random_state)
-        pairs = candidate_pairs(len(X), candidates, rng)
-        check_whole("n_pairs", n_pairs, 1, len(pairs))
-        chosen = choose(
-            self._posterior, X, pairs, strategy, n_pairs, likelihood=self.likelihood, rng=rng
-        )
-        return chosen[0] if n_pairs == 1 else chosen
 
     def tell(self, pair: Any, *, margin: Any = None, weight: Any = None, X: Any = None) -> Self:
         """Learn from further comparisons, from the posterior that there is.
@@ -451,7 +304,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = self.X_fit_ if X is None else self._new(X)
-        pairs = np.atleast_2d(np.asarray(pair))
+        pairs = np.atleast_2d(np.asarray(pair)) if np.size(pair) else np.zeros((0, 2), np.intp)
         margin = None if margin is None else np.atleast_1d(margin)
         weight = None if weight is None else np.atleast_1d(weight)
         new = Comparisons.given(len(rows), pairs, margin, weight, self.likelihood)
@@ -461,27 +314,34 @@ class PairwiseGP(RankerMixin, BaseEstimator):
                 "This is the first tie, and a threshold has not been learned: fit again with "
                 'fit_pairs, or use ties="half".'
             )
+        X_fit = self.X_fit_
         if X is not None:
-            new = Comparisons(new.pairs + len(self.X_fit_), new.margin, new.weight)
-            self.X_fit_ = np.vstack((self.X_fit_, rows))
+            new = Comparisons(new.pairs + len(X_fit), new.margin, new.weight)
+            X_fit = np.vstack((X_fit, rows))
+        state = self._posterior, self._observed, self._rows
         for one in new:
-            self._tell_one(one.observations(self.likelihood, self.ties == "half"))
-        self._comparisons = self._comparisons + new
+            state = self._told(X_fit, one, *state)
+        # Nothing is kept of comparisons that raised an error.
+        self._posterior, self._observed, self._rows = state
+        self.X_fit_, self._comparisons = X_fit, self._comparisons + new
         self._summarize()
         return self
 
-    def _tell_one(self, more: Observations) -> None:
-        observed = self._observed + more
+    def _told(
+        self, X: Array, one: Comparisons, posterior: Mixture, observed: Observations, rows: Index
+    ) -> tuple[Mixture, Observations, Index]:
+        """Posterior, observations and compared rows after one comparison more."""
+        more = one.observations(self.likelihood, self.ties == "half")
         compared = (int(more.first[0]), int(more.second[0]))
         if self._exact:
-            missing = [row for row in compared if row not in self._rows]
-            self._rows = np.append(self._rows, missing).astype(np.intp)
-            points = self.X_fit_[self._rows]
-            i, j = (int(np.flatnonzero(self._rows == row)[0]) for row in compared)
+            missing = [row for row in compared if row not in rows]
+            rows = np.append(rows, missing).astype(np.intp)
+            points = X[rows]
+            i, j = (int(np.flatnonzero(rows == row)[0]) for row in compared)
         else:
-            points, i, j = self.X_fit_[list(compared)], 0, 1
-        self._posterior = self._posterior.told(points, (i, j), observed, self._inference())
-        self._observed = observed
+            points, i, j = X[list(compared)], 0, 1
+        observed = observed + more
+        return posterior.told(points, (i, j), observed, self._inference()), observed, rows
 
     def _learn(
         self, X: Array, comparisons: Comparisons, qid: Any, rng: np.random.Generator
@@ -498,14 +358,17 @@ class PairwiseGP(RankerMixin, BaseEstimator):
         else:
             method = "kmeans" if self.landmarks is None else self.landmarks
             choice = LandmarkChoice.of(method, self.n_landmarks)
-            self.landmarks_ = _dense(choice.among(X, qid, self._template, rng).points)
-        evidence = self._evidence()
-        theta = optimize(evidence, self.optimizer, self.n_restarts, self.prior_scale, rng)
+            self.landmarks_ = dense(choice.among(X, qid, self._template, rng).points)
+        search = Search(self.optimizer, self.n_restarts, self.prior_scale)
+        evidence = self._evidence(first_flips(self))
+        theta = optimize(evidence, search, rng)
+        if may_learn_flips(self):
+            evidence, theta, search = learn_flips(evidence, theta, search)
         hyper = evidence.at(theta)
         self.theta_, self.kernel_ = theta, hyper.kernel
         self.noise_, self.threshold_, self.flips_ = hyper.noise, hyper.threshold, hyper.flips
         if self.marginalize == "grid":
-            components, prior = grid(evidence, theta, self.grid_step, self.prior_scale)
+            components, prior = grid(evidence, theta, self.grid_step, search)
         else:
             components, prior = [evidence.component(theta)], np.ones(1)
         self._posterior = Mixture.of(components, prior)
@@ -515,7 +378,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
     def _summarize(self) -> None:
         """What the posterior tells of itself."""
         posterior, best = self._posterior, self._posterior.best.approximation
-        warn_unless_converged(best, self.inference, self.max_sweeps)
+        warn_unless_converged(posterior.components, self._inference())
         self.pairs_ = self._comparisons.pairs
         self.grid_kernels_ = [c.hyper.kernel for c in posterior.components]
         self.grid_weights_ = posterior.weights
@@ -532,7 +395,7 @@ class PairwiseGP(RankerMixin, BaseEstimator):
             self.likelihood, self.inference, self.sweeps == "sequential", self.tol, self.max_sweeps
         )
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self, flips: float) -> Evidence:
         observed, rows = self._observed, _compared(self._observed)
         position = np.full(len(self.X_fit_), -1)
         position[rows] = np.arange(len(rows))
@@ -546,32 +409,15 @@ class PairwiseGP(RankerMixin, BaseEstimator):
             noise_bounds=noise_bounds(self),
             threshold=float(self.threshold) if seen_ties else 0.0,
             free_threshold=seen_ties,
-            flips=float(self.flips),
+            flips=flips,
             landmarks=getattr(self, "landmarks_", None),
         )
-
-    def _new(self, X: Any) -> Array:
-        check_is_fitted(self)
-        return _dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
-
-    def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:
-        X1, X2 = self._new(X1), self._new(X2)
-        if len(X1) != len(X2):
-            raise DataError(
-                f"X1 and X2 are compared row by row: got {len(X1)} and {len(X2)} rows. For all "
-                "pairs, repeat the rows."
-            )
-        return X1, X2
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def _dense(X: Any) -> Array:
-    return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
 
 
 def _compared(observed: Observations) -> Index:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, Rows
+from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import (
     check_alpha,
@@ -230,14 +230,16 @@ class LandmarkRanker(LeastSquaresRanker):
         kernel, points = self.kernel_, self._points[basis.kept]
         return lambda rows: np.ascontiguousarray(kernel(X[rows], points), dtype=np.float64)
 
+    def _load(self, basis: LandmarkBasis, X: Any) -> Loader:
+        """What is summed: kernel values of rows, or their coordinates where these are delicate."""
+        kernel_values = self._loader(basis, X)
+        if not basis.delicate:
+            return kernel_values
+        return lambda rows: basis.whiten(kernel_values(rows))
+
     def _sum(self, basis: LandmarkBasis, X: Any, tasks: list[Task]) -> list[Any]:
         """Moments of each task, summed block by block."""
-        kernel_values = self._loader(basis, X)
-
-        def coordinates(rows: Rows) -> Array:
-            return basis.whiten(kernel_values(rows))
-
-        load = coordinates if basis.delicate else kernel_values
+        load = self._load(basis, X)
         with np.errstate(over="ignore", invalid="ignore"):  # said when the system is solved
             return [self._moments(load, basis.rank, task) for task in tasks]
 
@@ -342,7 +344,10 @@ class LandmarkRanker(LeastSquaresRanker):
 def _check_follows(sums: Sums, y: Array, queries: set[Any] | None, *, pointwise: bool) -> None:
     """A block fits those before it: as many outputs, and other queries."""
     if y.shape[1:] != sums.outputs:
-        shapes = [f"{n[0]} columns" if n else "one column" for n in (y.shape[1:], sums.outputs)]
+        shapes = [
+            f"two dimensions, {n[0]} wide" if n else "one dimension"
+            for n in (y.shape[1:], sums.outputs)
+        ]
         raise DataError(f"y has {shapes[0]} here, but {shapes[1]} in the blocks before.")
     if pointwise:
         return

@@ -17,7 +17,6 @@ from rankwise.holdout.levels import (
     DenseLevels,
     FeatureLevels,
     LevelSystem,
-    lifted_features,
     lifted_kernel,
 )
 from rankwise.holdout.loops import centred_block, centred_list, level_pairs
@@ -128,7 +127,7 @@ def _ties_excluded(
     y = np.ascontiguousarray(query.target - query.target.mean(axis=0))
     F = K = None
     if query.features is not None and query.features.shape[1] < len(level):
-        F = lifted_features(query.features)
+        F = query.features - query.features.mean(axis=0)  # constants make no difference
     else:
         K = lifted_kernel(query.stored_kernel())
     for (p, q), first, second in _by_levels(level, len(sizes), pairs):

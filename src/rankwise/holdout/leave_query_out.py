@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,14 +72,42 @@ def primal_folds(
     return out
 
 
+@dataclass(frozen=True)
+class Spectrum:
+    """Moments A = V diag(s) V' and V'b of all rows: what hold-outs must know of the others."""
+
+    s: Array
+    V: Array
+    rotated: Array
+
+    @classmethod
+    def of(cls, A: Array, b: Array) -> Spectrum:
+        """Of moments, of which A is overwritten."""
+        s, V = eigh(A, overwrite_a=True, check_finite=False)
+        V = np.ascontiguousarray(V)
+        return cls(np.maximum(s, 0.0), V, matmul(V.T, b))
+
+
 def _short_folds(
     F: Any, Z: Array, t: Array, folds: Sequence[Index], lams: Sequence[float], out: Array
 ) -> None:
     n = Z.shape[1]
     A = mirror_upper(add_gram(np.zeros((n, n), order="F"), Z))
-    s, V = eigh(A, overwrite_a=True, check_finite=False)
-    s, V = np.maximum(s, 0.0), np.ascontiguousarray(V)
-    Y, rotated = matmul(Z, V), matmul(V.T, matmul(Z.T, t))
+    predict_without(F, Z, t, folds, lams, Spectrum.of(A, matmul(Z.T, t)), out)
+
+
+def predict_without(
+    F: Any,
+    Z: Array,
+    t: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    spectrum: Spectrum,
+    out: Array,
+) -> None:
+    """Predictions for folds of these rows, from the moments of these and maybe other rows."""
+    s, V, rotated = spectrum.s, spectrum.V, spectrum.rotated
+    Y = matmul(Z, V)
     for fold in folds:
         Y_U = Y[fold]
         F_U = matmul(dense_rows(F, fold), V)

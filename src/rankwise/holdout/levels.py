@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import qr, svd
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas import matmul
@@ -68,7 +68,8 @@ class DenseLevels:
         G = shifted_inverse(kernel.copy(), shift)
         sums = matmul(G, _members(level, left))
         P = G
-        P -= matmul(sums, _intercepts(sums, level, left, lam))
+        (intercepts,) = _intercepts(sums, level, left, lam, sums.T)
+        P -= matmul(sums, intercepts)
         return cls(P, matmul(kernel, P))
 
     @property
@@ -108,17 +109,28 @@ class FeatureLevels:
 
     @classmethod
     def of(cls, F: Array, level: Index, left: Index, lam: float) -> FeatureLevels:
-        """From features: O(n (d + levels)^2) flops for d of them."""
+        """From features: O(n (d + levels)^2) flops for d of them.
+
+        With Delta = D / lam and Delta^(1/2) F = Q diag(s) V', (K + lam D^-1)^-1 is
+        Delta^(1/2) (I - Q diag(s^2 / (1 + s^2)) Q') Delta^(1/2). Its products are taken in the
+        span of Q and beside it apart: for a small lam, they are differences of large numbers.
+        """
         delta = _degrees(left)[level] / lam
-        scaled = np.sqrt(delta)[:, None] * F
-        s, V = eigh(matmul(scaled.T, scaled), check_finite=False)
-        inner = matmul(scaled, V / np.sqrt(np.maximum(s, 0.0) + 1.0))
-        U = np.sqrt(delta)[:, None] * inner  # (K + D^-1 lam)^-1 = diag(delta) - U U'
+        root = np.sqrt(delta)[:, None]
+        Q, R = qr(root * F, mode="economic", check_finite=False)
+        inner, s, Vt = svd(R, full_matrices=False, check_finite=False)
+        Q = matmul(np.ascontiguousarray(Q), inner)
         members = _members(level, left)
-        sums = delta[:, None] * members - matmul(U, U.T @ members)
-        intercepts = _intercepts(sums, level, left, lam)
-        one, two = np.hstack((U, sums)), np.hstack((U, intercepts.T))
-        return cls(delta, one, two, F, delta[:, None] * F - matmul(one, two.T @ F))
+        inside = matmul(Q.T, root * members)
+        beside = root * members - matmul(Q, inside)
+        beside -= matmul(Q, matmul(Q.T, beside))
+        sums = root * (beside + matmul(Q, inside / (1.0 + s**2)[:, None]))
+        W = root * matmul(Q * (s / (1.0 + s**2)), Vt)
+        # not intercepts F, whose terms cancel: sums'F is members'W
+        intercepts, of_features = _intercepts(sums, level, left, lam, sums.T, members.T @ W)
+        W -= matmul(sums, of_features)
+        U = root * Q * (s / np.sqrt(1.0 + s**2))
+        return cls(delta, np.hstack((U, sums)), np.hstack((U, intercepts.T)), F, W)
 
     @property
     def P_diagonal(self) -> Array:
@@ -160,14 +172,6 @@ def lifted_kernel(K: Array) -> Array:
     return K
 
 
-def lifted_features(F: Array) -> Array:
-    """Features whose products are a lifted kernel."""
-    F = F - F.mean(axis=0)
-    norms = np.einsum("ij,ij->i", F, F)
-    constant = np.full((len(F), 1), np.sqrt(norms.max(initial=0.0) / len(F)))
-    return np.hstack((F, constant))
-
-
 def _degrees(left: Index) -> Array:
     return np.asarray(left.sum() - left, dtype=np.float64)
 
@@ -177,11 +181,12 @@ def _members(level: Index, left: Index) -> Array:
     return np.asarray(level[:, None] == np.flatnonzero(left), dtype=np.float64)
 
 
-def _intercepts(sums: Array, level: Index, left: Index, lam: float) -> Array:
-    """g = intercepts @ y, for `sums` = (K + lam D^-1)^-1 members."""
+def _intercepts(sums: Array, level: Index, left: Index, lam: float, *sides: Array) -> list[Array]:
+    """g for right sides sums'y, of `sums` = (K + lam D^-1)^-1 members: g = intercepts[0] @ y."""
     there = np.flatnonzero(left)
     size, n = left[there].astype(np.float64), float(left.sum())
     T = np.diag(size * n) - np.outer(size, size)
     B = lam * size[:, None] * (1.0 - np.eye(len(there))) / (n - size)
     inner = _members(level, left).T @ sums
-    return np.ascontiguousarray(np.linalg.solve(T + B @ inner, B @ sums.T))
+    system = T + B @ inner
+    return [np.ascontiguousarray(np.linalg.solve(system, B @ side)) for side in sides]

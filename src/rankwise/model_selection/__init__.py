@@ -4,6 +4,7 @@ from rankwise.estimators._component_choice import ComponentErrors
 from rankwise.model_selection._components import component_errors
 from rankwise.model_selection._folds import (
     HeldOut,
+    HeldOutScores,
     k_fold,
     leave_one_out,
     leave_query_out,
@@ -18,6 +19,7 @@ from rankwise.model_selection.search import RankingSearchCV
 __all__ = [
     "ComponentErrors",
     "HeldOut",
+    "HeldOutScores",
     "LeavePairOut",
     "RankingSearchCV",
     "component_errors",

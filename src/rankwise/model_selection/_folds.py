@@ -20,14 +20,12 @@ from rankwise.model_selection._problem import Problem, explained_rounding
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """Predictions for rows that were held out, and how good they are.
+class HeldOutScores:
+    """How good predictions for held-out rows are, for each alpha.
 
     Attributes
     ----------
     alphas : ndarray of shape (n_alphas,)
-    predictions : ndarray of shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs)
-        Each row by the ranker that was trained without its fold.
     score : ndarray of shape (n_alphas,)
         The metric, averaged over queries (or folds) and outputs.
     standard_error : ndarray of shape (n_alphas,)
@@ -37,7 +35,6 @@ class HeldOut:
     """
 
     alphas: Array
-    predictions: Array
     score: Array
     standard_error: Array
     metric: str
@@ -63,6 +60,21 @@ class HeldOut:
                 f"{alpha:>12.4g}  {self.score[k]:>12.4f}  {self.standard_error[k]:>8.4f}{mark}"
             )
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class HeldOut(HeldOutScores):
+    """Predictions for rows that were held out, and how good they are.
+
+    Attributes
+    ----------
+    alphas, score, standard_error, metric, greater_is_better
+        As for `HeldOutScores`.
+    predictions : ndarray of shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs)
+        Each row by the ranker that was trained without its fold.
+    """
+
+    predictions: Array
 
 
 def leave_query_out(
@@ -228,11 +240,11 @@ def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> Held
     squared = ((problem.y - predictions) ** 2).mean(axis=2)
     return HeldOut(
         problem.alphas,
-        problem.by_output(predictions),
         squared.mean(axis=1),
         squared.std(axis=1, ddof=1) / np.sqrt(squared.shape[1]),
         "squared_error",
-        greater_is_better=False,
+        False,
+        problem.by_output(predictions),
     )
 
 
@@ -328,21 +340,21 @@ def _refits(problem: Problem, folds: Sequence[Index]) -> Array:
 def _scored(problem: Problem, predictions: Array, metric: str, qid: Index) -> HeldOut:
     """Predictions with a metric, query by query."""
     function, greater_is_better = get_metric(metric)
-    k = problem.y.shape[1]
-    score, error = np.empty(len(predictions)), np.empty(len(predictions))
-    for a, f in enumerate(predictions):
-        by_output = [
-            function(problem.y[:, o], f[:, o], qid, per_query=True).values for o in range(k)
+    by_alpha = [
+        [
+            function(problem.y[:, o], f[:, o], qid, per_query=True).values
+            for o in range(problem.y.shape[1])
         ]
-        score[a] = np.mean([values.mean() for values in by_output])
-        n = min(len(values) for values in by_output)
-        spread = np.mean([values.std(ddof=1) for values in by_output]) if n > 1 else np.nan
-        error[a] = spread / np.sqrt(n)
-    return HeldOut(
-        problem.alphas,
-        problem.by_output(predictions),
-        score,
-        error,
-        metric,
-        greater_is_better,
-    )
+        for f in predictions
+    ]
+    score, error = np.transpose([mean_and_error(values) for values in by_alpha])
+    outputs = problem.by_output(predictions)
+    return HeldOut(problem.alphas, score, error, metric, greater_is_better, outputs)
+
+
+def mean_and_error(by_output: Sequence[Array]) -> tuple[float, float]:
+    """Of values per query, an array for each output: their mean, and its standard error."""
+    score = float(np.mean([values.mean() for values in by_output]))
+    n = min(len(values) for values in by_output)
+    spread = np.mean([values.std(ddof=1) for values in by_output]) if n > 1 else np.nan
+    return score, float(spread / np.sqrt(n))

@@ -202,19 +202,36 @@ def _differences(
     """(number of the alpha, differences of held-out pairs), block by block."""
     _check_rest(problem, task, pairs)
     with explained_rounding():
+        if problem.alphas.min() == 0:
+            _check_without_alpha(problem)
         if problem.pointwise or problem.groups.n_groups == 1:
             blocks = _one_ranking(problem, task, pairs)
-        elif problem.alphas.min() == 0:
-            raise ParameterError(
-                "With queries, pairs cannot be held out exactly at alpha = 0: use a small alpha "
-                "above 0, or leave_query_out."
-            )
         else:
             blocks = chain(_busy_queries(problem, task, pairs), _idle_queries(problem, task, pairs))
         for a, block in blocks:
             if not np.isfinite(block.difference).all():
                 raise lost_in_rounding()
             yield a, block
+
+
+def _check_without_alpha(problem: Problem) -> None:
+    """Components may do without alpha, as long as rows that are left tell all of their weights."""
+    if not problem.pointwise and problem.groups.n_groups > 1:
+        raise ParameterError(
+            "With queries, pairs cannot be held out exactly at alpha = 0: use a small alpha above "
+            "0, or leave_query_out."
+        )
+    if problem.rule.ties == "exclude":
+        raise ParameterError(
+            'With ties="exclude", pairs cannot be held out exactly at alpha = 0: use a small alpha '
+            'above 0, or ties="include".'
+        )
+    n_components, told = problem.space.features.shape[1], len(problem.y) - 3
+    if n_components > told:
+        raise ParameterError(
+            f"Without alpha, the {told + 1} rows that are left of a pair tell the weights of "
+            f"{told} components at most: got {n_components}. Use fewer, or an alpha above 0."
+        )
 
 
 def _busy_queries(

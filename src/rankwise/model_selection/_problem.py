@@ -50,8 +50,8 @@ class Problem:
         values = check_alphas([ranker.alpha] if alphas is None else alphas)
         if values.min() == 0 and not isinstance(ranker, ComponentRanker):
             raise ParameterError(
-                "alpha = 0 interpolates, which leaves nothing to hold out exactly: use a small "
-                "alpha above 0."
+                "Exact hold-outs need an alpha above 0: use a small one. (Only KPCRank and KPCR "
+                "can do without.)"
             )
         X, y = ranker._validate(X, y)
         if max(abs(X).max(), abs(y).max()) > LARGEST:

@@ -27,6 +27,9 @@ def plot_posterior(
 ) -> Axes:
     """Draw the scores of a `PairwiseGP` over one feature, with a band of 95 %.
 
+    Scores are shown about their mean over these points, and so is the band: the level of all of
+    them together, which comparisons do not tell, has no part in it. O(n_points^2) memory.
+
     Parameters
     ----------
     gp : PairwiseGP
@@ -34,7 +37,7 @@ def plot_posterior(
     X : array-like of shape (n_points, 1)
         Where to look, in any order.
     offset : float, default=0.0
-        Added to the scores: comparisons do not tell their level.
+        Added to the scores.
     label : str
         Name of the curve.
     ax : matplotlib Axes, optional
@@ -58,11 +61,11 @@ def plot_posterior(
     if points.ndim != 2 or points.shape[1] != 1:
         raise DataError(f"The curve is drawn over one feature: X has shape {points.shape}.")
     points = points[np.argsort(points[:, 0], kind="stable")]
-    mean, std = gp.predict(points, return_std=True)
-    mean, x = mean + offset, points[:, 0]
+    score, half = _about_the_mean(gp, points)
+    score, x = score + offset, points[:, 0]
     ax = axes_or_new(ax)
-    ax.fill_between(x, mean - BAND * std, mean + BAND * std, color=COLORS[0], alpha=0.16, lw=0)
-    ax.plot(x, mean, color=COLORS[0], lw=1.8, label=label, zorder=3)
+    ax.fill_between(x, score - half, score + half, color=COLORS[0], alpha=0.16, lw=0)
+    ax.plot(x, score, color=COLORS[0], lw=1.8, label=label, zorder=3)
     ax.set(xlabel="x", ylabel="score")
     return ax
 
@@ -104,16 +107,13 @@ def plot_item_ranking(
     >>> [tick.get_text() for tick in ax.get_yticklabels()]
     ['c', 'b', 'a']
     """
-    mean, cov = gp.predict(X, return_cov=True)
-    n = len(mean)
+    score, half = _about_the_mean(gp, X)
+    n = len(score)
     labels = [str(k) for k in range(n)] if names is None else [str(name) for name in names]
     if len(labels) != n:
         raise DataError(f"names needs one entry per row of X: got {len(labels)} for {n} rows.")
     if top is not None and not top >= 1:
         raise ParameterError(f"top must be at least 1: got {top!r}.")
-    centred = cov - cov.mean(axis=0) - cov.mean(axis=1)[:, None] + cov.mean()
-    half = BAND * np.sqrt(np.maximum(np.diagonal(centred), 0.0))
-    score = mean - mean.mean()
     order = np.argsort(-score, kind="stable")[:top]
     ax = axes_or_new(ax, size=(6.4, max(2.4, 0.26 * len(order) + 1.0)))
     places = np.arange(len(order))
@@ -185,6 +185,13 @@ def plot_reliability(
     ax.set_aspect("equal")
     name_curves(ax, list(curves))
     return ax
+
+
+def _about_the_mean(gp: Any, X: ArrayLike) -> tuple[Any, Any]:
+    """Scores minus their mean, and half of an interval of 95 % of each."""
+    mean, cov = gp.predict(X, return_cov=True)
+    spread = np.diagonal(cov) - 2.0 * cov.mean(axis=0) + cov.mean()
+    return mean - mean.mean(), BAND * np.sqrt(np.maximum(spread, 0.0))
 
 
 def _wilson(share: Any, n: Any) -> tuple[Any, Any]:

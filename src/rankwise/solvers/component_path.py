@@ -111,17 +111,32 @@ class Triangle:
         p, n_outputs = self.z.shape
         system = self
         if lam > 0:
-            ridge = np.diag(np.where(np.arange(p) < free, 0.0, np.sqrt(lam)))
-            system = self.with_rows(ridge, np.zeros((p, n_outputs)))
+            system = self._penalized(np.where(np.arange(p) < free, 0.0, np.sqrt(lam)))
         _check_finite(system)
         U, z, kept = system._without_idle(noise)
         inverse = solve_triangular(U, np.eye(len(U)), check_finite=False)
-        steps = np.cumsum(inverse[:, :, None] * z, axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+            steps = np.cumsum(inverse[:, :, None] * z, axis=1)
+        if not np.isfinite(steps).all():
+            raise DataError("Weights of components overflow. Scale the labels or margins.")
         weights = np.zeros((p, p, n_outputs))
         seen = np.searchsorted(kept, np.arange(p), side="right")  # kept features up to each
         some = seen > 0
         weights[np.ix_(kept, np.flatnonzero(some))] = steps[:, seen[some] - 1]
         return weights, kept
+
+    def _penalized(self, ridge: Array) -> Triangle:
+        """With a penalty on each weight, of which the roots are given.
+
+        As further rows of Z, with targets 0. Where these are longer than all else, reflections
+        would leave of z what rounding does, and products lose nothing.
+        """
+        if ridge.max() > np.linalg.norm(self.U):
+            A = self.U.T @ self.U + np.diag(ridge**2)
+            quick = Triangle.of_moments(Moments(A, self.U.T @ self.z))
+            if quick is not None:
+                return quick
+        return self.with_rows(np.diag(ridge), np.zeros_like(self.z))
 
     def spectral(self, lams: Sequence[float], noise: Array) -> Spectrum:
         """The directions of section 4.2 of the KPCRank paper, and their weights for each lam.

@@ -31,6 +31,9 @@ def leading_eigenpairs(S: Array, n: int) -> tuple[Array, Array]:
         if found is not None:
             return found
     s, V = eigh(S, subset_by_index=None if n == m else [m - n, m - 1], check_finite=False)
+    if len(s) < n:  # LAPACK may lose some of many equal ones
+        s, V = eigh(S, check_finite=False)
+        s, V = s[m - n :], V[:, m - n :]
     return s[::-1].copy(), np.ascontiguousarray(V[:, ::-1])
 
 

@@ -81,7 +81,7 @@ def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
     symmetrize(K)
     floor = 4 * m * float(np.finfo(np.float64).eps) * size
     total = float(np.trace(K))
-    s, V = _leading(K, count, total, floor, most=m - 1)
+    s, V, total = _leading(K, count, total, floor, most=m - 1)
     V -= V.mean(axis=0)
     root = np.sqrt(s)
     A = V / root
@@ -120,7 +120,7 @@ def landmark_components(
         size = float(np.trace(S) + n_rows * (mean @ mean))
     floor = 4 * float(np.finfo(np.float64).eps) * lost * size
     total = float(np.trace(S))
-    s, W = _leading(S, count, total, floor, most=min(basis.rank, n_rows - 1))
+    s, W, total = _leading(S, count, total, floor, most=min(basis.rank, n_rows - 1))
     return Components(basis.coefficients(W), mean @ W, s, total)
 
 
@@ -144,8 +144,14 @@ def scatter(load: Loader, n_rows: int, n_features: int) -> tuple[Array, Array]:
     return mirror_upper(A) - n_rows * np.outer(gap, gap), shift + gap
 
 
-def _leading(S: Array, count: Count, total: float, floor: float, most: int) -> tuple[Array, Array]:
-    """Eigenvalues above rounding, as many as wanted, descending, and their vectors."""
+def _leading(
+    S: Array, count: Count, total: float, floor: float, most: int
+) -> tuple[Array, Array, float]:
+    """Eigenvalues above rounding, as many as wanted, descending, their vectors, and the total.
+
+    The total is the trace; where negative eigenvalues are part of it, the sum of the positive
+    ones that are known.
+    """
     wanted = most if count.number is None else min(count.number, most)
     n = wanted if count.share is None else min(FIRST_TRY, most)
     while True:
@@ -154,12 +160,21 @@ def _leading(S: Array, count: Count, total: float, floor: float, most: int) -> t
         if count.share is None or rank < n or n == most or s.sum() >= count.share * total:
             break
         n = min(3 * n, most)
+    if rank == 0 and total < -floor:
+        raise DataError(
+            "The kernel is not positive semidefinite: once it is centred, it has no positive "
+            "eigenvalue. Check its sign."
+        )
     if rank == 0:
         raise DataError(
             "The kernel does not tell the rows apart: once it is centred, nothing is left of it. "
             "Check the features, and the parameters of the kernel."
         )
     if s[:rank].sum() - total > 1e-6 * s[0]:
+        if count.share is not None and n < most:  # shares are of all positive ones
+            s, V = leading_eigenpairs(S, most)
+            rank = int(np.count_nonzero(s > max(LEAST_EIGENVALUE * s[0], floor)))
+        total = float(s[:rank].sum())
         warnings.warn(
             "The kernel is not positive semidefinite (some eigenvalues are negative): only "
             "components with positive eigenvalues are used.",
@@ -176,7 +191,7 @@ def _leading(S: Array, count: Count, total: float, floor: float, most: int) -> t
         p = number_with_share(s[:rank], count.share, total)
     elif count.number is not None:
         p = min(rank, count.number)
-    return s[:p].copy(), np.ascontiguousarray(V[:, :p])
+    return s[:p].copy(), np.ascontiguousarray(V[:, :p]), total
 
 
 def number_with_share(eigenvalues: Array, share: float, total: float) -> int:

@@ -14,6 +14,7 @@ from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers.shifted import solve_shifted
 
 LEAST_PIVOT = 1e-12  # of the largest: landmarks below it are told by the others, but for rounding
+LEAST_KERNEL = 1e-130  # squares of it, and what rounding leaves of these, are still numbers
 DELICATE_PIVOT = 1e-3  # below it, sums of products of kernel values would lose too many digits
 
 
@@ -46,9 +47,19 @@ class LandmarkBasis:
         diagonal = np.diagonal(K_RR)
         tolerance = max(LEAST_PIVOT, 8 * n * np.finfo(np.float64).eps) * diagonal.max(initial=0.0)
         if tolerance <= 0.0:
+            if diagonal.min(initial=0.0) < 0.0:
+                raise DataError(
+                    "The kernel is not positive semidefinite: it is negative between landmarks "
+                    "and themselves. Check its sign."
+                )
             raise DataError(
                 "The kernel is 0 on all landmarks: there is nothing to tell rows apart by. Check "
                 "the features and the kernel."
+            )
+        if diagonal.max() < LEAST_KERNEL:
+            raise DataError(
+                f"Kernel values are so small, {diagonal.max():.0e} at most, that their products "
+                "vanish in rounding. Scale the features."
             )
         factor, pivot, rank, _ = lapack.dpstrf(np.asfortranarray(K_RR), tol=tolerance, lower=1)
         order = pivot.astype(np.intp) - 1

@@ -22,6 +22,14 @@ class Problem:
         build = {"rows": span_of_rows, "pairs": span_of_pairs}[form]
         return build(self.K.copy(), first, second).differences
 
+    def posterior(self, weights):
+        """Mean and covariance of f, from the weights of the differences of rows."""
+        span = span_of_rows(self.K.copy(), *self.pairs.T.copy())
+        C = np.empty_like(span.differences.C)
+        C[span.order] = span.differences.C
+        whitened = weights.whiten(C.T)
+        return C @ weights.mean, whitened.T @ whitened
+
 
 def covariance(X, scale, width):
     """A squared exponential by its definition, with some variance of each row's own."""

@@ -1,5 +1,7 @@
 """Expectation propagation, Laplace and the Gaussian model against dense oracles."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from rankwise.solvers.gp.ep import expectation_propagation
 from rankwise.solvers.gp.gaussian import gaussian, noise_slope
 from rankwise.solvers.gp.gradient import covariance_gradient, factor_gradient
 from rankwise.solvers.gp.laplace import laplace
+from rankwise.solvers.gp.span import span_of_pairs, span_of_rows
 from tests.oracles.pairwise_gp import dense_ep, elliptical_slice, log_likelihood
 from tests.solvers.gp.problems import gp_problems, make_problem
 
@@ -146,9 +149,7 @@ def test_ep_is_close_to_a_long_run_of_slice_sampling_and_laplace_is_not():
         differences = p.differences("rows")
         found = {}
         for name, infer in (("ep", expectation_propagation), ("laplace", laplace)):
-            weights = infer(differences, Outcomes(p.counts)).weights
-            c = weights.whiten(differences.C.T)
-            found[name] = differences.C @ weights.mean, c.T @ c
+            found[name] = p.posterior(infer(differences, Outcomes(p.counts)).weights)
         mean, std = elliptical_slice(p.K, p.pairs, p.counts, reference=found["ep"], seed=seed)
         for name, (f, covariance) in found.items():
             spread = np.sqrt(np.diagonal(covariance))
@@ -189,8 +190,10 @@ def test_a_singular_covariance_has_few_weights():
     K = np.exp(-0.5 * (X - X.T) ** 2)
     factor = Factor.of(np.asfortranarray(K))
     assert factor.C.shape[1] <= 6
-    assert_allclose(factor.C @ factor.C.T, K, atol=1e-10)
-    assert_allclose(factor.C[factor.pivots], factor.root)
+    order = factor.order
+    assert_allclose(factor.C @ factor.C.T, K[np.ix_(order, order)], atol=1e-10)
+    assert_allclose(factor.C[: len(factor.root)], factor.root)
+    assert_allclose(order[factor.position], np.arange(len(K)))
     assert Factor.of(np.zeros((3, 3))).C.shape == (3, 0)
 
 
@@ -210,3 +213,34 @@ def test_repeated_pairs_are_counted_once():
     assert counted.counts.tolist() == [[1.0, 2.5, 0.0], [0.0, 1.0, 1.0]]
     halved = PairCounts.of(first, second, outcome, weight, half_ties=True)
     assert halved.counts.tolist() == [[1.0, 2.5, 0.0], [0.5, 1.5, 0.0]]
+
+
+@pytest.mark.parametrize(("n_rows", "n_pairs", "rank"), [(520, 600, 520), (700, 800, 300)])
+@pytest.mark.parametrize("negative", [False, True])
+def test_stairs_in_blocks_are_dense_matrices(n_rows, n_pairs, rank, negative):
+    """Sizes at which A is not kept, and blocks end in the middle."""
+    rng = np.random.default_rng(0)
+    F = rng.standard_normal((n_rows, rank)) / np.sqrt(rank)
+    K = F @ F.T
+    first = rng.integers(0, n_rows, n_pairs)
+    second = (first + rng.integers(1, n_rows, n_pairs)) % n_rows
+    tau, nu = rng.uniform(0.1, 3.0, n_pairs), rng.standard_normal(n_pairs)
+    if negative:
+        tau[::9] = -0.02
+    G = K[first] - K[second]
+    G = G[:, first] - G[:, second]
+    inner = np.linalg.inv(np.eye(n_pairs) + G * tau)
+    want = inner @ G
+    for build in (span_of_rows, span_of_pairs):
+        differences = build(K.copy(), first, second).differences
+        assert differences.stairs == differences.rank > 256
+        assert differences._kept is None
+        weights = Weights.of(differences, tau, nu)
+        mean, variance = weights.moments(differences)
+        assert_allclose(differences.prior_variances, np.diagonal(G), atol=1e-9)
+        assert_allclose(variance, np.diagonal(want), atol=1e-8)
+        assert_allclose(mean, want @ nu, atol=1e-8)
+        assert weights.log_det == pytest.approx(np.linalg.slogdet(np.eye(n_pairs) + G * tau)[1])
+        plain = Weights.of(replace(differences, stairs=0), tau, nu)
+        assert_allclose(plain.mean, weights.mean, atol=1e-9)
+        assert_allclose(np.tril(plain.root), np.tril(weights.root), atol=1e-9)

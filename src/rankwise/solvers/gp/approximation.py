@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from rankwise.backends.arrays import Array
 from rankwise.solvers.gp.differences import Weights
 
@@ -64,3 +66,12 @@ class Approximation:
     converged: bool = True
     n_sweeps: int = 0
     residual: float = 0.0
+
+    def sites_for(self, ratio: Array) -> tuple[Array, Array]:
+        """Sites to start from where prior variances of the differences are `ratio` times these.
+
+        A site is about as wide as noise and posterior together, and where the noise is small
+        beside it, the posterior grows with the prior.
+        """
+        share = (1.0 + self.variance) / (1.0 + ratio * self.variance)
+        return self.tau * share, self.nu * np.sqrt(share)

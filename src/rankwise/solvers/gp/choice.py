@@ -9,24 +9,26 @@ from scipy.special import entr, ndtr
 
 from rankwise.backends.arrays import Array, Index
 
-_ENTROPY_WIDTH = np.pi * np.log(2.0) / 2.0
 
-
-def bald(mean: Array, variance: Array, noise: float) -> Array:
+def bald(mean: Array, variance: Array, noise: float, flips: float = 0.0) -> Array:
     """Information (in nats) that the outcome of a comparison has about the two values.
 
-    H[E p] - E H[p] with p = Phi(d / noise) and d of N(mean, variance). The entropy of p is
-    close to log 2 exp(-(d / noise)^2 / (pi log 2)), whose mean is in closed form (Houlsby et
-    al., 2011): the score is off by at most 0.03 nats.
+    H[E p] - E H[p] with p = e + (1 - 2 e) Phi(d / noise), e the share of flips and d of N(mean,
+    variance). The entropy of p is close to H(e) + (log 2 - H(e)) exp(-(d / noise)^2 / 2 w), w
+    such that both bend alike at 0, whose mean is in closed form (Houlsby et al., 2011, for e =
+    0): the score is off by at most 0.03 nats.
     """
     m, v = mean / noise, variance / noise**2
-    p = ndtr(m / np.sqrt(1.0 + v))
-    width = _ENTROPY_WIDTH
-    expected = np.log(2.0) * np.sqrt(width / (v + width)) * np.exp(-0.5 * m**2 / (v + width))
+    share = 1.0 - 2.0 * flips
+    p = flips + share * ndtr(m / np.sqrt(1.0 + v))
+    least = float(entr(flips) + entr(1.0 - flips))
+    height = np.log(2.0) - least
+    width = 0.5 * np.pi * height / share**2
+    expected = least + height * np.sqrt(width / (v + width)) * np.exp(-0.5 * m**2 / (v + width))
     return np.asarray(np.maximum(entr(p) + entr(1.0 - p) - expected, 0.0))
 
 
-def information(mean: Array, variance: Array, noise: float) -> Array:
+def information(variance: Array, noise: float) -> Array:
     """The same for a margin observed with Gaussian noise: log(1 + variance / noise^2) / 2."""
     return np.asarray(0.5 * np.log1p(variance / noise**2))
 

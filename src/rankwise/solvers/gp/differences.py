@@ -3,11 +3,15 @@
 With a factor C of the prior covariance, K = C C', the process at the compared rows is f = C u for
 weights u of N(0, I), and the differences are d = A u, A = C[first] - C[second]. There are as many
 weights as K has numerical rank: at most one a row, one a comparison, or one a landmark.
+
+A Cholesky factor is a staircase: row i has nothing after column i. The precision of u is factored
+from its last row and column upwards (they are stored in reverse for that), since a row of C that
+ends early then meets only a part of the factor, and ends early after it as well.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -17,27 +21,35 @@ from scipy.linalg import lapack
 from scipy.linalg.blas import dsyrk, dtrsm
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.blas import matmul
+from rankwise.backends.blas import cross_product, matmul, solve_lower
+from rankwise.backends.jit import compiled
 
-_BLOCK = 512  # columns of a symmetric product computed at a time, so that half of it is left out
-_SLICE_BYTES = 32 * 2**20  # of features of differences held at a time
+_BLOCK = 256  # rows or columns of a staircase that are treated alike
+_SMALL = 2**17  # entries of A that are kept in any case
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """d = A u with A = C[first] - C[second], never stored.
+    """d = A u with A = C[first] - C[second], stored only where that is small.
 
     Attributes
     ----------
     C : ndarray of shape (n, r)
-        In Fortran order.
+        In C order.
     first, second : ndarray of shape (N,)
         Rows of C.
+    stairs : int
+        How many rows at the top have nothing but zeros after column i, i being their number.
     """
 
     C: Array
     first: Index
     second: Index
+    stairs: int = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What cannot be computed again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def rank(self) -> int:
@@ -73,43 +85,76 @@ class Differences:
         return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(n, n)))
 
     def precision(self, tau: Array) -> Array:
-        """I + A' diag(tau) A on the lower triangle: O(r^2 min(n, N) + N r) time."""
-        C, r = self.C, self.rank
-        P = np.zeros((r, r), order="F")
-        if len(self) < len(C) and not (tau < 0).any():
-            for part in self._slices():
-                Z = np.sqrt(tau[part])[:, None] * (C[self.first[part]] - C[self.second[part]])
-                P = dsyrk(1.0, Z, beta=1.0, c=P, trans=1, lower=1, overwrite_c=1)
+        """I + A' diag(tau) A, in reverse, on the lower triangle: O(r^2 min(n, N) + N r) time."""
+        A, C, r = self._kept, self.C, self.rank
+        if A is not None and (tau >= 0).all():
+            P = dsyrk(1.0, (np.sqrt(tau)[:, None] * A).T, lower=1)
+        elif A is not None:
+            P = cross_product(tau[:, None] * A, A)
         else:
-            Y = np.asfortranarray(self.laplacian(tau) @ C)
+            P = np.empty((r, r), order="F")
+            Y = self.laplacian(tau) @ C
             for start in range(0, r, _BLOCK):
                 stop = min(start + _BLOCK, r)
-                P[start:, start:stop] = matmul(C[:, start:].T, Y[:, start:stop])
+                top = min(start, self.stairs)
+                product = cross_product(Y[top:, :stop], C[top:, start:stop])
+                P[r - stop :, r - stop : r - start] = product[::-1, ::-1]
         P[np.arange(r), np.arange(r)] += 1.0
         return P
 
     @cached_property
     def prior_variances(self) -> Array:
         """Variance of every difference before any comparison."""
-        return self.squared_norms(self.C.T)
+        return self.squared_norms(self.C)
 
-    def squared_norms(self, V: Array) -> Array:
-        """|V[:, first] - V[:, second]|^2 for every difference, O(r min(N, n^2))."""
+    def variances(self, weights: Weights) -> Array:
+        """Variance of every difference after comparisons: O(r^2 min(n, N) + N r) time."""
+        if self._kept is not None:
+            rows = self._kept.copy()
+            solve_lower(weights.root, rows)
+            return np.asarray(np.einsum("ij,ij->i", rows, rows))
+        rows, root, r = np.ascontiguousarray(self.C[:, ::-1]), weights.root, self.rank
+        for start in range(0, self.stairs, _BLOCK):
+            stop = min(start + _BLOCK, self.stairs)
+            solve_lower(root[r - stop :, r - stop :], rows[start:stop, r - stop :])
+        solve_lower(root, rows[self.stairs :])
+        return self.squared_norms(rows)
+
+    def squared_norms(self, rows: Array) -> Array:
+        """|rows[first] - rows[second]|^2 for every difference, O(r min(N, n^2))."""
         if len(self.C) ** 2 <= 8 * len(self):  # products of all rows cost less than reading pairs
-            G = matmul(V.T, V) if V.size else np.zeros((len(self.C), len(self.C)))
+            G = matmul(rows, rows.T) if rows.size else np.zeros((len(self.C), len(self.C)))
             norms = np.diagonal(G)
             out = norms[self.first] + norms[self.second] - 2.0 * G[self.first, self.second]
             return np.asarray(np.maximum(out, 0.0))
-        rows = np.ascontiguousarray(V.T)
         out = np.empty(len(self))
-        for part in self._slices():
-            gap = rows[self.first[part]] - rows[self.second[part]]
-            out[part] = np.einsum("ij,ij->i", gap, gap)
+        _squared_gaps(rows, self.first, self.second, out)
         return out
 
-    def _slices(self) -> list[slice]:
-        step = max(1, _SLICE_BYTES // (8 * max(self.rank, 1)))
-        return [slice(k, min(k + step, len(self))) for k in range(0, len(self), step)]
+    @cached_property
+    def _kept(self) -> Array | None:
+        """A in reverse, where it is small, or smaller than C, which has no stairs to use."""
+        if len(self) * self.rank > _SMALL and (self.stairs or len(self) >= len(self.C)):
+            return None
+        return np.ascontiguousarray((self.C[self.first] - self.C[self.second])[:, ::-1])
+
+
+@compiled
+def _squared_gaps(rows: Array, first: Index, second: Index, out: Array) -> None:
+    """|rows[first] - rows[second]|^2, in four sums at a time: none waits for another."""
+    r = rows.shape[1]
+    whole = r - r % 4
+    for k in range(len(first)):
+        a, b = rows[first[k]], rows[second[k]]
+        s0 = s1 = s2 = s3 = 0.0
+        for j in range(0, whole, 4):
+            s0 += (a[j] - b[j]) ** 2
+            s1 += (a[j + 1] - b[j + 1]) ** 2
+            s2 += (a[j + 2] - b[j + 2]) ** 2
+            s3 += (a[j + 3] - b[j + 3]) ** 2
+        for j in range(whole, r):
+            s0 += (a[j] - b[j]) ** 2
+        out[k] = (s0 + s1) + (s2 + s3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +166,8 @@ class Weights:
     Attributes
     ----------
     root : ndarray of shape (r, r)
-        Lower triangular, P = root root'; what lies above the diagonal is not to be read.
+        Lower triangular, P in reverse = root root'; what lies above the diagonal is not to be
+        read.
     mean : ndarray of shape (r,)
     """
 
@@ -136,8 +182,8 @@ class Weights:
         root, info = lapack.dpotrf(differences.precision(tau), lower=1, clean=0, overwrite_a=1)
         if info:
             raise FloatingPointError("The precision is not positive definite.")
-        mean, _ = lapack.dpotrs(root, differences.transpose(nu), lower=1)
-        return cls(root, np.asarray(mean).reshape(-1))
+        weights = cls(root, np.zeros(0))
+        return cls(root, weights.solve(differences.transpose(nu)))
 
     @property
     def log_det(self) -> float:
@@ -145,23 +191,21 @@ class Weights:
         return 2.0 * float(np.log(np.diagonal(self.root)).sum())
 
     def whiten(self, V: Array) -> Array:
-        """root^-1 V, so that the columns' products are their covariances."""
+        """What has the covariances of u'V as the products of its columns: O(r^2) a column."""
         if not V.size:
             return V
-        return np.asarray(dtrsm(1.0, self.root, np.asfortranarray(V), lower=1))
+        return np.asarray(dtrsm(1.0, self.root, np.asfortranarray(V[::-1]), lower=1))
 
     def solve(self, v: Array) -> Array:
         """P^-1 v."""
         if not v.size:
             return v
-        return np.asarray(lapack.dpotrs(self.root, v, lower=1)[0]).reshape(v.shape)
+        solved = np.asarray(lapack.dpotrs(self.root, v[::-1], lower=1)[0]).reshape(v.shape)
+        return solved[::-1]
 
     def moments(self, differences: Differences) -> tuple[Array, Array]:
-        """Mean and variance of every difference, O(n r^2 + N r)."""
-        return (
-            differences.apply(self.mean),
-            differences.squared_norms(self.whiten(differences.C.T)),
-        )
+        """Mean and variance of every difference, O(r^2 min(n, N) + N r)."""
+        return differences.apply(self.mean), differences.variances(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,14 +215,15 @@ class Factor:
     Attributes
     ----------
     C : ndarray of shape (n, r)
-    pivots : ndarray of shape (r,)
-        The rows that all others follow from: C[pivots] is `root`.
+        A staircase whose rows are those of K in another order.
+    order : ndarray of shape (n,)
+        Which rows of K they are: all others follow from the first r.
     root : ndarray of shape (r, r)
-        Lower triangular.
+        The first r rows of C, in Fortran order.
     """
 
     C: Array
-    pivots: Index
+    order: Index
     root: Array
 
     @classmethod
@@ -186,10 +231,19 @@ class Factor:
         """O(n r^2 + n^2) time; K, which is overwritten if in Fortran order, may be singular."""
         n = len(K)
         if n == 0 or not np.diagonal(K).max() > 0:
-            return cls(np.zeros((n, 0)), np.zeros(0, np.intp), np.zeros((0, 0)))
+            return cls(np.zeros((n, 0)), np.arange(n), np.zeros((0, 0)))
         lower, order, rank, _ = lapack.dpstrf(K, lower=1, overwrite_a=1)
-        pivots = order.astype(np.intp) - 1
-        C = np.zeros((n, rank), order="F")
-        C[pivots] = np.tril(lower[:, :rank])
-        root = np.asfortranarray(np.tril(lower[:rank, :rank]))
-        return cls(C, pivots[:rank], root)
+        C = np.ascontiguousarray(np.tril(lower[:, :rank]))
+        return cls(C, order.astype(np.intp) - 1, np.asfortranarray(C[:rank]))
+
+    @property
+    def pivots(self) -> Index:
+        """The rows that all others follow from."""
+        return self.order[: len(self.root)]
+
+    @property
+    def position(self) -> Index:
+        """Where every row of K is in C."""
+        position = np.empty_like(self.order)
+        position[self.order] = np.arange(len(self.order))
+        return position

@@ -50,7 +50,8 @@ def laplace(
         while True:
             new = u + share * target
             trial = _objective(differences.apply(new), new, counts, outcomes.threshold, terms)
-            if trial >= value - 1e-10 * (1.0 + abs(value)) or share * moved < 1e-14:
+            # What is not a number ends the loops too.
+            if not trial < value - 1e-10 * (1.0 + abs(value)) or not share * moved >= 1e-14:
                 break
             share *= 0.5
         u, value, step = new, trial, share * moved

@@ -41,7 +41,7 @@ def _tail(z: float) -> float:
 @compiled
 def log_normal_cdf(z: float) -> float:
     """log Phi(z), to full relative accuracy at any z."""
-    if z > 5.0:
+    if z > 0.0:
         return math.log1p(-0.5 * math.erfc(z * _ROOT_HALF))
     if z > _FAR:
         return math.log(0.5 * math.erfc(-z * _ROOT_HALF))
@@ -176,7 +176,7 @@ def _integrated(
         while True:
             x = mode + (2 * side - 1) * reach
             value = log_likelihood(m + x, a, b, c, t, e)[0] - 0.5 * x * x / v
-            if top - value > _DROP:
+            if not top - value <= _DROP:  # nor a number
                 break
             reach *= 1.5
         low[side], high[side] = min(0.0, (2 * side - 1) * reach), max(0.0, (2 * side - 1) * reach)
@@ -249,7 +249,7 @@ def _mode(
             new = x + step
             l0, l1, l2, _, _, _, _, _ = log_likelihood(m + new, a, b, c, t, e)
             value = l0 - 0.5 * new * new / v
-            if value >= top - 1e-12 * (1.0 + abs(top)) or abs(step) < 1e-300:
+            if not value < top - 1e-12 * (1.0 + abs(top)) or not abs(step) >= 1e-300:
                 break
             step *= 0.5
         x, top = new, value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,22 +53,32 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Comparisons as differences of weighted features, and the basis of the weights."""
+    """Comparisons as differences of weighted features, and the basis of the weights.
+
+    Attributes
+    ----------
+    differences : Differences
+    basis : Basis
+    order : ndarray, optional
+        Which rows (`span_of_rows`) or comparisons (`span_of_pairs`) the rows of C are.
+    """
 
     differences: Differences
     basis: Basis
+    order: Index | None = None
 
     def scaled(self, scale: float) -> Differences:
         """The differences times a number."""
         d = self.differences
-        return d if scale == 1.0 else Differences(d.C * scale, d.first, d.second)
+        return d if scale == 1.0 else replace(d, C=d.C * scale)
 
 
 def span_of_rows(K: Array, first: Index, second: Index) -> Span:
     """One weight a row at most: for no more rows than comparisons. K is overwritten."""
     factor = Factor.of(np.asfortranarray(K))
-    alone = np.full(len(factor.pivots), _ALONE)
-    return Span(Differences(factor.C, first, second), Basis(factor.root, factor.pivots, alone))
+    alone, position = np.full(len(factor.pivots), _ALONE), factor.position
+    differences = Differences(factor.C, position[first], position[second], len(factor.root))
+    return Span(differences, Basis(factor.root, factor.pivots, alone), factor.order)
 
 
 def span_of_pairs(K: Array, first: Index, second: Index) -> Span:
@@ -78,11 +88,10 @@ def span_of_pairs(K: Array, first: Index, second: Index) -> Span:
     """
     rows = K[first] - K[second]
     factor = Factor.of(np.asfortranarray(rows[:, first] - rows[:, second]))
-    n = len(first)
-    C = np.zeros((n + 1, factor.C.shape[1]), order="F")
-    C[:n] = factor.C
-    differences = Differences(C, np.arange(n), np.full(n, n))
-    return Span(differences, Basis(factor.root, first[factor.pivots], second[factor.pivots]))
+    n, pivots = len(first), factor.pivots
+    C = np.vstack((factor.C, np.zeros((1, len(pivots)))))
+    differences = Differences(C, factor.position, np.full(n, n), len(pivots))
+    return Span(differences, Basis(factor.root, first[pivots], second[pivots]), factor.order)
 
 
 def span_of_landmarks(K_nm: Array, K_mm: Array, first: Index, second: Index) -> Span:
@@ -90,12 +99,13 @@ def span_of_landmarks(K_nm: Array, K_mm: Array, first: Index, second: Index) -> 
     factor = Factor.of(np.asfortranarray(K_mm))
     alone = np.full(len(factor.pivots), _ALONE)
     basis = Basis(factor.root, factor.pivots, alone)
-    C = np.asfortranarray(basis.project(K_nm.T).T)
+    C = np.ascontiguousarray(basis.project(K_nm.T).T)
     return Span(Differences(C, first, second), basis)
 
 
-def rows_gradient(span: Span, differences: Differences, a: Approximation, n_rows: int,
-                  first: Index, second: Index) -> Array:  # fmt: skip
+def rows_gradient(
+    span: Span, differences: Differences, a: Approximation, n_rows: int, pairs: tuple[Index, Index]
+) -> Array:
     """Derivative of the evidence by K, of shape (n, n), for a span of rows or of pairs.
 
     Parameters
@@ -103,14 +113,17 @@ def rows_gradient(span: Span, differences: Differences, a: Approximation, n_rows
     differences : Differences
         Those of the span, in the units that `a` was made in.
     n_rows : int
-    first, second : ndarray of shape (N,)
+    pairs : (ndarray, ndarray)
         The rows that were compared.
     """
-    M = covariance_gradient(differences, a)
-    if span.differences.first is first:
-        return M
-    n, alike = len(first), np.arange(len(first))
-    ones = np.ones(n)
+    M, order = covariance_gradient(differences, a), np.asarray(span.order)
+    if len(order) == len(M):
+        out = np.empty_like(M)
+        out[np.ix_(order, order)] = M
+        return out
+    n = len(order)  # comparisons, and M has a row of zeros after them
+    first, second = (rows[order] for rows in pairs)
+    ones, alike = np.ones(n), np.arange(n)
     B = sp.coo_array(
         (np.concatenate((ones, -ones)), (np.tile(alike, 2), np.concatenate((first, second)))),
         shape=(n, n_rows),
@@ -140,6 +153,7 @@ def extended(span: Span, cross: Array, variance: float, points: tuple[int, int])
         basis = Basis(root, np.append(basis.first, points[0]), np.append(basis.second, points[1]))
         a = np.append(a, np.sqrt(rest))
     n = len(old.C)
-    C = np.zeros((n + 2, len(basis)), order="F")
+    C = np.zeros((n + 2, len(basis)))
     C[:n, :r], C[n] = old.C, a
-    return Span(Differences(C, np.append(old.first, n), np.append(old.second, n + 1)), basis)
+    first, second = np.append(old.first, n), np.append(old.second, n + 1)
+    return Span(Differences(C, first, second, old.stairs), basis)

@@ -1,0 +1,16 @@
+"""The same rankers, with rows on many machines (needs the extra ``dask``)."""
+
+from rankwise.errors import MissingExtraError
+
+try:
+    import dask
+except ImportError as error:  # pragma: no cover
+    raise MissingExtraError("dask", "dask") from error
+else:
+    del dask
+
+from rankwise.distributed._fit import fit, fit_path
+from rankwise.distributed._holdout import leave_query_out
+from rankwise.distributed._scoring import evaluate, predict
+
+__all__ = ["evaluate", "fit", "fit_path", "leave_query_out", "predict"]

@@ -1,0 +1,82 @@
+"""Predictions and metrics of rows that lie on many machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dask.delayed import Delayed, delayed
+
+from rankwise.distributed._parts import Part, open_parts
+from rankwise.metrics import evaluate_ranking
+
+
+def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | None = None) -> Any:
+    """Scores of rows, as a Dask array in the order of the rows; nothing is computed yet.
+
+    Parameters
+    ----------
+    estimator : a fitted ranker of rankwise
+    data : Dask array or data frame, str, path or list of these
+        A Dask array of features; or as for `fit`.
+    label, qid : str, optional
+        Columns of a data frame or of Parquet files that are no features.
+
+    Returns
+    -------
+    dask.array.Array
+        Of shape (n_rows,) or (n_rows, n_outputs); lengths are unknown to Dask where those of
+        `data` are.
+    """
+    import dask.array as da
+
+    if hasattr(data, "map_blocks") and hasattr(data, "chunks"):
+        data = (data, da.zeros(data.shape[0], chunks=data.chunks[0]))
+    parts = open_parts(data, label, qid, getattr(estimator, "n_features_in_", None))
+    lengths = data[0].chunks[0] if isinstance(data, tuple) else [np.nan] * len(parts)
+    ranker = delayed(estimator, pure=False)
+    outputs = np.shape(getattr(estimator, "_weights", ()))[1:]
+    blocks = [
+        da.from_delayed(scores, (length, *outputs), dtype=np.float64)
+        for scores, length in zip(parts.map(_scores, ranker=ranker), lengths, strict=True)
+    ]
+    return da.concatenate(blocks)
+
+
+def evaluate(
+    estimator: Any, data: Any, *, label: str = "label", qid: str | None = "qid", **options: Any
+) -> Delayed:
+    """Every metric of a ranker's scores; ``.compute()`` gives the `RankingEvaluation`.
+
+    Rows are scored where they lie. Then three numbers of each row, its label, score and query,
+    come together at one worker, whatever partition they were in: 24 GB for a thousand million.
+
+    Parameters
+    ----------
+    estimator : a fitted ranker of rankwise
+    data, label, qid
+        As for `fit`.
+    **options
+        As for `rankwise.metrics.evaluate_ranking`.
+
+    Returns
+    -------
+    dask.delayed.Delayed
+    """
+    parts = open_parts(data, label, qid, getattr(estimator, "n_features_in_", None))
+    columns = parts.map(_columns, ranker=delayed(estimator, pure=False))
+    return delayed(_evaluated, pure=False)(columns, options)
+
+
+def _scores(part: Part, ranker: Any) -> Any:
+    return ranker.predict(part.X)
+
+
+def _columns(part: Part, ranker: Any) -> tuple[Any, Any, Any]:
+    return part.y, ranker.predict(part.X), part.qid
+
+
+def _evaluated(columns: list[tuple[Any, Any, Any]], options: dict[str, Any]) -> Any:
+    y, scores, ids = zip(*columns, strict=True)
+    qid = None if ids[0] is None else np.concatenate([np.asarray(one) for one in ids])
+    return evaluate_ranking(np.concatenate(y), np.concatenate(scores), qid, **options)

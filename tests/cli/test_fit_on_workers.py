@@ -1,0 +1,27 @@
+"""rankwise fit with workers: the model of a plain fit, and options that make no sense."""
+
+import pytest
+from numpy.testing import assert_allclose
+
+from rankwise import load_model
+
+
+def test_workers_fit_the_same_model(files, run, tmp_path):
+    one, many = tmp_path / "one.skops", tmp_path / "many.skops"
+    run("fit", files.train, "--valid", files.valid, "-o", one)
+    run("fit", files.train, "--valid", files.valid, "--workers", 1, "-o", many)
+    assert_allclose(load_model(many).coef_, load_model(one).coef_, rtol=1e-9)
+    assert load_model(many).alpha == load_model(one).alpha
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", 2, "--cluster", "tcp://127.0.0.1:1"], "leave one out"),
+        (["--workers", 2, "--normalize"], "cannot be normalized"),
+        (["--workers", 1, "--kernel", "rbf"], "SparseRankRLS"),
+        (["--cluster", "nowhere"], "No Dask scheduler answers"),
+    ],
+)
+def test_options_that_make_no_sense(files, run, tmp_path, options, message):
+    assert message in run("fit", files.train, *options, "-o", tmp_path / "m.skops", ok=False)

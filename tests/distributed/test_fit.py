@@ -1,0 +1,203 @@
+"""Rankers fitted to rows in many partitions, against the same rankers fitted to all rows."""
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from dask import delayed
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS
+from rankwise.data import write_letor
+from rankwise.distributed import evaluate, fit, fit_path, leave_query_out, predict
+from rankwise.errors import DataError, LetorFormatError, ParameterError
+from rankwise.metrics import evaluate_ranking
+from rankwise.model_selection import leave_query_out as leave_query_out_here
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((200, 4))
+Y = RNG.integers(0, 3, 200).astype(float)
+QID = RNG.integers(0, 20, 200)  # in no order: nearly all queries are in several partitions
+POINTS = X[:15]
+
+RANKERS = {
+    "RankRLS": RankRLS(),
+    "RankRLS without ties": RankRLS(ties="exclude", weighting="queries"),
+    "RLS": RLS(),
+    "SparseRankRLS": SparseRankRLS(landmarks=POINTS),
+    "SparseRankRLS without ties": SparseRankRLS(landmarks=POINTS, ties="exclude"),
+    "SparseRankRLS on rows": SparseRankRLS(landmarks=np.array([150, 3, 77, 20])),
+    "SparseRankRLS, delicate": SparseRankRLS(landmarks=POINTS, gamma=1e-5),
+    "SparseRLS": SparseRLS(landmarks=POINTS),
+}
+
+
+def in_chunks(*arrays, size=45):
+    return tuple(da.from_array(a, chunks=(size, *a.shape[1:])) for a in arrays)
+
+
+def frame(**more):
+    columns = {f"feature {k}": X[:, k] for k in range(4)}
+    return pd.DataFrame({**columns, "label": Y, "qid": [f"query {q}" for q in QID], **more})
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_arrays(name):
+    want = clone(RANKERS[name]).fit(X, Y, qid=QID)
+    ours = fit(clone(RANKERS[name]), in_chunks(X, Y, QID))
+    assert_allclose(ours.predict(X), want.predict(X), atol=1e-9)
+    assert ours.n_queries_ == want.n_queries_
+
+
+@pytest.mark.parametrize("ranker", [RankRLS(), SparseRankRLS(landmarks=POINTS), RLS()])
+def test_one_global_ranking(ranker):
+    ours = fit(clone(ranker), in_chunks(X, Y))
+    assert_allclose(ours.predict(X), ranker.fit(X, Y).predict(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+def test_several_outputs(ties):
+    both = np.column_stack((Y, Y[::-1]))
+    ours = fit(RankRLS(ties=ties), in_chunks(X, both, QID))
+    assert_allclose(ours.coef_, RankRLS(ties=ties).fit(X, both, qid=QID).coef_, atol=1e-10)
+
+
+def test_sparse_chunks():
+    S = sp.random_array((200, 30), density=0.1, rng=1, format="csr")
+    blocks = [
+        da.from_delayed(delayed(S[k : k + 50]), (50, 30), dtype=float) for k in range(0, 200, 50)
+    ]
+    y, qid = in_chunks(Y, QID, size=50)
+    ours = fit(RankRLS(), (da.concatenate(blocks), y, qid))
+    assert_allclose(ours.coef_, RankRLS().fit(S, Y, qid=QID).coef_, atol=1e-10)
+
+
+def test_a_path():
+    alphas = [0.1, 1.0, 10.0]
+    ours = fit_path(RankRLS(), in_chunks(X, Y, QID), alphas)
+    want = RankRLS().fit_path(X, Y, alphas, qid=QID)
+    assert_allclose(ours.predict(X), want.predict(X), atol=1e-10)
+
+
+def test_a_data_frame():
+    ours = fit(RankRLS(), dd.from_pandas(frame(), npartitions=3))
+    assert_allclose(ours.coef_, RankRLS().fit(X, Y, qid=QID).coef_, atol=1e-12)
+    assert ours.feature_names_in_.tolist() == [f"feature {k}" for k in range(4)]
+
+
+def test_a_parquet_folder(tmp_path):
+    for k in range(3):
+        frame()[k * 70 : (k + 1) * 70].to_parquet(tmp_path / f"{k}.parquet", row_group_size=40)
+    ours = fit(RankRLS(), tmp_path)
+    assert_allclose(ours.coef_, RankRLS().fit(X, Y, qid=QID).coef_, atol=1e-12)
+
+
+def test_letor_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 1000)
+    write_letor(tmp_path / "a.txt", X[:120], Y[:120], qid=QID[:120])
+    write_letor(tmp_path / "b.txt", X[120:], Y[120:], qid=QID[120:])
+    ours = fit(RankRLS(), str(tmp_path / "*.txt"))
+    assert_allclose(ours.coef_, RankRLS().fit(X, Y, qid=QID).coef_, atol=1e-12)
+    scores = predict(ours, [tmp_path / "a.txt", tmp_path / "b.txt"]).compute()
+    assert_allclose(scores, ours.predict(X), atol=1e-12)
+
+
+def test_landmarks_drawn_from_all_partitions():
+    ours = fit(SparseRankRLS(n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
+    assert_allclose(ours.landmarks_, X[ours.landmark_indices_])
+    assert len(np.unique(ours.landmark_indices_ // 45)) == 5
+    want = SparseRankRLS(landmarks=ours.landmark_indices_).fit(X, Y, qid=QID)
+    assert_allclose(ours.predict(X), want.predict(X), atol=1e-9)
+    again = fit(SparseRankRLS(n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
+    assert_allclose(again.predict(X), ours.predict(X), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("method", ["stratified", "kmeans", "rpcholesky", "leverage"])
+def test_other_landmarks(method):
+    ranker = SparseRankRLS(n_landmarks=10, landmarks=method, random_state=0)
+    assert fit(ranker, in_chunks(X, Y, QID)).landmarks_.shape == (10, 4)
+
+
+@pytest.mark.parametrize("name", ["RankRLS", "RankRLS without ties", "SparseRankRLS"])
+@pytest.mark.parametrize("metric", ["disagreement", "ndcg@5"])
+def test_leave_query_out(name, metric):
+    alphas = [0.1, 1.0, 10.0]
+    ours = leave_query_out(RANKERS[name], in_chunks(X, Y, QID), alphas=alphas, metric=metric)
+    want = leave_query_out_here(RANKERS[name], X, Y, qid=QID, alphas=alphas, metric=metric)
+    assert_allclose(ours.score, want.score, atol=1e-10)
+    assert_allclose(ours.standard_error, want.standard_error, atol=1e-10)
+    assert ours.best_alpha == want.best_alpha
+
+
+def test_predictions_and_metrics_are_lazy():
+    ranker = RankRLS().fit(X, Y, qid=QID)
+    scores = predict(ranker, in_chunks(X)[0])
+    assert scores.shape == (200,)
+    assert_allclose(scores.compute(), ranker.predict(X))
+    found = evaluate(ranker, in_chunks(X, Y, QID), k=3).compute()
+    assert found.means == evaluate_ranking(Y, ranker.predict(X), QID, k=3).means
+
+
+def test_a_bad_row_is_named(tmp_path):
+    bad = X.copy()
+    bad[100, 2] = np.nan
+    with pytest.raises(DataError, match="Partition 2, row 10: feature 2 is missing"):
+        fit(RankRLS(), in_chunks(bad, Y, QID))
+    table = frame()
+    table.loc[55, "label"] = np.inf
+    table.to_parquet(tmp_path / "x.parquet", row_group_size=40)
+    with pytest.raises(DataError, match=r"x\.parquet, row 55: the label"):
+        fit(RankRLS(), tmp_path)
+
+
+def test_a_bad_line_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 1000)
+    path = tmp_path / "a.txt"
+    write_letor(path, X, Y, qid=QID)
+    lines = path.read_text().splitlines()
+    lines[150] = "1 qid:3 1:0.5 2:what"
+    path.write_text("\n".join(lines))
+    with pytest.raises(LetorFormatError, match="line 151"):
+        fit(RankRLS(), path)
+
+
+@pytest.mark.parametrize(
+    ("ranker", "message"),
+    [
+        (RankRLS(kernel="rbf"), "use SparseRankRLS"),
+        (RankRLS(solver="dual"), "linear kernel"),
+        (RankRLS(ties="some"), "ties"),
+        (RankRLS(alpha=-1.0), "alpha"),
+        (SparseRankRLS(n_landmarks=500), "more than the 200 rows"),
+        (SparseRankRLS(landmarks=[500]), "not a row of X"),
+    ],
+)
+def test_rankers_that_cannot_be_summed(ranker, message):
+    with pytest.raises(ParameterError, match=message):
+        fit(ranker, in_chunks(X, Y, QID))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (X, "data must be a tuple"),
+        ((X, Y), "Dask arrays"),
+        ("nowhere/*.txt", "no such file"),
+        (in_chunks(X, Y[:150]), "one entry per row"),
+        (in_chunks(X, np.ones(200), QID), None),
+    ],
+)
+def test_data_that_cannot_be_used(data, message):
+    if message is None:  # equal labels are pairs as long as ties count
+        assert not fit(RankRLS(), data).coef_.any()
+        return
+    with pytest.raises(DataError, match=message):
+        fit(RankRLS(), data)
+
+
+def test_columns_that_are_not_there():
+    with pytest.raises(DataError, match="no column 'grade'"):
+        fit(RankRLS(), dd.from_pandas(frame(), npartitions=2), label="grade")
