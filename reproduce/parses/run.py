@@ -200,14 +200,14 @@ def tried_text(found: dict, paper: dict) -> str:
         for name in ("RLS", tried.CENTRED, "RankRLS")
     )
     words = (
-        f"RLS has a τ_b of {plain:.4f}, and of {without:.4f} once the differences between sentences "
-        f"are taken out of its scores; RankRLS, which never sees them, has {pairs:.4f}."
+        f"RLS has a τ_b of {plain:.4f}, and of {without:.4f} once the differences between "
+        f"sentences are taken out of its scores; RankRLS, which never sees them, has {pairs:.4f}."
     )
     if without <= pairs < plain:
         words += (
             " So what puts RLS ahead here is what sentences teach of each other: F1 against the "
-            "gold arcs is on one scale in all of them, and a construction that goes with a low F1 in "
-            "one sentence is a bad sign in another."
+            "gold arcs is on one scale in all of them, and a construction that goes with a low F1 "
+            "in one sentence is a bad sign in another."
         )
     table = Table(tuple(header), tuple(rows), "Basic rankers in variants").to_markdown()
     return f"{words}\n\n{table}"
