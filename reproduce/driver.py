@@ -68,7 +68,7 @@ def key_of(paper: Paper, part: Part, data: Path | None) -> str:
     """What must be the same for a part to count as done."""
     here = ROOT / "reproduce"
     files = list((ROOT / "src" / "rankwise").rglob("*.py"))
-    files += [here / "pages.py"]
+    files += [path for path in (here / "pages.py", here / "command.py") if path.exists()]
     for folder in (paper.folder, *paper.uses):
         files += code_of(here / folder)
     parts = [digest(files), " ".join(part.arguments)]
