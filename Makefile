@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint bench reproduce clean
+.PHONY: help demo test lint bench gpu reproduce clean
 
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
 	@echo "make test       install, then run all tests"
 	@echo "make lint       ruff, mypy and the order of imports"
 	@echo "make bench      every claim of speed as a ratio; writes benchmarks/results/"
+	@echo "make gpu        on a machine with a GPU: every ranker against NumPy, then the claims of speed"
 	@echo "make reproduce  the papers' tables, into docs/results.md (needs RANKWISE_DATA)"
 
 $(BIN)/python:
@@ -46,6 +47,11 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
+
+gpu: $(VENV)/.bench
+	$(PIP) -e '.[gpu]'
+	$(BIN)/python -m tests.conformance cuda
+	$(BIN)/python -m benchmarks.gpu
 
 reproduce: $(VENV)/.reproduce
 	$(BIN)/python -m reproduce

@@ -143,6 +143,8 @@ def test_sample_size_curve_without_mnist(tmp_path):
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
 def test_blocks_of_guides_run(guide, tmp_path):
     """Python in order, in one process, then the shell in the same folder."""
+    if guide.stem == "gpu":
+        pytest.importorskip("torch", reason="needs the extra gpu")
     blocks = BLOCK.findall(guide.read_text(encoding="utf-8"))
     python = [block for language, block in blocks if language == "python"]
     assert python

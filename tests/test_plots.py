@@ -40,7 +40,7 @@ def pairs_held_out(*error, se=0.05):
 def held_out(*score, metric="map", greater_is_better=True, se=0.05):
     n = len(score)
     alphas, spread = np.geomspace(1, 10.0 ** (n - 1), n), np.full(n, se)
-    return HeldOut(alphas, np.empty((n, 0)), np.array(score), spread, metric, greater_is_better)
+    return HeldOut(alphas, np.array(score), spread, metric, greater_is_better, np.empty((n, 0)))
 
 
 def labels(ax):

@@ -7,7 +7,8 @@
     │   └── LetorFormatError          a LETOR file that cannot be read, with file and line
     ├── ParameterError (ValueError)   a parameter outside its range, or an unknown name
     ├── ModelFileError (ValueError)   a model file that is damaged or not ours
-    ├── KernelSizeError (MemoryError)  a kernel matrix that this machine cannot hold
+    ├── KernelSizeError (MemoryError)  a kernel matrix that this machine, or a GPU, cannot hold
+    ├── DeviceError (RuntimeError)    a device that is not there, or not the one of the data
     └── MissingExtraError (ImportError)  an optional dependency that is not installed
 
     RankwiseWarning (UserWarning)     a result that may not be what was meant
@@ -38,6 +39,10 @@ class ModelFileError(RankwiseError, ValueError):
 
 class KernelSizeError(RankwiseError, MemoryError):
     """A kernel matrix, or coordinates on landmarks, that this machine cannot hold."""
+
+
+class DeviceError(RankwiseError, RuntimeError):
+    """A device that this machine does not have, or that the data is not on."""
 
 
 class MissingExtraError(RankwiseError, ImportError):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 import zipfile
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from rankwise.backends.arrays import is_tensor, to_host
 from rankwise.backends.files import replacing
 from rankwise.errors import ModelFileError, RankwiseWarning
 
@@ -140,7 +144,7 @@ def save_model(
     }
     with replacing(path) as beside:
         try:
-            dump(model, beside)
+            dump(_without_tensors(model), beside)
             foreign = _foreign_types(beside)
         except OSError:
             raise
@@ -248,6 +252,26 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
             "It was not written by rankwise.save_model."
         )
     return ModelFile(model, bool(note.get("normalized_per_query")), str(note.get("version", "")))
+
+
+def _without_tensors(value: Any) -> Any:
+    """A model with NumPy's arrays in the place of tensors: a file knows no device."""
+    if "torch" not in sys.modules:
+        return value
+    if is_tensor(value):
+        return to_host(value)
+    if type(value).__module__ == "torch" and type(value).__name__ == "device":
+        return str(value)
+    if isinstance(value, BaseEstimator) or is_dataclass(value):
+        twin = copy(value)
+        for name, part in vars(value).items():
+            object.__setattr__(twin, name, _without_tensors(part))
+        return twin
+    if type(value) in (list, tuple):
+        return type(value)(map(_without_tensors, value))
+    if type(value) is dict:
+        return {key: _without_tensors(part) for key, part in value.items()}
+    return value
 
 
 def _foreign_types(path: Path) -> list[str]:

@@ -88,6 +88,16 @@ def test_a_data_frame():
     assert ours.feature_names_in_.tolist() == [f"feature {k}" for k in range(4)]
 
 
+def test_columns_in_another_order_are_refused():
+    ranker = fit(RankRLS(), dd.from_pandas(frame(), npartitions=3))
+    table = frame()
+    same = predict(ranker, dd.from_pandas(table, npartitions=2), label="label", qid="qid")
+    assert_allclose(same.compute(), ranker.predict(table.iloc[:, :4]))
+    other = dd.from_pandas(table[table.columns[::-1]], npartitions=2)
+    with pytest.raises(ValueError, match="same order"):
+        predict(ranker, other, label="label", qid="qid").compute()
+
+
 def test_a_parquet_folder(tmp_path):
     for k in range(3):
         frame()[k * 70 : (k + 1) * 70].to_parquet(tmp_path / f"{k}.parquet", row_group_size=40)
@@ -201,3 +211,16 @@ def test_data_that_cannot_be_used(data, message):
 def test_columns_that_are_not_there():
     with pytest.raises(DataError, match="no column 'grade'"):
         fit(RankRLS(), dd.from_pandas(frame(), npartitions=2), label="grade")
+
+
+@pytest.mark.parametrize(
+    ("ranker", "words"),
+    [
+        (RankRLS(device="auto"), "device='auto'"),
+        (SparseRankRLS(precision="tf32"), "precision='tf32'"),
+    ],
+)
+def test_machines_work_with_numpy(ranker, words):
+    X, y = da.ones((10, 2)), da.arange(10)
+    with pytest.raises(ParameterError, match=words):
+        fit(ranker, (X, y))

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from rankwise.backends.dispatch import NUMPY
 from rankwise.graph import PreferenceGraph
-from rankwise.holdout import leave_query_out, resolvent
+from rankwise.holdout import leave_query_out
 from rankwise.holdout.leave_query_out import dual_folds, primal_folds
 from tests.oracles.holdout import precise_predictions, refit_predictions
 from tests.strategies import problems, ties, weightings
@@ -28,7 +29,7 @@ def test_dual_folds_are_refits(p, ties, weighting, n_folds, spectral):
     graph = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting)
     folds = query_folds(p.qid, n_folds)
     lams = LAMS * (3 if spectral else 1)
-    assert (len(lams) > resolvent.INVERSES) == spectral
+    assert (len(lams) > NUMPY.inverse_cost) == spectral
     f = dual_folds(K.copy(), graph, p.y[:, None], folds, lams)
     for fold in folds:
         for k, lam in enumerate(lams):

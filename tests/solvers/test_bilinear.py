@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise.solvers.bilinear.draws import BLOCK, Given, Graded, SameClass, between
+from rankwise.solvers.bilinear.layout import Sparse
 from rankwise.solvers.bilinear.learner import Learner, Settings
 from rankwise.solvers.bilinear.run import Curve, DensitySearch, follow
-from rankwise.solvers.bilinear.steps import Sparse
 from tests.oracles.bilinear import naive_sgd
 from tests.strategies import seeds
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
+Array: TypeAlias = NDArray[np.float64]  # or a tensor, where a backend works on tensors
 Index: TypeAlias = NDArray[np.intp]
 Sparse: TypeAlias = Any  # scipy.sparse arrays and matrices share no public base class
 Rows: TypeAlias = slice | Index  # rows of an array: a view where they lie together
@@ -17,6 +18,17 @@ Rows: TypeAlias = slice | Index  # rows of an array: a view where they lie toget
 def is_sparse(X: Any) -> bool:
     """Whether X is a scipy.sparse array or matrix."""
     return bool(sp.issparse(X))
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is a torch tensor; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(X, getattr(torch, "Tensor", ()))
+
+
+def to_host(X: Any) -> Any:
+    """A tensor as NumPy's array, in the same dtype; all else unchanged."""
+    return X.detach().cpu().numpy() if is_tensor(X) else X
 
 
 def dense_rows(X: Any, rows: Rows) -> Array:

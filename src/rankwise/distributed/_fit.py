@@ -229,7 +229,16 @@ class Summed:
 
 
 def check_summable(ranker: Any) -> None:
-    """Only rankers whose fit is a sum over rows can be fitted by parts."""
+    """Only rankers whose fit is a sum over rows can be fitted by parts, and by NumPy only."""
+    if getattr(ranker, "device", None) not in (None, "cpu"):
+        raise ParameterError(
+            f"Rows on many machines are summed by NumPy, and device={ranker.device!r}: use "
+            "device=None, or fit on one machine with a GPU."
+        )
+    if getattr(ranker, "precision", "float64") != "float64":
+        raise ParameterError(
+            f"Rows on many machines are summed in float64: got precision={ranker.precision!r}."
+        )
     if isinstance(ranker, LandmarkRanker) and ranker.kernel != "precomputed":
         return
     if isinstance(ranker, DirectRanker) and ranker.kernel == "linear" and ranker.solver != "dual":

@@ -38,7 +38,9 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     outputs = np.shape(getattr(estimator, "_weights", ()))[1:]
     blocks = [
         da.from_delayed(scores, (length, *outputs), dtype=np.float64)
-        for scores, length in zip(parts.map(_scores, ranker=ranker), lengths, strict=True)
+        for scores, length in zip(
+            parts.map(_scores, ranker=ranker, names=parts.feature_names), lengths, strict=True
+        )
     ]
     return da.concatenate(blocks)
 
@@ -64,16 +66,22 @@ def evaluate(
     dask.delayed.Delayed
     """
     parts = open_parts(data, label, qid, getattr(estimator, "n_features_in_", None))
-    columns = parts.map(_columns, ranker=delayed(estimator, pure=False))
+    ranker = delayed(estimator, pure=False)
+    columns = parts.map(_columns, ranker=ranker, names=parts.feature_names)
     return delayed(_evaluated, pure=False)(columns, options)
 
 
-def _scores(part: Part, ranker: Any) -> Any:
-    return ranker.predict(part.X)
+def _scores(part: Part, ranker: Any, names: list[str] | None) -> Any:
+    """Scores of a part; columns that have names are checked against those of the fit."""
+    if names is None or not hasattr(ranker, "feature_names_in_"):
+        return ranker.predict(part.X)
+    import pandas as pd
+
+    return ranker.predict(pd.DataFrame(part.X, columns=names))
 
 
-def _columns(part: Part, ranker: Any) -> tuple[Any, Any, Any]:
-    return part.y, ranker.predict(part.X), part.qid
+def _columns(part: Part, ranker: Any, names: list[str] | None) -> tuple[Any, Any, Any]:
+    return part.y, _scores(part, ranker, names), part.qid
 
 
 def _evaluated(columns: list[tuple[Any, Any, Any]], options: dict[str, Any]) -> Any:

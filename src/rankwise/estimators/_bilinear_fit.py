@@ -16,9 +16,9 @@ import scipy.sparse as sp
 from rankwise.errors import RankwiseWarning
 from rankwise.estimators._checkpoint import Checkpoint
 from rankwise.solvers.bilinear.draws import Draws
+from rankwise.solvers.bilinear.layout import Sparse
 from rankwise.solvers.bilinear.learner import Learner, Settings
 from rankwise.solvers.bilinear.run import Curve, DensitySearch, HeldOut, Progress, follow
-from rankwise.solvers.bilinear.steps import Sparse
 
 FIT, REFIT = "fit", "refit"
 

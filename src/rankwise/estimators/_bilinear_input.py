@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
-from rankwise.solvers.bilinear.steps import Ints, Sparse
+from rankwise.solvers.bilinear.layout import Ints, Sparse
 
 
 def as_rows(X: Any) -> sp.csr_array:

@@ -20,7 +20,8 @@ from rankwise.estimators._bilinear_input import (
     parts,
 )
 from rankwise.estimators._checks import check_whole
-from rankwise.solvers.bilinear.steps import Sparse, times_weights
+from rankwise.solvers.bilinear.layout import Sparse
+from rankwise.solvers.bilinear.products import times_weights
 
 BLOCK_BYTES = 64 * 2**20  # of Q W at a time
 

@@ -17,7 +17,8 @@ from rankwise.backends.files import replacing
 from rankwise.errors import DataError, ModelFileError
 
 NOTE = "note"
-FORMAT = 1
+FORMAT = 2
+"""Goes up whenever steps or their state change: a run must end where it would have ended."""
 
 
 def fingerprint(params: dict[str, Any], arrays: list[NDArray[Any]]) -> str:
@@ -68,12 +69,18 @@ class Checkpoint:
             with np.load(self.path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             note = json.loads(str(arrays.pop(NOTE)))
-            owner = note["owner"] if note["format"] == FORMAT else ""
+            owner, written_as = note["owner"], note["format"]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ModelFileError(
                 f"{self.path} is damaged or no checkpoint of rankwise: {error}. Delete it to begin "
                 "anew."
             ) from error
+        if written_as != FORMAT:
+            raise ModelFileError(
+                f"The checkpoint {self.path} was written by another version of rankwise (format "
+                f"{written_as}, this one is {FORMAT}): go on with that version, or delete it to "
+                "begin anew."
+            )
         if owner != self.owner:
             raise DataError(
                 f"The checkpoint {self.path} is of a fit to other data or with other parameters. "

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_whole
 from rankwise.estimators.least_squares import Task
@@ -143,7 +144,8 @@ def errors_by_queries(
     y = labels(tasks)
     check_outputs(y, groups.codes)
     predictions = hold_out_queries(ranker, X, tasks, alphas, qid, limit, list(groups))
-    return [by_query_errors(y, f, groups.codes, "leave-query-out") for f in predictions]
+    found = to_host(predictions)
+    return [by_query_errors(y, f, groups.codes, "leave-query-out") for f in found]
 
 
 def hold_out_queries(
@@ -159,17 +161,18 @@ def hold_out_queries(
     F, eigenvalues = _fixed_components(ranker, X, qid, limit)
     by_task = []
     for task in tasks:
-        y = np.asarray(task.y, dtype=np.float64).reshape(len(F), -1)
+        on = backend_of(F)
+        y = on.array(task.y).reshape(len(F), -1)
         noise = rounding_noise(eigenvalues, task.graph)
         if ranker._pointwise:
-            with_ones = np.column_stack((np.ones(len(F)), F))
+            with_ones = on.xp.column_stack((on.zeros(len(F)) + 1.0, F))
             noise = np.concatenate(([0.0], noise))
             found = component_folds(with_ones, with_ones, y, folds, alphas, noise, free=1)
         else:
             Z, t = task.graph.root(F), task.graph.root(y)
             found = component_folds(F, Z, t, folds, alphas, noise)
         by_task.append(found)
-    return np.concatenate(by_task, axis=3)
+    return on.array(on.xp.concatenate(by_task, axis=3))
 
 
 def errors_by_row_pairs(
@@ -196,14 +199,15 @@ def errors_by_row_pairs(
     check_outputs(y, groups.codes)
     at_most = m - 4 if limit.number is None else min(limit.number, m - 4)
     F, eigenvalues = _fixed_components(ranker, X, qid, Count(at_most, strict=False))
+    targets = backend_of(F).array(y)
     for alpha in alphas:
         left = m - 2
         weight = 1.0
         if not ranker._pointwise:
             n_pairs = left * (left - 1) // 2
             weight = left * float(pair_weight(ranker.weighting, left, n_pairs))
-        found = component_pair_losses(F, eigenvalues, y, alpha / weight)
-        results.append(_by_pairs(list(found)))
+        found = component_pair_losses(F, eigenvalues, targets, alpha / weight)
+        results.append(_by_pairs([(to_host(a), to_host(b)) for a, b in found]))
     return results
 
 
@@ -228,7 +232,7 @@ def check_outputs(y: Array, queries: Index) -> None:
 
 def labels(tasks: list[Task]) -> Array:
     """Scores of all tasks, a column for each output."""
-    return np.column_stack([np.asarray(task.y) for task in tasks])
+    return np.column_stack([np.asarray(to_host(task.y)) for task in tasks])
 
 
 def _fixed_components(

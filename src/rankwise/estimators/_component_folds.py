@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._checks import check_has_pairs
 from rankwise.estimators._component_choice import (
@@ -61,7 +62,7 @@ def errors_by_folds(
         train = np.setdiff1d(np.arange(len(y)), test)
         worker = clone(ranker)
         several = len(tasks) > 1 or tasks[0].n_axes == 2
-        targets = y[train] if several else y[train, 0]
+        targets = backend_of(X).array(y[train] if several else y[train, 0])
         with _said_of_a_fold(n_folds):
             inner = worker._checked_tasks(targets, None if ids is None else ids[train])
             by_alpha = _refit(worker, X, train, test, inner, alphas, qid, limit)
@@ -127,7 +128,7 @@ def _refit(
 ) -> list[Array]:
     """Scores of test rows for each alpha, shape (n_test, p, n_outputs)."""
     _keep_landmarks_of(worker, train, X.shape[0])
-    inside, outside = X[train], X[test]
+    inside, outside = _part(X, train), _part(X, test)
     if worker.kernel == "precomputed":
         inside, outside = inside[:, train], outside[:, train]
     queries = None if qid is None else np.asarray(qid).ravel()[train]
@@ -135,10 +136,15 @@ def _refit(
     worker._settle(projected.components)
     F = worker._coordinates(outside)
     with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
-        scores = [np.tensordot(F, path.weights, axes=1) for path in solved]
+        scores = [to_host(backend_of(F).xp.tensordot(F, path.weights, 1)) for path in solved]
     if not all(np.isfinite(f).all() for f in scores):
         raise DataError("Scores of held-out rows overflow. Scale the labels.")
     return [f.reshape(len(test), f.shape[1], -1) for f in scores]
+
+
+def _part(X: Any, rows: Index) -> Any:
+    """Some rows, where X is or travels to."""
+    return X[rows] if backend_of(X).is_host else backend_of(X).rows(X, rows)
 
 
 def _keep_landmarks_of(worker: ComponentRanker, train: Index, n_rows: int) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, is_sparse
+from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
+from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_choice
 from rankwise.kernels import KERNELS, Kernel, NamedKernel, PairFunction, Precomputed
+from rankwise.kernels.blocks import kernel_values
 
 
 def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: int) -> Kernel:
@@ -40,13 +42,16 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: in
 
 
 def training_kernel(kernel: Kernel, X: Any) -> Array:
-    """The kernel matrix of the training rows, ours to overwrite."""
+    """The kernel matrix of the training rows, ours to overwrite, where they are or travel to."""
     if isinstance(kernel, Precomputed):
         check_precomputed(X)
+    on = backend_of(X)
+    X = X if on.is_host or is_tensor(X) else X[slice(None)]
     with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
-        K = np.ascontiguousarray(kernel(X), dtype=np.float64)
-    if not np.isfinite(np.diagonal(K)).all() or not np.isfinite(K.sum()):
-        row = int(np.argmin(np.isfinite(K).all(axis=1)))
+        K = on.contiguous(on.array(kernel_values(kernel, X)))
+        finite = on.is_finite(K.diagonal()) and on.is_finite(K.sum())
+    if not finite:
+        row = int(np.argmin(np.isfinite(to_host(K)).all(axis=1)))
         raise DataError(
             f"The kernel has values that are not finite, the first in row {row}. Scale the "
             "features, for example with sklearn.preprocessing.StandardScaler, or lower gamma "
@@ -57,16 +62,18 @@ def training_kernel(kernel: Kernel, X: Any) -> Array:
 
 def check_precomputed(K: Any) -> None:
     """A square and symmetric matrix."""
+    K = at_home(K)
+    xp = backend_of(K).xp
     if K.shape[0] != K.shape[1]:
         raise DataError(
             f"A precomputed kernel must be square, training rows by training rows: got shape "
-            f"{K.shape}. Did you mean kernel='linear' or 'rbf'?"
+            f"{tuple(K.shape)}. Did you mean kernel='linear' or 'rbf'?"
         )
     size = abs(K).max()
     for start in range(0, K.shape[0], 256):  # in blocks: no second matrix of this size
         rows = slice(start, start + 256)
-        gap = abs(K[rows] - K[:, rows].T).max(axis=1)
-        gap = gap.toarray().ravel() if is_sparse(gap) else gap
+        gap = abs(K[rows] - K[:, rows].T)
+        gap = gap.max(axis=1).toarray().ravel() if is_sparse(gap) else xp.amax(gap, axis=1)
         if gap.max() > 1e-6 * size:
             row = start + int(gap.argmax())
             raise DataError(

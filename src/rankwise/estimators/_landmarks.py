@@ -13,9 +13,12 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_choice, check_whole
+from rankwise.estimators._kernels import training_kernel
 from rankwise.graph import Groups
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.landmarks import (
@@ -40,6 +43,11 @@ class Landmarks:
     points: Any
     rows: Index | None
 
+    def kernel(self, kernel: Kernel, on: Backend) -> Array:
+        """The kernel matrix of the points, on a backend."""
+        points = self.points[:, self.rows] if isinstance(kernel, Precomputed) else self.points
+        return training_kernel(kernel, points if on.is_host else on.array(points))
+
 
 @dataclass(frozen=True)
 class LandmarkChoice:
@@ -60,6 +68,7 @@ class LandmarkChoice:
             return cls(landmarks, number, None, None)
         rows: Index | None = None
         points: Any = None
+        landmarks = to_host(landmarks)
         if is_sparse(landmarks) or np.ndim(landmarks) == 2:
             points = _check_points(landmarks)
         else:
@@ -75,11 +84,12 @@ class LandmarkChoice:
     def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
         """Landmarks for training rows X."""
         if self.points is not None:
-            return self._given_points(X.shape[1], kernel)
+            given = self._given_points(X.shape[1], kernel)
+            return Landmarks(backend_of(X).array(given.points), None) if is_tensor(X) else given
         n_rows = X.shape[0]
         if self.rows is not None:
             check_in_range(self.rows, n_rows)
-            return Landmarks(X[self.rows], self.rows)
+            return Landmarks(at_home(X)[self.rows], self.rows)
         n = self._number(n_rows)
         if self.method == "random":
             rows = random_rows(n_rows, n, rng)
@@ -88,19 +98,20 @@ class LandmarkChoice:
         else:
             candidates = _candidates(n_rows, n, rng)
             seen = X if candidates is None else X[candidates]
-            if abs(seen).max() > LARGEST:
+            if abs(at_home(seen)).max() > LARGEST:
                 raise DataError(
                     f"Values beyond {LARGEST:g} overflow when they are multiplied. Scale the "
                     "features, for example with sklearn.preprocessing.StandardScaler."
                 )
             if self.method == "kmeans":
-                return Landmarks(_cluster_centres(seen, n, kernel, rng), None)
+                centres = _cluster_centres(to_host(seen), n, kernel, rng)
+                return Landmarks(backend_of(X).array(centres) if is_tensor(X) else centres, None)
             if isinstance(kernel, Precomputed) and candidates is not None:
                 seen = seen[:, candidates]
             choose = pivoted_cholesky_rows if self.method == "rpcholesky" else leverage_rows
             rows = choose(kernel, seen, n, rng)
             rows = rows if candidates is None else candidates[rows]
-        return Landmarks(X[rows], rows)
+        return Landmarks(at_home(X)[rows], rows)
 
     def for_part(self, part: Index, n_rows: int) -> LandmarkChoice:
         """The choice among some of all rows, whose numbers ascend: what is left of it there."""
@@ -233,7 +244,7 @@ def _rows_of_blocks(rows: Index, blocks: Iterable[Any]) -> Landmarks:
 def stacked(parts: list[Any]) -> Any:
     if any(is_sparse(part) for part in parts):
         return sp.vstack([sp.csr_array(part) for part in parts], format="csr")
-    return np.concatenate(parts)
+    return backend_of(parts[0]).xp.concatenate(parts)
 
 
 def _candidates(n_rows: int, n: int, rng: np.random.Generator) -> Index | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rankwise.backends.arrays import to_host
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 
 
@@ -54,7 +55,8 @@ class RankerMixin:
                 RankwiseWarning,
                 stacklevel=2,
             )
-        scores, labels = (_columns(values) for values in (self.predict(X), y))
+        scores, labels = (_columns(to_host(values)) for values in (self.predict(X), y))
+        qid = to_host(qid)
         if scores.shape != labels.shape:
             raise DataError(
                 f"y needs {scores.shape[1]} columns and {len(scores)} rows, as the ranker "

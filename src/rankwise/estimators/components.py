@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, Rows
-from rankwise.backends.blas import matmul
+from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.errors import ParameterError
 from rankwise.estimators._checks import check_choice, check_kernel_fits, check_random_state
 from rankwise.estimators._component_choice import (
@@ -24,6 +24,7 @@ from rankwise.estimators._component_choice import (
     errors_by_row_pairs,
 )
 from rankwise.estimators._component_folds import errors_by_folds
+from rankwise.estimators._device import returned
 from rankwise.estimators._kernels import make_kernel, training_kernel
 from rankwise.estimators._landmarks import LandmarkChoice
 from rankwise.estimators.least_squares import (
@@ -32,9 +33,9 @@ from rankwise.estimators.least_squares import (
     Space,
     Task,
     finite_kernel_product,
-    narrowed,
 )
 from rankwise.kernels import Precomputed
+from rankwise.kernels.blocks import kernel_values
 from rankwise.solvers.component_path import Spectrum, component_triangle, rounding_noise
 from rankwise.solvers.eigen import matrices_needed
 from rankwise.solvers.kpca import (
@@ -124,8 +125,12 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         """
         check_is_fitted(self)
         X = self._validate_new(X)
-        scores = path_scores(self._coordinates(X), self.path_coef_)
-        return narrowed(scores + getattr(self, "intercept_", 0.0), X.dtype)
+        F = self._coordinates(X)
+        scores = path_scores(F, backend_of(F).array(self.path_coef_))
+        intercept = getattr(self, "intercept_", 0.0)
+        if not isinstance(intercept, float):
+            intercept = backend_of(F).array(intercept)
+        return self._finished_scores(X, scores + intercept)
 
     def transform(self, X: Any) -> Any:
         """Coordinates of rows on the components, which are centred over the training rows.
@@ -142,7 +147,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         """
         check_is_fitted(self)
         X = self._validate_new(X)
-        return narrowed(self._coordinates(X), X.dtype)
+        return self._finished_scores(X, self._coordinates(X))
 
     def fit_transform(self, X: Any, y: Any, *, qid: Any = None) -> Any:
         """`fit`, then `transform` of the same rows.
@@ -175,7 +180,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         except Exception:
             self._forget()  # the kernel and the rows of a model that does not come about
             raise
-        self._settle(projected.components)
+        self._settle(returned(projected.components, X))
         solutions = []
         for k, found in enumerate(solved):
             path, errors = found.weights, chosen[k] if chosen else None
@@ -195,13 +200,16 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         projected = self._project(X, qid, every)
         components = projected.components
         features, by_task = self._features(X, projected), []
+        on = backend_of(features)
         for task in tasks:
-            triangle = component_triangle(features.__getitem__, len(components), task.graph, task.y)
+            triangle = component_triangle(
+                features.__getitem__, len(components), task.graph, task.y, on
+            )
             noise = rounding_noise(components.eigenvalues, task.graph)
             if self.selection == "spectral":
                 spectrum = triangle.spectral(alphas, noise)
                 p = _limit(count, spectrum)
-                V = np.ascontiguousarray(spectrum.directions[:, :p])
+                V = on.contiguous(spectrum.directions[:, :p])
                 rotated = components.rotated(V, spectrum.eigenvalues[:p], spectrum.total)
                 projected = Projected(rotated, None)
                 paths = [(_cumulative(weights[:p]), np.arange(p)) for weights in spectrum.weights]
@@ -212,7 +220,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
 
     def _finished(self, paths: Sequence[tuple[Array, Index]], tasks: list[Task]) -> SolvedPath:
         """Paths of all tasks side by side; the intercept is the mean of y, as components have 0."""
-        weights = np.concatenate([path for path, _ in paths], axis=2)
+        weights = backend_of(paths[0][0]).xp.concatenate([path for path, _ in paths], axis=2)
         if weights.shape[2] == 1 and tasks[0].n_axes == 1:
             weights = weights[..., 0]
         kept = np.unique(np.concatenate([kept for _, kept in paths]))
@@ -233,28 +241,29 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
             m = X.shape[0]
             wanted = m if count.number is None else min(count.number, m)
             way_out = "Use landmarks, as in n_landmarks=1000, or fewer rows."
-            check_kernel_fits(m, way_out, matrices_needed(m, wanted))
+            check_kernel_fits(m, backend_of(X), way_out, matrices_needed(m, wanted))
             if not isinstance(kernel, Precomputed):
-                self.X_fit_ = X
+                self.X_fit_ = at_home(X)
             return Projected(*kernel_components(training_kernel(kernel, X), count))
         method = "random" if self.landmarks is None else self.landmarks
         choice = LandmarkChoice.of(method, self.n_landmarks)
+        on = backend_of(X)
         landmarks = choice.among(X, qid, kernel, check_random_state(self.random_state))
-        if isinstance(kernel, Precomputed):
-            K_RR = training_kernel(kernel, landmarks.points[:, landmarks.rows])
-        else:
+        if not isinstance(kernel, Precomputed):
             self.landmarks_ = landmarks.points
-            K_RR = training_kernel(kernel, landmarks.points)
         if landmarks.rows is not None:
             self.landmark_indices_ = landmarks.rows
-        basis = LandmarkBasis.of(K_RR)
-        points = self._points[basis.kept]
+        basis = LandmarkBasis.of(landmarks.kernel(kernel, on))
+        points = self._points
+        if not on.is_host and not isinstance(kernel, Precomputed):
+            points = on.array(points)
+        points = points[basis.kept]
 
         stored: list[Array] = []  # blocks, in the order of rows
         store = 8 * X.shape[0] * basis.rank <= STORED_BYTES
 
         def load(rows: Rows) -> Array:
-            K = np.ascontiguousarray(kernel(X[rows], points), dtype=np.float64)
+            K = on.contiguous(on.array(kernel_values(kernel, X[rows], points)))
             if store:
                 stored.append(K)
             return K
@@ -262,8 +271,8 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         components = landmark_components(load, X.shape[0], basis, count)
         if not store:
             return Projected(components, None)
-        kept = np.ascontiguousarray(components.A[basis.kept])
-        features = np.concatenate([matmul(K, kept) for K in stored])
+        kept = on.contiguous(components.A[basis.kept])
+        features = on.xp.concatenate([on.matmul(K, kept) for K in stored])
         features -= components.offset
         return Projected(components, features)
 
@@ -335,7 +344,8 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         self.eigenvalues_ = self.eigenvalues_[:p]
         self.explained_variance_ratio_ = self.explained_variance_ratio_[:p]
         self.path_coef_ = solution.path[:p, :p]
-        self.coef_ = solution.path[:p, p - 1].T
+        coef = solution.path[:p, p - 1]
+        self.coef_ = coef.T if coef.ndim == 2 else coef
         self.idle_components_ = solution.idle[solution.idle < p]
         self.__dict__.pop("component_errors_", None)
         if solution.errors is not None:
@@ -348,7 +358,7 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
 
     @property
     def _weights(self) -> Array:
-        return np.asarray(self.coef_.T)
+        return self.coef_.T if self.coef_.ndim == 2 else self.coef_
 
     @property
     def _points(self) -> Any:
@@ -358,22 +368,27 @@ class ComponentRanker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSq
         return getattr(self, "landmark_indices_", None)
 
     def _coordinates(self, X: Any) -> Array:
-        A = np.ascontiguousarray(self.dual_components_)
-        return finite_kernel_product(self.kernel_, X, self._points, A) - self.component_means_
+        on = backend_of(X)
+        A, offset = on.contiguous(on.array(self.dual_components_)), on.array(self.component_means_)
+        return finite_kernel_product(self.kernel_, X, self._points, A) - offset
 
     def _products(self, X: Any, weights: Array) -> Any:
-        a, offset = self.dual_components_ @ weights, self.component_means_ @ weights
+        on = backend_of(X)
+        weights = on.array(weights)
+        a = on.array(self.dual_components_) @ weights
+        offset = on.array(self.component_means_) @ weights
         return finite_kernel_product(self.kernel_, X, self._points, a) - offset
 
 
 def path_scores(F: Array, path: Array) -> Array:
     """F path: scores of rows for every number of components."""
-    return np.tensordot(F, path, axes=1)
+    return backend_of(F).xp.tensordot(F, path, 1)
 
 
 def _cumulative(weights: Array) -> Array:
     """The path of weights that do not depend on how many there are."""
-    return np.triu(np.ones((len(weights),) * 2))[:, :, None] * weights[:, None]
+    used = backend_of(weights).array(np.triu(np.ones((len(weights),) * 2)))
+    return used[:, :, None] * weights[:, None]
 
 
 def _limit(count: Count, spectrum: Spectrum) -> int:

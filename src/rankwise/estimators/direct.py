@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.errors import ParameterError
 from rankwise.estimators._checks import check_choice, check_kernel_fits
 from rankwise.estimators._kernels import make_kernel, training_kernel
@@ -18,6 +17,7 @@ from rankwise.estimators.least_squares import (
     finite_kernel_product,
     join_tasks,
 )
+from rankwise.kernels.blocks import feature_product
 from rankwise.solvers.rankrls import dual, linear_dual, primal
 from rankwise.solvers.shifted import solve_shifted
 
@@ -39,22 +39,26 @@ class DirectRanker(LeastSquaresRanker):
         if not linear:
             self.kernel_ = kernel
             if self.kernel != "precomputed":
-                self.X_fit_ = X
+                self.X_fit_ = at_home(X)
+        on = backend_of(X)
+        n_matrices = (
+            1 if on.is_host or len(alphas) == 1 else 2
+        )  # with a copy for each alpha but one
 
         def mean_scores(weights: Array) -> Array:
-            return np.asarray(self._products(X, weights).mean(axis=0, dtype=np.float64))
+            return on.array(self._products(X, weights).mean(axis=0, dtype=on.xp.float64))
 
         by_task = []
         for task in tasks:
             if self.solver_ == "primal":
                 weights = primal(X, task.graph, task.y, alphas)
             elif linear:
-                check_kernel_fits(X.shape[0])
+                check_kernel_fits(X.shape[0], on, n_matrices=n_matrices)
                 weights = linear_dual(X, task.graph, task.y, alphas)
             else:
-                check_kernel_fits(X.shape[0])
+                check_kernel_fits(X.shape[0], on, n_matrices=n_matrices)
                 weights = dual(training_kernel(kernel, X), task.graph, task.y, alphas)
-            y_mean = np.asarray(0.0 if task.y is None else task.y.mean(axis=0))
+            y_mean = on.array(0.0 if task.y is None else task.y.mean(axis=0))
             by_task.append(self._with_intercepts(weights, mean_scores, y_mean))
         return join_tasks(by_task)
 
@@ -70,7 +74,8 @@ class DirectRanker(LeastSquaresRanker):
     def _space(self, X: Any, qid: Any) -> Space:
         if self._choose_solver(X) == "primal":
             return Space(features=X)
-        check_kernel_fits(X.shape[0])
+        on = backend_of(X)
+        check_kernel_fits(X.shape[0], on, n_matrices=1 if on.is_host else 3)
         kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X.shape[1])
         return Space(kernel=training_kernel(kernel, X))
 
@@ -89,16 +94,21 @@ class DirectRanker(LeastSquaresRanker):
 
     def _keep(self, solution: Solution) -> None:
         if self.kernel == "linear":
-            self.coef_ = solution.weights.T
+            weights = solution.weights
+            self.coef_ = weights.T if weights.ndim == 2 else weights
         else:
             self.dual_coef_ = solution.weights
 
     @property
     def _weights(self) -> Array:
-        return np.asarray(self.coef_.T if self.kernel == "linear" else self.dual_coef_)
+        if self.kernel != "linear":
+            return self.dual_coef_
+        return self.coef_.T if self.coef_.ndim == 2 else self.coef_
 
     def _products(self, X: Any, weights: Array) -> Any:
         """X weights, or k(X, training rows) weights."""
         if self.kernel == "linear":
-            return X @ weights.astype(X.dtype, copy=False)
+            if not backend_of(X).is_host:
+                return feature_product(X, weights)
+            return X @ to_host(weights).astype(X.dtype, copy=False)
         return finite_kernel_product(self.kernel_, X, getattr(self, "X_fit_", None), weights)

@@ -68,6 +68,8 @@ class KPCRank(PairwiseLoss, ComponentRanker):
     n_landmarks, landmarks, random_state
         Components of the kernel on landmarks instead of all rows, as for `SparseRankRLS`. Both
         None: all rows. `n_landmarks` alone: random rows.
+    device
+        As for `RankRLS`.
 
     Attributes
     ----------
@@ -134,6 +136,7 @@ class KPCRank(PairwiseLoss, ComponentRanker):
         n_landmarks: int | None = None,
         landmarks: Any = None,
         random_state: Any = None,
+        device: Any = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -150,6 +153,7 @@ class KPCRank(PairwiseLoss, ComponentRanker):
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
         self.random_state = random_state
+        self.device = device
 
 
 class KPCR(PointwiseLoss, ComponentRanker):
@@ -168,7 +172,7 @@ class KPCR(PointwiseLoss, ComponentRanker):
         As for `KPCRank`; "cv" compares orders as well, of rows of the same query.
     alpha, kernel, gamma, degree, coef0
         As for `KPCRank`.
-    cv, rule, max_components, n_landmarks, landmarks, random_state
+    cv, rule, max_components, n_landmarks, landmarks, random_state, device
         As for `KPCRank`.
 
     Attributes
@@ -205,6 +209,7 @@ dual_components_, component_means_, idle_components_
         n_landmarks: int | None = None,
         landmarks: Any = None,
         random_state: Any = None,
+        device: Any = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -218,3 +223,4 @@ dual_components_, component_means_, idle_components_
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
         self.random_state = random_state
+        self.device = device

@@ -10,15 +10,19 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import NUMPY, at_home, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import (
     check_alpha,
     check_alphas,
     check_features_fit,
+    check_landmarks_fit,
     check_random_state,
 )
-from rankwise.estimators._kernels import check_precomputed, make_kernel, training_kernel
+from rankwise.estimators._device import moved, returned, with_precision
+from rankwise.estimators._kernels import check_precomputed, make_kernel
 from rankwise.estimators._landmarks import LandmarkChoice, Landmarks
 from rankwise.estimators.least_squares import (
     LeastSquaresRanker,
@@ -33,6 +37,7 @@ from rankwise.graph import Groups
 from rankwise.graph.base import Loader
 from rankwise.graph.groups import check_ids
 from rankwise.kernels import Kernel, Precomputed
+from rankwise.kernels.blocks import kernel_values
 from rankwise.solvers.nystrom import LandmarkBasis
 
 SPACE_ROWS = 4096  # of coordinates made at a time
@@ -64,6 +69,8 @@ class LandmarkRanker(LeastSquaresRanker):
     n_landmarks: int | None
     landmarks: Any
     random_state: Any
+    #: Model files of before have no precision.
+    precision: str = "float64"
 
     # Routing, as in `RankerMixin`.
     __metadata_request__partial_fit = {"qid": True}  # noqa: RUF012
@@ -90,14 +97,16 @@ class LandmarkRanker(LeastSquaresRanker):
         -------
         self
         """
-        alpha = check_alpha(self.alpha)
+        alpha, qid = check_alpha(self.alpha), to_host(qid)
         sums: Sums | None = getattr(self, "_sums", None)
         X, y = self._validate(X, y, reset=sums is None, min_rows=2 if sums is None else 1)
-        basis = self._settle(self._choose(X, qid)) if sums is None else sums.basis
+        if sums is not None:  # which may come from a file, or from blocks that were elsewhere
+            sums = moved(sums, backend_of(X))
+        basis = self._choose_basis(X, qid) if sums is None else sums.basis
         sums = self._add(sums, basis, X, y, qid)
         (solution,) = self._finish(basis, sums.moments, [alpha])
         self._sums, self.n_queries_ = sums, sums.n_queries
-        self._keep(solution)
+        self._keep(returned(solution, X))
         return self
 
     def fit_blocks(self, blocks: Iterable[Any]) -> Self:
@@ -134,9 +143,9 @@ class LandmarkRanker(LeastSquaresRanker):
         True
         """
         alpha = check_alpha(self.alpha)
-        sums = self._sum_blocks(blocks)
+        sums, X = self._sum_blocks(blocks)
         (solution,) = self._finish(sums.basis, sums.moments, [alpha])
-        self._keep(solution)
+        self._keep(returned(solution, X))
         return self
 
     def fit_path_blocks(self, blocks: Iterable[Any], alphas: Any) -> RegularizationPath:
@@ -155,22 +164,22 @@ class LandmarkRanker(LeastSquaresRanker):
         """
         values = check_alphas(alphas)
         template = clone(self)
-        sums = template._sum_blocks(blocks)
+        sums, X = template._sum_blocks(blocks)
         solutions = template._finish(sums.basis, sums.moments, values.tolist())
-        return RegularizationPath(values, template, solutions)
+        return RegularizationPath(values, template, [returned(s, X) for s in solutions])
 
     def _solve(self, X: Any, tasks: list[Task], alphas: list[float], qid: Any) -> list[Solution]:
-        basis = self._settle(self._choose(X, qid))
+        basis = self._choose_basis(X, qid)
         return self._finish(basis, self._sum(basis, X, tasks), alphas)
 
     def _space(self, X: Any, qid: Any) -> Space:
         """Coordinates on landmarks, in which the regularizer is the identity."""
-        basis = self._settle(self._choose(X, qid))
-        check_features_fit(X.shape[0], basis.rank)
-        features, kernel_values = np.empty((X.shape[0], basis.rank)), self._loader(basis, X)
+        basis, on = self._choose_basis(X, qid), backend_of(X)
+        check_features_fit(X.shape[0], basis.rank, on)
+        features, values = on.empty(X.shape[0], basis.rank), self._loader(basis, X)
         for start in range(0, len(features), SPACE_ROWS):
             rows = slice(start, min(start + SPACE_ROWS, len(features)))
-            features[rows] = basis.whiten(kernel_values(rows))
+            features[rows] = basis.whiten(values(rows))
         return Space(features=features)
 
     def _keep(self, solution: Solution) -> None:
@@ -178,7 +187,7 @@ class LandmarkRanker(LeastSquaresRanker):
 
     @property
     def _weights(self) -> Array:
-        return np.asarray(self.dual_coef_)
+        return self.dual_coef_
 
     def _products(self, X: Any, weights: Array) -> Any:
         return finite_kernel_product(self.kernel_, X, self._points, weights)
@@ -188,6 +197,9 @@ class LandmarkRanker(LeastSquaresRanker):
         """What the kernel takes for the landmarks: points, or numbers of columns."""
         precomputed = isinstance(self.kernel_, Precomputed)
         return self.landmark_indices_ if precomputed else self.landmarks_
+
+    def _choose_basis(self, X: Any, qid: Any) -> LandmarkBasis:
+        return self._settle(self._choose(X, qid), backend_of(X))
 
     def _choose(self, X: Any, qid: Any) -> Landmarks:
         choice, kernel = self._choice(), self._make_kernel()
@@ -208,14 +220,11 @@ class LandmarkRanker(LeastSquaresRanker):
     def _make_kernel(self) -> Kernel:
         return make_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.n_features_in_)
 
-    def _settle(self, landmarks: Landmarks) -> LandmarkBasis:
+    def _settle(self, landmarks: Landmarks, on: Backend = NUMPY) -> LandmarkBasis:
         """Take these landmarks, and forget the model before."""
         kernel = self._make_kernel()
-        if isinstance(kernel, Precomputed):
-            K_RR = training_kernel(kernel, landmarks.points[:, landmarks.rows])
-        else:
-            K_RR = training_kernel(kernel, landmarks.points)
-        basis = LandmarkBasis.of(K_RR)
+        check_landmarks_fit(landmarks.points.shape[0], on)
+        basis = LandmarkBasis.of(landmarks.kernel(kernel, on))
         for stale in ("dual_coef_", "landmarks_", "landmark_indices_", "_sums"):
             self.__dict__.pop(stale, None)
         self.kernel_, self.rank_ = kernel, basis.rank
@@ -227,21 +236,24 @@ class LandmarkRanker(LeastSquaresRanker):
 
     def _loader(self, basis: LandmarkBasis, X: Any) -> Loader:
         """Kernel values of some rows against the landmarks that are kept."""
-        kernel, points = self.kernel_, self._points[basis.kept]
-        return lambda rows: np.ascontiguousarray(kernel(X[rows], points), dtype=np.float64)
+        on, kernel, points = backend_of(X), self.kernel_, self._points
+        if not on.is_host and not isinstance(kernel, Precomputed):
+            points = on.array(points)
+        points = points[basis.kept]
+        return lambda rows: on.contiguous(on.array(kernel_values(kernel, X[rows], points)))
 
     def _load(self, basis: LandmarkBasis, X: Any) -> Loader:
         """What is summed: kernel values of rows, or their coordinates where these are delicate."""
-        kernel_values = self._loader(basis, X)
+        values = self._loader(basis, X)
         if not basis.delicate:
-            return kernel_values
-        return lambda rows: basis.whiten(kernel_values(rows))
+            return values
+        return lambda rows: basis.whiten(values(rows))
 
     def _sum(self, basis: LandmarkBasis, X: Any, tasks: list[Task]) -> list[Any]:
         """Moments of each task, summed block by block."""
-        load = self._load(basis, X)
+        load, on = self._load(basis, X), with_precision(backend_of(X), self.precision)
         with np.errstate(over="ignore", invalid="ignore"):  # said when the system is solved
-            return [self._moments(load, basis.rank, task) for task in tasks]
+            return [self._moments(load, basis.rank, task, on) for task in tasks]
 
     def _add(self, sums: Sums | None, basis: LandmarkBasis, X: Any, y: Array, qid: Any) -> Sums:
         """The sums with those of another block of validated rows."""
@@ -264,9 +276,10 @@ class LandmarkRanker(LeastSquaresRanker):
             if sums.queries is not None and queries is not None:
                 queries = sums.queries | queries
         parameters = self._loss_parameters
-        return Sums(basis, moments, n_pairs, n_rows, y.shape[1:], parameters, queries)
+        return Sums(basis, moments, n_pairs, n_rows, tuple(y.shape[1:]), parameters, queries)
 
-    def _sum_blocks(self, blocks: Iterable[Any]) -> Sums:
+    def _sum_blocks(self, blocks: Iterable[Any]) -> tuple[Sums, Any]:
+        """The sums, and the rows of the last block, which tell where they are."""
         if self.kernel == "precomputed":
             raise ParameterError(
                 'kernel="precomputed" needs all rows at once: use fit, or another kernel.'
@@ -274,23 +287,25 @@ class LandmarkRanker(LeastSquaresRanker):
         if not isinstance(blocks, Iterable):
             raise DataError(f"blocks must be a list of triples (X, y, qid): got {blocks!r}.")
         choice = LandmarkChoice.of(self.landmarks, self.n_landmarks)
-        basis = sums = None
+        basis = sums = X = None
         if choice.points is None:
             if iter(blocks) is blocks:
                 raise _only_once()
-            basis = self._settle(self._choose_among(blocks, choice))
+            basis = self._settle(*self._choose_among(blocks, choice))
         for X, y, qid in self._validated(blocks):
             if basis is None:  # points are given, and X tells how many features they must have
-                basis = self._settle(self._choose(X, qid))
+                basis = self._choose_basis(X, qid)
             sums = self._add(sums, basis, X, y, qid)
         if sums is None:
             raise _no_blocks() if choice.points is not None else _only_once()
         self.n_queries_ = sums.n_queries
         self._check_enough(sums.n_pairs, sums.n_rows)
-        return sums
+        return sums, X
 
-    def _choose_among(self, blocks: Iterable[Any], choice: LandmarkChoice) -> Landmarks:
-        """Landmarks in a pass of its own."""
+    def _choose_among(
+        self, blocks: Iterable[Any], choice: LandmarkChoice
+    ) -> tuple[Landmarks, Backend]:
+        """Landmarks in a pass of its own, and where rows are worked on."""
         rows = (
             (X, None if qid is None else check_ids(qid, len(y)))
             for X, y, qid in self._validated(blocks)
@@ -298,8 +313,9 @@ class LandmarkRanker(LeastSquaresRanker):
         first = next(rows, None)  # tells the number of features
         if first is None:
             raise _no_blocks()
-        rng = check_random_state(self.random_state)
-        return choice.among_blocks(chain([first], rows), self._make_kernel(), rng)
+        rng, on = check_random_state(self.random_state), backend_of(first[0])
+        at_rest = ((at_home(X), qid) for X, qid in chain([first], rows))
+        return choice.among_blocks(at_rest, self._make_kernel(), rng), on
 
     def _validated(self, blocks: Iterable[Any]) -> Iterator[tuple[Any, Array, Any]]:
         """The blocks, checked one after the other."""
@@ -321,7 +337,7 @@ class LandmarkRanker(LeastSquaresRanker):
             except ValueError as error:
                 error.add_note(f"This is about block {k}, counted from 0.")
                 raise
-            yield X, y, qid
+            yield X, y, to_host(qid)
             first = False
 
     def _finish(
@@ -343,7 +359,7 @@ class LandmarkRanker(LeastSquaresRanker):
 
 def _check_follows(sums: Sums, y: Array, queries: set[Any] | None, *, pointwise: bool) -> None:
     """A block fits those before it: as many outputs, and other queries."""
-    if y.shape[1:] != sums.outputs:
+    if tuple(y.shape[1:]) != sums.outputs:
         shapes = [
             f"two dimensions, {n[0]} wide" if n else "one dimension"
             for n in (y.shape[1:], sums.outputs)

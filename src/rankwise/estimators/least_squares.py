@@ -12,9 +12,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, is_tensor, to_host
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._checks import check_alpha, check_alphas
+from rankwise.estimators._device import check_targets, check_tensor, place_rows, returned, travels
 from rankwise.estimators.base import RankerMixin
 from rankwise.graph import Groups, PreferenceGraph
 from rankwise.graph.base import Loader
@@ -36,7 +39,7 @@ class Task:
     def n_axes(self) -> int:
         """1 where a row has one score (a comparison, one margin), 2 where it has several."""
         values = self.graph.margin if isinstance(self.graph, EdgeGraph) else self.y
-        return np.asarray(values).ndim
+        return 0 if values is None else values.ndim
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     gamma: float | None
     degree: float
     coef0: float
+    #: Model files of before have no device.
+    device: Any = None
 
     #: Whether the loss compares pairs, or regresses each row with an intercept.
     _pointwise = False
@@ -83,8 +88,10 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         """Refuse tasks that have too few pairs to learn from."""
 
     @abstractmethod
-    def _moments(self, load: Loader, n_features: int, task: Task) -> Moments | CentredMoments:
-        """Moments of a task, of features that are made block by block."""
+    def _moments(
+        self, load: Loader, n_features: int, task: Task, on: Backend
+    ) -> Moments | CentredMoments:
+        """Moments of a task, of features that are made block by block on a backend."""
 
     @abstractmethod
     def _with_intercepts(
@@ -123,8 +130,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_rows, n_features)
-            With ``kernel="precomputed"``, the kernel matrix of the rows.
+        X : array-like, sparse or tensor of shape (n_rows, n_features)
+            With ``kernel="precomputed"``, the kernel matrix of the rows. Of a tensor the work stays
+            on its device, and fitted arrays are tensors there.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             Scores, higher is better. Several outputs cost little more than one.
         qid : array-like of shape (n_rows,), optional
@@ -134,10 +142,10 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         -------
         self
         """
-        alpha = check_alpha(self.alpha)
+        alpha, qid = check_alpha(self.alpha), to_host(qid)
         X, y = self._validate(X, y)
         (solution,) = self._solve(X, self._checked_tasks(y, qid), [alpha], qid)
-        self._keep(solution)
+        self._keep(returned(solution, X))
         return self
 
     def fit_path(self, X: Any, y: Any, alphas: Any, *, qid: Any = None) -> RegularizationPath:
@@ -145,8 +153,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
 
         They share the moments, or the kernel matrix. Up to five of them have a Cholesky
         factorization each; more than five share one reduction, which costs about as much as
-        five; for up to 200 features (or landmarks, or rows in the dual) one eigendecomposition
-        serves all.
+        five (on a GPU, more than 40 share an eigendecomposition); for up to 200 features (or
+        landmarks, or rows in the dual) one eigendecomposition serves all.
 
         Parameters
         ----------
@@ -160,12 +168,12 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         RegularizationPath
             Scores and rankers for each of them; this ranker itself is left as it is.
         """
-        values = check_alphas(alphas)
+        values, qid = check_alphas(alphas), to_host(qid)
         template = clone(self)
         X, y = template._validate(X, y)
         tasks = template._checked_tasks(y, qid)
         solutions = template._solve(X, tasks, values.tolist(), qid)
-        return RegularizationPath(values, template, solutions)
+        return RegularizationPath(values, template, [returned(s, X) for s in solutions])
 
     def predict(self, X: Any) -> Any:
         """Scores of rows: higher is better.
@@ -178,7 +186,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs)
-            In float32 where X is.
+            In float32 where X is; a tensor on the device of X where X is one.
         """
         check_is_fitted(self)
         intercept = getattr(self, "intercept_", 0.0)
@@ -190,14 +198,22 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         """X and y, checked; a reset forgets the model before."""
         if reset:
             self._forget()
+        if is_tensor(X):
+            X = check_tensor(self, X, reset=reset, min_rows=min_rows)
+            return X, check_targets(y, backend_of(X), X.shape[0])
+        y = to_host(y)
         options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
         X, y = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=True, **options)
-        return X, np.asarray(y, dtype=np.float64)
+        X = place_rows(X, self.device)
+        return X, backend_of(X).array(y)
 
     def _validate_rows(self, X: Any) -> Any:
         """Rows without scores, checked; forgets the model before."""
         self._forget()
-        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, ensure_min_samples=2)
+        if is_tensor(X):
+            return check_tensor(self, X, reset=True, min_rows=2)
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, ensure_min_samples=2)
+        return place_rows(X, self.device)
 
     def _forget(self) -> None:
         """A fit that fails leaves no model of other rows."""
@@ -205,7 +221,10 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
             self.__dict__.pop(stale, None)
 
     def _validate_new(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        if is_tensor(X):
+            return check_tensor(self, X, reset=False, min_rows=1)
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        return place_rows(X, self.device)
 
     def _checked_tasks(self, y: Array, qid: Any) -> list[Task]:
         """Tasks that have something to learn from; counts queries."""
@@ -216,7 +235,14 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
 
     def _scores(self, X: Any, weights: Array, intercept: Array | float) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
-            return narrowed(self._products(X, weights) + intercept, X.dtype)
+            scores = self._products(X, weights)
+            if not isinstance(intercept, float):
+                intercept = backend_of(X).array(intercept)
+            return self._finished_scores(X, scores + intercept)
+
+    def _finished_scores(self, X: Any, scores: Array) -> Any:
+        """Scores where X lies, in its dtype."""
+        return narrowed(to_host(scores) if travels(X) else scores, X.dtype)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_") or hasattr(self, "dual_coef_")
@@ -256,9 +282,11 @@ class RegularizationPath:
         """
         X = self._template._validate_new(X)
         weights = [s.weights for s in self._solutions]
-        intercepts = [np.broadcast_to(s.intercept, s.weights.shape[1:]) for s in self._solutions]
+        outputs = tuple(weights[0].shape[1:])
+        intercepts = [np.broadcast_to(to_host(s.intercept), outputs) for s in self._solutions]
         scores = self._template._scores(X, side_by_side(weights), np.ravel(intercepts))
-        return np.moveaxis(scores.reshape(len(scores), len(self), *weights[0].shape[1:]), 1, 0)
+        by_alpha = scores.reshape(len(scores), len(self), *outputs)
+        return backend_of(scores).xp.moveaxis(by_alpha, 1, 0)
 
     def estimator(self, i: int) -> LeastSquaresRanker:
         """The ranker fitted with ``alphas[i]``."""
@@ -270,23 +298,24 @@ class RegularizationPath:
 
 def narrowed(values: Array, dtype: Any) -> Array:
     """Values in the dtype of the rows they are for, or an error where float32 cannot hold them."""
+    on = backend_of(values)
     with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
-        narrow = np.asarray(values, dtype=dtype)
-    if narrow.dtype == np.float32 and not np.isfinite(narrow).all():
+        narrow = on.cast(values, dtype)
+    if narrow.dtype == on.xp.float32 and not on.is_finite(narrow):
         raise DataError("The scores are beyond float32: give X as float64.")
     return narrow
 
 
 def side_by_side(weights: Sequence[Array]) -> Array:
     """The columns of all of them, as one matrix."""
-    return np.hstack([w.reshape(len(w), -1) for w in weights])
+    return backend_of(weights[0]).xp.hstack([w.reshape(len(w), -1) for w in weights])
 
 
 def finite_kernel_product(kernel: Kernel, X: Any, Y: Any, weights: Array) -> Array:
     """k(X, Y) weights, or an error where that overflows."""
     with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
         scores = kernel_product(kernel, X, Y, weights)
-    if not np.isfinite(scores).all():
+    if not backend_of(scores).is_finite(scores):
         raise DataError(
             "The kernel overflows between these rows and the training rows: scale the "
             "features alike, for example in a pipeline with a scaler."
@@ -302,5 +331,6 @@ def join_tasks(by_task: Sequence[Sequence[Solution]]) -> list[Solution]:
 def _join(parts: Sequence[Solution]) -> Solution:
     if len(parts) == 1:
         return parts[0]
-    weights = np.column_stack([part.weights for part in parts])
-    return Solution(weights, np.array([part.intercept for part in parts]))
+    on = backend_of(parts[0].weights)
+    weights = on.xp.column_stack([part.weights for part in parts])
+    return Solution(weights, on.array([float(part.intercept) for part in parts]))

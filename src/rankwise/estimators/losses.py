@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._checks import check_alpha, check_choice, check_has_pairs
+from rankwise.estimators._device import returned
 from rankwise.estimators.least_squares import Solution, Task, side_by_side
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.base import Loader
@@ -61,11 +62,12 @@ class PairwiseLoss(Ranker):
         alpha = check_alpha(self.alpha)
         self._check_choices()
         X = self._validate_rows(X)
-        graph = PreferenceGraph.from_pairs(X.shape[0], pairs, margin, weight)
+        comparisons = (to_host(values) for values in (pairs, margin, weight))
+        graph = PreferenceGraph.from_pairs(X.shape[0], *comparisons)
         check_has_pairs(graph.n_pairs, graph.n_rows)
         self.n_queries_ = 1
         (solution,) = self._solve(X, [Task(graph, None)], [alpha], qid=None)
-        self._keep(solution)
+        self._keep(returned(solution, X))
         return self
 
     @property
@@ -81,7 +83,7 @@ class PairwiseLoss(Ranker):
 
         def task(labels: Array | None, targets: Array) -> Task:
             graph = PreferenceGraph.from_scores(
-                labels, qid, n_rows=len(y), ties=self.ties, weighting=self.weighting
+                to_host(labels), qid, n_rows=len(y), ties=self.ties, weighting=self.weighting
             )
             return Task(graph, targets)
 
@@ -95,8 +97,8 @@ class PairwiseLoss(Ranker):
         for n in n_pairs:
             check_has_pairs(n, n_rows, self.n_queries_, self.ties)
 
-    def _moments(self, load: Loader, n_features: int, task: Task) -> Moments:
-        return Moments.of_blocks(load, n_features, task.graph, task.y)
+    def _moments(self, load: Loader, n_features: int, task: Task, on: Backend) -> Moments:
+        return Moments.of_blocks(load, n_features, task.graph, task.y, on)
 
     def _with_intercepts(
         self, weights: list[Array], mean_scores: Callable[[Array], Array], y_mean: Array
@@ -135,13 +137,15 @@ class PointwiseLoss(Ranker):
         if n_rows < 2:
             raise DataError("There is a single row: a regression needs two at least.")
 
-    def _moments(self, load: Loader, n_features: int, task: Task) -> CentredMoments:
-        return CentredMoments.of_blocks(load, n_features, np.asarray(task.y))
+    def _moments(self, load: Loader, n_features: int, task: Task, on: Backend) -> CentredMoments:
+        assert task.y is not None  # comparisons have no pointwise loss
+        return CentredMoments.of_blocks(load, n_features, task.y, on)
 
     def _with_intercepts(
         self, weights: list[Array], mean_scores: Callable[[Array], Array], y_mean: Array
     ) -> list[Solution]:
         means = mean_scores(side_by_side(weights)).reshape(len(weights), *weights[0].shape[1:])
+        y_mean = backend_of(means).array(y_mean)
         return [Solution(w, _plain(y_mean - m)) for w, m in zip(weights, means, strict=True)]
 
     def _keep(self, solution: Solution) -> None:

@@ -47,6 +47,10 @@ class RankRLS(PairwiseLoss, DirectRanker):
         the pairs of its query, so that long queries do not drown short ones.
     solver : {"auto", "primal", "dual"}, default="auto"
         Primal for a linear kernel and no more features than rows, dual otherwise.
+    device : str, torch.device or None, default=None
+        Where to work on rows of NumPy: None on this machine; "cuda" or "cuda:1" on a GPU, to which
+        rows travel block by block; "auto" on a GPU where there is one. Tensors are worked on where
+        they are, and give tensors.
 
     Attributes
     ----------
@@ -95,6 +99,7 @@ class RankRLS(PairwiseLoss, DirectRanker):
         ties: str = "include",
         weighting: str = "pairs",
         solver: str = "auto",
+        device: Any = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -104,6 +109,7 @@ class RankRLS(PairwiseLoss, DirectRanker):
         self.ties = ties
         self.weighting = weighting
         self.solver = solver
+        self.device = device
 
 
 class RLS(PointwiseLoss, DirectRanker):
@@ -121,7 +127,7 @@ class RLS(PointwiseLoss, DirectRanker):
     ----------
     alpha : float, default=1.0
         Strength of the regularization, 0 or more.
-    kernel, gamma, degree, coef0, solver
+    kernel, gamma, degree, coef0, solver, device
         As for `RankRLS`.
 
     Attributes
@@ -147,6 +153,7 @@ class RLS(PointwiseLoss, DirectRanker):
         degree: float = 3,
         coef0: float = 1.0,
         solver: str = "auto",
+        device: Any = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -154,3 +161,4 @@ class RLS(PointwiseLoss, DirectRanker):
         self.degree = degree
         self.coef0 = coef0
         self.solver = solver
+        self.device = device

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array, Index, Rows, is_sparse
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 
 Loader = Callable[[Rows], Array]  # the features of some rows, dense, float64, C-ordered
@@ -178,7 +179,8 @@ class PreferenceGraph(ABC):
 
     def rhs(self, y: Any = None) -> Array:
         """The right-hand side L y of scores, or that of margins where the graph has them."""
-        return np.asarray(self @ np.asarray(required(y), dtype=np.float64))
+        y = required(y)
+        return backend_of(y).array(self @ backend_of(y).array(y))
 
     def _check_rows(self, X: Any) -> None:
         if X.shape[0] != self.n_rows:
@@ -209,4 +211,4 @@ def row_scale(weights: Array, X: Any) -> Any:
     """diag(weights) X for a vector, a matrix or a sparse X."""
     if is_sparse(X):
         return sp.diags_array(weights) @ X
-    return weights.reshape(-1, *[1] * (X.ndim - 1)) * X
+    return backend_of(X).array(weights).reshape(-1, *[1] * (X.ndim - 1)) * X

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from scipy.linalg import lapack, solve_triangular
 
 from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.graph.base import Loader, PairBlock, PreferenceGraph, row_scale
 
@@ -88,9 +89,13 @@ class EdgeGraph(PreferenceGraph):
         return CholeskyRoot.of(self.laplacian) if len(self.first) > self.n_rows else None
 
     def __matmul__(self, X: Any) -> Any:
-        X = X if is_sparse(X) else np.asarray(X, dtype=np.float64)
+        if is_sparse(X):
+            self._check_rows(X)
+            return self.laplacian @ X
+        on = backend_of(X)
+        X = on.array(X)
         self._check_rows(X)
-        return self.laplacian @ X
+        return on.sparse_product(self.laplacian, X)
 
     def rhs(self, y: Any = None) -> Array:
         """B' diag(w) margin, or L y where scores are given."""
@@ -99,14 +104,18 @@ class EdgeGraph(PreferenceGraph):
         return np.asarray(self.incidence.T @ row_scale(self.weight, self.margin))
 
     def root(self, X: Any) -> Array:
+        on = backend_of(X)
+        X = on.array(X)
         if self._cholesky is not None:
-            return np.asarray(self._cholesky.U @ np.asarray(X))
-        return np.asarray(row_scale(np.sqrt(self.weight), self.incidence @ np.asarray(X)))
+            return on.array(on.array(self._cholesky.U) @ X)
+        differences = on.sparse_product(self.incidence, X)
+        return on.array(row_scale(np.sqrt(self.weight), differences))
 
     def root_transpose(self, Z: Array) -> Array:
+        on = backend_of(Z)
         if self._cholesky is not None:
-            return np.asarray(self._cholesky.U.T @ Z)
-        return np.asarray(self.incidence.T @ row_scale(np.sqrt(self.weight), Z))
+            return on.array(self._cholesky.U).T @ Z
+        return on.sparse_product(self.incidence.T, row_scale(np.sqrt(self.weight), Z))
 
     def root_kernel(self, K: Array) -> Array:
         return self.root(self.root(K).T)
@@ -114,8 +123,9 @@ class EdgeGraph(PreferenceGraph):
     def root_target(self, y: Array | None) -> Array:
         if self._cholesky is not None:
             return self._cholesky.target(self.rhs(y))
-        margin = self.margin if y is None else self.incidence @ y
-        return np.asarray(row_scale(np.sqrt(self.weight), margin))
+        on = backend_of(y)
+        margin = self.margin if y is None else on.sparse_product(self.incidence, y)
+        return on.array(row_scale(np.sqrt(self.weight), margin))
 
     def root_blocks(
         self, load: Loader, y: Array | None, max_rows: int
@@ -128,7 +138,8 @@ class EdgeGraph(PreferenceGraph):
             first, second = np.split(where, 2)
             root_weight = np.sqrt(self.weight[part])
             margin = self.margin[part] if y is None else y[rows[first]] - y[rows[second]]
-            yield row_scale(root_weight, F[first] - F[second]), row_scale(root_weight, margin)
+            t = backend_of(F).array(row_scale(root_weight, margin))
+            yield row_scale(root_weight, F[first] - F[second]), t
 
     def gram(self, X: Any) -> Array:
         Z = row_scale(np.sqrt(self.weight), self.incidence @ X)  # differences: nothing cancels

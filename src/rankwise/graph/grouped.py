@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array, Index, is_sparse
-from rankwise.backends.grouped import combine_columns, combine_rows
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.base import Loader, PairBlock, PreferenceGraph, required, row_scale
 from rankwise.graph.groups import Groups
@@ -169,11 +169,12 @@ class GroupedGraph(PreferenceGraph):
         return of_level[self.level_of_row]
 
     def _combine(self, X: Any, within: Array, between: Array) -> Array:
-        X = np.asarray(X, dtype=np.float64)
+        on = backend_of(X)
+        X = on.array(X)
         self._check_rows(X)
-        flat = np.ascontiguousarray(X.reshape(self.n_rows, -1))
-        out = np.empty_like(flat)
-        combine_rows(
+        flat = on.contiguous(X.reshape(self.n_rows, -1))
+        out = on.empty(*flat.shape)
+        on.combine_rows(
             flat, out, self.rows, self.rows, self.level_ptr, self.query_ptr, within, between
         )
         return out.reshape(X.shape)
@@ -216,8 +217,9 @@ class GroupedGraph(PreferenceGraph):
 
     def root_kernel(self, K: Array) -> Array:
         nest = Nest(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
-        combine_rows(K, K, self.rows, *nest)
-        combine_columns(K, *nest)
+        on = backend_of(K)
+        on.combine_rows(K, K, self.rows, *nest)
+        on.combine_columns(K, *nest)
         return K
 
     def root_target(self, y: Array | None) -> Array:
@@ -228,7 +230,8 @@ class GroupedGraph(PreferenceGraph):
     ) -> Iterator[tuple[Array, Array]]:
         y = required(y)
         nest = Nest(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
-        targets = np.ascontiguousarray(y.reshape(self.n_rows, -1), dtype=np.float64)
+        on = backend_of(y)
+        targets = on.contiguous(on.array(y).reshape(self.n_rows, -1))
         for Z, t in NestStream(nest, load, targets, max_rows):
             yield Z, t.reshape(len(t), *y.shape[1:])
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.grouped import combine_rows
+from rankwise.backends.dispatch import backend_of
 from rankwise.graph.base import Loader
 
 
@@ -44,7 +44,7 @@ class NestStream:
     load: Loader
     targets: Array
     max_rows: int
-    _buffer: Array = field(default_factory=lambda: np.empty((0, 0)))
+    _buffer: Array | None = None
 
     def __iter__(self) -> Iterator[tuple[Array, Array]]:
         level_ptr, group_ptr = self.nest.level_ptr, self.nest.group_ptr
@@ -96,12 +96,13 @@ class NestStream:
             F, t, local = self.load(slice(low, high)), self.targets[low:high], rows - low
         else:
             F, t, local = self.load(rows), self.targets[rows], np.arange(len(rows))
-        if self._buffer.size < F.size:
-            self._buffer = np.empty(F.size)
-        root_F, root_t = self._buffer.ravel()[: F.size].reshape(F.shape), np.empty(t.shape)
+        on, size = backend_of(F), F.shape[0] * F.shape[1]
+        if self._buffer is None or len(self._buffer) < size:
+            self._buffer = on.empty(size)
+        root_F, root_t = self._buffer[:size].reshape(F.shape), on.empty(*t.shape)
         in_order, level_ptr = np.arange(len(rows)), level_ptr - level_ptr[0]
-        combine_rows(F, root_F, local, in_order, level_ptr, group_ptr, a, b)
-        combine_rows(t, root_t, local, in_order, level_ptr, group_ptr, a, b)
+        on.combine_rows(F, root_F, local, in_order, level_ptr, group_ptr, a, b)
+        on.combine_rows(t, root_t, local, in_order, level_ptr, group_ptr, a, b)
         return Block(F, t, root_F, root_t)
 
 
@@ -118,15 +119,17 @@ class _Means:
 
     def extend(self, pieces: _Means) -> None:
         """Add the parts of another collection as one part."""
-        weights = np.array(pieces.sizes) / sum(pieces.sizes)
-        self._append(sum(pieces.sizes), weights @ np.array(pieces.F), weights @ np.array(pieces.t))
+        on = backend_of(pieces.F[0])
+        weights = on.array(np.array(pieces.sizes) / sum(pieces.sizes))
+        F, t = on.xp.stack(pieces.F), on.xp.stack(pieces.t)
+        self._append(sum(pieces.sizes), weights @ F, weights @ t)
 
     def spread(self, scale: float) -> tuple[Array, Array]:
         """Root rows of the scatter between the parts."""
-        sizes = np.array(self.sizes, dtype=np.float64)
-        factors = scale * np.sqrt(sizes)[:, None]
-        F, t = np.array(self.F), np.array(self.t)
-        weights = sizes / sizes.sum()
+        on, sizes = backend_of(self.F[0]), np.array(self.sizes, dtype=np.float64)
+        factors = on.array(scale * np.sqrt(sizes)[:, None])
+        F, t = on.xp.stack(self.F), on.xp.stack(self.t)
+        weights = on.array(sizes / sizes.sum())
         return factors * (F - weights @ F), factors * (t - weights @ t)
 
     def _append(self, size: int, F: Array, t: Array) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.holdout.loops import centred_block, count_losses
+from rankwise.backends.dispatch import backend_of
+from rankwise.holdout.pairs import add_losses, block_differences
 from rankwise.solvers.component_path import Triangle
 
 BLOCK_BYTES = 8 * 2**20  # of a hat matrix made at a time
@@ -30,11 +31,12 @@ def component_folds(
 
     O(m p^2 log k) time for k folds, and 4 p^3 for each fold and lam.
     """
-    out = np.empty((len(lams), len(F), F.shape[1] - free, t.shape[1]))
+    on = backend_of(F)
+    out = on.empty(len(lams), len(F), F.shape[1] - free, t.shape[1])
     for k, triangle in triangles_without(Z, t, folds):
         for f, lam in zip(out, lams, strict=True):
             weights, _ = triangle.path(lam, noise, free)
-            f[folds[k]] = np.tensordot(F[folds[k]], weights[:, free:], axes=1)
+            f[folds[k]] = on.xp.tensordot(F[folds[k]], weights[:, free:], 1)
     return out
 
 
@@ -55,7 +57,7 @@ def triangles_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tu
             rows = np.concatenate(folds[slice(*other)])
             yield from visit(*mine, outside.with_rows(Z[rows], t[rows]))
 
-    yield from visit(0, len(folds), Triangle.empty(p, n_outputs))
+    yield from visit(0, len(folds), Triangle.empty(p, n_outputs, backend_of(Z)))
 
 
 def component_pair_losses(
@@ -67,26 +69,23 @@ def component_pair_losses(
     H = sum_{l <= p} F_l F_l' / (s_l + mu), one term more for each p, and dropping a pair of rows
     is a system of two by two (as in `query_pairs`). O(m^2) time for each p, 16 MiB of memory.
     """
-    m, p = F.shape
-    U = np.asfortranarray(F / np.sqrt(eigenvalues + mu))
+    (m, p), on = F.shape, backend_of(F)
+    U = on.contiguous((F / on.xp.sqrt(eigenvalues + mu)).T).T  # column after column
     y_centred = y - y.mean(axis=0)
-    diagonal, products = np.zeros(m), U.T @ y_centred
-    fitted = np.zeros_like(y)
-    loss, compared = np.zeros((p, *y.shape)), np.zeros((p, *y.shape))
-    step = max(1, BLOCK_BYTES // (8 * m))
-    diagonals, fits = np.empty((p, m)), np.empty((p, *y.shape))
+    diagonal, products = on.zeros(m), U.T @ y_centred
+    fitted = on.zeros(*y.shape)
+    loss, compared = on.zeros(p, *y.shape), on.zeros(p, *y.shape)
+    step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * m))
+    diagonals, fits = on.empty(p, m), on.empty(p, *y.shape)
     for k in range(p):
         diagonal = diagonal + U[:, k] ** 2
-        fitted = fitted + np.outer(U[:, k], products[k])
+        fitted = fitted + on.xp.outer(U[:, k], products[k])
         diagonals[k], fits[k] = diagonal, fitted
     for start in range(0, m, step):
         stop = min(start + step, m)
-        H = np.zeros((stop - start, m - start))
-        count = len(H) * (m - start) - len(H) * (len(H) + 1) // 2
-        first, second = np.empty(count, np.intp), np.empty(count, np.intp)
-        out = np.empty((count, y.shape[1]))
+        H = on.zeros(stop - start, m - start)
         for k in range(p):
-            H += np.outer(U[start:stop, k], U[start:, k])
-            centred_block(H, True, m, start, diagonals[k], y_centred, fits[k], first, second, out)
-            count_losses(first, second, out, y, loss[k], compared[k])
+            H += on.xp.outer(U[start:stop, k], U[start:, k])
+            pairs = block_differences(H, True, m, start, diagonals[k], y_centred, fits[k])
+            add_losses(*pairs, y, loss[k], compared[k])
     yield from zip(loss, compared, strict=True)

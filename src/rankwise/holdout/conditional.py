@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
-from rankwise.backends.arrays import Array, Index, dense_rows, is_sparse
+from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.dispatch import backend_of
 from rankwise.graph.grouped import GroupedGraph
 from rankwise.holdout.leave_query_out import sums_without
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
@@ -49,7 +49,7 @@ class Conditional:
     def stored_kernel(self) -> Array:
         """The kernel as a matrix of its own."""
         if self.kernel is not None:
-            return self.kernel.copy()
+            return backend_of(self.kernel).copy(self.kernel)
         assert self.features is not None
         return self.features @ self.features.T
 
@@ -64,7 +64,7 @@ def dual_conditionals(
 
     Cost: N for each lam, or one eigendecomposition for all, and the cube of each query.
     """
-    t = graph.root(y)
+    on, t = backend_of(K), graph.root(y)
     M = lifted_root_kernel(K, graph)
     queries = [(rows, graph.take(rows)) for rows in query_rows(graph)]
     for k, N in enumerate(resolvents(M, lams, t)):
@@ -72,10 +72,11 @@ def dual_conditionals(
         for rows, part in queries:
             n = len(rows)
             # One solve gives both N_qq^-1 and N_qq^-1 z_q.
-            both = np.linalg.solve(N.block(rows), np.hstack((np.eye(n), z[rows])))
-            inner = both[:, :n] - N.lam * np.eye(n)
+            eye = on.array(np.eye(n))
+            both = on.solve(N.block(rows), on.xp.hstack((eye, z[rows])))
+            inner = both[:, :n] - N.lam * eye
             kernel = part.root_inverse(part.root_inverse(inner).T)
-            target = part.root_inverse(np.ascontiguousarray(both[:, n:]))
+            target = part.root_inverse(on.contiguous(both[:, n:]))
             yield k, Conditional(rows, y[rows] - target, target, kernel=(kernel + kernel.T) / 2)
 
 
@@ -89,17 +90,18 @@ def primal_conditionals(
 
     Cost: O(m n^2), and for each query one eigendecomposition of n features.
     """
-    Z = np.ascontiguousarray(graph.root(F.toarray() if is_sparse(F) else F))
+    on = backend_of(F)
+    Z = on.contiguous(graph.root(F.toarray() if is_sparse(F) else F))
     t = graph.root(y)
     folds = list(query_rows(graph))
     for first, A, b in sums_without(Z, t, folds):
         for rows, A_q, b_q in zip(folds[first:], A, b, strict=False):
-            s, V = eigh(A_q, check_finite=False)
-            rotated = dense_rows(F, rows) @ V
+            s, V = on.eigh(on.copy(A_q))
+            rotated = on.rows(F, rows) @ V
             for k, lam in enumerate(lams):
-                shifted = np.maximum(s, 0.0) + lam
+                shifted = s.clip(min=0.0) + lam
                 f = (rotated / shifted) @ (V.T @ b_q)
-                features = np.sqrt(lam / shifted) * rotated
+                features = on.xp.sqrt(lam / shifted) * rotated
                 yield k, Conditional(rows, f, y[rows] - f, features=features)
 
 

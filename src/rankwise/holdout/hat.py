@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from scipy.linalg import cho_factor, eigh, lapack, solve_triangular
-
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.blas import add_gram, matmul, mirror_lower, mirror_upper
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.rounding import nonnegative, warn_if_lost
 
 BLOCK_BYTES = 8 * 2**20  # of a hat matrix made at a time
@@ -57,14 +55,14 @@ class DenseHat:
         """From a kernel matrix, which is overwritten: n^3 flops."""
         n = len(K)
         centred(K)
-        scale = float(np.abs(np.diagonal(K)).max(initial=0.0))
+        scale = float(abs(K.diagonal()).max())
         if mu > 100.0 * scale:
             return cls(_solve(K, mu), is_hat=True)
         # Kc takes the constant vector to zero. Lifted to the size of the others, that
         # eigenvalue does not spoil the inverse, and is taken out of it again.
         K += scale / n
-        residual = shifted_inverse(K, np.full(n, mu))
-        warn_if_lost(n * scale, float(np.diagonal(residual).max()))
+        residual = shifted_inverse(K, mu)
+        warn_if_lost(n * scale, float(residual.diagonal().max()))
         residual *= mu
         residual -= mu / (mu + scale) / n
         return cls(residual, is_hat=False)
@@ -75,14 +73,14 @@ class DenseHat:
 
     @property
     def diagonal(self) -> Array:
-        return np.ascontiguousarray(np.diagonal(self.M))
+        return backend_of(self.M).contiguous(self.M.diagonal())
 
     def fit(self, y: Array) -> Array:
-        product = matmul(self.M, y)
+        product = backend_of(self.M).matmul(self.M, y)
         return product if self.is_hat else y - product
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        for start, stop in _spans(self.n):
+        for start, stop in _spans(backend_of(self.M), self.n):
             yield start, self.M[start:stop, start:]
 
     def entries(self, first: Index, second: Index) -> Array:
@@ -99,17 +97,16 @@ class FeatureHat:
     @classmethod
     def of(cls, F: Array, mu: float) -> FeatureHat:
         """From features: O(n d^2) flops for d of them."""
-        centred = np.ascontiguousarray(F - F.mean(axis=0))
-        d = F.shape[1]
-        A = mirror_upper(add_gram(np.zeros((d, d), order="F"), centred))
-        np.fill_diagonal(A, np.diagonal(A) + mu)
-        try:
-            factor, _ = cho_factor(A, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            s, V = eigh(A - mu * np.eye(d), check_finite=False)
-            return cls(matmul(centred, V / np.sqrt(np.maximum(s, 0.0) + mu)))
-        U = solve_triangular(np.tril(factor), centred.T, lower=True, check_finite=False).T
-        return cls(np.ascontiguousarray(U))
+        on = backend_of(F)
+        centred = on.contiguous(F - F.mean(axis=0))
+        A = on.mirror_upper(on.add_gram(on.gram_zeros(F.shape[1]), centred))
+        on.add_to_diagonal(A, mu)
+        factor = on.cholesky(A)
+        if factor is None:
+            on.add_to_diagonal(A, -mu)
+            s, V = on.eigh(A)
+            return cls(on.matmul(centred, V / on.xp.sqrt(s.clip(min=0.0) + mu)))
+        return cls(on.contiguous(on.solve_triangular(factor, centred.T).T))
 
     @property
     def n(self) -> int:
@@ -117,17 +114,21 @@ class FeatureHat:
 
     @property
     def diagonal(self) -> Array:
-        return np.asarray(np.einsum("ij,ij->i", self.U, self.U))
+        on = backend_of(self.U)
+        return on.array(on.xp.einsum("ij,ij->i", self.U, self.U))
 
     def fit(self, y: Array) -> Array:
-        return matmul(self.U, matmul(self.U.T, y))
+        on = backend_of(self.U)
+        return on.matmul(self.U, on.matmul(self.U.T, y))
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        for start, stop in _spans(self.n):
-            yield start, matmul(self.U[start:stop], self.U[start:].T)
+        on = backend_of(self.U)
+        for start, stop in _spans(on, self.n):
+            yield start, on.matmul(self.U[start:stop], self.U[start:].T)
 
     def entries(self, first: Index, second: Index) -> Array:
-        return np.asarray(np.einsum("ij,ij->i", self.U[first], self.U[second]))
+        on = backend_of(self.U)
+        return on.array(on.xp.einsum("ij,ij->i", self.U[first], self.U[second]))
 
 
 def centred(K: Array) -> Array:
@@ -137,37 +138,34 @@ def centred(K: Array) -> Array:
     return K
 
 
-def shifted_inverse(K: Array, shift: Array) -> Array:
+def shifted_inverse(K: Array, shift: Array | float) -> Array:
     """(K + diag(shift))^-1, in the memory of K.
 
     Where rounding has made K indefinite, its negative part is taken to be zero.
     """
-    diagonal = np.diagonal(K).copy()
-    np.fill_diagonal(K, diagonal + shift)
-    factor, info = lapack.dpotrf(K.T, clean=0, overwrite_a=1)
-    if info == 0:
-        inverse, _ = lapack.dpotri(factor, overwrite_c=1)
-        return mirror_lower(inverse.T)
-    above = np.triu(K, 1)  # which is as it was
-    K = above + above.T + np.diag(diagonal)
-    scale = 1.0 / np.sqrt(shift)
-    s, V = eigh(scale[:, None] * K * scale, check_finite=False)
-    half = scale[:, None] * V / np.sqrt(nonnegative(s, 1.0) + 1.0)
-    return matmul(np.ascontiguousarray(half), np.ascontiguousarray(half.T))
+    on = backend_of(K)
+    inverse = on.inverse_definite(K, shift)
+    if inverse is not None:
+        return inverse
+    scale = 1.0 / on.xp.sqrt(on.zeros(len(K)) + shift)
+    s, V = on.eigh(scale[:, None] * K * scale)
+    half = scale[:, None] * V / on.xp.sqrt(nonnegative(s, 1.0) + 1.0)
+    return on.matmul(on.contiguous(half), on.contiguous(half.T))
 
 
 def _solve(K: Array, mu: float) -> Array:
     """(K + mu I)^-1 K for a mu that is large beside K."""
-    system = K.copy()
-    np.fill_diagonal(system, np.diagonal(K) + mu)
-    factor, info = lapack.dpotrf(system.T, overwrite_a=1)
-    if info:
-        nonnegative(eigh(K, eigvals_only=True, check_finite=False), mu)
-    solution, _ = lapack.dpotrs(factor, K.T)
-    return np.ascontiguousarray(solution)
+    on = backend_of(K)
+    solution = on.solve_definite(on.copy(K), K, mu)
+    if solution is None:
+        s, V = on.eigh(on.copy(K))
+        half = V / on.xp.sqrt(nonnegative(s, mu) + mu)
+        solution = on.matmul(on.contiguous(half), on.matmul(on.contiguous(half.T), K))
+    return on.contiguous(solution)
 
 
-def _spans(n: int) -> Iterator[tuple[int, int]]:
-    step = max(1, BLOCK_BYTES // (8 * max(n, 1)))
+def _spans(on: Backend, n: int) -> Iterator[tuple[int, int]]:
+    of_device = 1 if on.is_host else 4  # there, pairs need more arrays of this size
+    step = max(1, on.block_bytes(BLOCK_BYTES) // of_device // (8 * max(n, 1)))
     for start in range(0, n, step):
         yield start, min(start + step, n)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.backends.dispatch import backend_of
 from rankwise.graph.grouped import pair_weight
 from rankwise.holdout.conditional import Conditional
 from rankwise.holdout.hat import DenseHat, FeatureHat, Hat
@@ -19,7 +20,7 @@ from rankwise.holdout.levels import (
     LevelSystem,
     lifted_kernel,
 )
-from rankwise.holdout.loops import centred_block, centred_list, level_pairs
+from rankwise.holdout.pairs import block_differences, level_differences, listed_differences
 
 LIST_PAIRS = 2**18  # listed pairs worked on at a time
 
@@ -29,7 +30,7 @@ class PairDifferences(NamedTuple):
 
     first: Index
     second: Index
-    difference: Array
+    difference: Array  # on a device, the row numbers of all pairs are there as well
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def query_pairs(
         parts = _ties_excluded(query, labels, rule, lam, pairs)
     for first, second, difference in parts:
         before = query.prediction[first] - query.prediction[second]
-        yield PairDifferences(query.rows[first], query.rows[second], before + difference)
+        rows = query.rows if isinstance(first, np.ndarray) else backend_of(first).index(query.rows)
+        yield PairDifferences(rows[first], rows[second], before + difference)
 
 
 def _all_pairs_count(
@@ -78,11 +80,11 @@ def _all_pairs_count(
 
     With H its hat matrix on all n rows, dropping two of them is a two by two system.
     """
-    n = len(query.rows)
+    n, on = len(query.rows), backend_of(query.target)
     left = n - 2
     if left < 2:
         first, second = np.triu_indices(n, 1) if pairs is None else pairs.T
-        yield _nothing_learned(first, second, query.target.shape[1])
+        yield _nothing_learned(first, second, query.target)
         return
     mu = lam / (rule.weight(left, left * (left - 1) // 2) * left)
     hat: Hat
@@ -91,30 +93,14 @@ def _all_pairs_count(
     else:
         hat = DenseHat.of(query.stored_kernel(), mu)
     y = query.target - query.target.mean(axis=0)
-    f = hat.fit(np.ascontiguousarray(y))
+    f = hat.fit(on.contiguous(y))
     if pairs is None:
         for start, M in hat.blocks():
-            count = len(M) * (n - start) - len(M) * (len(M) + 1) // 2
-            first, second = np.empty(count, np.intp), np.empty(count, np.intp)
-            out = np.empty((count, y.shape[1]))
-            centred_block(
-                np.ascontiguousarray(M),
-                hat.is_hat,
-                n,
-                start,
-                hat.diagonal,
-                y,
-                f,
-                first,
-                second,
-                out,
-            )
-            yield PairDifferences(first, second, out)
+            yield PairDifferences(*block_differences(M, hat.is_hat, n, start, hat.diagonal, y, f))
         return
     for first, second in _chunks(pairs):
-        out = np.empty((len(first), y.shape[1]))
         entries = hat.entries(first, second)
-        centred_list(entries, hat.is_hat, n, hat.diagonal, y, f, first, second, out)
+        out = listed_differences(entries, hat.is_hat, n, hat.diagonal, y, f, first, second)
         yield PairDifferences(first, second, out)
 
 
@@ -124,7 +110,7 @@ def _ties_excluded(
     """Pairs of two levels at a time: each of them leaves as many rows of every level."""
     level = np.unique(labels, return_inverse=True)[1]
     sizes = np.bincount(level)
-    y = np.ascontiguousarray(query.target - query.target.mean(axis=0))
+    y = backend_of(query.target).contiguous(query.target - query.target.mean(axis=0))
     F = K = None
     if query.features is not None and query.features.shape[1] < len(level):
         F = query.features - query.features.mean(axis=0)  # constants make no difference
@@ -138,7 +124,7 @@ def _ties_excluded(
         if n_pairs == 0:
             if pairs is None:
                 first, second = np.repeat(first, len(second)), np.tile(second, len(first))
-            yield _nothing_learned(first, second, y.shape[1])
+            yield _nothing_learned(first, second, y)
             continue
         effective = lam / rule.weight(int(left.sum()), int(n_pairs))
         system: LevelSystem
@@ -178,14 +164,12 @@ def _level_differences(
         else:
             i, j = first[part], second[part]
             entries = system.listed(i, j)
-        out = np.empty((len(i), y.shape[1]))
-        level_pairs(*entries, P, H, a, f, i, j, out)
-        yield PairDifferences(i, j, out)
+        yield PairDifferences(i, j, level_differences(*entries, P, H, a, f, i, j))
 
 
-def _nothing_learned(first: Index, second: Index, n_outputs: int) -> PairDifferences:
+def _nothing_learned(first: Index, second: Index, y: Array) -> PairDifferences:
     """Where no pair of the query is left: it adds nothing to what the other queries say."""
-    return PairDifferences(first, second, np.zeros((len(first), n_outputs)))
+    return PairDifferences(first, second, backend_of(y).zeros(len(first), y.shape[1]))
 
 
 def _chunks(pairs: Index) -> Iterator[tuple[Index, Index]]:

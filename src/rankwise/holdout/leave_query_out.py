@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
-from rankwise.backends.arrays import Array, Index, dense_rows, is_sparse
-from rankwise.backends.blas import add_gram, matmul, mirror_upper
-from rankwise.graph.grouped import GroupedGraph, indicator
-from rankwise.holdout.loops import fold_moments
+from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.dispatch import backend_of
+from rankwise.graph.grouped import GroupedGraph
+from rankwise.holdout.pairs import moments_of_folds
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 
 SOLVE_BYTES = 64 * 2**20  # of small systems held at a time
@@ -33,16 +32,17 @@ def dual_folds(
     Cost: N for each lam, or one eigendecomposition for all, and the sum of |U|^3 for each.
     """
     group = _mean_groups(graph)
-    sizes = np.bincount(group)
-    k = graph.root((indicator(group, len(sizes)).T @ K).T / sizes)  # R K 1_q / n_q for each group q
+    sizes, on = np.bincount(group), backend_of(K)
+    sums = on.group_sums(group, len(sizes), K)
+    k = graph.root(sums.T / on.array(sizes))  # R K 1_q / n_q for each group q
     t = graph.root(y)
     M = lifted_root_kernel(K, graph)
-    out = np.empty((len(lams), *y.shape))
+    out = on.empty(len(lams), *y.shape)
     for f, N in zip(out, resolvents(M, lams, k), strict=True):
         z = N.apply(t)
-        v, means = np.zeros_like(t), matmul(k.T, z)
+        v, means = on.zeros(*t.shape), on.matmul(k.T, z)
         for fold in folds:
-            v[fold] = np.linalg.solve(N.block(fold), z[fold])
+            v[fold] = on.solve(N.block(fold), z[fold])
             inside = np.unique(group[fold])
             means[inside] -= N.cross(fold, inside).T @ v[fold]
         f[:] = graph.root_inverse(t - v) + means[group]
@@ -61,9 +61,10 @@ def primal_folds(
 
     Cost: O(m n^2), and |U|^3 or n^3 for each fold and lam; a dense copy of F in memory.
     """
-    Z = np.ascontiguousarray(graph.root(F.toarray() if is_sparse(F) else F))
+    on = backend_of(F)
+    Z = on.contiguous(graph.root(F.toarray() if is_sparse(F) else F))
     t = graph.root(y)
-    out = np.empty((len(lams), *y.shape))
+    out = on.empty(len(lams), *y.shape)
     longest = max(len(fold) for fold in folds)
     if longest < F.shape[1]:
         _short_folds(F, Z, t, folds, lams, out)
@@ -83,17 +84,18 @@ class Spectrum:
     @classmethod
     def of(cls, A: Array, b: Array) -> Spectrum:
         """Of moments, of which A is overwritten."""
-        s, V = eigh(A, overwrite_a=True, check_finite=False)
-        V = np.ascontiguousarray(V)
-        return cls(np.maximum(s, 0.0), V, matmul(V.T, b))
+        on = backend_of(A)
+        s, V = on.eigh(A)
+        V = on.contiguous(V)
+        return cls(s.clip(min=0.0), V, on.matmul(V.T, b))
 
 
 def _short_folds(
     F: Any, Z: Array, t: Array, folds: Sequence[Index], lams: Sequence[float], out: Array
 ) -> None:
-    n = Z.shape[1]
-    A = mirror_upper(add_gram(np.zeros((n, n), order="F"), Z))
-    predict_without(F, Z, t, folds, lams, Spectrum.of(A, matmul(Z.T, t)), out)
+    on = backend_of(Z)
+    A = on.mirror_upper(on.add_gram(on.gram_zeros(Z.shape[1]), Z))
+    predict_without(F, Z, t, folds, lams, Spectrum.of(A, on.matmul(Z.T, t)), out)
 
 
 def predict_without(
@@ -106,15 +108,16 @@ def predict_without(
     out: Array,
 ) -> None:
     """Predictions for folds of these rows, from the moments of these and maybe other rows."""
-    s, V, rotated = spectrum.s, spectrum.V, spectrum.rotated
-    Y = matmul(Z, V)
+    on, s, V, rotated = backend_of(Z), spectrum.s, spectrum.V, spectrum.rotated
+    Y = on.matmul(Z, V)
     for fold in folds:
         Y_U = Y[fold]
-        F_U = matmul(dense_rows(F, fold), V)
+        F_U = on.matmul(on.rows(F, fold), V)
         for f, lam in zip(out, lams, strict=True):
             shrunk = Y_U / (s + lam)
             w = rotated / (s + lam)[:, None]
-            e = np.linalg.solve(np.eye(len(fold)) - shrunk @ Y_U.T, t[fold] - Y_U @ w)
+            rest = on.array(np.eye(len(fold))) - shrunk @ Y_U.T
+            e = on.solve(rest, t[fold] - Y_U @ w)
             f[fold] = F_U @ (w - shrunk.T @ e)
 
 
@@ -124,7 +127,7 @@ def _long_folds(
     strengths = np.broadcast_to(lams, (len(folds), len(lams)))
 
     def keep(fold: Index, weights: Array) -> None:
-        out[:, fold] = dense_rows(F, fold) @ weights
+        out[:, fold] = backend_of(F).rows(F, fold) @ weights
 
     solve_without(Z, t, folds, strengths, np.eye(Z.shape[1]), keep)
 
@@ -142,17 +145,20 @@ def solve_without(
     `strengths` has the shape (n_folds, n_lams); ``keep(fold, weights)`` gets weights of shape
     (n_lams, n, n_outputs), from several threads.
     """
+    on = backend_of(Z)
+    here, of_fold = on.array(penalty), on.array(strengths)
 
     def solve(part: slice, A: Array, b: Array) -> None:
-        penalties = strengths[part, :, None, None] * penalty
-        weights = np.linalg.solve(A[:, None] + penalties, b[:, None])
+        penalties = of_fold[part, :, None, None] * here
+        weights = on.solve(A[:, None] + penalties, b[:, None])
         for fold, w in zip(folds[part], weights, strict=True):
             keep(fold, w)
 
-    in_memory = SOLVE_BYTES // (8 * strengths.shape[1] * penalty.size) // THREADS
-    with ThreadPoolExecutor(THREADS) as pool:
+    n_threads = THREADS if on.is_host else 1  # a device has its own
+    in_memory = on.block_bytes(SOLVE_BYTES) // (8 * strengths.shape[1] * penalty.size) // n_threads
+    with ThreadPoolExecutor(n_threads) as pool:
         for first, A, b in sums_without(Z, t, folds):
-            batch = max(1, min(in_memory, -(-len(A) // THREADS)))
+            batch = max(1, min(in_memory, -(-len(A) // n_threads)))
             jobs = [
                 pool.submit(
                     solve,
@@ -173,33 +179,27 @@ def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[i
     comes before plus what comes after. Memory for 64 MiB of moments, or for some square root
     of all folds' where that is more.
     """
-    if 8 * len(folds) * Z.shape[1] ** 2 <= SOLVE_BYTES:
-        A, b = map(_all_but_one, _moments(Z, t, folds))
+    if 8 * len(folds) * Z.shape[1] ** 2 <= backend_of(Z).block_bytes(SOLVE_BYTES):
+        A, b = map(_all_but_one, moments_of_folds(Z, t, folds))
         yield 0, A, b
         return
     step = max(1, int(np.sqrt(len(folds))))
     blocks = [folds[start : start + step] for start in range(0, len(folds), step)]
-    totals = _moments(Z, t, [np.concatenate(block) for block in blocks])
+    totals = moments_of_folds(Z, t, [np.concatenate(block) for block in blocks])
     A_others, b_others = map(_all_but_one, totals)
     for k, block in enumerate(blocks):
-        A, b = map(_all_but_one, _moments(Z, t, block))
+        A, b = map(_all_but_one, moments_of_folds(Z, t, block))
         yield k * step, A + A_others[k], b + b_others[k]
-
-
-def _moments(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array, Array]:
-    """Z'Z and Z't of each fold."""
-    ptr = np.concatenate(([0], np.cumsum([len(fold) for fold in folds])))
-    A = np.zeros((len(folds), Z.shape[1], Z.shape[1]))
-    b = np.zeros((len(folds), Z.shape[1], t.shape[1]))
-    fold_moments(Z, t, np.concatenate(folds), ptr, A, b)
-    return A, b
 
 
 def _all_but_one(stack: Array) -> Array:
     """Sums over all entries of the first axis but one, without subtracting."""
-    before, after = np.zeros_like(stack), np.zeros_like(stack)
-    np.cumsum(stack[:-1], axis=0, out=before[1:])
-    np.cumsum(stack[:0:-1], axis=0, out=after[-2::-1] if len(stack) > 1 else after[:0])
+    on = backend_of(stack)
+    if len(stack) == 1:
+        return on.zeros(*stack.shape)
+    before, after = on.zeros(*stack.shape), on.zeros(*stack.shape)
+    before[1:] = on.xp.cumsum(stack[:-1], axis=0)
+    after[:-1] = on.xp.flip(on.xp.cumsum(on.xp.flip(stack[1:], (0,)), axis=0), (0,))
     return before + after
 
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import qr, svd
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.blas import matmul
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.hat import centred, shifted_inverse
 
 
@@ -64,33 +64,35 @@ class DenseLevels:
     @classmethod
     def of(cls, kernel: Array, level: Index, left: Index, lam: float) -> DenseLevels:
         """From a kernel matrix: 3 n^3 flops, two matrices of its size."""
-        shift = lam / _degrees(left)[level]
-        G = shifted_inverse(kernel.copy(), shift)
-        sums = matmul(G, _members(level, left))
+        on = backend_of(kernel)
+        shift = on.array(lam / _degrees(left)[level])
+        G = shifted_inverse(on.copy(kernel), shift)
+        sums = on.matmul(G, _members(on, level, left))
         P = G
-        (intercepts,) = _intercepts(sums, level, left, lam, sums.T)
-        P -= matmul(sums, intercepts)
-        return cls(P, matmul(kernel, P))
+        (intercepts,) = _intercepts(on, sums, level, left, lam, sums.T)
+        P -= on.matmul(sums, intercepts)
+        return cls(P, on.matmul(kernel, P))
 
     @property
     def P_diagonal(self) -> Array:
-        return np.ascontiguousarray(np.diagonal(self.P))
+        return backend_of(self.P).contiguous(self.P.diagonal())
 
     @property
     def H_diagonal(self) -> Array:
-        return np.ascontiguousarray(np.diagonal(self.H))
+        return backend_of(self.H).contiguous(self.H.diagonal())
 
     def weights(self, y: Array) -> Array:
-        return matmul(self.P, y)
+        return backend_of(y).matmul(self.P, y)
 
     def predictions(self, y: Array) -> Array:
-        return matmul(self.H, y)
+        return backend_of(y).matmul(self.H, y)
 
     def product(self, first: Index, second: Index) -> PairEntries:
+        rows = first[:, None]
         return PairEntries(
-            self.P[np.ix_(first, second)].ravel(),
-            self.H[np.ix_(first, second)].ravel(),
-            self.H[np.ix_(second, first)].T.ravel(),
+            self.P[rows, second].ravel(),
+            self.H[rows, second].ravel(),
+            self.H[second[:, None], first].T.ravel(),
         )
 
     def listed(self, first: Index, second: Index) -> PairEntries:
@@ -115,49 +117,53 @@ class FeatureLevels:
         Delta^(1/2) (I - Q diag(s^2 / (1 + s^2)) Q') Delta^(1/2). Its products are taken in the
         span of Q and beside it apart: for a small lam, they are differences of large numbers.
         """
-        delta = _degrees(left)[level] / lam
-        root = np.sqrt(delta)[:, None]
-        Q, R = qr(root * F, mode="economic", check_finite=False)
-        inner, s, Vt = svd(R, full_matrices=False, check_finite=False)
-        Q = matmul(np.ascontiguousarray(Q), inner)
-        members = _members(level, left)
-        inside = matmul(Q.T, root * members)
-        beside = root * members - matmul(Q, inside)
-        beside -= matmul(Q, matmul(Q.T, beside))
-        sums = root * (beside + matmul(Q, inside / (1.0 + s**2)[:, None]))
-        W = root * matmul(Q * (s / (1.0 + s**2)), Vt)
+        on = backend_of(F)
+        delta = on.array(_degrees(left)[level] / lam)
+        root = on.xp.sqrt(delta)[:, None]
+        Q, R = on.qr(root * F)
+        inner, s, Vt = on.svd(R)
+        Q = on.matmul(on.contiguous(Q), inner)
+        members = _members(on, level, left)
+        inside = on.matmul(Q.T, root * members)
+        beside = root * members - on.matmul(Q, inside)
+        beside -= on.matmul(Q, on.matmul(Q.T, beside))
+        sums = root * (beside + on.matmul(Q, inside / (1.0 + s**2)[:, None]))
+        W = root * on.matmul(Q * (s / (1.0 + s**2)), Vt)
         # not intercepts F, whose terms cancel: sums'F is members'W
-        intercepts, of_features = _intercepts(sums, level, left, lam, sums.T, members.T @ W)
-        W -= matmul(sums, of_features)
-        U = root * Q * (s / np.sqrt(1.0 + s**2))
-        return cls(delta, np.hstack((U, sums)), np.hstack((U, intercepts.T)), F, W)
+        sides = sums.T, members.T @ W
+        intercepts, of_features = _intercepts(on, sums, level, left, lam, *sides)
+        W -= on.matmul(sums, of_features)
+        U = root * Q * (s / on.xp.sqrt(1.0 + s**2))
+        one, two = on.xp.hstack((U, sums)), on.xp.hstack((U, intercepts.T))
+        return cls(delta, one, two, F, W)
 
     @property
     def P_diagonal(self) -> Array:
-        return np.asarray(self.delta - np.einsum("ij,ij->i", self.left, self.right))
+        return self.delta - _row_products(self.left, self.right)
 
     @property
     def H_diagonal(self) -> Array:
-        return np.asarray(np.einsum("ij,ij->i", self.F, self.W))
+        return _row_products(self.F, self.W)
 
     def weights(self, y: Array) -> Array:
-        return self.delta[:, None] * y - matmul(self.left, self.right.T @ y)
+        return self.delta[:, None] * y - backend_of(y).matmul(self.left, self.right.T @ y)
 
     def predictions(self, y: Array) -> Array:
-        return matmul(self.F, self.W.T @ y)
+        return backend_of(y).matmul(self.F, self.W.T @ y)
 
     def product(self, first: Index, second: Index) -> PairEntries:
+        on = backend_of(self.F)
         return PairEntries(
-            -matmul(self.left[first], np.ascontiguousarray(self.right[second].T)).ravel(),
-            matmul(self.F[first], np.ascontiguousarray(self.W[second].T)).ravel(),
-            matmul(self.W[first], np.ascontiguousarray(self.F[second].T)).ravel(),
+            -on.matmul(self.left[first], on.contiguous(self.right[second].T)).ravel(),
+            on.matmul(self.F[first], on.contiguous(self.W[second].T)).ravel(),
+            on.matmul(self.W[first], on.contiguous(self.F[second].T)).ravel(),
         )
 
     def listed(self, first: Index, second: Index) -> PairEntries:
         return PairEntries(
-            -np.einsum("ij,ij->i", self.left[first], self.right[second]),
-            np.einsum("ij,ij->i", self.F[first], self.W[second]),
-            np.einsum("ij,ij->i", self.W[first], self.F[second]),
+            -_row_products(self.left[first], self.right[second]),
+            _row_products(self.F[first], self.W[second]),
+            _row_products(self.W[first], self.F[second]),
         )
 
 
@@ -168,25 +174,34 @@ def lifted_kernel(K: Array) -> Array:
     singular, and with a large one badly conditioned.
     """
     K = centred(K)
-    K += np.abs(np.diagonal(K)).max(initial=0.0) / len(K)
+    K += float(abs(K.diagonal()).max()) / len(K)
     return K
+
+
+def _row_products(F: Array, G: Array) -> Array:
+    """Products of each row of F with that row of G."""
+    on = backend_of(F)
+    return on.array(on.xp.einsum("ij,ij->i", F, G))
 
 
 def _degrees(left: Index) -> Array:
     return np.asarray(left.sum() - left, dtype=np.float64)
 
 
-def _members(level: Index, left: Index) -> Array:
+def _members(on: Backend, level: Index, left: Index) -> Array:
     """The indicator of the levels of which something is left, shape (n, n_levels)."""
-    return np.asarray(level[:, None] == np.flatnonzero(left), dtype=np.float64)
+    return on.array(level[:, None] == np.flatnonzero(left))
 
 
-def _intercepts(sums: Array, level: Index, left: Index, lam: float, *sides: Array) -> list[Array]:
+def _intercepts(
+    on: Backend, sums: Array, level: Index, left: Index, lam: float, *sides: Array
+) -> list[Array]:
     """g for right sides sums'y, of `sums` = (K + lam D^-1)^-1 members: g = intercepts[0] @ y."""
     there = np.flatnonzero(left)
     size, n = left[there].astype(np.float64), float(left.sum())
     T = np.diag(size * n) - np.outer(size, size)
     B = lam * size[:, None] * (1.0 - np.eye(len(there))) / (n - size)
-    inner = _members(level, left).T @ sums
+    T, B = on.array(T), on.array(B)
+    inner = _members(on, level, left).T @ sums
     system = T + B @ inner
-    return [np.ascontiguousarray(np.linalg.solve(system, B @ side)) for side in sides]
+    return [on.contiguous(on.solve(system, B @ side)) for side in sides]

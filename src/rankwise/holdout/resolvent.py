@@ -6,15 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from scipy.linalg import eigh, lapack
-
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.blas import matmul, mirror_lower
+from rankwise.backends.dispatch import backend_of
 from rankwise.graph.grouped import GroupedGraph
 from rankwise.holdout.rounding import nonnegative, warn_if_lost
-
-INVERSES = 4  # so many inverses cost as much as one eigendecomposition
 
 
 class Resolvent(Protocol):
@@ -42,10 +37,10 @@ class InverseResolvent:
     C: Array
 
     def apply(self, t: Array) -> Array:
-        return matmul(self.N, t)
+        return backend_of(t).matmul(self.N, t)
 
     def block(self, rows: Index) -> Array:
-        return self.N[np.ix_(rows, rows)]
+        return self.N[rows[:, None], rows]
 
     def cross(self, rows: Index, columns: Index) -> Array:
         return self.N[rows] @ self.C[:, columns]
@@ -61,7 +56,8 @@ class SpectralResolvent:
     rotated_C: Array
 
     def apply(self, t: Array) -> Array:
-        return matmul(self.V, matmul(self.V.T, t) / (self.s + self.lam)[:, None])
+        on = backend_of(t)
+        return on.matmul(self.V, on.matmul(self.V.T, t) / (self.s + self.lam)[:, None])
 
     def block(self, rows: Index) -> Array:
         part = self.V[rows]
@@ -79,12 +75,12 @@ def lifted_root_kernel(K: Array, graph: GroupedGraph) -> Array:
     the null space, so lifting it changes nothing else.
     """
     M = graph.root_kernel(K)
-    scale = float(np.diagonal(M).max(initial=0.0))
+    scale = float(M.diagonal().max())
     ends = graph.level_ptr[graph.query_ptr]
     for q, n_pairs in enumerate(graph.pairs_of_query):
         rows = graph.rows[ends[q] : ends[q + 1]]
         if n_pairs:
-            M[np.ix_(rows, rows)] += scale / len(rows)
+            M[rows[:, None], rows] += scale / len(rows)
         else:
             M[rows, rows] += scale
     return M
@@ -95,26 +91,24 @@ def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]
 
     M is kept as it is, and one or two arrays of its size are made.
     """
-    if len(lams) > INVERSES:
+    on = backend_of(M)
+    if len(lams) > on.inverse_cost:
         yield from _spectral(M, lams, C)
         return
     for lam in lams:
-        shifted = M.copy()
-        np.fill_diagonal(shifted, np.diagonal(M) + lam)
-        factor, info = lapack.dpotrf(shifted.T, clean=0, overwrite_a=1)
-        if info:
+        N = on.inverse_definite(on.copy(M), lam)
+        if N is None:
             yield from _spectral(M, [lam], C)
             continue
-        inverse, _ = lapack.dpotri(factor, overwrite_c=1)
-        N = mirror_lower(inverse.T)
-        warn_if_lost(float(np.trace(M)), float(np.diagonal(N).max()))
+        warn_if_lost(float(M.diagonal().sum()), float(N.diagonal().max()))
         yield InverseResolvent(lam, N, C)
 
 
 def _spectral(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
-    s, V = eigh(M, check_finite=False)
-    s, V = nonnegative(s, min(lams)), np.ascontiguousarray(V)
-    rotated = matmul(V.T, np.ascontiguousarray(C))
+    on = backend_of(M)
+    s, V = on.eigh(on.copy(M))
+    s, V = nonnegative(s, min(lams)), on.contiguous(V)
+    rotated = on.matmul(V.T, on.contiguous(C))
     warn_if_lost(float(s[-1]), 1.0 / float(s[0] + min(lams)))
     for lam in lams:
         yield SpectralResolvent(lam, V, s, rotated)

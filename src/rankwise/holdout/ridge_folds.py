@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, dense_rows
-from rankwise.backends.blas import matmul
+from rankwise.backends.arrays import Array, Index
+from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.hat import DenseHat, FeatureHat
 from rankwise.holdout.leave_query_out import solve_without
 
@@ -36,15 +36,15 @@ def kernel_ridge_folds(
 
     Cost: one inverse for each lam and each number of rows left, and the sum of |U|^3.
     """
-    m = len(y)
-    out = np.empty((len(lams), *y.shape))
+    m, on = len(y), backend_of(K)
+    out = on.empty(len(lams), *y.shape)
     for f, lam in zip(out, lams, strict=True):
         for mu, same in _by_strength(folds, m, lam, strength):
-            hat = DenseHat.of(K.copy(), mu)
+            hat = DenseHat.of(on.copy(K), mu)
             Q = _residual_matrix(hat)
-            r = matmul(Q, y)
+            r = on.matmul(Q, y)
             for fold in same:
-                e = np.linalg.solve(Q[np.ix_(fold, fold)], r[fold])
+                e = on.solve(Q[fold[:, None], fold], r[fold])
                 if add_intercept:
                     f[fold] = y[fold] - e
                 else:
@@ -62,11 +62,11 @@ def feature_ridge_folds(
     add_intercept: bool,
 ) -> Array:
     """As `kernel_ridge_folds`, from features: in whichever of |U| and n_features is smaller."""
-    m = len(y)
-    X = dense_rows(F, slice(None))
+    m, on = len(y), backend_of(F)
+    X = on.rows(F, slice(None))
     centre, level = X.mean(axis=0), y.mean(axis=0)
     X, t = X - centre, y - level
-    out = np.empty((len(lams), *y.shape))
+    out = on.empty(len(lams), *y.shape)
     if add_intercept and max(len(fold) for fold in folds) < X.shape[1]:
         for f, lam in zip(out, lams, strict=True):
             for mu, same in _by_strength(folds, m, lam, strength):
@@ -74,11 +74,11 @@ def feature_ridge_folds(
                 r = t - hat.fit(t)
                 for fold in same:
                     U = hat.U[fold]
-                    Q = np.eye(len(fold)) - 1.0 / m - U @ U.T
-                    f[fold] = y[fold] - np.linalg.solve(Q, r[fold])
+                    Q = on.array(np.eye(len(fold))) - 1.0 / m - U @ U.T
+                    f[fold] = y[fold] - on.solve(Q, r[fold])
         return out
     # The intercept is the weight of one more feature, which is not penalized.
-    Z = np.hstack((X, np.ones((m, 1))))
+    Z = on.array(on.xp.hstack((X, on.zeros(m, 1) + 1.0)))
     free = np.eye(Z.shape[1])
     free[-1, -1] = 0.0
     strengths = np.array([[strength(lam, m - len(fold)) for lam in lams] for fold in folds])
@@ -108,5 +108,5 @@ def _residual_matrix(hat: DenseHat) -> Array:
     if not hat.is_hat:
         return hat.M
     Q = -hat.M - 1.0 / hat.n
-    np.fill_diagonal(Q, np.diagonal(Q) + 1.0)
+    backend_of(Q).add_to_diagonal(Q, 1.0)
     return Q

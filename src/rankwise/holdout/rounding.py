@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from rankwise.backends.arrays import Array
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, RankwiseWarning
 
 WORTHLESS = 1e-2  # relative error from which a hold-out is not worth looking at
@@ -30,8 +31,10 @@ def nonnegative(s: Array, shift: float) -> Array:
     A kernel may be indefinite as long as the shift outweighs it; otherwise the objective has
     no minimum, and its stationary point is not what these formulas hold out.
     """
-    floor = 100.0 * len(s) * float(np.finfo(np.float64).eps) * float(np.abs(s).max(initial=0.0))
-    if len(s) and s[0] < -floor:
+    if len(s) == 0:
+        return s
+    floor = 100.0 * len(s) * backend_of(s).eps * float(abs(s).max())
+    if s[0] < -floor:
         if s[0] + shift <= floor:
             raise DataError(
                 f"The kernel is not positive semidefinite (it has the eigenvalue {s[0]:.3g}): "
@@ -39,4 +42,4 @@ def nonnegative(s: Array, shift: float) -> Array:
                 "splitter refits instead."
             )
         return s
-    return np.maximum(s, 0.0)
+    return s.clip(min=0.0)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from rankwise.backends.arrays import Array
-from rankwise.backends.blas import matmul
-from rankwise.kernels.functions import Kernel
+from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.kernels.functions import Kernel, NamedKernel, Precomputed
 
 PREDICT_BYTES = 64 * 2**20  # of kernel values held at a time
 
@@ -16,11 +14,46 @@ PREDICT_BYTES = 64 * 2**20  # of kernel values held at a time
 def kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
     """k(X, Y) V, some rows of X at a time.
 
-    O(n m (d + c)) time for n rows in X, m in Y and c columns in V; 64 MiB beside the result.
+    O(n m (d + c)) time for n rows in X, m in Y and c columns in V; 64 MiB beside the result, or a
+    block of its size on a device. The product is where X is, or where its rows travel to.
     """
-    columns = V.reshape(len(V), -1)
-    step = max(1, PREDICT_BYTES // (8 * max(len(V), 1)))
-    out = np.empty((X.shape[0], columns.shape[1]))
+    on = backend_of(X)
+    columns = on.array(V).reshape(len(V), -1)
+    if on.is_host:
+        Y = to_host(Y)
+    elif Y is not None and isinstance(kernel, NamedKernel):
+        Y = on.array(Y)
+    step = max(1, on.block_bytes(PREDICT_BYTES) // (8 * max(len(V), 1)))
+    out = on.empty(X.shape[0], columns.shape[1])
     for start in range(0, X.shape[0], step):
-        out[start : start + step] = matmul(kernel(X[start : start + step], Y), columns)
+        K = kernel_values(kernel, X[start : start + step], Y)
+        out[start : start + step] = on.matmul(K, columns)
     return out.reshape(len(out), *V.shape[1:])
+
+
+def feature_product(X: Any, V: Array) -> Array:
+    """X V, some rows of X at a time, where X is or travels to."""
+    on = backend_of(X)
+    columns = on.array(V).reshape(len(V), -1)
+    step = max(1, on.block_bytes(PREDICT_BYTES) // (8 * X.shape[1]))
+    out = on.empty(X.shape[0], columns.shape[1])
+    for start in range(0, X.shape[0], step):
+        rows = slice(start, start + step)
+        out[rows] = on.matmul(on.rows(X, rows), columns)
+    return out.reshape(len(out), *V.shape[1:])
+
+
+def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
+    """k(X, Y) where X is; a kernel that is not ours sees NumPy's arrays."""
+    on = backend_of(X)
+    if on.is_host or isinstance(kernel, (NamedKernel, Precomputed)):
+        return kernel(X, Y)
+    return on.array(kernel(to_host(at_home(X)), to_host(Y)))
+
+
+def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
+    """k(x, x) of every row, where X is."""
+    on = backend_of(X)
+    if on.is_host or isinstance(kernel, (NamedKernel, Precomputed)):
+        return on.array(kernel.diag(X))
+    return on.array(kernel.diag(to_host(at_home(X))))

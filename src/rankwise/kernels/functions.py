@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
-from rankwise.backends.arrays import Array, dense_rows, is_sparse
-from rankwise.backends.blas import matmul
+from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import backend_of
 
 BLOCK_BYTES = 16 * 2**20  # of a kernel matrix worked on at a time, to stay in cache
 
@@ -49,15 +49,16 @@ class NamedKernel:
         return KERNELS[self.name](self, X, Y)
 
     def diag(self, X: Any) -> Array:
+        on = backend_of(X)
         if self.name in ("rbf", "laplacian"):
-            return np.ones(X.shape[0])
+            return on.zeros(X.shape[0]) + 1.0
         squares = _squared_norms(X)
         if self.name == "cosine":
-            return (squares > 0).astype(np.float64)
+            return on.array(squares > 0)
         if self.name == "linear":
             return squares
         affine = self.gamma * squares + self.coef0
-        return np.asarray(np.tanh(affine) if self.name == "sigmoid" else affine**self.degree)
+        return on.array(on.xp.tanh(affine) if self.name == "sigmoid" else affine**self.degree)
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class PairFunction:
     function: Callable[[Any, Any], float]
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
+        X, Y = to_host(X), to_host(Y)
         first = [X[i] for i in range(X.shape[0])]
         second = first if Y is None else [Y[j] for j in range(Y.shape[0])]
         K = np.empty((len(first), len(second)))
@@ -76,6 +78,7 @@ class PairFunction:
         return K
 
     def diag(self, X: Any) -> Array:
+        X = to_host(X)
         return np.array([self.function(X[i], X[i]) for i in range(X.shape[0])], dtype=np.float64)
 
 
@@ -84,11 +87,12 @@ class Precomputed:
     """The rows of "X" are kernel values already; "Y" has the numbers of the columns to take."""
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        return dense_rows(X if Y is None else X[:, Y], slice(None)).copy()
+        on = backend_of(X)
+        return on.copy(on.rows(X if Y is None else X[:, Y], slice(None)))
 
     def diag(self, X: Any) -> Array:
-        diagonal = X.diagonal() if is_sparse(X) else np.diagonal(X)
-        return np.array(diagonal, dtype=np.float64)
+        on = backend_of(X)
+        return on.copy(on.array(X.diagonal()))
 
 
 def _products(X: Any, Y: Any) -> Array:
@@ -99,7 +103,8 @@ def _products(X: Any, Y: Any) -> Array:
         return np.ascontiguousarray(
             product.toarray() if is_sparse(product) else product, dtype=np.float64
         )
-    return matmul(_float(X), _float(Y).T)
+    on = backend_of(X)
+    return on.matmul(_float(on, X), _float(on, Y).T)
 
 
 def _linear(_: NamedKernel, X: Any, Y: Any) -> Array:
@@ -109,13 +114,15 @@ def _linear(_: NamedKernel, X: Any, Y: Any) -> Array:
 def _polynomial(k: NamedKernel, X: Any, Y: Any) -> Array:
     K = _affine_products(k, X, Y)
     if k.degree == 2:
-        return np.multiply(K, K, out=K)
-    return np.power(K, k.degree, out=K)
+        K *= K
+    else:
+        K **= k.degree
+    return K
 
 
 def _sigmoid(k: NamedKernel, X: Any, Y: Any) -> Array:
     K = _affine_products(k, X, Y)
-    return np.tanh(K, out=K)
+    return backend_of(K).array(backend_of(K).xp.tanh(K, out=K))
 
 
 def _affine_products(k: NamedKernel, X: Any, Y: Any) -> Array:
@@ -128,10 +135,11 @@ def _affine_products(k: NamedKernel, X: Any, Y: Any) -> Array:
 
 def _cosine(_: NamedKernel, X: Any, Y: Any) -> Array:
     K = _products(X, Y)
-    first = np.sqrt(_squared_norms(X))
-    second = first if Y is None else np.sqrt(_squared_norms(Y))
-    K /= np.where(first > 0, first, 1.0)[:, None]
-    K /= np.where(second > 0, second, 1.0)
+    xp = backend_of(K).xp
+    first = xp.sqrt(_squared_norms(X))
+    second = first if Y is None else xp.sqrt(_squared_norms(Y))
+    K /= xp.where(first > 0, first, 1.0)[:, None]
+    K /= xp.where(second > 0, second, 1.0)
     return K
 
 
@@ -141,54 +149,53 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
     Dense rows are centred first: distances do not change, and cancellation shrinks with the
     norms. The two norms ride along as columns, so that the product is the exponent.
     """
+    on = backend_of(X)
     if is_sparse(X) or is_sparse(Y):
         K = _products(X, Y)
         first = _squared_norms(X)
         second = first if Y is None else _squared_norms(Y)
-        for rows in _row_blocks(*K.shape):
+        for rows in _row_blocks(on, *K.shape):
             block = K[rows]
             block *= 2.0 * k.gamma
             block -= k.gamma * first[rows, None]
             block -= k.gamma * second
-            _exp_nonpositive(block)
+            on.exp_nonpositive(block)
     else:
-        X = _float(X)
-        Y_dense = X if Y is None else _float(Y)
+        X = _float(on, X)
+        Y_dense = X if Y is None else _float(on, Y)
         centre = Y_dense.mean(axis=0)
-        left, right = _exponent_factors(X - centre, Y_dense - centre, k.gamma)
-        K = np.empty((len(left), right.shape[1]))
-        for rows in _row_blocks(*K.shape):
-            K[rows] = _exp_nonpositive(matmul(left[rows], right))
+        left, right = _exponent_factors(on, X - centre, Y_dense - centre, k.gamma)
+        blocks = _row_blocks(on, len(left), right.shape[1])
+        if len(blocks) == 1:
+            K = on.exp_nonpositive(on.matmul(left, right))
+        else:
+            K = on.empty(len(left), right.shape[1])
+            for rows in blocks:
+                K[rows] = on.exp_nonpositive(on.matmul(left[rows], right))
     if Y is None:
-        np.fill_diagonal(K, 1.0)
+        on.fill_diagonal(K, 1.0)
     return K
 
 
-def _exponent_factors(X: Array, Y: Array, gamma: float) -> tuple[Array, Array]:
+def _exponent_factors(on: Backend, X: Array, Y: Array, gamma: float) -> tuple[Array, Array]:
     """Matrices whose product is -gamma |x - y|^2."""
-    ones_x, ones_y = np.ones((len(X), 1)), np.ones((len(Y), 1))
-    left = np.hstack((2.0 * gamma * X, -gamma * _squared_norms(X)[:, None], ones_x))
-    right = np.hstack((Y, ones_y, -gamma * _squared_norms(Y)[:, None]))
-    return left, np.ascontiguousarray(right.T)
-
-
-def _exp_nonpositive(K: Array) -> Array:
-    """exp(min(K, 0)) in place: a squared distance below zero is rounding."""
-    np.minimum(K, 0.0, out=K)
-    return np.exp(K, out=K)
+    ones_x, ones_y = on.zeros(len(X), 1) + 1.0, on.zeros(len(Y), 1) + 1.0
+    left = on.xp.hstack((2.0 * gamma * X, -gamma * _squared_norms(X)[:, None], ones_x))
+    right = on.xp.hstack((Y, ones_y, -gamma * _squared_norms(Y)[:, None]))
+    return left, on.contiguous(right.T)
 
 
 def _laplacian(k: NamedKernel, X: Any, Y: Any) -> Array:
     """Manhattan distances have no product form: sparse rows are made dense, block by block."""
-    other = X if Y is None else Y
-    K = np.empty((X.shape[0], other.shape[0]))
+    other, on = X if Y is None else Y, backend_of(X)
+    K = on.empty(X.shape[0], other.shape[0])
     width = max(X.shape[1], other.shape[0])
-    for rows in _row_blocks(X.shape[0], width):
-        x = dense_rows(X, rows)
-        for columns in _row_blocks(other.shape[0], X.shape[1]):
-            K[rows, columns] = cdist(x, dense_rows(other, columns), "cityblock")
+    for rows in _row_blocks(on, X.shape[0], width):
+        x = on.rows(X, rows)
+        for columns in _row_blocks(on, other.shape[0], X.shape[1]):
+            K[rows, columns] = on.manhattan(x, on.rows(other, columns))
     K *= -k.gamma
-    return np.exp(K, out=K)
+    return on.array(on.xp.exp(K, out=K))
 
 
 KERNELS: dict[str, Callable[[NamedKernel, Any, Any], Array]] = {
@@ -202,17 +209,18 @@ KERNELS: dict[str, Callable[[NamedKernel, Any, Any], Array]] = {
 }
 
 
-def _float(X: Any) -> Array:
-    return np.ascontiguousarray(X, dtype=np.float64)
+def _float(on: Backend, X: Any) -> Array:
+    return on.contiguous(on.array(X))
 
 
 def _squared_norms(X: Any) -> Array:
     if is_sparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    X = _float(X)
-    return np.asarray(np.einsum("ij,ij->i", X, X))
+    on = backend_of(X)
+    X = _float(on, X)
+    return on.array(on.xp.einsum("ij,ij->i", X, X))
 
 
-def _row_blocks(n_rows: int, n_columns: int) -> list[slice]:
-    step = max(1, BLOCK_BYTES // (8 * max(n_columns, 1)))
+def _row_blocks(on: Backend, n_rows: int, n_columns: int) -> list[slice]:
+    step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * max(n_columns, 1)))
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]

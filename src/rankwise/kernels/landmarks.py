@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
 
-from rankwise.backends.arrays import Array, Index
-from rankwise.backends.blas import matmul
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
+from rankwise.kernels.blocks import kernel_diagonal, kernel_values
 from rankwise.kernels.functions import Kernel, Precomputed
 
 BLOCK_BYTES = 32 * 2**20  # of kernel values held at a time
@@ -62,28 +62,31 @@ def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generat
     matrix with few entry evaluations. Communications on Pure and Applied Mathematics 78, 2025;
     the proposals are those of Epperly, Tropp, Webber: Embrace rejection, 2024.
     """
+    on = backend_of(X)
     residual = _diagonal(kernel, X)
     floor = EXHAUSTED * residual.sum()
-    F = np.empty((len(residual), n), order="F")
+    F = on.empty(n, len(residual)).T  # column after column
     chosen: list[int] = []
     while len(chosen) < n and residual.sum() > floor:
         k = len(chosen)
         drawn = rng.choice(len(residual), min(BATCH, n), p=residual / residual.sum())
         drawn = drawn.astype(np.intp)
-        G = _values(kernel, X[drawn], landmark_points(kernel, X, drawn))
-        G -= F[drawn, :k] @ F[drawn, :k].T
+        G = to_host(_values(kernel, X[drawn], landmark_points(kernel, X, drawn)))
+        before = F[drawn, :k]
+        G -= to_host(before @ before.T)
         accepted = _accept(G, rng)[: n - k]
         if not accepted:  # nothing but rounding is left of these
             residual[drawn] = 0.0
             continue
         rows = drawn[accepted]
         part = _values(kernel, X, landmark_points(kernel, X, rows))
-        part -= matmul(np.asfortranarray(F[:, :k]), F[rows, :k].T)
+        part -= on.matmul(F[:, :k], F[rows, :k].T)
         factor = np.linalg.cholesky(_lifted(G[np.ix_(accepted, accepted)]))
-        block = solve_triangular(factor, part.T, lower=True, check_finite=False).T
+        block = on.solve_triangular(on.array(factor), part.T).T
         F[:, k : k + len(rows)] = block
         chosen.extend(rows.tolist())
-        residual = np.maximum(residual - np.einsum("ij,ij->i", block, block), 0.0)
+        squares = to_host(on.xp.einsum("ij,ij->i", block, block))
+        residual = np.maximum(residual - squares, 0.0)
         residual[chosen] = 0.0
     return np.sort(np.array(chosen, dtype=np.intp))
 
@@ -102,15 +105,15 @@ def leverage_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> I
     ----------
     Musco, Musco: Recursive sampling for the Nystroem method. NIPS 2017; one level of it.
     """
-    diagonal = _diagonal(kernel, X)
+    on, diagonal = backend_of(X), _diagonal(kernel, X)
     sample = random_rows(len(diagonal), n, rng)
     points = landmark_points(kernel, X, sample)
-    s, V = eigh(_values(kernel, X[sample], points), check_finite=False)
+    s, V = on.eigh(_values(kernel, X[sample], points))
     used = s > 1e-12 * s.max()  # without what is rounding, or negative in a kernel that is none
-    s, half = s[used], np.ascontiguousarray(V[:, used] / np.sqrt(s[used]))
+    s, half = s[used], on.contiguous(V[:, used] / on.xp.sqrt(s[used]))
     rest = diagonal - _squared_products(kernel, X, points, half)
     mu = max(float(rest.sum()) / n, 1e-10 * float(s.sum()))
-    told = _squared_products(kernel, X, points, half * np.sqrt(s / (s + mu)))
+    told = _squared_products(kernel, X, points, half * on.xp.sqrt(s / (s + mu)))
     score = np.maximum(diagonal - told, 1e-12 * mu)
     return np.sort(rng.choice(len(score), n, replace=False, p=score / score.sum())).astype(np.intp)
 
@@ -118,7 +121,7 @@ def leverage_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> I
 def _diagonal(kernel: Kernel, X: Any) -> Array:
     """k(x, x) of every row; below 0 only if the kernel is not semidefinite, and then taken as 0."""
     with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
-        diagonal = np.maximum(np.asarray(kernel.diag(X), dtype=np.float64), 0.0)
+        diagonal: Array = np.maximum(to_host(kernel_diagonal(kernel, X)), 0.0)
     if not np.isfinite(diagonal).all():
         row = int(np.argmin(np.isfinite(diagonal)))
         raise DataError(
@@ -151,15 +154,16 @@ def _lifted(G: Array) -> Array:
 
 def _squared_products(kernel: Kernel, X: Any, points: Any, V: Array) -> Array:
     """|k_iS V|^2 for every row i, block by block."""
-    n_rows = X.shape[0]
-    out, step = np.empty(n_rows), max(1, BLOCK_BYTES // (8 * len(V)))
+    n_rows, on = X.shape[0], backend_of(X)
+    out, step = np.empty(n_rows), max(1, on.block_bytes(BLOCK_BYTES) // (8 * len(V)))
     for start in range(0, n_rows, step):
         rows = slice(start, min(start + step, n_rows))
-        U = matmul(_values(kernel, X[rows], points), V)
-        out[rows] = np.einsum("ij,ij->i", U, U)
+        U = on.matmul(_values(kernel, X[rows], points), V)
+        out[rows] = to_host(on.xp.einsum("ij,ij->i", U, U))
     return out
 
 
 def _values(kernel: Kernel, X: Any, points: Any) -> Array:
     """k(X, points), ours to overwrite, in float64 whatever the kernel gives."""
-    return np.array(kernel(X, points), dtype=np.float64, order="C")
+    on = backend_of(X)
+    return on.copy(on.array(kernel_values(kernel, X, points)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Index
+from rankwise.backends.arrays import Index, to_host
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.holdout.leave_pair_out import Rule
 from rankwise.model_selection._problem import Problem
@@ -40,7 +40,7 @@ def choose_pairs(problem: Problem, pairs: Any, random_state: Any, *, keep_ties: 
         return PairChoice(None, keep_ties)
     if isinstance(pairs, (int, np.integer)) and not isinstance(pairs, bool):
         return PairChoice(_random_pairs(problem, int(pairs), random_state), keep_ties)
-    listed = np.asarray(pairs)
+    listed = np.asarray(to_host(pairs))
     m = len(problem.y)
     if listed.ndim != 2 or listed.shape[1] != 2 or listed.dtype.kind not in "iu":
         raise DataError(f"pairs must be a number, or row numbers of shape (n, 2): got {pairs!r}.")
@@ -63,7 +63,7 @@ def _random_pairs(problem: Problem, n: int, random_state: Any) -> Index:
     if n < 1:
         raise ParameterError(f"pairs must be at least 1: got {n}.")
     rng = np.random.default_rng(random_state)
-    groups, y = problem.groups, problem.y
+    groups, y = problem.groups, problem.labels
     chances = groups.sizes * (groups.sizes - 1.0)
     if chances.sum() == 0:
         raise DataError("No query has two rows: there is no pair to hold out.")

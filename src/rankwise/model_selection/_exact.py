@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import get_tags
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import ParameterError
 from rankwise.estimators.components import ComponentRanker
 from rankwise.estimators.least_squares import LeastSquaresRanker
@@ -60,7 +60,7 @@ def exact(
         found = leave_query_out(
             estimator, X, y, qid=qid, alphas=alphas, metric=metric, n_folds=splits.n_folds
         )
-    scores = found.predictions
+    scores = to_host(found.predictions)
     if splits.order is not None:
         scores = scores[:, np.argsort(splits.order)]
     return Predicted(scores[:, splits.rows], perf_counter() - start, 0.0)

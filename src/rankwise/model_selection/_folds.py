@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_whole
 from rankwise.estimators._component_choice import hold_out_queries
@@ -144,7 +145,7 @@ def leave_query_out(
         else:
             _check_folds(problem, folds)
             by_task = [_pairwise_folds(problem, k, folds) for k in range(len(problem.tasks))]
-            predictions = np.concatenate(by_task, axis=2)
+            predictions = backend_of(problem.y).xp.concatenate(by_task, axis=2)
     return _scored(problem, predictions, metric, groups.codes)
 
 
@@ -237,14 +238,14 @@ def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> Held
     folds = list(np.arange(len(problem.y))[:, None])
     with explained_rounding():
         predictions = _ridge_folds(problem, folds, _same, add_intercept=True)
-    squared = ((problem.y - predictions) ** 2).mean(axis=2)
+    squared = to_host(((problem.y - predictions) ** 2).mean(axis=2))
     return HeldOut(
         problem.alphas,
         squared.mean(axis=1),
         squared.std(axis=1, ddof=1) / np.sqrt(squared.shape[1]),
         "squared_error",
         False,
-        problem.by_output(predictions),
+        problem.by_output(problem.returned(predictions)),
     )
 
 
@@ -279,7 +280,7 @@ def _pairwise_folds(problem: Problem, task: int, folds: Sequence[Index]) -> Arra
     graph, space, lams = problem.graph(task), problem.space, problem.alphas.tolist()
     y = problem.targets(task)
     if space.kernel is not None:
-        return dual_folds(space.kernel.copy(), graph, y, folds, lams)
+        return dual_folds(backend_of(y).copy(space.kernel), graph, y, folds, lams)
     return primal_folds(space.features, graph, y, folds, lams)
 
 
@@ -325,15 +326,15 @@ def _global_folds(problem: Problem, folds: Sequence[Index]) -> Array:
 
 
 def _refits(problem: Problem, folds: Sequence[Index]) -> Array:
-    X, y = problem.X, problem.by_output(problem.y)
-    out = np.empty((len(problem.alphas), *problem.y.shape))
+    X, y, on = at_home(problem.X), problem.by_output(problem.y), backend_of(problem.y)
+    out = on.empty(len(problem.alphas), *problem.y.shape)
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(y)), fold)
         train, test = X[rest], X[fold]
         if problem.ranker.kernel == "precomputed":
             train, test = train[:, rest], test[:, rest]
         path = problem.ranker.fit_path(train, y[rest], problem.alphas)
-        out[:, fold] = path.predict(test).reshape(len(out), len(fold), -1)
+        out[:, fold] = on.array(path.predict(test)).reshape(len(out), len(fold), -1)
     return out
 
 
@@ -342,13 +343,13 @@ def _scored(problem: Problem, predictions: Array, metric: str, qid: Index) -> He
     function, greater_is_better = get_metric(metric)
     by_alpha = [
         [
-            function(problem.y[:, o], f[:, o], qid, per_query=True).values
+            function(problem.labels[:, o], f[:, o], qid, per_query=True).values
             for o in range(problem.y.shape[1])
         ]
-        for f in predictions
+        for f in to_host(predictions)
     ]
     score, error = np.transpose([mean_and_error(values) for values in by_alpha])
-    outputs = problem.by_output(predictions)
+    outputs = problem.by_output(problem.returned(predictions))
     return HeldOut(problem.alphas, score, error, metric, greater_is_better, outputs)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, dense_rows
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
 from rankwise.holdout.leave_pair_out import PairDifferences, Rule, query_pairs
-from rankwise.holdout.loops import count_losses, count_wins
+from rankwise.holdout.pairs import add_losses, add_wins
 from rankwise.model_selection._choice import PairChoice, choose_pairs
 from rankwise.model_selection._problem import Problem, explained_rounding, lost_in_rounding
 from rankwise.solvers.rankrls import dual, primal
@@ -133,19 +134,20 @@ def leave_pair_out(
     """
     problem = Problem.of(estimator, X, y, qid, alphas)
     chosen = choose_pairs(problem, pairs, random_state, keep_ties=return_differences)
+    on = backend_of(problem.y)
     loss = np.zeros((len(problem.alphas), *problem.y.shape))
     compared = np.zeros_like(loss)
     kept: list[list[list[PairDifferences]]] = []
     for task in range(len(problem.tasks)):
         labels, columns = problem.targets(task), problem.columns(task)
         blocks: list[list[PairDifferences]] = [[] for _ in problem.alphas]
-        task_loss = np.zeros((len(problem.alphas), *labels.shape))
-        task_compared = np.zeros_like(task_loss)
+        task_loss = on.zeros(len(problem.alphas), *labels.shape)
+        task_compared = on.zeros(len(problem.alphas), *labels.shape)
         for a, block in _differences(problem, task, chosen):
-            count_losses(*block, labels, task_loss[a], task_compared[a])
+            add_losses(*block, labels, task_loss[a], task_compared[a])
             if return_differences:
                 blocks[a].append(block)
-        loss[..., columns], compared[..., columns] = task_loss, task_compared
+        loss[..., columns], compared[..., columns] = to_host(task_loss), to_host(task_compared)
         kept.append(blocks)
     error, standard_error = _summarize(loss, compared[0], problem)
     if not return_differences:
@@ -185,15 +187,17 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
     """
     problem = Problem.of(estimator, X, y, qid, None)
     everything = choose_pairs(problem, None, None, keep_ties=True)
+    on = backend_of(problem.y)
     wins, compared = np.zeros(problem.y.shape), np.zeros(problem.y.shape)
     for task in range(len(problem.tasks)):
         columns = problem.columns(task)
-        task_wins, task_compared = np.zeros(problem.targets(task).shape), np.zeros(len(wins))
+        task_wins, task_compared = on.zeros(*problem.targets(task).shape), on.zeros(len(wins))
         for _, block in _differences(problem, task, everything):
-            count_wins(*block, task_wins, task_compared)
-        wins[:, columns], compared[:, columns] = task_wins, task_compared[:, None]
+            add_wins(*block, task_wins, task_compared)
+        wins[:, columns] = to_host(task_wins)
+        compared[:, columns] = to_host(task_compared)[:, None]
     share = np.divide(wins, compared, out=np.full(wins.shape, 0.5), where=compared > 0)
-    return problem.by_output(share)
+    return problem.by_output(problem.returned(on.array(share)))
 
 
 def _differences(
@@ -209,7 +213,7 @@ def _differences(
         else:
             blocks = chain(_busy_queries(problem, task, pairs), _idle_queries(problem, task, pairs))
         for a, block in blocks:
-            if not np.isfinite(block.difference).all():
+            if not backend_of(block.difference).is_finite(block.difference):
                 raise lost_in_rounding()
             yield a, block
 
@@ -241,13 +245,13 @@ def _busy_queries(
     graph, y, rule = problem.graph(task), problem.targets(task), problem.rule
     space, lams = problem.space, problem.alphas.tolist()
     if space.kernel is not None:
-        queries = dual_conditionals(space.kernel.copy(), graph, y, lams)
+        queries = dual_conditionals(backend_of(y).copy(space.kernel), graph, y, lams)
     else:
         queries = primal_conditionals(space.features, graph, y, lams)
     for a, query in queries:
         listed = pairs.of_query(query.rows, problem.groups.codes, rule)
         if listed is None or len(listed):
-            labels = y[query.rows, 0]
+            labels = to_host(y[query.rows, 0])
             _check_cost(query, labels, rule, listed)
             for block in query_pairs(query, labels, rule, lams[a], listed):
                 yield a, block
@@ -270,7 +274,8 @@ def _idle_queries(
     first, second = np.concatenate(chosen).T
     space, lams = problem.space, problem.alphas.tolist()
     if space.kernel is not None:
-        scores = [space.kernel @ a for a in dual(space.kernel.copy(), graph, y, lams)]
+        K = backend_of(y).copy(space.kernel)
+        scores = [space.kernel @ a for a in dual(K, graph, y, lams)]
     else:
         scores = [space.features @ w for w in primal(space.features, graph, y, lams)]
     for a, f in enumerate(scores):
@@ -283,11 +288,12 @@ def _one_ranking(
     """All rows train one ranking; pairs are those within queries."""
     y, space, groups, rule = problem.targets(task), problem.space, problem.groups, problem.rule
     rows = np.arange(len(y))
-    features = None if space.features is None else dense_rows(space.features, slice(None))
-    query = Conditional(rows, np.zeros_like(y), y, kernel=space.kernel, features=features)
+    on, labels = backend_of(y), to_host(y[:, 0])
+    features = None if space.features is None else on.rows(space.features, slice(None))
+    query = Conditional(rows, on.zeros(*y.shape), y, kernel=space.kernel, features=features)
     if groups.n_groups == 1:
         listed = pairs.of_query(rows, groups.codes, rule)
-        _check_cost(query, y[:, 0], rule, listed)
+        _check_cost(query, labels, rule, listed)
     elif pairs.listed is not None:
         listed = pairs.listed
     else:
@@ -296,7 +302,7 @@ def _one_ranking(
             raise DataError("No query has two rows: there is no pair to hold out.")
         listed = np.concatenate(within)
     for a, alpha in enumerate(problem.alphas):
-        for block in query_pairs(query, y[:, 0], rule, float(alpha), listed):
+        for block in query_pairs(query, labels, rule, float(alpha), listed):
             yield a, block
 
 
@@ -318,7 +324,7 @@ def _check_rest(problem: Problem, task: int, pairs: PairChoice) -> None:
         # such pairs are held out at all.
         same = pairs.keep_ties
         if pairs.listed is not None:
-            labels = problem.targets(task)[:, 0]
+            labels = to_host(problem.targets(task)[:, 0])
             same = bool((labels[pairs.listed[:, 0]] == labels[pairs.listed[:, 1]]).any())
         first, second = np.sort(sizes)[:2] if len(sizes) > 1 else (0, 0)
         rest = len(sizes) - 2
@@ -346,7 +352,8 @@ def _check_cost(query: Conditional, labels: Array, rule: Rule, pairs: Index | No
         level = np.unique(labels, return_inverse=True)[1]
         systems = len(np.unique(np.sort(level[pairs], axis=1), axis=0))
     d = n if query.features is None else min(n, query.features.shape[1] + n_levels)
-    estimate = systems * (1e-3 + 3.0 * n * d**2 / 2e10)  # to start, and at 20 GFLOP/s
+    rate = backend_of(query.target).flops
+    estimate = systems * (1e-3 + 3.0 * n * d**2 / rate)  # to start, and to factor
     if estimate > PATIENCE:
         raise DataError(
             f"Without ties, {n_levels} different labels in {n} rows need {systems} systems, some "
@@ -391,10 +398,14 @@ def _collect(
     """Pairs, ascending or as they were listed, and their differences."""
     m = len(problem.y)
 
+    on = backend_of(problem.y)
+
     def join(blocks: list[PairDifferences]) -> tuple[Index, Array]:
-        first, second = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
-        difference = np.concatenate([block.difference for block in blocks])
-        difference *= np.where(first > second, -1.0, 1.0)[:, None]
+        first, second = (
+            np.concatenate([to_host(block[side]) for block in blocks]) for side in (0, 1)
+        )
+        difference = on.xp.concatenate([block.difference for block in blocks])
+        difference *= on.array(np.where(first > second, -1.0, 1.0)[:, None])
         key = np.minimum(first, second) * m + np.maximum(first, second)
         order = np.argsort(key)
         if listed is None:
@@ -402,8 +413,9 @@ def _collect(
         wanted = listed.min(axis=1) * m + listed.max(axis=1)
         found = order[np.searchsorted(key, wanted, sorter=order)]
         sign = np.where(listed[:, 0] > listed[:, 1], -1.0, 1.0)
-        return listed, sign[:, None] * difference[found]
+        return listed, on.array(sign[:, None]) * difference[found]
 
     joined = [[join(blocks) for blocks in by_alpha] for by_alpha in kept]
-    by_task = [np.stack([difference for _, difference in task]) for task in joined]
-    return joined[0][0][0], problem.by_output(np.concatenate(by_task, axis=2))
+    by_task = [on.xp.stack([difference for _, difference in task]) for task in joined]
+    differences = problem.returned(on.xp.concatenate(by_task, axis=2))
+    return joined[0][0][0], problem.by_output(differences)

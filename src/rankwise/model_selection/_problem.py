@@ -11,9 +11,11 @@ from typing import Any, cast
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alphas
+from rankwise.estimators._device import travels
 from rankwise.estimators.components import ComponentRanker
 from rankwise.estimators.least_squares import LeastSquaresRanker, Space, Task
 from rankwise.graph import Groups
@@ -54,11 +56,12 @@ class Problem:
                 "can do without.)"
             )
         X, y = ranker._validate(X, y)
-        if max(abs(X).max(), abs(y).max()) > LARGEST:
+        if max(abs(at_home(X)).max(), abs(y).max()) > LARGEST:
             raise DataError(
                 f"Values beyond {LARGEST:g} overflow when they are multiplied. Scale the features "
                 "and labels."
             )
+        qid = to_host(qid)
         groups = Groups.of(qid, len(y))
         tasks = ranker._checked_tasks(y, qid)
         n_outputs = y.shape[1] if y.ndim == 2 else None
@@ -67,7 +70,14 @@ class Problem:
     @cached_property
     def space(self) -> Space:
         """Where the rows live: their features, or their kernel matrix."""
-        return self.ranker._space(self.X, self.qid)
+        space = self.ranker._space(self.X, self.qid)
+        if not travels(space.features):
+            return space
+        return Space(features=backend_of(space.features).rows(space.features, slice(None)))
+
+    def returned(self, values: Array) -> Array:
+        """Values here, where the rows were given here."""
+        return np.asarray(to_host(values)) if travels(self.X) else values
 
     @property
     def pointwise(self) -> bool:
@@ -91,7 +101,12 @@ class Problem:
 
     def targets(self, task: int) -> Array:
         """The columns of y that a task has."""
-        return np.ascontiguousarray(self.y[:, self.columns(task)])
+        return backend_of(self.y).contiguous(self.y[:, self.columns(task)])
+
+    @cached_property
+    def labels(self) -> Array:
+        """y as NumPy's array: what says which pairs are tied, and what metrics compare with."""
+        return np.asarray(to_host(self.y))
 
     def by_output(self, values: Array) -> Array:
         """Values with a last axis for outputs, without it where y is a vector."""

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, to_host
 from rankwise.estimators.least_squares import LeastSquaresRanker
 from rankwise.graph import Groups
 from rankwise.model_selection._rows import LabelledRows, take
@@ -44,14 +44,14 @@ def refit(
     if alphas is None:
         fit_with_queries(estimator, X, y, qid)
         fitted = perf_counter()
-        scores = np.asarray(estimator.predict(new))[None]
+        scores = np.asarray(to_host(estimator.predict(new)))[None]
         return Predicted(scores, fitted - start, perf_counter() - fitted)
     steps, ranker = split_pipeline(estimator)
     if steps is not None:
         X = _fit_transform(steps, X, y, qid)
     path = ranker.fit_path(X, y, alphas, qid=qid)
     fitted = perf_counter()
-    scores = path.predict(new if steps is None else steps.transform(new))
+    scores = to_host(path.predict(new if steps is None else steps.transform(new)))
     return Predicted(scores, fitted - start, perf_counter() - fitted)
 
 

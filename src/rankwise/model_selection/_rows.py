@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
 from rankwise.graph import Groups
 
@@ -31,10 +31,13 @@ class LabelledRows:
     def of(cls, X: Any, y: Any, qid: Any) -> LabelledRows:
         if y is None:
             raise DataError("RankingSearchCV requires y to be passed, but the target y is None.")
+        y, qid = to_host(y), to_host(qid)
         y = check_array(y, ensure_2d=False, ensure_min_samples=2, input_name="y")
         if is_sparse(X):
             X = X.tocsr()
-        elif not (isinstance(X, np.ndarray) or hasattr(X, "iloc") or hasattr(X, "columns")):
+        elif not (
+            isinstance(X, np.ndarray) or is_tensor(X) or hasattr(X, "iloc") or hasattr(X, "columns")
+        ):
             X = np.asarray(X)
         check_consistent_length(X, y)
         groups = Groups.of(qid, len(y))

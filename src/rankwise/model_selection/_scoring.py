@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics import get_metric
 from rankwise.model_selection._rows import LabelledRows
@@ -44,8 +44,8 @@ class RankingScorer:
 
     def __call__(self, y: Any, scores: Any, qid: Any = None) -> float:
         """The mean over queries, and over outputs where y has columns."""
-        labels = np.asarray(y).reshape(len(y), -1)
-        predicted = _in_columns(np.asarray(scores), labels.shape)
+        labels, qid = np.asarray(to_host(y)).reshape(len(y), -1), to_host(qid)
+        predicted = _in_columns(np.asarray(to_host(scores)), labels.shape)
         pairs = zip(labels.T, predicted.T, strict=True)
         return float(np.mean([self._value(label, f, qid) for label, f in pairs]))
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, solve_triangular, svd
-from scipy.linalg import qr as qr_factor
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.backends.jit import compiled
 from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph
@@ -57,9 +57,9 @@ class Triangle:
     z: Array
 
     @classmethod
-    def empty(cls, p: int, n_outputs: int) -> Triangle:
+    def empty(cls, p: int, n_outputs: int, on: Backend = NUMPY) -> Triangle:
         """That of no rows."""
-        return cls(np.zeros((p, p)), np.zeros((p, n_outputs)))
+        return cls(on.zeros(p, p), on.zeros(p, n_outputs))
 
     @classmethod
     def of_blocks(cls, blocks: Iterable[tuple[Array, Array]], p: int) -> Triangle:
@@ -67,7 +67,8 @@ class Triangle:
         triangle: Triangle | None = None
         for Z, t in blocks:
             t = t.reshape(len(t), -1)
-            triangle = Triangle.empty(p, t.shape[1]) if triangle is None else triangle
+            if triangle is None:
+                triangle = Triangle.empty(p, t.shape[1], backend_of(Z))
             triangle = triangle.with_rows(Z, t)
         assert triangle is not None  # graphs without rows are refused before
         return triangle
@@ -80,24 +81,24 @@ class Triangle:
         so that the condition of Z'Z, which is that of Z squared, matters; or where products
         overflow. Features may differ in size: they are scaled to one length first.
         """
-        lengths = np.sqrt(np.diagonal(moments.A))
+        on = backend_of(moments.A)
+        lengths = on.xp.sqrt(moments.A.diagonal())
         b = moments.b.reshape(len(lengths), -1)
-        finite = np.isfinite(moments.A).all() and np.isfinite(b).all()
+        finite = on.is_finite(moments.A) and on.is_finite(b)
         if not finite or (lengths**2 <= TINY).any():
             return None
-        R, failed = lapack.dpotrf(moments.A / lengths / lengths[:, None])
-        if failed or np.diagonal(R).min() ** 2 < LEAST_PIVOT:
+        C = on.cholesky(moments.A / lengths / lengths[:, None])
+        if C is None or C.diagonal().min() ** 2 < LEAST_PIVOT:
             return None
-        z = solve_triangular(R, b / lengths[:, None], trans="T", check_finite=False)
-        return cls(R * lengths, np.asarray(z))
+        return cls(C.T * lengths, on.solve_triangular(C, b / lengths[:, None]))
 
     def with_rows(self, Z: Array, t: Array) -> Triangle:
         """Further rows taken in."""
-        p = len(self.U)
-        rows = np.empty((p + len(Z), p + self.z.shape[1]), order="F")
+        p, on = len(self.U), backend_of(Z)
+        rows = on.empty(p + self.z.shape[1], p + len(Z)).T  # column after column
         rows[:p, :p], rows[:p, p:] = self.U, self.z
         rows[p:, :p], rows[p:, p:] = Z, t
-        R = _triangular(rows)
+        R = on.triangle(rows)
         return Triangle(R[:p, :p], R[:p, p:])
 
     def path(self, lam: float, noise: Array, free: int = 0) -> tuple[Array, Index]:
@@ -108,21 +109,21 @@ class Triangle:
         ones before are known (its rest in Z is no larger than `noise`) is idle: its weight is 0,
         so that nothing is divided by zero and the path goes on without it.
         """
-        p, n_outputs = self.z.shape
+        (p, n_outputs), on = self.z.shape, backend_of(self.U)
         system = self
         if lam > 0:
             system = self._penalized(np.where(np.arange(p) < free, 0.0, np.sqrt(lam)))
         _check_finite(system)
         U, z, kept = system._without_idle(noise)
-        inverse = solve_triangular(U, np.eye(len(U)), check_finite=False)
+        inverse = on.solve_triangular(U.T, on.array(np.eye(len(U))), transpose=True)
         with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
-            steps = np.cumsum(inverse[:, :, None] * z, axis=1)
-        if not np.isfinite(steps).all():
+            steps = on.xp.cumsum(inverse[:, :, None] * z, axis=1)
+        if not on.is_finite(steps):
             raise DataError("Weights of components overflow. Scale the labels or margins.")
-        weights = np.zeros((p, p, n_outputs))
+        weights = on.zeros(p, p, n_outputs)
         seen = np.searchsorted(kept, np.arange(p), side="right")  # kept features up to each
         some = seen > 0
-        weights[np.ix_(kept, np.flatnonzero(some))] = steps[:, seen[some] - 1]
+        weights[kept[:, None], np.flatnonzero(some)] = steps[:, seen[some] - 1]
         return weights, kept
 
     def _penalized(self, ridge: Array) -> Triangle:
@@ -131,12 +132,13 @@ class Triangle:
         As further rows of Z, with targets 0. Where these are longer than all else, reflections
         would leave of z what rounding does, and products lose nothing.
         """
-        if ridge.max() > np.linalg.norm(self.U):
-            A = self.U.T @ self.U + np.diag(ridge**2)
+        on = backend_of(self.U)
+        if ridge.max() > float(on.xp.linalg.norm(self.U)):
+            A = self.U.T @ self.U + on.array(np.diag(ridge**2))
             quick = Triangle.of_moments(Moments(A, self.U.T @ self.z))
             if quick is not None:
                 return quick
-        return self.with_rows(np.diag(ridge), np.zeros_like(self.z))
+        return self.with_rows(on.array(np.diag(ridge)), on.zeros(*self.z.shape))
 
     def spectral(self, lams: Sequence[float], noise: Array) -> Spectrum:
         """The directions of section 4.2 of the KPCRank paper, and their weights for each lam.
@@ -146,8 +148,10 @@ class Triangle:
         longer in Z than what `noise` makes of them, are left out.
         """
         _check_finite(self)
-        left, sigma, right = svd(self.U, check_finite=False)
-        seen = sigma > np.maximum(8 * len(sigma) * EPS * sigma[0], np.abs(right) @ noise)
+        on = backend_of(self.U)
+        left, sigma, right = on.svd(self.U)
+        least = (abs(right) @ on.array(noise)).clip(min=8 * len(sigma) * EPS * float(sigma[0]))
+        seen = sigma > least
         if not seen.any():
             raise DataError(
                 "No pair sees any component: rows of a query are all alike to the kernel. Check "
@@ -157,35 +161,38 @@ class Triangle:
         left, sigma, right = left[:, seen], sigma[seen], right[seen]
         products = left.T @ self.z
         weights = [(sigma / (sigma**2 + lam))[:, None] * products for lam in lams]
-        return Spectrum(np.ascontiguousarray(right.T), sigma**2, total, weights)
+        return Spectrum(on.contiguous(right.T), sigma**2, total, weights)
 
     def _without_idle(self, noise: Array) -> tuple[Array, Array, Index]:
         """U, z and the numbers of the features that are not idle."""
-        p = len(self.U)
-        norms, pivots = np.linalg.norm(self.U, axis=0), np.abs(np.diagonal(self.U))
+        p, on = len(self.U), backend_of(self.U)
+        norms, pivots = to_host(on.xp.linalg.norm(self.U, axis=0)), to_host(abs(self.U.diagonal()))
         least = noise + 8 * p * EPS * norms
         # Rounding grows as much as columns have shrunk to their rests.
         growth = norms / np.maximum(np.maximum(pivots, least), TINY)
         if (pivots > least * np.maximum.accumulate(np.append(1.0, growth[:-1]))).all():
             return self.U, self.z, np.arange(p)
-        R = np.ascontiguousarray(np.hstack((self.U, self.z)))
+        # One column after the other, on a small matrix: nothing for a device.
+        R = np.ascontiguousarray(to_host(on.xp.hstack((self.U, self.z))))
         kept = np.ones(p, dtype=np.bool_)
         triangularize_without_idle(R, least, norms, kept)
         n = int(kept.sum())
-        return R[:n, :p][:, kept], R[:n, p:], np.flatnonzero(kept)
+        return on.array(R[:n, :p][:, kept]), on.array(R[:n, p:]), np.flatnonzero(kept)
 
 
-def component_triangle(load: Loader, p: int, graph: PreferenceGraph, y: Array | None) -> Triangle:
+def component_triangle(
+    load: Loader, p: int, graph: PreferenceGraph, y: Array | None, on: Backend = NUMPY
+) -> Triangle:
     """The triangle of p features, which ``load(rows)`` makes: O(m p^2) time, a block in memory.
 
     One pass where features are well told apart, a second one where they are not.
     """
 
     def blocks() -> Iterable[tuple[Array, Array]]:
-        return graph.root_blocks(load, y, max(4 * p, BLOCK_BYTES // (8 * p)))
+        return graph.root_blocks(load, y, max(4 * p, on.block_bytes(BLOCK_BYTES) // (8 * p)))
 
     with np.errstate(over="ignore", invalid="ignore"):  # the second pass says so, if it must
-        quick = Triangle.of_moments(Moments.of_root_blocks(blocks(), p))
+        quick = Triangle.of_moments(Moments.of_root_blocks(blocks(), p, on))
     return Triangle.of_blocks(blocks(), p) if quick is None else quick
 
 
@@ -196,23 +203,19 @@ def rounding_noise(eigenvalues: Array, graph: PreferenceGraph) -> Array:
     larger than the root of twice the largest degree.
     """
     largest = 2.0 * float(graph.degrees.max(initial=0.0))
+    eigenvalues = to_host(eigenvalues)
     known = eigenvalues[0] / np.sqrt(eigenvalues)
     return np.asarray(20.0 * EPS * np.sqrt(largest) * known)
 
 
-def _triangular(rows: Array) -> Array:
-    """The triangular factor of rows, which are overwritten."""
-    (R,) = qr_factor(rows, mode="r", overwrite_a=True, check_finite=False)
-    return np.asarray(R)
-
-
 def _check_finite(triangle: Triangle) -> None:
-    if not np.isfinite(triangle.U).all():
+    on = backend_of(triangle.U)
+    if not on.is_finite(triangle.U):
         raise DataError(
             "Products of kernel values overflow. Scale the features, for example with "
             "sklearn.preprocessing.StandardScaler."
         )
-    if not np.isfinite(triangle.z).all():
+    if not on.is_finite(triangle.z):
         raise DataError("Products with labels or margins overflow. Scale these.")
 
 

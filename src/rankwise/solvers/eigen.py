@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.linalg import qr as qr_factor
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.blas import matmul
+from rankwise.backends.dispatch import backend_of
 
 # Measured: below these, one dense reduction costs no more than some hundred products.
 SMALL = 1500  # rows
@@ -25,16 +23,13 @@ def leading_eigenpairs(S: Array, n: int) -> tuple[Array, Array]:
     3 n by 3 n, where n is small beside m (`is_few`); by dense LAPACK, with a copy of S, otherwise,
     or where Lanczos finds equal eigenvalues, which it cannot count.
     """
-    m = len(S)
+    m, on = len(S), backend_of(S)
     if is_few(m, n):
         found = _block_lanczos(S, n)
         if found is not None:
             return found
-    s, V = eigh(S, subset_by_index=None if n == m else [m - n, m - 1], check_finite=False)
-    if len(s) < n:  # LAPACK may lose some of many equal ones
-        s, V = eigh(S, check_finite=False)
-        s, V = s[m - n :], V[:, m - n :]
-    return s[::-1].copy(), np.ascontiguousarray(V[:, ::-1])
+    s, V = on.largest_eigh(S, n)
+    return on.copy(on.xp.flip(s, (0,))), on.contiguous(on.xp.flip(V, (1,)))
 
 
 def is_few(m: int, n: int) -> bool:
@@ -55,45 +50,41 @@ def _block_lanczos(S: Array, n: int) -> tuple[Array, Array] | None:
     identity)', so that a Ritz pair (theta, Q y) has the residual |R y_last|. None where the
     blocks run out of directions, or do not converge.
     """
-    m = len(S)
+    m, on = len(S), backend_of(S)
     most = 3 * n + 4 * WIDTH
     keep = n + max(n // 2, WIDTH)
-    Q, T = np.empty((m, most + 2 * WIDTH), order="F"), np.zeros((most + 2 * WIDTH,) * 2)
+    Q = on.empty(most + 2 * WIDTH, m).T  # column after column
+    T = on.zeros(most + 2 * WIDTH, most + 2 * WIDTH)
     start = np.random.default_rng(0).standard_normal((m, WIDTH))
-    Q[:, :WIDTH] = qr_factor(start, mode="economic", check_finite=False)[0]
+    Q[:, :WIDTH] = on.qr(on.array(start))[0]
     k = 0
     for _ in range(RESTARTS):
         while k < most:
             new = slice(k, k + WIDTH)
             k += WIDTH
-            block = matmul(S, np.asfortranarray(Q[:, new]))
+            block = on.matmul(S, Q[:, new])
             H, B, R = _orthogonalize(Q[:, :k], block)
             T[:k, new], T[new, :k] = H, H.T
-            if np.abs(np.diagonal(R)).min() <= 1e-12 * np.abs(T[:k, :k]).max():
+            if abs(R.diagonal()).min() <= 1e-12 * abs(T[:k, :k]).max():
                 return None
             Q[:, k : k + WIDTH] = B
-        theta, Y = eigh((T[:k, :k] + T[:k, :k].T) / 2, check_finite=False)
-        theta, Y = theta[::-1], Y[:, ::-1]
-        residuals = np.linalg.norm(R @ Y[k - WIDTH : k, :n], axis=0)
+        theta, Y = on.eigh((T[:k, :k] + T[:k, :k].T) / 2)
+        theta, Y = on.xp.flip(theta, (0,)), on.contiguous(on.xp.flip(Y, (1,)).T).T
+        residuals = on.xp.linalg.norm(R @ Y[k - WIDTH : k, :n], axis=0)
         if residuals.max() <= CONVERGED * theta[0]:
-            V = matmul(np.asfortranarray(Q[:, :k]), np.asfortranarray(Y[:, :n]))
-            return theta[:n].copy(), V
-        Q[:, :keep] = matmul(np.asfortranarray(Q[:, :k]), np.asfortranarray(Y[:, :keep]))
+            return on.copy(theta[:n]), on.matmul(Q[:, :k], Y[:, :n])
+        Q[:, :keep] = on.matmul(Q[:, :k], Y[:, :keep])
         Q[:, keep : keep + WIDTH] = B
         T[:] = 0.0
-        T[np.arange(keep), np.arange(keep)] = theta[:keep]
+        on.add_to_diagonal(T[:keep, :keep], theta[:keep])
         k = keep
     return None
 
 
 def _orthogonalize(Q: Array, block: Array) -> tuple[Array, Array, Array]:
     """H = Q'block, and B R = block - Q H with orthonormal B, orthogonal to Q: twice is enough."""
-    H = matmul(Q.T, block)
-    B, R = qr_factor(block - matmul(Q, H), mode="economic", overwrite_a=True, check_finite=False)
-    B, again = qr_factor(
-        B - matmul(Q, matmul(Q.T, np.asfortranarray(B))),
-        mode="economic",
-        overwrite_a=True,
-        check_finite=False,
-    )
-    return H, np.asarray(B), np.asarray(again @ R)
+    on = backend_of(Q)
+    H = on.matmul(Q.T, block)
+    B, R = on.qr(block - on.matmul(Q, H))
+    B, again = on.qr(B - on.matmul(Q, on.matmul(Q.T, B)))
+    return H, B, again @ R

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Rows
-from rankwise.backends.blas import add_gram, matmul, mirror_upper, symmetrize
+from rankwise.backends.arrays import Array, Rows, to_host
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.graph.base import Loader
 from rankwise.solvers.eigen import leading_eigenpairs
@@ -58,11 +59,11 @@ class Components:
 
     def of(self, K: Array) -> Array:
         """Components of rows, from their kernel values against the points."""
-        return matmul(K, self.A) - self.offset
+        return backend_of(K).matmul(K, self.A) - self.offset
 
     def rotated(self, V: Array, eigenvalues: Array, total: float) -> Components:
         """Coordinates in the directions V, which are orthonormal columns."""
-        return Components(matmul(self.A, V), self.offset @ V, eigenvalues, total)
+        return Components(backend_of(V).matmul(self.A, V), self.offset @ V, eigenvalues, total)
 
 
 def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
@@ -73,17 +74,17 @@ def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
     is equation (3); those of the training rows are V diag(s)^(1/2). O(m^2 p) time, and the memory
     of `leading_eigenpairs` beside K.
     """
-    m = len(K)
-    size = float(np.abs(np.diagonal(K)).max(initial=0.0))
+    m, on = len(K), backend_of(K)
+    size = float(abs(K.diagonal()).max())
     mean = K.mean(axis=0)
     K -= mean
     K -= K.mean(axis=1)[:, None]  # not the same numbers: what rounding left is centred as well
-    symmetrize(K)
-    floor = 4 * m * float(np.finfo(np.float64).eps) * size
-    total = float(np.trace(K))
+    on.symmetrize(K)
+    floor = 4 * m * on.eps * size
+    total = float(K.diagonal().sum())
     s, V, total = _leading(K, count, total, floor, most=m - 1)
     V -= V.mean(axis=0)
-    root = np.sqrt(s)
+    root = on.xp.sqrt(s)
     A = V / root
     return Components(A, mean @ A, s, total), V * root
 
@@ -103,45 +104,46 @@ def landmark_components(
         return basis.whiten(K) if basis.delicate else K
 
     with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
-        S, mean = scatter(features, n_rows, basis.rank)
-    if not np.isfinite(S).all():
+        S, mean = scatter(features, n_rows, basis.rank, backend_of(basis.C))
+    on = backend_of(S)
+    if not on.is_finite(S):
         raise DataError(
             "Kernel values of rows and landmarks, or products of these, overflow. Scale the "
             "features, for example with sklearn.preprocessing.StandardScaler, or lower gamma or "
             "degree."
         )
-    size = float(np.trace(S) + n_rows * (mean @ mean))
+    size = float(S.diagonal().sum() + n_rows * (mean @ mean))
     if basis.delicate:
         lost = 1.0
     else:
-        pivots = np.diagonal(basis.C) ** 2
+        pivots = basis.C.diagonal() ** 2
         lost = float(pivots.max() / pivots.min())
         S, mean = basis.whiten_system(S, mean)
-        size = float(np.trace(S) + n_rows * (mean @ mean))
-    floor = 4 * float(np.finfo(np.float64).eps) * lost * size
-    total = float(np.trace(S))
+        size = float(S.diagonal().sum() + n_rows * (mean @ mean))
+    floor = 4 * on.eps * lost * size
+    total = float(S.diagonal().sum())
     s, W, total = _leading(S, count, total, floor, most=min(basis.rank, n_rows - 1))
     return Components(basis.coefficients(W), mean @ W, s, total)
 
 
-def scatter(load: Loader, n_rows: int, n_features: int) -> tuple[Array, Array]:
+def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> tuple[Array, Array]:
     """F'HF and the mean of F, for features that are made block by block: one pass.
 
     Blocks are shifted by the mean of the first, so that nothing cancels; O(m n^2) time.
     """
-    step = max(256, BLOCK_BYTES // (8 * max(n_features, 1)))
-    A, total = np.zeros((n_features, n_features), order="F"), np.zeros(n_features)
+    step = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
+    A, total = on.gram_zeros(n_features), on.zeros(n_features)
     shift = None
     for start in range(0, n_rows, step):
         F = load(slice(start, min(start + step, n_rows)))
         if shift is None:
-            shift, shifted = F.mean(axis=0), np.empty_like(F)
-        around = np.subtract(F, shift, out=shifted[: len(F)])
+            shift, shifted = F.mean(axis=0), on.empty(*F.shape)
+        around = on.xp.subtract(F, shift, out=shifted[: len(F)])
         total += around.sum(axis=0)
-        A = add_gram(A, around)
+        A = on.add_gram(A, around)
     assert shift is not None  # there are rows
     gap = total / n_rows
-    return mirror_upper(A) - n_rows * np.outer(gap, gap), shift + gap
+    return on.mirror_upper(A) - n_rows * on.xp.outer(gap, gap), shift + gap
 
 
 def _leading(
@@ -156,7 +158,7 @@ def _leading(
     n = wanted if count.share is None else min(FIRST_TRY, most)
     while True:
         s, V = leading_eigenpairs(S, n)
-        rank = int(np.count_nonzero(s > max(LEAST_EIGENVALUE * s[0], floor)))
+        rank = int((s > max(LEAST_EIGENVALUE * float(s[0]), floor)).sum())
         if count.share is None or rank < n or n == most or s.sum() >= count.share * total:
             break
         n = min(3 * n, most)
@@ -173,7 +175,7 @@ def _leading(
     if s[:rank].sum() - total > 1e-6 * s[0]:
         if count.share is not None and n < most:  # shares are of all positive ones
             s, V = leading_eigenpairs(S, most)
-            rank = int(np.count_nonzero(s > max(LEAST_EIGENVALUE * s[0], floor)))
+            rank = int((s > max(LEAST_EIGENVALUE * float(s[0]), floor)).sum())
         total = float(s[:rank].sum())
         warnings.warn(
             "The kernel is not positive semidefinite (some eigenvalues are negative): only "
@@ -191,10 +193,11 @@ def _leading(
         p = number_with_share(s[:rank], count.share, total)
     elif count.number is not None:
         p = min(rank, count.number)
-    return s[:p].copy(), np.ascontiguousarray(V[:, :p]), total
+    on = backend_of(s)
+    return on.copy(s[:p]), on.contiguous(V[:, :p]), total
 
 
 def number_with_share(eigenvalues: Array, share: float, total: float) -> int:
     """How many of the largest have this share of the total; all, where rounding is in the way."""
-    enough = np.cumsum(eigenvalues) >= share * total * (1 - 1e-12)
+    enough = np.cumsum(to_host(eigenvalues)) >= share * total * (1 - 1e-12)
     return int(np.argmax(enough)) + 1 if enough.any() else len(eigenvalues)

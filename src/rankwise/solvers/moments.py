@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Rows, dense_rows, is_sparse
-from rankwise.backends.blas import add_gram, matmul, mirror_upper
+from rankwise.backends.arrays import Array, Rows, is_sparse
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.base import Loader
 
@@ -43,38 +44,46 @@ class Moments:
         """
         if is_sparse(F):
             return cls(graph.gram(F), np.asarray(F.T @ graph.rhs(y)))
+        on = backend_of(F)
         if graph.n_root_rows > 2 * graph.n_rows:  # many comparisons: a general product is less
-            F = dense_rows(F, slice(None))
-            A = matmul(F.T, graph @ F)
-            return cls((A + A.T) / 2, np.asarray(F.T @ graph.rhs(y)))
-        return cls.of_blocks(lambda rows: dense_rows(F, rows), F.shape[1], graph, y)
+            F = on.rows(F, slice(None))
+            A = on.matmul(F.T, graph @ F)
+            return cls((A + A.T) / 2, F.T @ on.array(graph.rhs(y)))
+        return cls.of_blocks(lambda rows: on.rows(F, rows), F.shape[1], graph, y, on)
 
     @classmethod
     def of_blocks(
-        cls, load: Loader, n_features: int, graph: PreferenceGraph, y: Array | None = None
+        cls,
+        load: Loader,
+        n_features: int,
+        graph: PreferenceGraph,
+        y: Array | None = None,
+        on: Backend = NUMPY,
     ) -> Moments:
         """Moments of features that are made block by block; ``load(rows)`` makes those of rows.
 
         O(m n^2) time, or O(N n^2) for N comparisons; some 16 MiB beside the result, or 512 rows
-        of features where that is more. Where comparisons outnumber rows, features of up to 256
-        MiB are kept, and their products, so that they are made only once.
+        of features where that is more (on a device, some blocks of its size). Where comparisons
+        outnumber rows, features of up to 256 MiB are kept, and their products, so that they are
+        made only once.
         """
         if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
             return cls.of(load(slice(None)), graph, y)
-        max_rows = max(256, BLOCK_BYTES // (8 * max(n_features, 1)))
-        return cls.of_root_blocks(graph.root_blocks(load, y, max_rows), n_features)
+        max_rows = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
+        return cls.of_root_blocks(graph.root_blocks(load, y, max_rows), n_features, on)
 
     @classmethod
-    def of_root_blocks(cls, blocks: Iterable[tuple[Array, Array]], n_features: int) -> Moments:
+    def of_root_blocks(
+        cls, blocks: Iterable[tuple[Array, Array]], n_features: int, on: Backend = NUMPY
+    ) -> Moments:
         """Moments from blocks (Z, t) of L^(1/2) F and L^(1/2) y."""
-        A = np.zeros((n_features, n_features), order="F")
-        b = np.zeros((n_features, 1))
+        A, b = on.gram_zeros(n_features), on.zeros(n_features, 1)
         outputs: tuple[int, ...] = ()
         for Z, t in blocks:
-            A = add_gram(A, Z)
-            b = b + matmul(Z.T, t.reshape(len(t), -1))
+            A = on.add_gram(A, Z)
+            b = b + on.matmul(Z.T, t.reshape(len(t), -1))
             outputs = t.shape[1:]
-        return cls(mirror_upper(A), b.reshape(n_features, *outputs))
+        return cls(on.mirror_upper(A), b.reshape(n_features, *outputs))
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.A + other.A, self.b + other.b)
@@ -107,27 +116,32 @@ class CentredMoments:
     y_mean: Array
 
     @classmethod
-    def of_blocks(cls, load: Loader, n_features: int, y: Array) -> CentredMoments:
+    def of_blocks(
+        cls, load: Loader, n_features: int, y: Array, on: Backend = NUMPY
+    ) -> CentredMoments:
         """As `Moments.of_blocks`, for rows that are regressed on y."""
-        total = np.zeros(n_features)
+        total = on.zeros(n_features)
 
         def load_and_sum(rows: Rows) -> Array:
+            nonlocal total
             F = load(rows)
-            np.add(total, F.sum(axis=0), out=total)
+            total += F.sum(axis=0)
             return F
 
         graph = PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows")
-        moments = Moments.of_blocks(load_and_sum, n_features, graph, y)
-        return cls(moments.A, moments.b, len(y), total / len(y), np.asarray(y.mean(axis=0)))
+        moments = Moments.of_blocks(load_and_sum, n_features, graph, y, on)
+        y_mean = on.array(y.mean(axis=0))
+        return cls(moments.A, moments.b, len(y), total / len(y), y_mean)
 
     def __add__(self, other: CentredMoments) -> CentredMoments:
         n = self.n_rows + other.n_rows
         share = other.n_rows / n
         F_gap, y_gap = other.F_mean - self.F_mean, other.y_mean - self.y_mean
         between = self.n_rows * share
+        F_gaps = F_gap.reshape(-1, *[1] * y_gap.ndim)
         return CentredMoments(
-            self.A + other.A + between * np.outer(F_gap, F_gap),
-            self.b + other.b + between * np.multiply.outer(F_gap, y_gap),
+            self.A + other.A + between * (F_gap[:, None] * F_gap),
+            self.b + other.b + between * (F_gaps * y_gap),
             n,
             self.F_mean + share * F_gap,
             self.y_mean + share * y_gap,

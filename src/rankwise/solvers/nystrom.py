@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers.shifted import solve_shifted
 
@@ -43,11 +43,10 @@ class LandmarkBasis:
     @classmethod
     def of(cls, K_RR: Array) -> LandmarkBasis:
         """Factor the kernel matrix of the landmarks: r^3/3 flops."""
-        n = len(K_RR)
-        diagonal = np.diagonal(K_RR)
-        tolerance = max(LEAST_PIVOT, 8 * n * np.finfo(np.float64).eps) * diagonal.max(initial=0.0)
+        n, largest = len(K_RR), float(K_RR.diagonal().max())
+        tolerance = max(LEAST_PIVOT, 8 * n * float(np.finfo(np.float64).eps)) * largest
         if tolerance <= 0.0:
-            if diagonal.min(initial=0.0) < 0.0:
+            if K_RR.diagonal().min() < 0.0:
                 raise DataError(
                     "The kernel is not positive semidefinite: it is negative between landmarks "
                     "and themselves. Check its sign."
@@ -56,22 +55,21 @@ class LandmarkBasis:
                 "The kernel is 0 on all landmarks: there is nothing to tell rows apart by. Check "
                 "the features and the kernel."
             )
-        if diagonal.max() < LEAST_KERNEL:
+        if largest < LEAST_KERNEL:
             raise DataError(
-                f"Kernel values are so small, {diagonal.max():.0e} at most, that their products "
-                "vanish in rounding. Scale the features."
+                f"Kernel values are so small, {largest:.0e} at most, that their products vanish in "
+                "rounding. Scale the features."
             )
-        factor, pivot, rank, _ = lapack.dpstrf(np.asfortranarray(K_RR), tol=tolerance, lower=1)
-        order = pivot.astype(np.intp) - 1
-        rest = diagonal[order[rank:]] - (factor[rank:, :rank] ** 2).sum(axis=1)
-        if len(rest) and rest.min() < -1e-6 * diagonal.max():
+        order, C, rest = backend_of(K_RR).pivoted_cholesky(K_RR, tolerance)
+        rank = len(C)
+        if len(rest) and rest.min() < -1e-6 * largest:
             warnings.warn(
                 f"The kernel is not positive semidefinite: only {rank} of {n} landmarks are used. "
                 "Use a positive semidefinite kernel.",
                 RankwiseWarning,
                 stacklevel=2,
             )
-        return cls(n, order[:rank], np.asfortranarray(np.tril(factor[:rank, :rank])))
+        return cls(n, order[:rank], C)
 
     @property
     def rank(self) -> int:
@@ -81,25 +79,25 @@ class LandmarkBasis:
     @property
     def delicate(self) -> bool:
         """Whether moments of kernel values are too rough: rows must be whitened before."""
-        pivots = np.diagonal(self.C) ** 2
+        pivots = self.C.diagonal() ** 2
         return bool(pivots.min() < DELICATE_PIVOT * pivots.max())
 
     def whiten(self, K: Array) -> Array:
         """K C^-T: coordinates of rows from their kernel values against the kept landmarks."""
-        solved = solve_triangular(self.C, K.T, lower=True, check_finite=False)
-        return np.ascontiguousarray(solved.T)
+        on = backend_of(K)
+        return on.contiguous(on.solve_triangular(self.C, K.T).T)
 
     def whiten_system(self, A: Array, b: Array) -> tuple[Array, Array]:
         """C^-1 A C^-T and C^-1 b: moments of kernel values as moments of coordinates."""
-        half = solve_triangular(self.C, A, lower=True, check_finite=False)
-        M = solve_triangular(self.C, half.T, lower=True, check_finite=False)
-        t = solve_triangular(self.C, b, lower=True, check_finite=False)
-        return np.ascontiguousarray((M + M.T) / 2), np.asarray(t)
+        on = backend_of(A)
+        M = on.solve_triangular(self.C, on.solve_triangular(self.C, A).T)
+        return on.contiguous((M + M.T) / 2), on.solve_triangular(self.C, b)
 
     def coefficients(self, z: Array) -> Array:
         """a with C'a = z on the kept landmarks, and 0 on the others."""
-        a = np.zeros((self.n_landmarks, *z.shape[1:]))
-        a[self.kept] = solve_triangular(self.C, z, lower=True, trans="T", check_finite=False)
+        on = backend_of(z)
+        a = on.zeros(self.n_landmarks, *z.shape[1:])
+        a[self.kept] = on.solve_triangular(self.C, z, transpose=True)
         return a
 
     def solve(self, A: Array, b: Array, lams: Sequence[float]) -> list[Array]:
@@ -110,5 +108,5 @@ class LandmarkBasis:
         sparse RankRLS paper, by its section 4.1. Where the basis is `delicate`, A and b are to
         be those of whitened rows. O(r^3) time for all lam together.
         """
-        M, t = (A.copy(), b) if self.delicate else self.whiten_system(A, b)
+        M, t = (backend_of(A).copy(A), b) if self.delicate else self.whiten_system(A, b)
         return solve_shifted(M, t, lams, gram=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, dense_rows, is_sparse
-from rankwise.backends.blas import matmul
+from rankwise.backends.arrays import Array, is_sparse
+from rankwise.backends.dispatch import backend_of
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.grouped import GroupedGraph
 from rankwise.solvers.moments import Moments
@@ -32,10 +32,11 @@ def linear_dual(
     With Z = R F, M = Z Z' and w = Z'z: differences are taken before products, so that features
     far from zero do not cancel. Sparse features are made dense only where they would.
     """
-    t = graph.root_target(y)
+    on = backend_of(F)
+    t = on.array(graph.root_target(y))
     if not is_sparse(F):
-        Z = np.ascontiguousarray(graph.root(dense_rows(F, slice(None))))
-        return [np.asarray(Z.T @ z) for z in solve_shifted(matmul(Z, Z.T), t, lams)]
+        Z = on.contiguous(graph.root(on.rows(F, slice(None))))
+        return [Z.T @ z for z in solve_shifted(on.matmul(Z, Z.T), t, lams)]
     offset = graph.offset_columns(F) if isinstance(graph, GroupedGraph) else np.empty(0, np.intp)
     near = np.setdiff1d(np.arange(F.shape[1]), offset)
     rest, Z = F[:, near], graph.root(F[:, offset].toarray())
@@ -57,6 +58,6 @@ def dual(K: Array, graph: PreferenceGraph, y: Array | None, lams: Sequence[float
 
     which is. O(m^3) time; K is overwritten, and is all the memory one lam needs.
     """
-    t = graph.root_target(y)
+    t = backend_of(K).array(graph.root_target(y))
     M = graph.root_kernel(K)
     return [graph.root_transpose(z) for z in solve_shifted(M, t, lams)]

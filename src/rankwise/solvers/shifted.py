@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, lapack
 
 from rankwise.backends.arrays import Array
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers.band import BandForm
 
-# Measured in Cholesky factorizations of the same size: what many shifts may cost at most.
-REDUCTION_COST = 5  # of a band form, for matrices that are not small
 SMALL = 200  # below this size an eigendecomposition costs next to nothing
 
 GRAM_MARGIN = 1e3  # of the rounding floor: up to there, sums of products are not quite definite
@@ -24,9 +22,10 @@ def solve_shifted(M: Array, t: Array, lams: Sequence[float], *, gram: bool = Fal
     """(M + lam I)^-1 t for each lam; M is overwritten.
 
     One Cholesky factorization for each lam (n^3/3 flops), or, where that is cheaper, one
-    reduction to band form for all of them (4/3 n^3). A lam that is lost in the rounding of M
-    is served by the eigenvectors of M that are not: M is often numerically singular, and what
-    its null space would add to z is noise that no prediction depends on.
+    reduction for all of them: to band form (4/3 n^3), or, on a device, to eigenvalues. A lam that
+    is lost in the rounding of M is served by the eigenvectors of M that are not: M is often
+    numerically singular, and what its null space would add to z is noise that no prediction
+    depends on.
 
     Where M has negative eigenvalues the solution is a stationary point of the objective, not
     its minimum, and a warning says so; unless it is known to be a Gram matrix Z'Z, whose negative
@@ -39,16 +38,21 @@ def solve_shifted(M: Array, t: Array, lams: Sequence[float], *, gram: bool = Fal
     if min(lams) <= doubtful or (len(lams) > 1 and len(M) <= SMALL):
         spectrum = Spectrum.of(M, gram=gram)
         return [spectrum.solve(t, lam) for lam in lams]
-    if len(lams) > REDUCTION_COST:
-        form = BandForm.of(M)
-        return [_solve_band(form, t, lam) for lam in lams]
+    on = backend_of(M)
+    if len(lams) > on.reduction_cost:
+        solve = _reduced(M, gram=gram)
+        return [solve(t, lam) for lam in lams]
     last = len(lams) - 1
-    return [_solve_cholesky(M if k == last else M.copy(), t, lam) for k, lam in enumerate(lams)]
+    return [
+        _solve_cholesky(M if k == last else on.copy(M), t, lam, gram=gram)
+        for k, lam in enumerate(lams)
+    ]
 
 
 def rounding_floor(M: Array) -> float:
     """The size of eigenvalues of M that are nothing but rounding."""
-    return float(len(M) * np.finfo(np.float64).eps * np.abs(np.diagonal(M)).max(initial=0.0))
+    on = backend_of(M)
+    return len(M) * on.eps * float(abs(M.diagonal()).max()) if len(M) else 0.0
 
 
 @dataclass(frozen=True)
@@ -63,35 +67,39 @@ class Spectrum:
     def of(cls, M: Array, *, gram: bool = False) -> Spectrum:
         """One eigendecomposition; M is overwritten. Of a Gram matrix, what is negative is 0."""
         floor = rounding_floor(M)
-        s, V = eigh(M, overwrite_a=True, check_finite=False)
-        if gram:
-            floor = max(floor, -4.0 * float(s.min(initial=0.0)))
-        return cls(V, np.where(np.abs(s) > floor, s, 0.0), floor)
+        on = backend_of(M)
+        s, V = on.eigh(M)
+        if gram and len(s):
+            floor = max(floor, -4.0 * float(s.min()))
+        return cls(V, on.xp.where(abs(s) > floor, s, 0.0), floor)
 
     def solve(self, t: Array, lam: float) -> Array:
         """(M + lam I)^-1 t; where lam is rounding as well, on the range of M."""
-        kept = np.full(len(self.s), True) if lam > self.floor else self.s != 0.0
-        V, shifted = self.V[:, kept], self.s[kept] + lam
+        V, shifted = self.V, self.s + lam
+        if lam <= self.floor:
+            kept = self.s != 0.0
+            V, shifted = V[:, kept], shifted[kept]
         if len(shifted) and shifted.min() <= 0:
             _warn_indefinite(lam)
-            if np.abs(shifted).min() <= 1e-13 * np.abs(shifted).max():
+            if abs(shifted).min() <= 1e-13 * abs(shifted).max():
                 raise _singular(lam)
         columns = t.reshape(len(t), -1)
         z = V @ ((V.T @ columns) / shifted[:, None])
-        return np.asarray(z.reshape(t.shape))
+        return z.reshape(t.shape)
 
 
-def _solve_cholesky(M: Array, t: Array, lam: float) -> Array:
+def _solve_cholesky(M: Array, t: Array, lam: float, *, gram: bool) -> Array:
     """(M + lam I)^-1 t, in the memory of M."""
-    M = M if M.flags.f_contiguous else M.T  # LAPACK's order, without a copy: M is symmetric
-    diagonal = np.diagonal(M).copy()
-    np.fill_diagonal(M, diagonal + lam)
-    factor, info = lapack.dpotrf(M, clean=0, overwrite_a=1)
-    if info:  # the lower triangle is as it was
-        below = np.tril(M, -1)
-        return _solve_band(BandForm.of(below + below.T + np.diag(diagonal)), t, lam)
-    z, _ = lapack.dpotrs(factor, t)
-    return np.asarray(z).reshape(t.shape)
+    z = backend_of(M).solve_definite(M, t, lam)
+    return _reduced(M, gram=gram)(t, lam) if z is None else z
+
+
+def _reduced(M: Array, *, gram: bool) -> Callable[[Array, float], Array]:
+    """A function of t and lam that solves, whatever the signs of eigenvalues."""
+    if backend_of(M).is_host:
+        form = BandForm.of(M)
+        return lambda t, lam: _solve_band(form, t, lam)
+    return Spectrum.of(M, gram=gram).solve
 
 
 def _solve_band(form: BandForm, t: Array, lam: float) -> Array:
@@ -125,10 +133,11 @@ def _singular(lam: float) -> DataError:
 
 def _check_finite(M: Array, t: Array) -> None:
     # Any entry of a positive semidefinite matrix is bounded by the diagonal.
-    if not np.isfinite(np.diagonal(M)).all():
+    on = backend_of(M)
+    if not on.is_finite(M.diagonal()):
         raise DataError(
             "Products of feature or kernel values overflow. Scale the features, "
             "for example with sklearn.preprocessing.StandardScaler."
         )
-    if not np.isfinite(t).all():
+    if not on.is_finite(t):
         raise DataError("Products with labels or margins overflow. Scale these.")

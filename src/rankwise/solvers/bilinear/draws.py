@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.solvers.bilinear.steps import Ints
+from rankwise.solvers.bilinear.layout import Ints
 
 BLOCK = 1 << 14
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError
-from rankwise.solvers.bilinear.steps import (
+from rankwise.solvers.bilinear.layout import (
     ADAGRAD,
     CONSTANT,
     DONE,
@@ -23,6 +23,8 @@ from rankwise.solvers.bilinear.steps import (
     Sparse,
     Store,
     Work,
+)
+from rankwise.solvers.bilinear.steps import (
     advance,
     advance_together,
     collect,
@@ -110,11 +112,9 @@ class Learner:
             frozen,
             0 if dense else dense_from,
         )
-        self._debts = Debts(
-            np.zeros(n_rows), np.zeros(2), np.zeros(n_rows), np.zeros(n_rows),
-            np.zeros(n_rows, np.int64), np.zeros(n_rows),
-        )  # fmt: skip
-        self._store = _stored(W, self._plan, settings)
+        rows = _Rows(n_rows)
+        self._debts = Debts(rows.base, np.zeros(2), rows.total, rows.part, rows.since, rows.squares)
+        self._store = _stored(W, self._plan, settings, rows)
         self._work: Work | None = None
         self.step = 0
         self.totals = np.zeros(2)
@@ -211,9 +211,17 @@ class Learner:
             begin += length
         dense = np.empty((int(state["dense_room"]), self.shape[1]), self.settings.dtype)
         dense[: len(state["dense"])] = state["dense"]
+        rows = _Rows(self.shape[0])
+        for name in ("start", "length", "room"):
+            getattr(rows, name)[:] = state[name]
+        for name in ("base", "total", "part", "since", "squares"):
+            getattr(rows, name)[:] = state[f"debts_{name}"]
         parts = {name: state[name].copy() for name in Store._fields}
+        parts |= {"start": rows.start, "length": rows.length, "room": rows.room}
         self._store = Store(**{**parts, "cols": cols, "vals": vals, "dense": dense})
-        self._debts = Debts(*(state[f"debts_{name}"].copy() for name in Debts._fields))
+        self._debts = Debts(
+            rows.base, state["debts_clock"].copy(), rows.total, rows.part, rows.since, rows.squares
+        )
         self.step = int(state["step"])
         self.totals = state["totals"].copy()
 
@@ -227,8 +235,11 @@ class Learner:
         if self._work is None or self._work.cols.shape[1] < width:
             n_rows, n_columns = self.shape
             self._work = Work(
-                np.zeros((n, n_columns)), np.zeros((n, n_columns), np.int64),
-                np.zeros(n, np.int64), np.empty((n, width), np.int32), np.zeros((n, BATCH)),
+                np.empty((n, width), np.int32), np.empty((n, width)),
+                np.zeros((n, n_columns), np.int32), np.empty((n, n_columns + 1), np.int32),
+                np.zeros((n, width), np.int64), np.zeros(n, np.int64),
+                np.empty((n, n_rows), np.int64), np.empty((n, n_rows)), np.empty((n, n_rows)),
+                np.zeros((n, 1), np.int64), np.zeros((n, BATCH)),
                 np.zeros(n_rows, np.int64),
             )  # fmt: skip
         return self._work
@@ -250,7 +261,20 @@ class Learner:
         self._store = s
 
 
-def _stored(W: Any, plan: Plan, settings: Settings) -> Store:
+class _Rows:
+    """What is known of each row of W, eight numbers side by side.
+
+    A step looks at all that is known of some rows: that should be one line of memory for each.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        numbers = np.zeros((n_rows, 8), np.int64)
+        floats = numbers.view(np.float64)
+        self.start, self.length, self.room, self.since = numbers[:, :4].T
+        self.base, self.total, self.part, self.squares = floats[:, 4:].T
+
+
+def _stored(W: Any, plan: Plan, settings: Settings, rows: _Rows) -> Store:
     """The rows of W, laid out compactly, or as vectors where they are long."""
     n_rows, n_columns = W.shape
     n = settings.n_threads
@@ -275,8 +299,9 @@ def _stored(W: Any, plan: Plan, settings: Settings) -> Store:
     slots = n_dense if plan.frozen else min(n_rows, 64 + 5 * n_dense // 4)
     dense = np.zeros((slots, n_columns), settings.dtype)
     support = np.zeros((n_dense if plan.frozen else 0, n_columns), np.bool_)
+    rows.start[:], rows.length[:], rows.room[:] = start, compact, np.where(is_dense, -1, room)
     store = Store(
-        cols, vals, start, compact, np.where(is_dense, -1, room), dense, support,
+        cols, vals, rows.start, rows.length, rows.room, dense, support,
         top, size * np.arange(1, n + 1, dtype=np.int64), np.array([n_dense]), rooms,
         np.full((n, len(rooms)), -1, np.int64),
     )  # fmt: skip
@@ -303,8 +328,9 @@ def _with_arena(store: Store, size: int, old: int) -> Store:
         vals[p * size : p * size + length] = store.vals[used]
     shift = (size - old) * np.arange(n)
     moved = store.start + shift[np.arange(len(store.start)) % n]
+    store.start[:] = np.where(store.room < 0, store.start, moved)
     return store._replace(
-        cols=cols, vals=vals, start=np.where(store.room < 0, store.start, moved),
+        cols=cols, vals=vals,
         top=store.top + shift, end=size * np.arange(1, n + 1, dtype=np.int64),
     )  # fmt: skip
 

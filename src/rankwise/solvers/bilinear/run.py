@@ -11,8 +11,8 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.solvers.bilinear.draws import BLOCK, Draws, between
+from rankwise.solvers.bilinear.layout import Ints, Sparse
 from rankwise.solvers.bilinear.learner import Learner
-from rankwise.solvers.bilinear.steps import Ints, Sparse
 
 MAX_TRIALS = 20
 PATIENCE = 5

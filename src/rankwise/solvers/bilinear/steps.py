@@ -9,6 +9,10 @@ were written; what it owes since then, p, is one number for the whole row, and i
 That is exactly what shrinking all of W every T steps gives, at no cost. Entries that have become
 0 are dropped when their row is out of room, or owes so much that its values lose digits.
 
+Steps wait for memory more than they compute. So the difference d+ - d- is one sorted list, rows
+that are vectors are walked four at a time, all that is known of a row lies in one place, and a
+compact row is first searched by its columns alone.
+
 Rows are stored compactly, as columns and values in one long arena, in no order; a row that has
 grown so long that a plain vector takes at most four times the room is one. Where several partitions
 share the work, row i belongs to partition i mod P, with an arena region of its own, so that no
@@ -20,117 +24,80 @@ Cost of a step: nnz(q) times (nnz(d+ - d-) + what the rows hold).
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import prange
-from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.jit import compiled
-
-Ints = NDArray[np.int64]
-Columns = NDArray[np.int32]
-
-INVSQRT, CONSTANT, ADAGRAD = 0, 1, 2
-DONE, ARENA_FULL, DENSE_FULL, OVERFLOW = 0, 1, 2, 3
-
-
-class Sparse(NamedTuple):
-    """Rows of features: the parts of a CSR array, without explicit zeros or repeated columns."""
-
-    indptr: Any
-    indices: Any
-    data: Array
-
-
-class Store(NamedTuple):
-    """The rows of W as they lie in memory."""
-
-    cols: Columns  # arena of all partitions, region after region
-    vals: Any
-    start: Ints  # of a compact row in the arena; of a dense one among the dense rows
-    length: Ints  # entries of a compact row
-    room: Ints  # entries that a compact row has space for; -1: a dense row
-    dense: Any
-    support: Any  # which entries of dense rows may change, where W is frozen to its support
-    top: Ints  # of each partition, where the space that was never used begins
-    end: Ints
-    n_dense: Ints  # one number: dense rows in use
-    rooms: Ints  # the sizes that spaces of compact rows come in
-    free: Ints  # of each partition and size, the last space that was given back; -1: none
-
-
-class Debts(NamedTuple):
-    """Sums of rates: λ times their growth since a row was written is what the row owes."""
-
-    base: Array  # sum of rates that the values of a row are free of
-    clock: Array  # two numbers: sum of rates over all steps, and up to the last boundary
-    # Of adagrad, whose rows have rates of their own:
-    total: Array  # sum of a row's rates up to the boundary at which it was last seen
-    part: Array  # and from there up to the step `since`
-    since: Ints
-    squares: Array  # sum of the squared gradients of a row
-
-
-class Plan(NamedTuple):
-    """Numbers that do not change during a run."""
-
-    lam: float
-    eta0: float
-    schedule: int
-    shrink_every: int
-    frozen: bool  # entries outside the support stay 0
-    dense_from: int  # length from which a row is stored as a vector
-
-
-class Work(NamedTuple):
-    """Scratch space, one line for each partition."""
-
-    v: Array  # d+ - d-, zero everywhere else
-    seen: Ints  # by column, the last row update that met it
-    token: Ints  # number of the current row update
-    cols: Columns
-    margins: Array
-    need: Ints  # by row of W
+from rankwise.backends.jit import compiled, inlined, larger, smaller
+from rankwise.solvers.bilinear.layout import (
+    ADAGRAD,
+    ARENA_FULL,
+    CONSTANT,
+    DENSE_FULL,
+    DONE,
+    OVERFLOW,
+    Columns,
+    Debts,
+    Ints,
+    Plan,
+    Rows,
+    Sparse,
+    Store,
+    Work,
+)
 
 
 @compiled
-def _difference(D: Sparse, a: int, b: int, v: Array, cols: Columns) -> int:
-    """v = d_a - d_b, and the columns where it may not be 0."""
+def _difference(D: Sparse, a: int, b: int, cols: Columns, x: Array, spot: Columns) -> int:
+    """d_a - d_b: how many entries it has."""
+    i, i_end = D.indptr[a], D.indptr[a + 1]
+    j, j_end = D.indptr[b], D.indptr[b + 1]
     n = 0
-    for k in range(D.indptr[a], D.indptr[a + 1]):
-        v[D.indices[k]] = D.data[k]
-        cols[n] = D.indices[k]
-        n += 1
-    for k in range(D.indptr[b], D.indptr[b + 1]):
-        j = D.indices[k]
-        if v[j] == 0.0:
-            cols[n] = j
-            n += 1
-        v[j] -= D.data[k]
+    while i < i_end or j < j_end:
+        if j == j_end or (i < i_end and D.indices[i] < D.indices[j]):
+            cols[n], x[n] = D.indices[i], D.data[i]
+            i += 1
+        elif i == i_end or D.indices[j] < D.indices[i]:
+            cols[n], x[n] = D.indices[j], -D.data[j]
+            j += 1
+        else:
+            cols[n], x[n] = D.indices[i], D.data[i] - D.data[j]
+            i += 1
+            j += 1
+        n += x[n] != 0.0
+    for c in range(n):
+        spot[cols[c]] = c + 1
     return n
 
 
 @compiled
+def _forget(cols: Columns, spot: Columns, n: int) -> None:
+    """There is no difference any more."""
+    for c in range(n):
+        spot[cols[c]] = 0
+
+
+@inlined
 def _rate(debts: Debts, plan: Plan, i: int) -> float:
     """adagrad's rate of row i; a row without a gradient has none."""
     return plan.eta0 / np.sqrt(debts.squares[i]) if debts.squares[i] > 0.0 else 0.0
 
 
-@compiled
+@inlined
 def _due(debts: Debts, plan: Plan, i: int, t: int) -> float:
     """Sum of the rates of row i up to the last boundary of the first t steps."""
-    if plan.schedule != ADAGRAD:
-        return float(debts.clock[1])
-    boundary = t - t % plan.shrink_every
-    if debts.since[i] >= boundary:
-        return float(debts.total[i])
-    rest = _rate(debts, plan, i) * (boundary - debts.since[i])
-    return float(debts.total[i] + debts.part[i] + rest)
+    due = debts.clock[1]
+    if plan.schedule == ADAGRAD:
+        boundary = t - t % plan.shrink_every
+        due = debts.total[i]
+        if debts.since[i] < boundary:
+            due += debts.part[i] + _rate(debts, plan, i) * (boundary - debts.since[i])
+    return due  # type: ignore[no-any-return]
 
 
-@compiled
+@inlined
 def _owed(debts: Debts, plan: Plan, i: int, t: int) -> float:
     """By how much the values of row i are to be shrunk after t steps."""
     return plan.lam * (_due(debts, plan, i, t) - debts.base[i]) if plan.lam > 0.0 else 0.0
@@ -140,83 +107,141 @@ def _owed(debts: Debts, plan: Plan, i: int, t: int) -> float:
 def _soft(u: float, p: float) -> float:
     """Equation (7), without a branch: signs are as good as random, and guesses cost more.
 
-    What is no number stays so: an overflow must not look like a weight of 0.
+    What is no number stays so: an overflow must not look like a weight of 0. No float() here: it
+    makes a step seven times as slow.
     """
-    rest = abs(u) - p
-    return math.copysign(0.0 if rest < 0.0 else rest, u)
+    return u - smaller(larger(u, -p), p)  # type: ignore[no-any-return]
 
 
 @compiled
 def _hard(w: float, p: float) -> float:
-    """The u whose soft threshold is w."""
-    return w + math.copysign(p, w) if w != 0.0 else 0.0
+    """A u whose soft threshold is w; also for w = 0, where there are many."""
+    return w + math.copysign(p, w)
 
 
 @compiled
-def _dot(store: Store, i: int, p: float, v: Array, cols: Columns, n: int) -> float:
-    """Row i of W times v, whose nonzeros are among the first n columns."""
-    first = store.start[i]
+def _dot_vectors(dense: Any, rows: Rows, plain: bool, cols: Columns, x: Array, n: int) -> float:
+    """Rows that are stored as vectors, times the difference, which has n entries, summed up.
+
+    Four at a time, so that memory has more to do at once than wait for one number.
+    """
     total = 0.0
-    if store.room[i] < 0:
-        w = store.dense[first]
-        if p == 0.0:
-            for c in range(n):
-                total += w[cols[c]] * v[cols[c]]
+    for r in range(0, rows.used[0] - 3, 4):
+        slot, debt, weight = rows.slot[r : r + 4], rows.debt[r : r + 4], rows.weight[r : r + 4]
+        a, b, c, d = dense[slot[0]], dense[slot[1]], dense[slot[2]], dense[slot[3]]
+        dot_a, dot_b, dot_c, dot_d = 0.0, 0.0, 0.0, 0.0
+        if plain:
+            for k in range(n):
+                j = np.uint32(cols[k])
+                dot_a += a[j] * x[k]
+                dot_b += b[j] * x[k]
+                dot_c += c[j] * x[k]
+                dot_d += d[j] * x[k]
         else:
-            for c in range(n):
-                total += _soft(w[cols[c]], p) * v[cols[c]]
-    else:
-        columns, values = store.cols, store.vals
-        for k in range(first, first + store.length[i]):
-            x = v[columns[k]]
-            if x != 0.0:
-                total += _soft(values[k], p) * x
+            p_a, p_b, p_c, p_d = debt[0], debt[1], debt[2], debt[3]
+            for k in range(n):
+                j = np.uint32(cols[k])
+                dot_a += _soft(a[j], p_a) * x[k]
+                dot_b += _soft(b[j], p_b) * x[k]
+                dot_c += _soft(c[j], p_c) * x[k]
+                dot_d += _soft(d[j], p_d) * x[k]
+        total += weight[0] * dot_a + weight[1] * dot_b + weight[2] * dot_c + weight[3] * dot_d
+    for r in range(rows.used[0] // 4 * 4, rows.used[0]):
+        a, p = dense[rows.slot[r]], rows.debt[r]
+        dot_a = 0.0
+        for k in range(n):
+            dot_a += _soft(a[np.uint32(cols[k])], p) * x[k]
+        total += rows.weight[r] * dot_a
     return total
 
 
 @compiled
-def _add_dense(
-    store: Store, frozen: bool, slot: int, p: float, step: float, v: Array, cols: Columns, n: int
-) -> None:
-    """Add step * v to a row that is stored as a vector."""
-    w = store.dense[slot]
-    if frozen:
-        support = store.support[slot]
-        for c in range(n):
-            w[cols[c]] += step * v[cols[c]] * support[cols[c]]
-    elif p == 0.0:
-        for c in range(n):
-            w[cols[c]] += step * v[cols[c]]
-    else:
-        for c in range(n):
-            j = cols[c]
-            w[j] = _hard(_soft(w[j], p) + step * v[j], p)
+def _find(columns: Columns, spot: Columns, hits: Columns) -> int:
+    """Entries of a compact row whose columns are in the difference: how many.
+
+    Most are not. Columns alone are read, and nothing is guessed: that is as fast as memory is.
+    """
+    n = 0
+    for k in range(len(columns)):
+        hits[n] = k
+        n += spot[np.uint32(columns[k])] != 0
+    return n
+
+
+@compiled
+def _dot_compact(
+    columns: Columns, values: Any, p: float, x: Array, spot: Columns, hits: Columns
+) -> float:
+    """A compact row of W times the difference."""
+    total = 0.0
+    for h in range(_find(columns, spot, hits)):
+        k = hits[h]
+        total += _soft(values[k], p) * x[spot[np.uint32(columns[k])] - 1]
+    return total
+
+
+@compiled
+def _add_vectors(dense: Any, rows: Rows, plain: bool, cols: Columns, x: Array, n: int) -> None:
+    """Add the weight of a row times the difference, for rows that are stored as vectors."""
+    for r in range(0, rows.used[0] - 3, 4):
+        slot, debt, weight = rows.slot[r : r + 4], rows.debt[r : r + 4], rows.weight[r : r + 4]
+        a, b, c, d = dense[slot[0]], dense[slot[1]], dense[slot[2]], dense[slot[3]]
+        s_a, s_b, s_c, s_d = weight[0], weight[1], weight[2], weight[3]
+        if plain:
+            for k in range(n):
+                j = np.uint32(cols[k])
+                a[j] += s_a * x[k]
+                b[j] += s_b * x[k]
+                c[j] += s_c * x[k]
+                d[j] += s_d * x[k]
+        else:
+            p_a, p_b, p_c, p_d = debt[0], debt[1], debt[2], debt[3]
+            for k in range(n):
+                j = np.uint32(cols[k])
+                a[j] = _hard(_soft(a[j], p_a) + s_a * x[k], p_a)
+                b[j] = _hard(_soft(b[j], p_b) + s_b * x[k], p_b)
+                c[j] = _hard(_soft(c[j], p_c) + s_c * x[k], p_c)
+                d[j] = _hard(_soft(d[j], p_d) + s_d * x[k], p_d)
+    for r in range(rows.used[0] // 4 * 4, rows.used[0]):
+        a, p, s_a = dense[rows.slot[r]], rows.debt[r], rows.weight[r]
+        for k in range(n):
+            j = np.uint32(cols[k])
+            a[j] = _hard(_soft(a[j], p) + s_a * x[k], p)
+
+
+@compiled
+def _add_frozen(w: Any, support: Any, step: float, cols: Columns, x: Array, n: int) -> None:
+    """The same where W is frozen to its support."""
+    for c in range(n):
+        w[cols[c]] += step * x[c] * support[cols[c]]
 
 
 @compiled
 def _add_compact(
-    store: Store, frozen: bool, i: int, p: float, step: float, v: Array, cols: Columns, n: int,
+    columns: Columns, values: Any, p: float, step: float, x: Array, spot: Columns, hits: Columns,
     seen: Ints, token: int,
 ) -> None:  # fmt: skip
-    """Add step * v to a compact row that has room for it; a frozen one where it has entries."""
-    first = store.start[i]
-    columns, values = store.cols, store.vals
-    last = first + store.length[i]
-    for k in range(first, last):
-        j = columns[k]
-        x = v[j]
-        if x != 0.0:
-            values[k] = _hard(_soft(values[k], p) + step * x, p)
-            seen[j] = token
-    if frozen:
-        return
+    """Add `step` times the difference to the entries that a compact row has."""
+    for h in range(_find(columns, spot, hits)):
+        k = hits[h]
+        c = spot[np.uint32(columns[k])] - 1
+        values[k] = _hard(_soft(values[k], p) + step * x[c], p)
+        seen[c] = token
+
+
+@compiled
+def _append(
+    columns: Columns, values: Any, p: float, step: float, cols: Columns, x: Array, n: int,
+    seen: Ints, token: int,
+) -> int:  # fmt: skip
+    """Add those that it does not have, in the space behind the row: how many."""
+    last = 0
     for c in range(n):
-        j = cols[c]
-        if seen[j] != token and v[j] != 0.0:
-            columns[last] = j
-            values[last] = _hard(step * v[j], p)
-            last += 1
-    store.length[i] = last - first
+        # What is there already is written over by the next one, or lies beyond the end.
+        columns[last] = cols[c]
+        values[last] = _hard(step * x[c], p)
+        last += seen[c] != token
+    return last
 
 
 @compiled
@@ -247,24 +272,39 @@ def _measure(
     store: Store, debts: Debts, plan: Plan, Q: Sparse, D: Sparse, triplets: Ints, t: int,
     p: int, n_partitions: int, work: Work,
 ) -> None:  # fmt: skip
-    """Partition p's share of the margins q'W(d+ - d-)."""
-    v, cols = work.v[p], work.cols[p]
+    """Partition p's share of the margins q'W(d+ - d-).
+
+    Arrays get names before the loops: to look one up in a tuple takes time, row by row.
+    """
+    cols, x, spot, hits = work.cols[p], work.x[p], work.spot[p], work.hits[p]
+    rows = Rows(work.slot[p], work.debt[p], work.weight[p], work.used[p])
+    slot, debt, weight, used = rows
+    start, length, room, base = store.start, store.length, store.room, debts.base
+    columns, values, words, data = store.cols, store.vals, Q.indices, Q.data
+    due, own, lam = debts.clock[1], plan.schedule == ADAGRAD, plan.lam
     for m in range(len(triplets)):
-        n = _difference(D, triplets[m, 1], triplets[m, 2], v, cols)
+        n = _difference(D, triplets[m, 1], triplets[m, 2], cols, x, spot)
         q = triplets[m, 0]
-        total = 0.0
+        total, v = 0.0, 0
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
-            i = Q.indices[k]
+            i = words[k]
             if i % n_partitions != p:
                 continue
-            owed = _owed(debts, plan, i, t)
-            total += Q.data[k] * _dot(store, i, owed, v, cols, n)
+            owed = _owed(debts, plan, i, t) if own else lam * (due - base[i])
+            first = start[i]
+            if room[i] < 0:
+                slot[v], debt[v], weight[v] = first, owed, data[k]
+                v += 1
+            else:
+                row = slice(first, first + length[i])
+                total += data[k] * _dot_compact(columns[row], values[row], owed, x, spot, hits)
+        used[0] = v
+        total += _dot_vectors(store.dense, rows, plan.lam == 0.0, cols, x, n)
         work.margins[p, m] = total
-        for c in range(n):
-            v[cols[c]] = 0.0
+        _forget(cols, spot, n)
 
 
-@compiled
+@inlined
 def _wind(debts: Debts, plan: Plan, i: int, t: int, now: int) -> None:
     """Sum up adagrad's rates of row i to the step before `now`, where its rate will change.
 
@@ -288,39 +328,60 @@ def _update(
 
     Equation (4); `margins` holds the whole margins in its first line.
     """
-    v, cols, seen = work.v[p], work.cols[p], work.seen[p]
+    cols, x, spot, hits = work.cols[p], work.x[p], work.spot[p], work.hits[p]
+    rows = Rows(work.slot[p], work.debt[p], work.weight[p], work.used[p])
+    slot, debt, weight, used = rows
+    seen, start, length, room, base = (
+        work.seen[p],
+        store.start,
+        store.length,
+        store.room,
+        debts.base,
+    )
+    columns, values, words, data = store.cols, store.vals, Q.indices, Q.data
+    due, own, lam = debts.clock[1], plan.schedule == ADAGRAD, plan.lam
     for m in range(len(triplets)):
         if not work.margins[0, m] < 1.0:  # the very condition that space was reserved on
             continue
-        n = _difference(D, triplets[m, 1], triplets[m, 2], v, cols)
+        n = _difference(D, triplets[m, 1], triplets[m, 2], cols, x, spot)
         q = triplets[m, 0]
         now = t + m + 1
         eta = plan.eta0 if plan.schedule == CONSTANT else plan.eta0 / np.sqrt(now)
-        squares = 0.0
-        if plan.schedule == ADAGRAD:
+        squares, v = 0.0, 0
+        if own:
             for c in range(n):
-                squares += v[cols[c]] ** 2
+                squares += x[c] ** 2
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
-            i = Q.indices[k]
+            i = words[k]
             if i % n_partitions != p:
                 continue
-            if plan.schedule == ADAGRAD:
+            if own:
                 _wind(debts, plan, i, t, now)
-                debts.squares[i] += Q.data[k] ** 2 * squares
+                debts.squares[i] += data[k] ** 2 * squares
                 eta = _rate(debts, plan, i)
-            work.token[p] += 1
-            owed = _owed(debts, plan, i, t)
+            owed = _owed(debts, plan, i, t) if own else lam * (due - base[i])
             if owed > eta:  # u = w + p has lost the digits of w where p is much larger
                 _purge(store, debts, plan, i, t)
                 owed = 0.0
-            step = eta * Q.data[k]
-            if store.room[i] < 0:
-                _add_dense(store, plan.frozen, store.start[i], owed, step, v, cols, n)
+            step, first = eta * data[k], start[i]
+            if room[i] >= 0:
+                work.token[p] += 1
+                token, last = work.token[p], first + length[i]
+                row = slice(first, last)
+                _add_compact(columns[row], values[row], owed, step, x, spot, hits, seen, token)
+                if not plan.frozen:
+                    free = slice(last, first + room[i])
+                    length[i] += _append(
+                        columns[free], values[free], owed, step, cols, x, n, seen, token
+                    )
+            elif plan.frozen:
+                _add_frozen(store.dense[first], store.support[first], step, cols, x, n)
             else:
-                token = work.token[p]
-                _add_compact(store, plan.frozen, i, owed, step, v, cols, n, seen, token)
-        for c in range(n):
-            v[cols[c]] = 0.0
+                slot[v], debt[v], weight[v] = first, owed, step
+                v += 1
+        used[0] = v
+        _add_vectors(store.dense, rows, lam == 0.0, cols, x, n)
+        _forget(cols, spot, n)
 
 
 @compiled
@@ -389,13 +450,24 @@ def _reserve(
     n_partitions: int, work: Work,
 ) -> int:  # fmt: skip
     """Room for the updates of these triplets, or a code; what was reserved stays so."""
+    code, more = DONE, 0
     for m in range(len(triplets)):
         if work.margins[0, m] < 1.0:
             q, a, b = triplets[m]
             more = D.indptr[a + 1] - D.indptr[a] + D.indptr[b + 1] - D.indptr[b]
+            if len(triplets) == 1:
+                break
             for k in range(Q.indptr[q], Q.indptr[q + 1]):
                 work.need[Q.indices[k]] += more
-    code = DONE
+    if len(triplets) == 1:
+        q = triplets[0, 0]
+        words, length, room = Q.indices, store.length, store.room
+        for k in range(Q.indptr[q], Q.indptr[q + 1]):
+            i = words[k]
+            full = room[i] >= 0 and length[i] + more > room[i]
+            if full and more > 0 and code == DONE:
+                code = _reserve_row(store, debts, plan, i, t, more, n_partitions)
+        return code
     for m in range(len(triplets)):
         q = triplets[m, 0]
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
@@ -430,7 +502,7 @@ def _advance(
                 work.margins[0, m] += work.margins[p, m]
             if not np.isfinite(work.margins[0, m]):
                 return taken, OVERFLOW
-        if not plan.frozen:
+        if not plan.frozen and plan.dense_from > 0:
             code = _reserve(store, debts, plan, Q, D, now, t + taken, n_partitions, work)
             if code != DONE:
                 return taken, code
@@ -571,16 +643,3 @@ def margins(
     for m in range(len(triplets)):
         _measure(store, debts, plan, Q, D, triplets[m : m + 1], t, 0, 1, work)
         out[m] = work.margins[0, 0]
-
-
-@compiled
-def times_weights(Q: Sparse, W: Sparse, out: Array) -> None:
-    """out = Q W, dense, for sparse Q and W."""
-    for r in range(len(Q.indptr) - 1):
-        row = out[r]
-        row[:] = 0.0
-        for k in range(Q.indptr[r], Q.indptr[r + 1]):
-            i = Q.indices[k]
-            x = Q.data[k]
-            for e in range(W.indptr[i], W.indptr[i + 1]):
-                row[W.indices[e]] += x * W.data[e]

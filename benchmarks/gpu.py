@@ -1,0 +1,259 @@
+"""What a GPU does: python -m benchmarks.gpu, on a machine with one.
+
+Limits are those of an NVIDIA H200, with data on the device and float64. Each problem is run once
+to load libraries, on fewer rows, and then timed: the best of some runs, from the call to the end of
+the last kernel. Rates are shares of the rate of a large matrix product, measured first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.harness import Result, seconds
+from rankwise import KPCRank, RankRLS, SparseRankRLS
+from rankwise.backends.dispatch import backend_of
+from rankwise.errors import KernelSizeError
+from rankwise.model_selection import leave_pair_out, leave_query_out
+
+DEVICE = "cuda"
+ROWS, FEATURES, LANDMARKS, QUERIES = 1_000_000, 100, 10_000, 10_000
+ALPHAS = np.geomspace(1e-3, 1e3, 20)
+
+
+def timed(call: Callable[[], Any], repeats: int = 2) -> float:
+    """The shortest of some runs, in seconds."""
+    best = float("inf")
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def product_rate(n: int = 8192) -> float:
+    """Flops a second of a float64 matrix product."""
+    A = torch.randn(n, n, dtype=torch.float64, device=DEVICE)
+    timed(lambda: A @ A)
+    return 2 * n**3 / timed(lambda: A @ A, 5)
+
+
+def rows(m: int, n: int, queries: int) -> tuple[Any, Any, Any]:
+    """Random rows on the device, query after query."""
+    torch.manual_seed(0)
+    X = torch.randn(m, n, dtype=torch.float64, device=DEVICE)
+    y = torch.sin(X[:, 0]) + 0.1 * torch.randn(m, dtype=torch.float64, device=DEVICE)
+    return X, y, torch.arange(m, device=DEVICE) // (m // queries)
+
+
+def sparse(rate: float) -> list[Result]:
+    """SparseRankRLS with a path: on tensors, and on NumPy's arrays that travel."""
+    X, y, qid = rows(ROWS, FEATURES, QUERIES)
+    ranker = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0)
+    _warm_up(ranker, X, y, qid)
+    whole = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid))
+    peak = torch.cuda.max_memory_allocated() / 2**30
+    path = ranker.fit_path(X, y, ALPHAS, qid=qid)
+    scoring = timed(lambda: path.estimator(0).predict(X))
+    print(f"  scores of all rows {scoring:.2f} s; a fit has at most {peak:.1f} GiB")
+    _show_parts(ranker, X, y, qid, rate)
+    rough = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, precision="tf32")
+    with_tf32 = timed(lambda: rough.fit_path(X, y, ALPHAS, qid=qid))
+    off = _differences(X[:10_000], path, rough.fit_path(X, y, ALPHAS, qid=qid))
+    print(f"  tf32: {with_tf32:.2f} s; scores off, of their size: {off}")
+    travelling = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
+    size = f"{ROWS:,} x {FEATURES}, {LANDMARKS:,} landmarks, rbf, {len(ALPHAS)} alphas"
+    share = ROWS * LANDMARKS**2 / whole / rate
+    words = f"4 s; {share:.0%} of the product rate of {rate / 1e12:.0f} TFLOP/s"
+    return [
+        Result(f"SparseRankRLS, {size}", seconds(whole), words, whole / 4.0, 1.0),
+        Result(
+            f"the same from NumPy, {size}",
+            seconds(travelling),
+            f"tensors, {seconds(whole)}",
+            travelling / whole,
+            1.3,
+        ),
+    ]
+
+
+def _from_numpy(X: Any, y: Any, qid: Any) -> float:
+    """Seconds from arrays of this machine, which travel; shows those from blocks of them."""
+    ranker = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, device=DEVICE)
+    whole = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid))
+    step = ROWS // 50
+    parts = [slice(start, start + step) for start in range(0, ROWS, step)]
+    blocks = [(X[part], y[part], qid[part]) for part in parts]
+    streamed = timed(lambda: ranker.fit_path_blocks(blocks, ALPHAS), 1)
+    print(f"  from 50 blocks of NumPy's arrays: {streamed:.2f} s")
+    return whole
+
+
+def _warm_up(ranker: SparseRankRLS, X: Any, y: Any, qid: Any) -> None:
+    """Load libraries."""
+    few = slice(0, 20_000)
+    ranker.fit_path(X[few], y[few], ALPHAS, qid=qid[few])
+
+
+def _show_parts(ranker: SparseRankRLS, X: Any, y: Any, qid: Any, rate: float) -> None:
+    """What the parts of a fit take, each on its own."""
+    few = slice(0, 20_000)
+    ranker.fit(X[few], y[few], qid=qid[few])
+    basis = ranker._choose_basis(X, None)
+    settling = timed(lambda: ranker._choose_basis(X, None), 1)
+    tasks = ranker._checked_tasks(y, qid.cpu().numpy())
+    sums: list[Any] = []
+    adding = timed(lambda: sums.extend(ranker._sum(basis, X, tasks)), 1)
+    solving = timed(lambda: ranker._finish(basis, sums[:1], ALPHAS.tolist()), 1)
+    share = len(X) * basis.rank**2 / adding / rate
+    least = float(basis.C.diagonal().min()) ** 2
+    print(
+        f"  landmarks {settling:.2f} s (pivots from {least:.0e}), moments {adding:.2f} s "
+        f"({share:.0%} of the product rate), {len(ALPHAS)} alphas {solving:.2f} s"
+    )
+
+
+def _differences(X: Any, exact: Any, rough: Any) -> str:
+    """How far scores are from those of float64, for the least and the largest alphas."""
+    want, got = exact.predict(X), rough.predict(X)
+    off = [
+        float(torch.linalg.norm(b - a) / torch.linalg.norm(a))
+        for a, b in zip(want, got, strict=True)
+    ]
+    steps = range(0, len(ALPHAS), 5)
+    return ", ".join(f"{off[k]:.0e} at alpha {ALPHAS[k]:.1e}" for k in (*steps, -1))
+
+
+def delicate(rate: float) -> list[Result]:
+    """A wide kernel, whose rows are whitened before they are summed: twice the products."""
+    X, y, qid = rows(ROWS // 4, 10, QUERIES // 4)
+    ranker = SparseRankRLS(n_landmarks=LANDMARKS, gamma=0.05, random_state=0)
+    _warm_up(ranker, X, y, qid)
+    whole = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid), 1)
+    print(f"  a wide kernel, {len(X):,} rows: {whole:.2f} s, of which")
+    _show_parts(ranker, X, y, qid, rate)
+    return []
+
+
+def pairs() -> list[Result]:
+    """Leave-pair-out over all pairs of one ranking."""
+    m = 20_000
+    X, y, _ = rows(m, FEATURES, 1)
+    ranker = RankRLS(1.0, kernel="rbf")
+    leave_pair_out(ranker, X[:2000], y[:2000])
+    taken = timed(lambda: leave_pair_out(ranker, X, y))
+    claim = f"leave-pair-out, {m:,} rows, {m * (m - 1) // 2:,} pairs, rbf, one alpha"
+    return [Result(claim, seconds(taken), "2 s", taken / 2.0, 1.0)]
+
+
+def dual() -> list[Result]:
+    """Dual RankRLS, as large as is asked for."""
+    m = 40_000
+    X, y, qid = rows(m, FEATURES, 400)
+    ranker = RankRLS(1.0, kernel="rbf")
+    ranker.fit(X[:2000], y[:2000], qid=qid[:2000])
+    torch.cuda.reset_peak_memory_stats()
+    taken = timed(lambda: ranker.fit(X, y, qid=qid))
+    peak = torch.cuda.max_memory_allocated() / 2**30
+    total = torch.cuda.mem_get_info()[1] / 2**30
+    claim = f"memory of dual RankRLS, {m:,} rows, rbf, in {seconds(taken)}"
+    return [Result(claim, f"{peak:.1f} GiB", f"{total:.0f} GiB", peak / total, 1.0)]
+
+
+def as_large_as_fits() -> list[Result]:
+    """What the memory plan allows is done, and what it does not is refused."""
+    torch.cuda.empty_cache()
+    m = int((torch.cuda.mem_get_info()[0] / 8 / 3.1) ** 0.5) // 100 * 100
+    X, y, qid = rows(m, FEATURES, 100)
+    ranker = RankRLS(1.0, kernel="rbf")
+    taken = timed(lambda: ranker.fit(X, y, qid=qid), 1)
+    print(f"  dual RankRLS, {m:,} rows: {taken:.2f} s")
+    torch.cuda.empty_cache()
+    try:
+        RankRLS(1.0, kernel="rbf").fit(X.repeat(2, 1), y.repeat(2), qid=qid.repeat(2))
+    except KernelSizeError as error:
+        print(f"  {2 * m:,} rows: {error}")
+    return []
+
+
+def others() -> list[Result]:
+    """What has no limit of its own: shown, not claimed."""
+    m = 20_000
+    X, y, qid = rows(m, FEATURES, 200)
+    for name, call in (
+        ("KPCRank, 100 components", lambda: KPCRank(100).fit(X, y, qid=qid)),
+        (
+            "leave-query-out, dual, 200 queries, 5 alphas",
+            lambda: leave_query_out(
+                RankRLS(kernel="rbf"), X, y, qid=qid, alphas=np.geomspace(0.1, 10, 5)
+            ),
+        ),
+        (
+            "leave-query-out, primal, 200 queries, 20 alphas",
+            lambda: leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS),
+        ),
+        (
+            "leave-pair-out within 200 queries, dual",
+            lambda: leave_pair_out(RankRLS(kernel="rbf"), X, y, qid=qid),
+        ),
+    ):
+        call()
+        print(f"  {m:,} rows: {name}: {timed(call, 1):.2f} s")
+    return []
+
+
+def against_this_machine() -> list[Result]:
+    """From which size on a GPU pays: the same fits by NumPy on the processors beside it."""
+    for m, r in ((2_000, 200), (20_000, 1_000), (100_000, 2_000)):
+        X, y, qid = rows(m, FEATURES, m // 100)
+        host = X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy()
+        ranker = SparseRankRLS(n_landmarks=r, random_state=0)
+        there = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid))  # noqa: B023
+        here = timed(lambda: ranker.fit_path(*host[:2], ALPHAS, qid=host[2]))  # noqa: B023
+        print(f"  {m:,} rows, {r:,} landmarks: GPU {there:.3f} s, {_processors()}: {here:.3f} s")
+    return []
+
+
+def _processors() -> str:
+    return f"{len(os.sched_getaffinity(0))} processors"
+
+
+def cases() -> list[Result]:
+    rate = product_rate()
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    print(f"  product of two 8192 x 8192 matrices: {rate / 1e12:.1f} TFLOP/s")
+    found = []
+    for part in (
+        lambda: sparse(rate),
+        lambda: delicate(rate),
+        pairs,
+        dual,
+        as_large_as_fits,
+        others,
+        against_this_machine,
+    ):
+        new = part()
+        for result in new:
+            verdict = "holds" if result.holds else "DOES NOT HOLD"
+            print(f"{result.claim}: {result.ours} ({result.peer}): {verdict}")
+        found += new
+        torch.cuda.empty_cache()
+    return found
+
+
+if __name__ == "__main__":
+    backend_of(torch.zeros(1, device=DEVICE))  # says early where there is no GPU
+    results = cases()
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(json.dumps([vars(r) for r in results], indent=1))
+    sys.exit(0 if all(result.holds for result in results) else 1)

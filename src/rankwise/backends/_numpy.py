@@ -1,0 +1,190 @@
+"""NumPy, SciPy's BLAS and LAPACK, and compiled loops: this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh, lapack, solve_triangular
+from scipy.linalg import qr as qr_factor
+from scipy.linalg import svd as svd_factors
+from scipy.spatial.distance import cdist
+
+from rankwise.backends import blas, grouped
+from rankwise.backends.arrays import Array, Index, Rows, is_sparse, to_host
+from rankwise.backends.base import Backend
+
+
+class NumpyBackend(Backend):
+    """Arrays of NumPy."""
+
+    xp = np
+    is_host = True
+    reduction_cost = 5
+    inverse_cost = 4
+    eps = float(np.finfo(np.float64).eps)
+    flops = 2e10
+
+    def array(self, values: Any) -> Array:
+        values = values.toarray() if is_sparse(values) else to_host(values)
+        return np.asarray(values, dtype=np.float64)
+
+    def index(self, values: Any) -> Any:
+        return np.asarray(values)
+
+    def rows(self, X: Any, rows: Rows) -> Array:
+        block = X[rows]
+        if is_sparse(block):
+            block = block.toarray()
+        return np.ascontiguousarray(block, dtype=np.float64)
+
+    def empty(self, *shape: int) -> Array:
+        return np.empty(shape)
+
+    def zeros(self, *shape: int) -> Array:
+        return np.zeros(shape)
+
+    def copy(self, X: Array) -> Array:
+        return np.array(X, order="C")
+
+    def contiguous(self, X: Array) -> Array:
+        return np.ascontiguousarray(X)
+
+    def cast(self, X: Array, dtype: Any) -> Any:
+        return np.asarray(X, dtype=dtype)
+
+    def is_finite(self, X: Array) -> bool:
+        return bool(np.isfinite(X).all())
+
+    def add_to_diagonal(self, M: Array, values: Any) -> None:
+        np.fill_diagonal(M, np.diagonal(M) + values)
+
+    def fill_diagonal(self, M: Array, value: float) -> None:
+        np.fill_diagonal(M, value)
+
+    def block_bytes(self, in_cache: int) -> int:
+        return in_cache
+
+    def free_bytes(self) -> int | None:
+        return None
+
+    def exp_nonpositive(self, K: Array) -> Array:
+        np.minimum(K, 0.0, out=K)
+        return np.exp(K, out=K)
+
+    def manhattan(self, X: Array, Y: Array) -> Array:
+        return np.asarray(cdist(X, Y, "cityblock"))
+
+    def combine_rows(
+        self,
+        X: Array,
+        out: Array,
+        rows: Index,
+        target: Index,
+        level_ptr: Index,
+        group_ptr: Index,
+        a: Array,
+        b: Array,
+    ) -> None:
+        grouped.combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
+
+    def combine_columns(
+        self, X: Array, rows: Index, level_ptr: Index, group_ptr: Index, a: Array, b: Array
+    ) -> None:
+        grouped.combine_columns(X, rows, level_ptr, group_ptr, a, b)
+
+    def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
+        n = len(codes)
+        member = sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, n_groups))
+        return np.asarray(member.T @ X)
+
+    def sparse_product(self, S: Any, X: Array) -> Array:
+        return np.asarray(S @ X)
+
+    def matmul(self, A: Array, B: Array) -> Array:
+        return blas.matmul(A, B)
+
+    def gram_zeros(self, n: int) -> Array:
+        return np.zeros((n, n), order="F")
+
+    def add_gram(self, A: Array, Z: Array) -> Array:
+        return blas.add_gram(A, Z)
+
+    def mirror_upper(self, A: Array) -> Array:
+        return blas.mirror_upper(A)
+
+    def symmetrize(self, A: Array) -> None:
+        blas.symmetrize(A)
+
+    def solve_definite(self, M: Array, t: Array, lam: float) -> Array | None:
+        factor = self._factor(M, lam)
+        if factor is None:
+            return None
+        z, _ = lapack.dpotrs(factor, t)
+        return np.asarray(z).reshape(t.shape)
+
+    def inverse_definite(self, M: Array, shift: Any) -> Array | None:
+        factor = self._factor(M, shift)
+        if factor is None:
+            return None
+        inverse, _ = lapack.dpotri(factor, overwrite_c=1)
+        return blas.mirror_lower(inverse.T)
+
+    def _factor(self, M: Array, shift: Any) -> Array | None:
+        """The factor of M + diag(shift) in LAPACK's order; where there is none, M is as it was."""
+        M = M if M.flags.f_contiguous else M.T  # without a copy: M is symmetric
+        diagonal = np.diagonal(M).copy()
+        np.fill_diagonal(M, diagonal + shift)
+        factor, info = lapack.dpotrf(M, clean=0, overwrite_a=1)
+        if info:  # the lower triangle is as it was
+            blas.mirror_lower(M)
+            np.fill_diagonal(M, diagonal)
+            return None
+        return np.asarray(factor)
+
+    def cholesky(self, M: Array) -> Array | None:
+        factor, info = lapack.dpotrf(M, lower=1)
+        return None if info else np.asarray(factor)
+
+    def pivoted_cholesky(self, K: Array, tolerance: float) -> tuple[Index, Array, Array]:
+        diagonal = np.diagonal(K).copy()
+        factor, pivot, rank, _ = lapack.dpstrf(np.asfortranarray(K), tol=tolerance, lower=1)
+        order = pivot.astype(np.intp) - 1
+        rest = diagonal[order[rank:]] - (factor[rank:, :rank] ** 2).sum(axis=1)
+        return order, np.asfortranarray(np.tril(factor[:rank, :rank])), rest
+
+    def solve_triangular(self, C: Array, B: Array, *, transpose: bool = False) -> Array:
+        if transpose:
+            return np.asarray(solve_triangular(C, B, lower=True, trans="T", check_finite=False))
+        return np.asarray(solve_triangular(C, B, lower=True, check_finite=False))
+
+    def solve(self, A: Array, B: Array) -> Array:
+        return np.asarray(np.linalg.solve(A, B))
+
+    def eigh(self, M: Array) -> tuple[Array, Array]:
+        s, V = eigh(M, overwrite_a=True, check_finite=False)
+        return s, V
+
+    def largest_eigh(self, M: Array, n: int) -> tuple[Array, Array]:
+        m = len(M)
+        s, V = eigh(M, subset_by_index=None if n == m else [m - n, m - 1], check_finite=False)
+        if len(s) < n:  # LAPACK may lose some of many equal ones
+            s, V = eigh(M, check_finite=False)
+            s, V = s[m - n :], V[:, m - n :]
+        return s, V
+
+    def qr(self, A: Array) -> tuple[Array, Array]:
+        Q, R = qr_factor(A, mode="economic", overwrite_a=True, check_finite=False)
+        return np.asarray(Q, dtype=np.float64), np.asarray(R, dtype=np.float64)
+
+    def triangle(self, A: Array) -> Array:
+        (R,) = qr_factor(A, mode="r", overwrite_a=True, check_finite=False)
+        return np.asarray(R)
+
+    def svd(self, A: Array) -> tuple[Array, Array, Array]:
+        U, s, Vt = svd_factors(A, full_matrices=False, check_finite=False)
+        return U, s, Vt
+
+
+NUMPY = NumpyBackend()

@@ -1,0 +1,302 @@
+"""Tensors on one device."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import torch
+
+from rankwise.backends._torch_groups import Nest, segment_sums
+from rankwise.backends.arrays import Index, Rows, is_sparse, is_tensor
+from rankwise.backends.base import Backend
+
+Tensor: TypeAlias = Any  # torch need not be there when types are checked
+
+DEVICE_BLOCK_BYTES = 640 * 2**20  # of features worked on at a time: products run at full rate
+SHARE_OF_FREE = 1 / 24  # of the memory of a device that a block may take
+GRAM_WIDTH = 512  # of the panels that a symmetric update is made of: 53% of the full product
+ROUGH_WIDTH = 2048  # of panels in TF32, which are ten times as fast
+PIVOT_WIDTH = 64  # columns of a pivoted factor that wait for one update of the rest
+PINNED_BYTES = 2**24  # of small arrays that are sent from pinned memory
+PLAIN_PIVOT = 1e-6  # of the largest: where all are above it, their order costs no digits that count
+
+
+class TorchBackend(Backend):
+    """Tensors of torch, on a device."""
+
+    xp = torch
+    is_host = False
+    # Measured on an H200: eigh takes as long as 50 to 67 Cholesky factorizations from 4,000 rows
+    # on, and as 12 inverses. No band form is made: panels of 64 columns would leave it idle.
+    reduction_cost = 40
+    inverse_cost = 12
+    eps = float(np.finfo(np.float64).eps)
+
+    _known: ClassVar[dict[Any, TorchBackend]] = {}
+
+    def __init__(self, device: Any, precision: str = "float64") -> None:
+        self.device, self.precision = device, precision
+        self.flops = 2e10 if device.type == "cpu" else 1e13
+
+    @classmethod
+    def on(cls, device: Any) -> TorchBackend:
+        """The backend of a device; one for each."""
+        return cls._known.setdefault(device, cls(device))
+
+    def with_precision(self, precision: str) -> TorchBackend:
+        return TorchBackend(self.device, precision)
+
+    def array(self, values: Any) -> Tensor:
+        if is_tensor(values):
+            return values.detach().to(self.device, torch.float64)
+        if isinstance(getattr(values, "backend", None), Backend):  # rows that travel: all of them
+            return values[slice(None)]
+        dense = values.toarray() if is_sparse(values) else values
+        return self._sent(np.array(dense, dtype=np.float64, order="C"))
+
+    def index(self, values: Any) -> Any:
+        return values.to(self.device) if is_tensor(values) else self._sent(np.array(values))
+
+    def _sent(self, values: Any) -> Tensor:
+        """A tensor of values that nobody else writes to."""
+        found = torch.from_numpy(values)
+        if self.device.type == "cuda" and values.nbytes <= PINNED_BYTES:
+            found = found.pin_memory()  # from there, nobody waits for the copy
+        return found.to(self.device, non_blocking=True)
+
+    def rows(self, X: Any, rows: Rows) -> Tensor:
+        if not is_tensor(X):
+            return self.array(X[rows])
+        block = X[rows] if isinstance(rows, slice) else X[self.index(rows)]
+        return block.to(torch.float64).contiguous()
+
+    def empty(self, *shape: int) -> Tensor:
+        return torch.empty(shape, dtype=torch.float64, device=self.device)
+
+    def zeros(self, *shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=torch.float64, device=self.device)
+
+    def copy(self, X: Tensor) -> Tensor:
+        return X.clone(memory_format=torch.contiguous_format)
+
+    def contiguous(self, X: Tensor) -> Tensor:
+        return X.contiguous()
+
+    def cast(self, X: Tensor, dtype: Any) -> Any:
+        return X.to(dtype)
+
+    def is_finite(self, X: Tensor) -> bool:
+        # The sum tells in one pass and without a mask of the size of X; where it overflows, the
+        # mask decides.
+        return bool(torch.isfinite(X.sum())) or bool(torch.isfinite(X).all())
+
+    def add_to_diagonal(self, M: Tensor, values: Any) -> None:
+        M.diagonal().add_(values)
+
+    def fill_diagonal(self, M: Tensor, value: float) -> None:
+        M.diagonal().fill_(value)
+
+    def block_bytes(self, in_cache: int) -> int:
+        if self.device.type == "cpu":
+            return in_cache
+        free = self.free_bytes()
+        share = DEVICE_BLOCK_BYTES if free is None else int(free * SHARE_OF_FREE)
+        return min(DEVICE_BLOCK_BYTES, share)
+
+    def free_bytes(self) -> int | None:
+        if self.device.type != "cuda":
+            return None
+        free, _ = torch.cuda.mem_get_info(self.device)
+        kept = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return int(free + kept)
+
+    def exp_nonpositive(self, K: Tensor) -> Tensor:
+        return K.clamp_(max=0.0).exp_()
+
+    def manhattan(self, X: Tensor, Y: Tensor) -> Tensor:
+        return torch.cdist(X, Y, p=1.0)
+
+    def combine_rows(
+        self,
+        X: Tensor,
+        out: Tensor,
+        rows: Index,
+        target: Index,
+        level_ptr: Index,
+        group_ptr: Index,
+        a: Tensor,
+        b: Tensor,
+    ) -> None:
+        nest = Nest.of(self, level_ptr, group_ptr, a, b)
+        source, goal = self._order(rows, len(X)), self._order(target, len(out))
+        width = X.shape[1]
+        step = max(1, min(width, self.block_bytes(2**26) // (8 * max(len(X), 1))))
+        for start in range(0, width, step):
+            part = X[:, start : start + step]
+            x = part if source is None else part[source]
+            into = out[:, start : start + step]
+            if goal is None:
+                nest.combine(x, into)
+            else:
+                z = torch.empty_like(x)
+                nest.combine(x, z)
+                into[goal] = z
+
+    def combine_columns(
+        self, X: Tensor, rows: Index, level_ptr: Index, group_ptr: Index, a: Tensor, b: Tensor
+    ) -> None:
+        step = max(1, self.block_bytes(2**26) // (8 * max(X.shape[1], 1)))
+        for start in range(0, len(X), step):
+            part = X[start : start + step].T.contiguous()
+            self.combine_rows(part, part, rows, rows, level_ptr, group_ptr, a, b)
+            X[start : start + step] = part.T
+
+    def _order(self, rows: Index, n: int) -> Any:
+        """Row numbers here, or None where they are all rows in their order."""
+        if len(rows) == n and bool((rows == np.arange(n)).all()):
+            return None
+        return self.index(rows)
+
+    def group_sums(self, codes: Index, n_groups: int, X: Tensor) -> Tensor:
+        flat = X.reshape(len(X), -1)
+        order = np.argsort(codes, kind="stable")
+        lengths = np.bincount(codes, minlength=n_groups)
+        sums = segment_sums(self, flat[self.index(order)], lengths)
+        return sums.reshape(n_groups, *X.shape[1:])
+
+    def sparse_product(self, S: Any, X: Tensor) -> Tensor:
+        entries = S.tocoo()
+        where = self.index(np.stack((entries.row, entries.col)).astype(np.int64))
+        here = torch.sparse_coo_tensor(
+            where, self.array(entries.data), S.shape, check_invariants=False
+        )
+        return torch.sparse.mm(here, X.reshape(len(X), -1)).reshape(S.shape[0], *X.shape[1:])
+
+    def matmul(self, A: Tensor, B: Tensor) -> Tensor:
+        return A @ B
+
+    def gram_zeros(self, n: int) -> Tensor:
+        return self.zeros(n, n)
+
+    def add_gram(self, A: Tensor, Z: Tensor) -> Tensor:
+        if self.precision == "tf32":
+            return self._add_rough_gram(A, Z.to(torch.float32))
+        for start in range(0, len(A), GRAM_WIDTH):
+            stop = start + GRAM_WIDTH
+            A[start:stop, start:].addmm_(Z[:, start:stop].T, Z[:, start:])
+        return A
+
+    def _add_rough_gram(self, A: Tensor, Z: Tensor) -> Tensor:
+        """Products of TF32 on a GPU (float32 elsewhere), each block of them summed in float64."""
+        matmul = torch.backends.cuda.matmul
+        before = matmul.fp32_precision
+        matmul.fp32_precision = "tf32"
+        try:
+            for start in range(0, len(A), ROUGH_WIDTH):
+                stop = start + ROUGH_WIDTH
+                A[start:stop, start:] += Z[:, start:stop].T @ Z[:, start:]
+        finally:
+            matmul.fp32_precision = before
+        return A
+
+    def mirror_upper(self, A: Tensor) -> Tensor:
+        return torch.triu(A) + torch.triu(A, 1).T
+
+    def symmetrize(self, A: Tensor) -> None:
+        step = max(1, self.block_bytes(2**24) // (8 * max(len(A), 1)))
+        for start in range(0, len(A), step):
+            rows = slice(start, start + step)
+            mean = (A[rows, start:] + A[start:, rows].T) / 2
+            A[rows, start:] = mean
+            A[start:, rows] = mean.T
+
+    def solve_definite(self, M: Tensor, t: Tensor, lam: float) -> Tensor | None:
+        factor = self._factor(M, lam)
+        if factor is None:
+            return None
+        return torch.cholesky_solve(t.reshape(len(t), -1), factor).reshape(t.shape)
+
+    def inverse_definite(self, M: Tensor, shift: Any) -> Tensor | None:
+        factor = self._factor(M, shift)
+        return None if factor is None else torch.cholesky_inverse(factor)
+
+    def _factor(self, M: Tensor, shift: Any) -> Any:
+        diagonal = M.diagonal().clone()
+        M.diagonal().add_(shift)
+        factor = self.cholesky(M)
+        M.diagonal().copy_(diagonal)
+        return factor
+
+    def cholesky(self, M: Tensor) -> Tensor | None:
+        factor, info = torch.linalg.cholesky_ex(M)
+        return None if bool(info) else factor
+
+    def pivoted_cholesky(self, K: Tensor, tolerance: float) -> tuple[Index, Tensor, Tensor]:
+        plain = self.cholesky(K)
+        if plain is not None:
+            pivots = plain.diagonal() ** 2
+            if float(pivots.min()) > max(tolerance, PLAIN_PIVOT * float(pivots.max())):
+                return np.arange(len(K)), plain, self.empty(0)
+        return self._pivoted_cholesky(K, tolerance)
+
+    def _pivoted_cholesky(self, K: Tensor, tolerance: float) -> tuple[Index, Tensor, Tensor]:
+        """As LAPACK's dpstrf, without moving rows; the host looks once for each panel."""
+        n, rank = len(K), len(K)
+        A, left = K.clone(), K.diagonal().clone()
+        Ft, pivots = self.zeros(n, n), self.zeros(n)  # columns of the factor, one in each line
+        chosen, open_ = torch.zeros(n, dtype=torch.int64, device=self.device), left.new_ones(n)
+        for start in range(0, n, PIVOT_WIDTH):
+            stop = min(start + PIVOT_WIDTH, n)
+            panel = Ft[start:stop]
+            for k in range(start, stop):
+                p = left.argmax().reshape(1)
+                pivot = left.index_select(0, p)
+                before = panel[: k - start]
+                told = before.index_select(1, p).T
+                column = torch.addmm(A.index_select(0, p), told, before, alpha=-1.0)[0]
+                line = torch.mul(column, open_ * pivot.rsqrt(), out=Ft[k])
+                left.addcmul_(line, line, value=-1.0).index_fill_(0, p, -torch.inf)
+                open_.index_fill_(0, p, 0.0)
+                chosen[k : k + 1], pivots[k : k + 1] = p, pivot
+            enough = pivots[start:stop] > tolerance
+            if not bool(enough.all()):
+                rank = start + int(torch.argmin(enough.to(torch.int8)))
+                break
+            A.addmm_(panel.T, panel, alpha=-1.0)
+        kept = chosen[:rank].cpu().numpy()
+        others = np.setdiff1d(np.arange(n), kept)
+        rest = self.index(others)
+        C = Ft[:rank, self.index(kept)].T.contiguous().tril_()
+        lost = (Ft[:rank, rest] ** 2).sum(dim=0)
+        return np.concatenate((kept, others)), C, K.diagonal()[rest] - lost
+
+    def solve_triangular(self, C: Tensor, B: Tensor, *, transpose: bool = False) -> Tensor:
+        matrix = C.T if transpose else C
+        found = torch.linalg.solve_triangular(matrix, B.reshape(len(B), -1), upper=transpose)
+        return found.reshape(B.shape)
+
+    def solve(self, A: Tensor, B: Tensor) -> Tensor:
+        try:
+            return torch.linalg.solve(A, B)
+        except torch.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(str(error)) from None
+
+    def eigh(self, M: Tensor) -> tuple[Tensor, Tensor]:
+        s, V = torch.linalg.eigh(M)
+        return s, V
+
+    def largest_eigh(self, M: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        s, V = torch.linalg.eigh(M)
+        return s[-n:], V[:, -n:]
+
+    def qr(self, A: Tensor) -> tuple[Tensor, Tensor]:
+        Q, R = torch.linalg.qr(A)
+        return Q, R
+
+    def triangle(self, A: Tensor) -> Tensor:
+        return torch.linalg.qr(A, mode="r").R
+
+    def svd(self, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        U, s, Vt = torch.linalg.svd(A, full_matrices=False)
+        return U, s, Vt

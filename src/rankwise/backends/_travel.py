@@ -1,0 +1,66 @@
+"""Rows of this machine that are worked on elsewhere."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from rankwise.backends._torch import TorchBackend
+from rankwise.backends.arrays import Rows, is_sparse
+
+
+@cache
+def _copy_stream(device: Any) -> Any:
+    return torch.cuda.Stream(device)
+
+
+class TravellingRows:
+    """Rows of this machine that are worked on elsewhere.
+
+    ``X[rows]`` sends them: through one of two pinned buffers, so that one is filled while the
+    other is on its way and the device works on what came before.
+
+    Attributes
+    ----------
+    host : ndarray or sparse of shape (n_rows, n_features)
+    backend : TorchBackend
+    """
+
+    def __init__(self, host: Any, backend: TorchBackend) -> None:
+        self.host, self.backend = host, backend
+        self.shape, self.dtype, self.ndim = host.shape, host.dtype, 2
+        self._buffers: list[Any] = [None, None]
+        self._sent: list[Any] = [None, None]
+        self._turn = 0
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: Rows) -> Any:
+        block = self.host[rows]
+        block = block.toarray() if is_sparse(block) else block
+        if self.backend.device.type != "cuda":
+            return self.backend.array(block)
+        return self._send(block)
+
+    def _send(self, block: Any) -> Any:
+        self._turn = 1 - self._turn
+        if self._sent[self._turn] is not None:
+            self._sent[self._turn].synchronize()  # the buffer is still being read
+        kind = torch.float32 if block.dtype == np.float32 else torch.float64
+        buffer = self._buffers[self._turn]
+        if buffer is None or buffer.numel() < block.size:
+            buffer = torch.empty(block.size, dtype=kind, pin_memory=True)
+            self._buffers[self._turn] = buffer
+        pinned = buffer[: block.size].view(block.shape)
+        np.copyto(pinned.numpy(), block)
+        stream, work = _copy_stream(self.backend.device), torch.cuda.current_stream()
+        with torch.cuda.stream(stream):
+            sent = pinned.to(self.backend.device, non_blocking=True)
+            self._sent[self._turn] = stream.record_event()
+        work.wait_event(self._sent[self._turn])
+        sent.record_stream(work)
+        return sent.to(torch.float64)

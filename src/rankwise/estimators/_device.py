@@ -1,0 +1,204 @@
+"""Where a ranker works: on NumPy's arrays, on the device of tensors, or on one that rows travel to.
+
+Three cases. Tensors: on their device, and results are tensors. NumPy with ``device="cuda"``: rows
+travel block by block, and results are NumPy's. NumPy alone: as ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, is_tensor, to_host
+from rankwise.backends.base import Backend
+from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError
+from rankwise.estimators._checks import check_choice
+
+Record = TypeVar("Record")
+
+PRECISIONS = ("float64", "tf32")
+
+
+def place_rows(X: Any, device: Any) -> Any:
+    """Validated rows of NumPy or SciPy, ready to travel where `device` asks for it."""
+    backend = _resolve(device)
+    if backend is None:
+        return X
+    from rankwise.backends._travel import TravellingRows  # torch is there: it was asked for
+
+    return TravellingRows(X, backend)
+
+
+def travels(X: Any) -> bool:
+    """Whether rows lie here and are worked on elsewhere: results then come back."""
+    return not is_tensor(X) and not backend_of(X).is_host
+
+
+def returned(record: Record, X: Any) -> Record:
+    """A record of arrays, here where the rows lie here."""
+    if not travels(X):
+        return record
+    changed = {f.name: to_host(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]
+    return replace(record, **changed)  # type: ignore[type-var]
+
+
+def with_precision(on: Backend, precision: Any) -> Backend:
+    """The backend whose symmetric products have this precision."""
+    check_choice("precision", precision, PRECISIONS)
+    if precision == "float64":
+        return on
+    if on.is_host:
+        raise ParameterError(
+            f"precision={precision!r} is for tensors and devices: NumPy multiplies in float64. Use "
+            'device="cuda", or precision="float64".'
+        )
+    return on.with_precision(precision)
+
+
+def moved(record: Record, on: Backend) -> Record:
+    """A record whose float64 arrays, also those of records in it, are on a backend."""
+    changed: dict[str, Any] = {}
+    for f in fields(record):  # type: ignore[arg-type]
+        value = getattr(record, f.name)
+        if is_tensor(value) or (isinstance(value, np.ndarray) and value.dtype == np.float64):
+            changed[f.name] = on.array(value)
+        elif is_dataclass(value):
+            changed[f.name] = moved(value, on)
+        elif isinstance(value, list):
+            changed[f.name] = [moved(v, on) if is_dataclass(v) else v for v in value]
+    return replace(record, **changed)  # type: ignore[type-var]
+
+
+def _resolve(device: Any) -> Any:
+    """The backend of a device; None for NumPy on this machine."""
+    if device is None or device == "cpu":
+        return None
+    try:
+        import torch
+    except ImportError:
+        if device == "auto":
+            return None
+        raise MissingExtraError("torch", "gpu") from None
+    from rankwise.backends._torch import TorchBackend
+
+    if isinstance(device, torch.device):
+        place = device
+    elif device == "auto":
+        if not torch.cuda.is_available():
+            return None
+        place = torch.device("cuda")
+    else:
+        place = _named_device(torch, device)
+    if place.type == "cuda":
+        if not torch.cuda.is_available():
+            raise DeviceError(
+                f"device={device!r} needs a GPU, and torch sees none here. Use device=None for "
+                'this machine, or device="auto" for a GPU only where there is one.'
+            )
+        number = torch.cuda.current_device() if place.index is None else place.index
+        if number >= torch.cuda.device_count():
+            raise DeviceError(
+                f"device={device!r} is not there: torch sees {torch.cuda.device_count()} GPUs, "
+                "counted from 0."
+            )
+        place = torch.device("cuda", number)
+    _check_float64(place)
+    return TorchBackend.on(place)
+
+
+def _check_float64(device: Any) -> None:
+    """Sums need float64, which Apple's GPUs do not have."""
+    if device.type == "mps":
+        raise DeviceError(
+            f"The device {device} has no float64, which rankwise works in. Use the CPU (device="
+            "None, or X.cpu()), or a CUDA device."
+        )
+
+
+def _named_device(torch: Any, device: Any) -> Any:
+    if isinstance(device, str):
+        try:
+            return torch.device(device)
+        except RuntimeError:
+            pass
+    raise ParameterError(
+        f'device must be None, "cpu", "cuda", "cuda:1" or the like, "auto", or a torch.device: got '
+        f"{device!r}."
+    )
+
+
+def check_tensor(ranker: Any, X: Any, *, reset: bool, min_rows: int) -> Any:
+    """Rows as a tensor, with the checks that scikit-learn has for arrays."""
+    _check_device(X, ranker.device)
+    name = type(ranker).__name__
+    if X.layout != backend_of(X).xp.strided or X.is_complex():
+        raise DataError(
+            f"X must be a dense tensor of real numbers: got {X.layout}, {X.dtype}. Sparse rows can "
+            'be given as a scipy.sparse matrix, with device="cuda".'
+        )
+    if X.ndim != 2:
+        raise DataError(
+            f"Expected 2D array, got {X.ndim}D tensor instead: give rows, one in each line, as in "
+            "X.reshape(-1, 1) for a single feature."
+        )
+    if not X.dtype.is_floating_point or X.dtype.itemsize < 4:
+        X = X.to(backend_of(X).xp.float64)
+    n_rows, n_features = X.shape
+    if n_rows < min_rows:
+        raise DataError(
+            f"Found array with {n_rows} sample(s) while a minimum of {min_rows} is required by "
+            f"{name}."
+        )
+    if n_features < 1:
+        raise DataError(
+            f"Found array with 0 feature(s) while a minimum of 1 is required by {name}."
+        )
+    if reset:
+        ranker.n_features_in_ = n_features
+        ranker.__dict__.pop("feature_names_in_", None)
+    elif n_features != ranker.n_features_in_:
+        raise DataError(
+            f"X has {n_features} features, but {name} is expecting {ranker.n_features_in_} "
+            "features as input."
+        )
+    if not backend_of(X).is_finite(X):
+        raise DataError(f"Input X contains NaN or infinity, which {name} does not accept.")
+    return X.detach()
+
+
+def check_targets(y: Any, on: Backend, n_rows: int) -> Array:
+    """Labels for rows that are tensors: float64, where the rows are."""
+    if y is None:
+        raise DataError("requires y to be passed, but the target y is None.")
+    if not is_tensor(y):
+        y = np.asarray(y)
+        if y.dtype.kind not in "biuf":
+            try:
+                y = y.astype(np.float64)
+            except (TypeError, ValueError):
+                raise DataError(f"y must hold numbers: got dtype {y.dtype}.") from None
+    y = on.array(y)
+    if y.ndim not in (1, 2):
+        raise DataError(f"y needs one or two dimensions: got shape {tuple(y.shape)}.")
+    if len(y) != n_rows:
+        raise DataError(f"X and y need as many rows: got {n_rows} and {len(y)}.")
+    if not on.is_finite(y):
+        raise DataError("Input y contains NaN or infinity.")
+    return y
+
+
+def _check_device(X: Any, device: Any) -> None:
+    """Tensors stay where they are: a device that says otherwise is a mistake."""
+    _check_float64(X.device)
+    if device is None or device == "auto":
+        return
+    wanted = _named_device(backend_of(X).xp, device) if isinstance(device, str) else device
+    same = wanted.type == X.device.type and wanted.index in (None, X.device.index)
+    if not same:
+        raise DeviceError(
+            f"X is on {X.device}, and device={str(device)!r}: tensors are worked on where they "
+            f"are. Move them (X.to({str(device)!r})), or leave device out."
+        )

@@ -1,0 +1,434 @@
+"""What every ranker does, to be done in every place with the same result.
+
+A check gives arrays to a place and returns results by name. The same check with NumPy is the
+reference, and results agree to `TOLERANCE`, relative to the largest of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF
+
+from rankwise import KPCR, RLS, KPCRank, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS
+from rankwise.model_selection import (
+    k_fold,
+    leave_one_out,
+    leave_pair_out,
+    leave_query_out,
+    tournament_scores,
+)
+from tests.conformance.places import NUMPY, Place, to_numpy
+
+TOLERANCE = 1e-9
+ALPHAS = np.geomspace(1e-2, 1e2, 3)
+MANY = np.geomspace(1e-2, 1e2, 45)  # so many that they share a reduction everywhere
+
+Check = Callable[[Place], dict[str, Any]]
+CHECKS: dict[str, Check] = {}
+
+
+def rows(m: int = 240, n: int = 5) -> tuple[Any, Any, Any]:
+    """Rows of uneven queries in no order, with ties in the labels."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((m, n)) + np.arange(n)
+    qid = rng.integers(0, 15, m) ** 2
+    y = np.round(X @ rng.standard_normal(n) + 0.3 * rng.standard_normal(m))
+    return X, y, qid
+
+
+def fitted(estimator: Any, *, outputs: bool = False) -> Check:
+    """Fit, predict old and new rows, and a path."""
+
+    def check(place: Place) -> dict[str, Any]:
+        X, y, qid = rows()
+        if outputs:
+            y = np.column_stack((y, np.sin(X[:, 0])))
+        new = X[::3] + 0.1
+        ranker = place.of(clone_of(estimator))
+        ranker.fit(place.give(X), place.give(y), qid=place.give(qid))
+        path = ranker.fit_path(place.give(X), place.give(y), ALPHAS, qid=place.give(qid))
+        return {
+            "scores": ranker.predict(place.give(X)),
+            "new": ranker.predict(place.give(new)),
+            "path": path.predict(place.give(new)),
+            "of path": path.estimator(1).predict(place.give(new)),
+            "intercept": getattr(ranker, "intercept_", 0.0),
+        }
+
+    return check
+
+
+def clone_of(estimator: Any) -> Any:
+    from sklearn.base import clone
+
+    return clone(estimator)
+
+
+def wave(a: Any, b: Any) -> float:
+    """A kernel in Python, of two rows."""
+    return float(np.exp(-0.1 * ((a - b) ** 2).sum()))
+
+
+FITTED = {
+    "RankRLS": RankRLS(),
+    "RankRLS, no ties": RankRLS(ties="exclude"),
+    "RankRLS, weights of queries": RankRLS(ties="exclude", weighting="queries"),
+    "RankRLS, linear dual": RankRLS(10.0, solver="dual"),
+    "RankRLS, rbf": RankRLS(kernel="rbf"),
+    "RankRLS, rbf, no ties": RankRLS(kernel="rbf", ties="exclude", weighting="rows"),
+    "RankRLS, laplacian": RankRLS(kernel="laplacian"),
+    "RankRLS, polynomial": RankRLS(kernel="polynomial", degree=2),
+    "RankRLS, cosine": RankRLS(kernel="cosine"),
+    "RankRLS, a scikit-learn kernel": RankRLS(kernel=RBF(2.0)),
+    "RLS": RLS(),
+    "RLS, rbf": RLS(kernel="rbf"),
+    "SparseRankRLS": SparseRankRLS(n_landmarks=40, random_state=0),
+    "SparseRankRLS, no ties": SparseRankRLS(n_landmarks=40, random_state=0, ties="exclude"),
+    "SparseRankRLS, delicate": SparseRankRLS(n_landmarks=40, random_state=0, gamma=0.01, alpha=0.1),
+    "SparseRankRLS, leverage": SparseRankRLS(n_landmarks=30, landmarks="leverage", random_state=0),
+    "SparseRankRLS, rpcholesky": SparseRankRLS(
+        n_landmarks=30, landmarks="rpcholesky", random_state=0
+    ),
+    "SparseRankRLS, stratified": SparseRankRLS(
+        n_landmarks=30, landmarks="stratified", random_state=0
+    ),
+    "SparseRLS": SparseRLS(n_landmarks=40, random_state=0),
+}
+for name, estimator in FITTED.items():
+    CHECKS[name] = fitted(estimator)
+for name in ("RankRLS", "RankRLS, no ties", "RankRLS, rbf", "RLS", "SparseRankRLS", "SparseRLS"):
+    CHECKS[f"{name}, two outputs"] = fitted(FITTED[name], outputs=True)
+
+
+def named(check: Check) -> Check:
+    CHECKS[check.__name__.replace("_", " ")] = check
+    return check
+
+
+@named
+def a_kernel_in_Python(place: Place) -> dict[str, Any]:
+    X, y, qid = rows(60)
+    ranker = place.of(RankRLS(kernel=wave))
+    ranker.fit(place.give(X), place.give(y), qid=place.give(qid))
+    return {"scores": ranker.predict(place.give(X[:20]))}
+
+
+@named
+def float32_rows(place: Place) -> dict[str, Any]:
+    X, y, qid = rows()
+    X = X.astype(np.float32)
+    given, labels, ids = place.give(X), place.give(y), place.give(qid)
+    found = {}
+    for name, estimator in (
+        ("primal", RankRLS()),
+        ("dual", RankRLS(kernel="rbf")),
+        ("sparse", SparseRankRLS(n_landmarks=30, random_state=0)),
+    ):
+        ranker = place.of(estimator).fit(given, labels, qid=ids)
+        scores = ranker.predict(given)
+        assert "float32" in str(scores.dtype)
+        found[name] = ranker.dual_coef_ if hasattr(ranker, "dual_coef_") else ranker.coef_
+    return found
+
+
+@named
+def many_alphas(place: Place) -> dict[str, Any]:
+    X, y, qid = rows()
+    found = {}
+    for name, estimator in (
+        ("dual", RankRLS(kernel="rbf")),
+        ("sparse", SparseRankRLS(landmarks=np.arange(220), kernel="laplacian")),
+    ):
+        path = place.of(estimator).fit_path(place.give(X), place.give(y), MANY, qid=place.give(qid))
+        found[name] = path.predict(place.give(X))
+    return found
+
+
+@named
+def one_ranking(place: Place) -> dict[str, Any]:
+    X, y, _ = rows()
+    found = {}
+    for ties in ("include", "exclude"):
+        for name, estimator in (
+            ("primal", RankRLS(ties=ties)),
+            ("dual", RankRLS(kernel="rbf", ties=ties)),
+            ("sparse", SparseRankRLS(n_landmarks=30, random_state=0, ties=ties)),
+        ):
+            ranker = place.of(estimator).fit(place.give(X), place.give(y))
+            found[f"{name}, {ties}"] = ranker.predict(place.give(X))
+    return found
+
+
+@named
+def queries_longer_than_a_block(place: Place) -> dict[str, Any]:
+    """Groups that no block holds are put together from the means of their parts."""
+    rng = np.random.default_rng(1)
+    m = 2500
+    X = rng.standard_normal((m, 3))
+    y, qid = np.round(3 * X[:, 0] + rng.standard_normal(m)), (np.arange(m) % 40 == 0).astype(int)
+    found = {}
+    with small_blocks():
+        for ties in ("include", "exclude"):
+            sparse = SparseRankRLS(landmarks=np.arange(0, m, 25), kernel="laplacian", ties=ties)
+            ranker = place.of(sparse).fit(place.give(X), place.give(y), qid=place.give(qid))
+            found[ties] = ranker.predict(place.give(X[:50]))
+    return found
+
+
+@contextmanager
+def small_blocks() -> Iterator[None]:
+    """As few rows at a time as there can be: 256."""
+    with ExitStack() as stack:
+        stack.enter_context(patch("rankwise.solvers.moments.BLOCK_BYTES", 1))
+        if "rankwise.backends._torch" in sys.modules:
+            stack.enter_context(patch("rankwise.backends._torch.DEVICE_BLOCK_BYTES", 1))
+        yield
+
+
+@named
+def a_precomputed_kernel(place: Place) -> dict[str, Any]:
+    X, y, qid = rows()
+    K = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2))
+    found = {}
+    for name, estimator in (
+        ("dual", RankRLS(kernel="precomputed")),
+        ("sparse", SparseRankRLS(kernel="precomputed", landmarks=np.arange(0, 240, 6))),
+    ):
+        ranker = place.of(estimator).fit(place.give(K), place.give(y), qid=place.give(qid))
+        found[name] = ranker.predict(place.give(K[:20]))
+    return found
+
+
+@named
+def comparisons(place: Place) -> dict[str, Any]:
+    X, y, _ = rows(80)
+    rng = np.random.default_rng(2)
+    found = {}
+    for n_pairs in (60, 400):
+        pairs = rng.integers(0, 80, (n_pairs, 2))
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        margin, weight = y[pairs[:, 0]] - y[pairs[:, 1]], rng.uniform(0.5, 2.0, len(pairs))
+        for name, estimator in (
+            ("primal", RankRLS()),
+            ("dual", RankRLS(kernel="rbf")),
+            ("sparse", SparseRankRLS(n_landmarks=20, random_state=0)),
+            ("components", KPCRank(5)),
+        ):
+            ranker = place.of(estimator).fit_pairs(
+                place.give(X),
+                place.give(pairs),
+                margin=place.give(margin),
+                weight=place.give(weight),
+            )
+            found[f"{name}, {n_pairs} pairs"] = ranker.predict(place.give(X))
+    return found
+
+
+@named
+def blocks_of_rows(place: Place) -> dict[str, Any]:
+    X, y, _ = rows()
+    qid = np.arange(240) // 8
+    parts = [slice(start, start + 80) for start in (0, 80, 160)]
+    blocks = [(place.give(X[p]), place.give(y[p]), place.give(qid[p])) for p in parts]
+    found = {}
+    for name, estimator in (
+        ("pairwise", SparseRankRLS(n_landmarks=30, random_state=0)),
+        ("pointwise", SparseRLS(landmarks=np.arange(0, 240, 8))),
+        ("leverage", SparseRankRLS(n_landmarks=20, landmarks="leverage", random_state=0)),
+        ("points", SparseRankRLS(landmarks=X[:25], ties="exclude")),
+    ):
+        ranker = place.of(estimator).fit_blocks(blocks)
+        found[name] = ranker.predict(place.give(X))
+        path = place.of(clone_of(estimator)).fit_path_blocks(blocks, ALPHAS)
+        found[f"path, {name}"] = path.predict(place.give(X))
+    step = place.of(SparseRankRLS(n_landmarks=30, random_state=0))
+    for block in blocks:
+        step.partial_fit(block[0], block[1], qid=block[2])
+    found["step by step"] = step.predict(place.give(X))
+    return found
+
+
+@named
+def duplicates_and_constants(place: Place) -> dict[str, Any]:
+    """Nothing is NaN where kernels are singular; what is kept agrees as far as it is told."""
+    X, y, qid = rows()
+    X = np.column_stack((X[np.arange(240) // 3], np.full(240, 7.0)))
+    found = {}
+    for name, estimator in (
+        ("primal", RankRLS(1e-3)),
+        ("dual", RankRLS(1.0, kernel="rbf")),
+        ("sparse", SparseRankRLS(1.0, n_landmarks=100, random_state=0)),
+    ):
+        ranker = place.of(estimator).fit(place.give(X), place.give(y), qid=place.give(qid))
+        found[name] = ranker.predict(place.give(X))
+    return found
+
+
+COMPONENTS = {
+    "KPCRank": KPCRank(8),
+    "KPCRank, a ridge, no ties": KPCRank(8, alpha=0.1, ties="exclude"),
+    "KPCRank, a share": KPCRank(0.8, kernel="polynomial", degree=2),
+    "KPCRank, all": KPCRank("auto", alpha=0.1, kernel="linear"),
+    "KPCRank, spectral": KPCRank(4, alpha=0.1, kernel="linear", selection="spectral"),
+    "KPCRank, landmarks": KPCRank(8, n_landmarks=40, random_state=0),
+    "KPCRank, by folds": KPCRank(cv=3, max_components=10),
+    "KPCRank, by queries": KPCRank(cv="leave_query_out", max_components=10),
+    "KPCR": KPCR(8),
+    "KPCR, by queries": KPCR(cv="leave_query_out", max_components=10),
+}
+for name, estimator in COMPONENTS.items():
+    CHECKS[name] = fitted(estimator)
+CHECKS["KPCRank, two outputs"] = fitted(COMPONENTS["KPCRank"], outputs=True)
+CHECKS["KPCR, two outputs"] = fitted(COMPONENTS["KPCR"], outputs=True)
+
+
+@named
+def components_of_rows(place: Place) -> dict[str, Any]:
+    X, y, qid = rows()
+    ranker = place.of(KPCRank(8)).fit(place.give(X), place.give(y), qid=place.give(qid))
+    one = place.of(KPCRank(cv="leave_pair_out", max_components=6, rule="best"))
+    one.fit(place.give(X[:80]), place.give(y[:80]))
+    return {
+        "path": ranker.predict_path(place.give(X[:20])),
+        "size": abs(ranker.transform(place.give(X[:20]))),  # signs are free
+        "one ranking": one.predict(place.give(X)),
+    }
+
+
+@named
+def few_of_many_components(place: Place) -> dict[str, Any]:
+    """So many rows that the leading components come from a Lanczos method."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1600, 3))
+    ranker = place.of(KPCRank(10)).fit(place.give(X), place.give(np.sin(X[:, 0])))
+    return {"scores": ranker.predict(place.give(X[:50])), "eigenvalues": ranker.eigenvalues_}
+
+
+@named
+def searches(place: Place) -> dict[str, Any]:
+    X, y, qid = rows(90, 4)
+    given, labels, ids = place.give(X), place.give(y), place.give(qid)
+    found = {}
+    for name, cv, grid in (
+        ("queries", "leave_query_out", {"alpha": [0.1, 10.0]}),
+        ("folds", 3, {"alpha": [0.1, 10.0], "kernel": ["linear", "rbf"]}),
+        ("pairs", "leave_pair_out", {"alpha": [0.1, 10.0]}),
+    ):
+        search = RankingSearchCV(place.of(RankRLS()), grid, cv=cv)
+        search.fit(given, labels, qid=ids)
+        found[name] = search.predict(given)
+        found[f"score, {name}"] = search.score(given, labels, qid=ids)
+        found[f"best, {name}"] = search.best_score_
+    found["score"] = search.best_estimator_.score(given, labels, qid=ids)
+    return found
+
+
+def held_out(estimator: Any, *, outputs: bool = False, queries: bool = True) -> Check:
+    """Pairs, queries and folds of queries held out; all of each, and listed pairs."""
+
+    def check(place: Place) -> dict[str, Any]:
+        X, y, qid = rows(90, 4)
+        y, qid = np.round(y / 4), qid % 7  # few levels: each two of them are a system of their own
+        if outputs:
+            y = np.column_stack((y, np.sin(X[:, 0])))
+        ids = qid if queries else None
+        given, labels = place.give(X), place.give(y)
+        ranker, alphas = place.of(clone_of(estimator)), [1.0, 100.0]
+        found: dict[str, Any] = {}
+        if queries:
+            ids = place.give(ids)
+            for n_folds in (None, 3):
+                result = leave_query_out(
+                    ranker, given, labels, qid=ids, alphas=alphas, n_folds=n_folds
+                )
+                found[f"queries, {n_folds}"] = result.predictions
+        pairs = leave_pair_out(
+            ranker, given, labels, qid=ids, alphas=alphas, return_differences=True
+        )
+        found["pairs"] = pairs.differences
+        same = np.flatnonzero(qid == qid[0]) if queries else np.arange(len(qid))
+        listed = np.column_stack((same[:-1], same[1:]))
+        some = leave_pair_out(
+            ranker,
+            given,
+            labels,
+            qid=ids,
+            alphas=alphas,
+            pairs=listed,
+            return_differences=True,
+        )
+        found["listed"] = some.differences
+        assert_allclose(
+            leave_pair_out(ranker, given, labels, qid=ids, alphas=alphas).error, pairs.error
+        )
+        return found
+
+    return check
+
+
+HELD_OUT = {
+    "primal": RankRLS(),
+    "primal, no ties": RankRLS(ties="exclude"),
+    "dual": RankRLS(kernel="rbf"),
+    "dual, no ties": RankRLS(kernel="rbf", ties="exclude", weighting="queries"),
+    "landmarks": SparseRankRLS(n_landmarks=20, random_state=0),
+    "regression": RLS(),
+    "regression, rbf": RLS(kernel="rbf"),
+    "components": KPCRank(5, alpha=0.1),
+}
+for name, estimator in HELD_OUT.items():
+    CHECKS[f"held out: {name}"] = held_out(estimator)
+    CHECKS[f"held out: {name}, one ranking"] = held_out(estimator, queries=False)
+for name in ("primal", "dual"):
+    CHECKS[f"held out: {name}, two outputs"] = held_out(HELD_OUT[name], outputs=True)
+
+
+@named
+def rows_held_out(place: Place) -> dict[str, Any]:
+    X, y, qid = rows(60, 4)
+    given, labels = place.give(X), place.give(y)
+    found = {}
+    for name, estimator in (
+        ("primal", RankRLS()),
+        ("dual", RankRLS(kernel="rbf")),
+        ("no ties", RankRLS(ties="exclude")),
+        ("regression", RLS()),
+    ):
+        ranker = place.of(estimator)
+        found[name] = k_fold(ranker, given, labels, alphas=ALPHAS).predictions
+        found[f"wins, {name}"] = tournament_scores(ranker, given, labels)
+    found["one"] = leave_one_out(place.of(RLS()), given, labels, alphas=ALPHAS).predictions
+    found["one, rbf"] = leave_one_out(place.of(RLS(kernel="rbf")), given, labels).predictions
+    found["many"] = leave_query_out(
+        place.of(RankRLS(kernel="rbf")), given, labels, qid=place.give(qid), alphas=MANY[:15]
+    ).predictions
+    return found
+
+
+@cache
+def reference(check: Check) -> dict[str, Any]:
+    """What NumPy finds."""
+    return check(NUMPY)
+
+
+def differences(check: Check, place: Place) -> Iterator[tuple[str, float]]:
+    """By how much each result differs from NumPy's, relative to the largest entry of it."""
+    want = reference(check)
+    with place.strict():
+        got = check(place)
+    assert want.keys() == got.keys()
+    for name, value in got.items():
+        NUMPY.check(want[name])
+        place.check(value)
+        a, b = to_numpy(value), np.asarray(want[name])
+        assert a.shape == b.shape, f"{name}: {a.shape} instead of {b.shape}"
+        assert np.isfinite(a).all(), name
+        yield name, float(np.abs(a - b).max(initial=0.0) / max(np.abs(b).max(initial=0.0), 1e-300))

@@ -1,0 +1,81 @@
+"""Random problems, hostile ones among them: torch and NumPy agree, or refuse in the same words."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("torch", reason="needs the extra gpu")
+
+import torch
+
+from rankwise import KPCRank, RankRLS, SparseRankRLS
+from rankwise.errors import RankwiseError
+from rankwise.model_selection import leave_pair_out, leave_query_out
+from tests.conformance.places import no_way_back
+from tests.strategies import problems, ties, weightings
+
+
+def outcome(call):
+    """What a call gives, or the error that it raises."""
+    try:
+        return call()
+    except RankwiseError as error:
+        return error
+
+
+def check_same(here, there):
+    """The same error, or the same numbers up to what rounding does to problems like these."""
+    if isinstance(here, Exception) or isinstance(there, Exception):
+        assert type(here) is type(there), (here, there)
+        return
+    there = there.numpy()
+    assert np.isfinite(there).all()
+    assert np.abs(here - there).max() <= 1e-7 * max(1.0, np.abs(here).max())
+
+
+def tensors(p):
+    return torch.tensor(p.X), torch.tensor(p.y), p.qid
+
+
+rankers = st.sampled_from(
+    [
+        lambda **options: RankRLS(0.1, **options),
+        lambda **options: RankRLS(0.1, kernel="rbf", **options),
+        lambda **options: SparseRankRLS(0.1, n_landmarks=2, random_state=0, **options),
+        lambda **options: KPCRank(1, alpha=0.1, **options),
+    ]
+)
+
+
+@pytest.mark.filterwarnings("ignore::rankwise.errors.RankwiseWarning")
+@settings(max_examples=60)
+@given(problems(), rankers, ties, weightings)
+def test_fits(p, make, ties, weighting):
+    X, y, qid = tensors(p)
+    ranker = make(ties=ties, weighting=weighting)
+    here = outcome(lambda: ranker.fit(p.X, p.y, qid=p.qid).predict(p.X))
+    with no_way_back():
+        there = outcome(lambda: ranker.fit(X, y, qid=qid).predict(X))
+    check_same(here, there)
+
+
+@pytest.mark.filterwarnings("ignore::rankwise.errors.RankwiseWarning")
+@settings(max_examples=40)
+@given(problems(), rankers, ties, st.booleans())
+def test_hold_outs(p, make, ties, pairs):
+    X, y, qid = tensors(p)
+    ranker = make(ties=ties)
+    if pairs:
+
+        def held(X, y, qid):
+            return leave_pair_out(ranker, X, y, qid=qid, return_differences=True).differences
+    else:
+
+        def held(X, y, qid):
+            return leave_query_out(ranker, X, y, qid=qid).predictions
+
+    here = outcome(lambda: held(p.X, p.y, p.qid))
+    with no_way_back():
+        there = outcome(lambda: held(X, y, qid))
+    check_same(here, there)

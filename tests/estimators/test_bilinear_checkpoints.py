@@ -1,0 +1,150 @@
+"""Fits of the bilinear ranker that are stopped, killed, looked at, and gone on with."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from rankwise import SparseBilinearRanker
+from rankwise.errors import DataError, ModelFileError
+from tests.bilinear_texts import ranker, texts, texts_and_triplets
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return texts_and_triplets()
+
+
+@pytest.mark.parametrize("stop", [1, 60, 399, 401, 799])
+@pytest.mark.parametrize("density", [None, 0.4])
+def test_a_checkpoint_is_gone_on_with_bit_for_bit(problem, tmp_path, monkeypatch, stop, density):
+    X, labels, _ = problem
+    how = {"alpha": None if density else 2e-3, "target_density": density}
+    want = ranker(**how).fit_classes(X, labels)
+    path = tmp_path / "run.npz"
+    from rankwise.estimators._checkpoint import Checkpoint
+
+    saves = []
+    save = Checkpoint.save
+
+    class Stop(Exception):
+        pass
+
+    def interrupted(self, note, arrays):
+        save(self, note, arrays)
+        saves.append(int(arrays["step"]) + (400 if note["stage"] == "refit" else 0))
+        if saves[-1] >= stop and len(saves) < 1000:
+            raise Stop
+
+    monkeypatch.setattr(Checkpoint, "save", interrupted)
+    with pytest.raises(Stop):
+        ranker(**how).fit_classes(X, labels, checkpoint=path, checkpoint_every=30)
+    monkeypatch.setattr(Checkpoint, "save", save)
+    resumed = ranker(**how).fit_classes(X, labels, checkpoint=path, checkpoint_every=30)
+    assert_array_equal(resumed.coef_.data, want.coef_.data)
+    assert_array_equal(resumed.coef_.indices, want.coef_.indices)
+    assert resumed.alpha_ == want.alpha_
+    for name, values in want.refit_curve_.items():
+        assert_array_equal(resumed.refit_curve_[name], values)
+    again = ranker(**how).fit_classes(X, labels, checkpoint=path)
+    assert_array_equal(again.coef_.data, want.coef_.data)
+
+
+KILLED = """
+import sys
+import numpy as np
+from rankwise import SparseBilinearRanker
+X, labels = np.load(sys.argv[1] + "/X.npy"), np.load(sys.argv[1] + "/labels.npy")
+ranker = SparseBilinearRanker(alpha=1e-4, n_iter=400_000, eta0=5.0, random_state=3)
+print("begin", flush=True)
+ranker.fit_classes(X, labels, checkpoint=sys.argv[1] + "/run.npz", checkpoint_every=2000)
+np.savez(sys.argv[1] + "/coef.npz", ranker.coef_.data, ranker.coef_.indices, ranker.coef_.indptr)
+"""
+
+
+def test_a_killed_run_ends_where_it_would_have(tmp_path):
+    """SIGKILL at a random moment, more than once; what is left is never half a file."""
+    X, labels = texts(200, 40, 5)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "labels.npy", labels)
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    rng = np.random.default_rng()
+    kills = 0
+
+    def stamp():
+        path = tmp_path / "run.npz"
+        return path.stat().st_mtime_ns if path.exists() else None
+
+    for _ in range(3):
+        before = stamp()
+        run = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert run.stdout.readline() == b"begin\n"
+        deadline = time.monotonic() + 60
+        while stamp() == before and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0.0, 0.4))
+        run.send_signal(signal.SIGKILL)
+        run.stdout.close()
+        kills += run.wait() == -signal.SIGKILL
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    assert kills
+    want = SparseBilinearRanker(alpha=1e-4, n_iter=400_000, eta0=5.0, random_state=3)
+    want.fit_classes(X, labels)
+    with np.load(tmp_path / "coef.npz") as coef:
+        assert_array_equal(coef["arr_0"], want.coef_.data)
+        assert_array_equal(coef["arr_1"], want.coef_.indices)
+        assert_array_equal(coef["arr_2"], want.coef_.indptr)
+
+
+def test_without_a_seed_the_checkpoint_keeps_one(problem, tmp_path):
+    X, labels, _ = problem
+    first = ranker(random_state=None).fit_classes(X, labels, checkpoint=tmp_path / "run.npz")
+    rng = np.random.default_rng(9)
+    again = ranker(random_state=rng).fit_classes(X, labels, checkpoint=tmp_path / "run.npz")
+    assert_array_equal(first.coef_.data, again.coef_.data)
+
+
+def test_a_checkpoint_of_something_else_is_refused(problem, tmp_path):
+    X, labels, _ = problem
+    path = tmp_path / "run.npz"
+    ranker().fit_classes(X, labels, checkpoint=path)
+    with pytest.raises(DataError, match="other data or with other parameters"):
+        ranker(eta0=3.0).fit_classes(X, labels, checkpoint=path)
+    with pytest.raises(DataError, match="other data or with other parameters"):
+        ranker().fit_classes(X[:-1], labels[:-1], checkpoint=path)
+    for seed in (1, np.int64(1)):
+        with pytest.raises(DataError, match="other data or with other parameters"):
+            ranker(random_state=seed).fit_classes(X, labels, checkpoint=path)
+    ranker(random_state=np.int64(0)).fit_classes(X, labels, checkpoint=path)
+    np.save(tmp_path / "array.npy", X)
+    with pytest.raises(ModelFileError, match="damaged or no checkpoint"):
+        ranker().fit_classes(X, labels, checkpoint=tmp_path / "array.npy")
+    path.write_bytes(b"PK nonsense")
+    with pytest.raises(ModelFileError, match="damaged or no checkpoint"):
+        ranker().fit_classes(X, labels, checkpoint=path)
+
+
+def test_a_checkpoint_of_another_version_is_refused(problem, tmp_path, monkeypatch):
+    X, labels, _ = problem
+    path = tmp_path / "run.npz"
+    with monkeypatch.context() as older:
+        older.setattr("rankwise.estimators._checkpoint.FORMAT", 1)
+        ranker().fit_classes(X, labels, checkpoint=path)
+    with pytest.raises(ModelFileError, match=r"another version of rankwise \(format 1"):
+        ranker().fit_classes(X, labels, checkpoint=path)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_records_and_checkpoints_change_nothing(problem, tmp_path, n_jobs):
+    X, labels, _ = problem
+    want = ranker(n_jobs=n_jobs).fit_classes(X, labels)
+    recorded = ranker(n_jobs=n_jobs, record_every=13).fit_classes(X, labels)
+    kept = ranker(n_jobs=n_jobs).fit_classes(
+        X, labels, checkpoint=tmp_path / "run.npz", checkpoint_every=29
+    )
+    for one in (recorded, kept):
+        assert_array_equal(one.coef_.toarray(), want.coef_.toarray())

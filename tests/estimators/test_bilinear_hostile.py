@@ -1,0 +1,218 @@
+"""What the bilinear ranker refuses, and in which words."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from rankwise import load_model, save_model
+from rankwise.errors import DataError, ParameterError
+from tests.bilinear_texts import ranker, texts_and_triplets
+
+WORDS = np.array([f"w{k}" for k in range(12)])
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return texts_and_triplets()
+
+
+def begun():
+    return ranker(refit=False).partial_fit(X6, X6, OK)
+
+
+X6 = np.eye(4)[[0, 1, 2, 3, 0, 1]]
+EMPTY = np.vstack([X6, np.zeros(4)])
+OK = [[0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ranker().fit(X6, X6, [[0, 1, 6]]), r"6 is no row of D, which has rows 0 to 5"),
+        (lambda: ranker().fit(X6, X6, [[-1, 1, 2]]), "-1 is no row of Q"),
+        (lambda: ranker().fit(X6, X6, [[0, 1, 1]]), "prefers document 1 to itself"),
+        (lambda: ranker().fit(X6, X6, [[0.0, 1.0, 2.0]]), "whole numbers: got float64"),
+        (lambda: ranker().fit(X6, X6, [[0, 1]]), r"got shape \(1, 2\)"),
+        (lambda: ranker().fit(X6, X6, np.empty((0, 3), int)), "at least one"),
+        (lambda: ranker().fit(EMPTY, X6, [[6, 1, 2]]), "Query 6 in triplets.0. has no features"),
+        (lambda: ranker().fit(X6, EMPTY, [[0, 1, 6]]), "Document 6 in triplets.0. has no features"),
+        (lambda: ranker().fit(X6, X6, OK, held_out=[[0, 1, 9]]), "held_out.0. is"),
+        (lambda: ranker().fit(X6, X6, OK, query_names=["a"]), "one name per feature: got 1 for 4"),
+        (lambda: ranker().fit_classes(EMPTY, [0, 1] * 3 + [0]), "Row 6 of X has no features"),
+        (lambda: ranker().fit_classes(X6, [0] * 6), "one class only"),
+        (lambda: ranker().fit_classes(X6, range(6)), "a class of its own"),
+        (lambda: ranker().fit_classes(X6, [0, 1]), "one entry per row"),
+        (lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=X6), "a tuple .X, labels."),
+        (lambda: ranker().fit_graded(X6, X6, [0] * 6, [0] * 6), "No query has documents of diff"),
+        (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, [7] * 6), "qid holds rows of Q"),
+        (lambda: ranker().fit_graded(X6, X6, [0, 1], [0] * 6), "grades needs one entry per row"),
+        (lambda: ranker().fit_graded(X6, X6, [0, np.nan] * 3, [0] * 6), "row 1 is not"),
+        (lambda: ranker().fit(X6, X6, OK).predict(X6, X6[:, :3]), "use the same vocabulary"),
+        (lambda: ranker().fit(X6, X6, OK).predict(X6, X6[:3]), "score_all takes all pairs"),
+        (lambda: ranker().fit(X6, X6, OK).rank(X6, X6), "q is one row: got 6"),
+        (lambda: begun().partial_fit(X6, X6[:, :3], OK), "use the same vocabulary"),
+        (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, ["a"] * 6), "whole numbers: got <U1"),
+        (lambda: ranker().fit_graded(X6, X6, list("abcdef"), [0] * 6), "grades must be numbers"),
+        (lambda: ranker().fit_classes(X6, ["a", None] * 3), "labels must be all numbers or all te"),
+        (lambda: ranker().fit(X6, X6, [[0, 1, 2], [0, 1]]), "entries of different lengths"),
+        (
+            lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=(EMPTY[[6, 6, 0]], [0, 0, 1])),
+            "held_out labels of rows with a known word has one class",
+        ),
+        (lambda: ranker().fit(X6, X6, OK).rank("car", X6), "q is a row of numbers: got 'car'"),
+        (lambda: ranker().fit(X6, X6, OK, query_names={"a": 0}), "get_feature_names_out"),
+        (lambda: ranker().fit(X6, X6, OK, document_names=set("abcd")), "get_feature_names_out"),
+        (lambda: ranker().fit(X6, X6, OK, checkpoint="no/such/run.npz"), "There is no folder"),
+        (lambda: ranker().fit(X6, X6, OK, checkpoint="."), "cannot be written"),
+    ],
+)
+def test_data_that_cannot_be_used(call, words):
+    with pytest.raises(DataError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"alpha": 0}, "alpha must be a finite number above 0: got 0"),
+        ({"alpha": -1.0}, "alpha must be a finite number above 0"),
+        ({"alpha": np.nan}, "alpha must be"),
+        ({"target_density": 0.1}, "give one of them"),
+        ({"alpha": None, "target_density": 0.0}, "target_density must be above 0 and at most 1"),
+        ({"alpha": None, "target_density": 1.5}, "target_density must be"),
+        ({"structure": "dense"}, 'alpha is for structure="sparse"'),
+        ({"structure": "spares"}, "Did you mean 'sparse'"),
+        ({"schedule": "sqrt"}, "schedule must be one of invsqrt, constant, adagrad"),
+        ({"init": "ones"}, "init must be one of"),
+        ({"dtype": "int8"}, "dtype must be one of"),
+        ({"eta0": 0.0}, "eta0 must be"),
+        ({"n_iter": 0}, "n_iter must be a whole number"),
+        ({"shrink_every": 0}, "shrink_every must be"),
+        ({"shrink_every": 401}, "alpha would have no effect"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+        ({"record_every": -1}, "record_every must be"),
+        ({"random_state": "seed"}, "random_state must be None"),
+        ({"random_state": -1}, "random_state must be None"),
+        ({"structure": "identity", "alpha": None, "init": "zeros"}, 'init must be "identity"'),
+    ],
+)
+def test_parameters_out_of_range(parameters, words):
+    with pytest.raises(ParameterError, match=words):
+        ranker(**parameters).fit(X6, X6, OK)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ranker().fit(X6, X6[:, :3] + 1, OK), 'Use init="zeros"'),
+        (lambda: ranker().partial_fit(X6, X6, OK), "set refit=False"),
+        (lambda: ranker(alpha=None, refit=False).partial_fit(X6, X6, OK), "give alpha"),
+        (lambda: ranker(n_jobs=2, refit=False).partial_fit(X6, X6, OK), "Set n_jobs=1"),
+        (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "n_iter must say how many"),
+        (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without names"),
+        (lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"), "no query f"),
+        (lambda: ranker().fit(X6, X6, OK).related_features(4), "from 0 to 3"),
+    ],
+)
+def test_calls_that_cannot_be_answered(call, words):
+    with pytest.raises(ParameterError, match=words):
+        call()
+
+
+def test_a_vocabulary_mismatch_of_queries_and_bad_values():
+    fitted = ranker().fit(X6, X6, OK)
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        fitted.predict(X6[:, :3], X6)
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.predict(X6, np.where(X6, X6, np.nan))
+    assert_array_equal(fitted.predict(np.zeros((2, 4)), X6[:2]), [0.0, 0.0])  # no known word
+
+
+def test_a_dense_matrix_beyond_memory_is_refused_at_once(monkeypatch):
+    monkeypatch.setattr("os.sysconf", lambda name: 4)
+    with pytest.raises(ParameterError, match="Use structure='sparse'"):
+        ranker(structure="dense", alpha=None).fit(X6, X6, OK)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-8, 1e8])
+@pytest.mark.parametrize("schedule", ["invsqrt", "constant", "adagrad"])
+def test_huge_and_tiny_values_stay_finite(problem, scale, schedule):
+    X, labels, _ = problem
+    fitted = ranker(schedule=schedule).fit_classes(scale * X, labels)
+    assert np.isfinite(fitted.coef_.data).all()
+    assert np.isfinite(fitted.score_all(scale * X, X)).all()
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e155, "float64"), (1e20, "float32")])
+@pytest.mark.parametrize("init", ["identity", "zeros"])
+def test_an_overflow_is_said(problem, scale, dtype, init):
+    X, labels, triplets = problem
+    fitted = ranker(dtype=dtype, init=init)
+    with pytest.raises(DataError, match="W overflowed: scale rows to unit length"):
+        fitted.fit_classes(scale * X, labels)
+    stream = ranker(dtype=dtype, init=init, refit=False).partial_fit(X, X, triplets)
+    with pytest.raises(DataError, match="W overflowed"):
+        stream.partial_fit(scale * X, scale * X, triplets[:, [0, 2, 1]])
+    for one in (fitted, stream):
+        with pytest.raises(NotFittedError):
+            one.predict(X, X)
+
+
+def test_a_fit_that_fails_leaves_nothing_fitted(problem):
+    X, labels, triplets = problem
+    wide = np.hstack([X, X])
+    for fail in (
+        lambda one: one.fit(wide, wide, [[0, 1, 1]]),
+        lambda one: one.fit_classes(wide, labels[:-1]),
+        lambda one: one.fit_graded(wide, wide, labels[:-1], labels),
+        lambda one: one.set_params(refit=False).partial_fit(wide, wide, [[0, 1, 1]]),
+    ):
+        fitted = ranker().fit(X, X, triplets)
+        with pytest.raises(DataError):
+            fail(fitted)
+        for rows in (X, wide):
+            with pytest.raises(NotFittedError):
+                fitted.predict(rows, rows)
+    stream = ranker(refit=False).partial_fit(X, X, triplets)
+    before = stream.coef_.toarray()
+    with pytest.raises(ValueError, match="expecting 12 features"):
+        stream.partial_fit(wide, wide, triplets)
+    assert_array_equal(stream.coef_.toarray(), before)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"n_jobs": 2}, {"alpha": 0.1}, {"dtype": "float32"}, {"structure": "dense", "alpha": None}],
+)
+def test_parameters_of_a_stream_stay(problem, change, tmp_path):
+    X, _, triplets = problem
+    began = {"alpha": 2e-3, "n_jobs": 1, "dtype": "float64", "structure": "sparse"}
+    want = ranker(refit=False).partial_fit(X, X, triplets)
+    stream = ranker(refit=False).partial_fit(X, X, triplets[:100]).set_params(**change)
+    copied = copy.deepcopy(stream)
+    loaded = load_model(save_model(stream, tmp_path / "model.skops"))
+    for one in (stream, copied, loaded):
+        with pytest.raises(ParameterError, match="This stream began with"):
+            one.partial_fit(X, X, triplets[100:])
+        one.set_params(**began).partial_fit(X, X, triplets[100:])
+        assert_array_equal(one.coef_.data, want.coef_.data)
+
+
+def test_after_a_fit_a_stream_starts_anew(problem):
+    X, _, triplets = problem
+    fitted = ranker(refit=False).fit(X, X, triplets).partial_fit(X, X, triplets[:50])
+    want = ranker(refit=False).partial_fit(X, X, triplets[:50])
+    assert_array_equal(fitted.coef_.toarray(), want.coef_.toarray())
+
+
+def test_documents_with_other_columns_are_refused(problem):
+    X, _, triplets = problem
+    frame = pd.DataFrame(X, columns=WORDS)
+    fitted = ranker().fit(frame, frame, triplets)
+    assert 0 <= fitted.score(frame, frame, triplets) <= 1  # and no warning about names
+    with pytest.raises(DataError, match="Column 0 of D is 'w11'"):
+        fitted.predict(frame, frame[WORDS[::-1]])

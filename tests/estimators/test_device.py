@@ -1,0 +1,199 @@
+"""Where rankers work: what is asked of a device, and what is said where it cannot be."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from rankwise import KPCRank, RankRLS, SparseRankRLS, load_model, save_model
+from rankwise.errors import (
+    DataError,
+    DeviceError,
+    KernelSizeError,
+    MissingExtraError,
+    ParameterError,
+)
+
+pytest.importorskip("torch", reason="needs the extra gpu")
+
+import torch
+
+from rankwise.backends._torch import TorchBackend
+
+CPU = torch.device("cpu")
+no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 3))
+    return X, X[:, 0] + 0.1 * rng.standard_normal(80), np.arange(80) // 8
+
+
+@no_gpu
+def test_without_a_gpu(problem):
+    X, y, qid = problem
+    with pytest.raises(DeviceError, match=r'torch sees none here.*device="auto"'):
+        RankRLS(device="cuda").fit(X, y, qid=qid)
+    auto = RankRLS(device="auto").fit(X, y, qid=qid)
+    assert_allclose(auto.coef_, RankRLS().fit(X, y, qid=qid).coef_, rtol=0)
+
+
+def test_without_torch(problem, monkeypatch):
+    X, y, qid = problem
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match=r"rankwise\[gpu\]"):
+        RankRLS(device="cuda").fit(X, y, qid=qid)
+    assert isinstance(RankRLS(device="auto").fit(X, y, qid=qid).coef_, np.ndarray)
+
+
+@pytest.mark.parametrize("device", ["gpu", 3, "cuda:x"])
+def test_devices_that_are_none(problem, device):
+    X, y, _ = problem
+    with pytest.raises(ParameterError, match="device must be None"):
+        RankRLS(device=device).fit(X, y)
+
+
+def test_a_device_without_float64(problem):
+    X, y, _ = problem
+    with pytest.raises(DeviceError, match="mps has no float64"):
+        RankRLS(device="mps").fit(X, y)
+
+
+def test_tensors_are_not_moved(problem):
+    X, y, _ = (torch.tensor(values) for values in problem)
+    with pytest.raises(DeviceError, match="X is on cpu, and device='cuda'"):
+        RankRLS(device="cuda").fit(X, y)
+    RankRLS(device="cpu").fit(X, y)
+    RankRLS(device="auto").fit(X, y)
+
+
+def test_tensors_are_checked(problem):
+    X, y, _ = (torch.tensor(values) for values in problem)
+    for bad, words in (
+        (X[:, 0], "Expected 2D array, got 1D"),
+        (X[:, :0], "0 feature"),
+        (X[:1], "1 sample"),
+        (X * torch.nan, "NaN or infinity"),
+        (X.to_sparse(), "dense tensor"),
+        (X.to(torch.complex128), "real numbers"),
+    ):
+        with pytest.raises(DataError, match=words):
+            RankRLS().fit(bad, y[: len(bad)])
+    for bad, words in ((y[:5], "as many rows"), (y * torch.inf, "y contains"), (None, "y is None")):
+        with pytest.raises(DataError, match=words):
+            RankRLS().fit(X, bad)
+    ranker = RankRLS().fit(X, y)
+    with pytest.raises(DataError, match="2 features, but RankRLS is expecting 3"):
+        ranker.predict(X[:, :2])
+
+
+def test_models_follow_their_rows(problem):
+    X, y, qid = problem
+    tensor = torch.tensor(X)
+    for ranker in (RankRLS(), RankRLS(kernel="rbf"), SparseRankRLS(n_landmarks=20), KPCRank(5)):
+        here = clone(ranker).fit(X, y, qid=qid)
+        assert isinstance(here.predict(tensor), torch.Tensor)
+        there = clone(ranker).fit(tensor, torch.tensor(y), qid=qid)
+        assert isinstance(there.predict(X), np.ndarray)
+        assert not there.predict(tensor.requires_grad_()).requires_grad
+        tensor = tensor.detach()
+
+
+def test_sparse_rows_travel(problem):
+    X, y, qid = problem
+    X = np.where(np.abs(X) < 0.3, 0.0, X)
+    for ranker in (RankRLS(), RankRLS(kernel="rbf"), SparseRankRLS(n_landmarks=20, random_state=0)):
+        want = clone(ranker).fit(X, y, qid=qid).predict(X)
+        there = clone(ranker).set_params(device=CPU).fit(sp.csr_array(X), y, qid=qid)
+        assert_allclose(there.predict(sp.csr_array(X)), want, atol=1e-9)
+
+
+def test_model_files_know_no_device(problem, tmp_path):
+    X, y, qid = problem
+    tensors = torch.tensor(X), torch.tensor(y)
+    for k, ranker in enumerate((RankRLS(kernel="rbf", device=CPU), KPCRank(5), SparseRankRLS())):
+        ranker.fit(*tensors, qid=qid)
+        same = load_model(save_model(ranker, tmp_path / f"{k}.skops"))
+        assert_allclose(same.predict(X), ranker.predict(tensors[0]).numpy(), atol=1e-12)
+        assert isinstance(ranker.predict(tensors[0]), torch.Tensor)  # the model is as it was
+
+
+def test_sums_go_on_elsewhere(problem, tmp_path):
+    X, y, qid = problem
+    first, second = slice(0, 40), slice(40, 80)
+    want = SparseRankRLS(landmarks=np.arange(20)).partial_fit(X[first], y[first], qid=qid[first])
+    start = SparseRankRLS(landmarks=np.arange(20))
+    start.partial_fit(torch.tensor(X[first]), torch.tensor(y[first]), qid=qid[first])
+    again = load_model(save_model(start, tmp_path / "sums.skops"))
+    want.partial_fit(X[second], y[second], qid=qid[second])
+    again.partial_fit(X[second], y[second], qid=qid[second])
+    assert_allclose(again.predict(X), want.predict(X), atol=1e-10)
+    start.partial_fit(torch.tensor(X[second]), torch.tensor(y[second]), qid=qid[second])
+    assert_allclose(start.predict(X), want.predict(X), atol=1e-10)
+
+
+def test_rough_products(problem):
+    X, y, qid = (torch.tensor(values) for values in problem)
+    exact = SparseRankRLS(n_landmarks=20, random_state=0).fit(X, y, qid=qid).predict(X)
+    rough = SparseRankRLS(n_landmarks=20, random_state=0, precision="tf32")
+    off = abs(rough.fit(X, y, qid=qid).predict(X) - exact).max() / abs(exact).max()
+    assert 1e-13 < float(off) < 1e-2
+    with pytest.raises(ParameterError, match='device="cuda", or precision="float64"'):
+        rough.fit(*problem[:2])
+    with pytest.raises(ParameterError, match="precision must be one of float64, tf32"):
+        SparseRankRLS(precision="half").fit(X, y)
+
+
+def test_memory_is_planned(problem, monkeypatch):
+    X, y, _ = (torch.tensor(values) for values in problem)
+    monkeypatch.setattr(TorchBackend, "free_bytes", lambda self: 60_000)
+    with pytest.raises(KernelSizeError, match=r"GiB, and the device has .* too little"):
+        RankRLS(kernel="rbf").fit(X, y)
+    with pytest.raises(KernelSizeError, match="50 rows would fit"):
+        RankRLS(kernel="rbf").fit(X, y)
+    with pytest.raises(KernelSizeError, match="43 rows would fit"):
+        RankRLS(kernel="rbf").fit_path(X, y, [1.0, 2.0])
+    with pytest.raises(KernelSizeError, match="32 landmarks would fit"):
+        SparseRankRLS(n_landmarks=60).fit(X, y)
+    RankRLS().fit(X, y)
+
+
+ARRAY_API = """
+import numpy as np, torch, sklearn
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from rankwise import KPCRank, RankRLS, SparseRankRLS
+
+X = np.random.default_rng(0).standard_normal((60, 3))
+y, qid = X[:, 0] ** 3, np.arange(60) // 6
+for ranker in (RankRLS(), SparseRankRLS(n_landmarks=10, random_state=0), KPCRank(4)):
+    with sklearn.config_context(enable_metadata_routing=True):
+        want = make_pipeline(StandardScaler(), ranker).fit(X, y, qid=qid).predict(X)
+    with sklearn.config_context(array_api_dispatch=True, enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), sklearn.base.clone(ranker))
+        tensors = [torch.tensor(values) for values in (X, y, qid)]
+        pipeline.fit(*tensors[:2], qid=tensors[2])
+        scores = pipeline.predict(tensors[0])
+        assert isinstance(scores, torch.Tensor)
+        assert np.abs(scores.numpy() - want).max() < 1e-9
+        assert pipeline.score(*tensors[:2], qid=tensors[2]) > 0.7
+"""
+
+
+def test_array_api_dispatch():
+    # SciPy reads its switch when it is imported, so in a process of its own.
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ARRAY_API],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
