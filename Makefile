@@ -12,7 +12,7 @@ help:
 	@echo "make lint       ruff, mypy and the order of imports"
 	@echo "make bench      every claim of speed as a ratio; writes benchmarks/results/"
 	@echo "make gpu        on a machine with a GPU: every ranker against NumPy, then the claims of speed"
-	@echo "make reproduce  the papers' tables (needs RANKWISE_DATA)"
+	@echo "make reproduce  the papers' tables, into docs/results.md (needs RANKWISE_DATA)"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,10 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[bench]'
 	@touch $@
+
+$(VENV)/.reproduce: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[reproduce]'
+	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
 	$(BIN)/rankwise demo --out demo-output
@@ -49,11 +53,8 @@ gpu: $(VENV)/.bench
 	$(BIN)/python -m tests.conformance cuda
 	$(BIN)/python -m benchmarks.gpu
 
-reproduce: $(VENV)/.demo
-	$(BIN)/python reproduce/letor/run.py
-	$(BIN)/python reproduce/kpcrank/run.py
-	$(BIN)/python reproduce/sparse-pairwise-features/run.py
-	$(BIN)/python reproduce/pairwise-gp/run.py
+reproduce: $(VENV)/.reproduce
+	$(BIN)/python -m reproduce
 
 clean:
 	rm -rf $(VENV) demo-output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,6 +21,7 @@ from rankwise import (
     KPCRank,
     PairwiseGP,
     RankRLS,
+    RankSVM,
     SparseRankRLS,
     SparseRLS,
     load_model,
@@ -51,6 +52,12 @@ def check_round_trip(model, X, path):
     assert type(same) is type(model)
     assert_array_equal(same.predict(X), model.predict(X))
     return same
+
+
+def test_ranksvm(rows, path):
+    X, y, qid = rows
+    same = check_round_trip(RankSVM(2.0).fit(X, y, qid=qid), X, path)
+    assert same.alpha == 2.0
 
 
 @pytest.mark.filterwarnings("ignore:The kernel is not positive")

@@ -8,9 +8,10 @@ it), and are judged by the disagreement error on queries of the test part, whose
 Sinc (6.2): 379 comparisons with margins train, 48 of other points test, for 20 seeds; width of
 the kernel and number of components by five folds of the training comparisons.
 
-Usage: RANKWISE_DATA=folder python reproduce/kpcrank/run.py [--write] [--only NAME]
+Usage: RANKWISE_DATA=folder python -m reproduce.kpcrank.run [--write] [names ...]
 
-``--write`` puts tables and figure beside this file.
+Names are those of the tasks, and "sinc"; all by default. ``--write`` puts tables and figure beside
+this file.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from rankwise.data import load_dataset, make_sinc_comparisons, normalize_per_que
 from rankwise.errors import DataError
 from rankwise.metrics import disagreement_error
 from rankwise.model_selection import leave_query_out
+from reproduce.pages import put_block
 
 HERE = Path(__file__).parent
 SIGMAS = (0.0, 0.5, 1.0)
@@ -36,7 +38,7 @@ REPEATS = 3
 ALPHAS = 2.0 ** np.arange(-12, 23, 2)
 SEEDS = 20
 RULES = {"best": "fewest held-out errors", "one_se": "within one standard error of these"}
-MARKER = "<!-- tables: written by run.py -->"
+PARSES = {"training rows": 500, "test rows": 2698, "per sentence": 3}  # of the paper
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,27 @@ def parses() -> Iterator[Task]:
     for name in ("train", "test"):
         data = load_dataset("bioinfer", part=name)
         parts.append(Part(data.X, data.y, data.qid))
+    yield Task(*parts, ({"kernel": "linear"}, {"kernel": "cosine"}))
+
+
+def genia() -> Iterator[Task]:
+    """Candidate parses of GENIA: at most three of a sentence, 500 to train, 2698 to test."""
+    from reproduce.parses.features import WalkCounts
+    from reproduce.parses.run import corpus
+
+    parsed = corpus().parsed
+    linkages, y, qid = [], [], []
+    for k in np.random.default_rng(0).permutation(len(parsed)):
+        some = parsed[k].linkages[: PARSES["per sentence"]]
+        linkages += some
+        y += parsed[k].scores()[: len(some)].tolist()
+        qid += [k] * len(some)
+    start, stop = PARSES["training rows"], PARSES["training rows"] + PARSES["test rows"]
+    counts = WalkCounts(linkages[:stop], max_length=2).features(2, 1.0, cosine=False)
+    parts = [
+        Part(counts[part], np.array(y)[part], np.array(qid)[part])
+        for part in (slice(0, start), slice(start, stop))
+    ]
     yield Task(*parts, ({"kernel": "linear"}, {"kernel": "cosine"}))
 
 
@@ -104,7 +127,12 @@ def widths(n_features: int) -> tuple[dict, ...]:
     return tuple({"kernel": "rbf", "gamma": g / n_features} for g in (0.03, 0.3, 3.0))
 
 
-TASKS = {"parses": parses, "OHSUMED": ohsumed, "low-dimensional": low_dimensional}
+TASKS = {
+    "GENIA parses": genia,
+    "BioInfer parses": parses,
+    "OHSUMED": ohsumed,
+    "low-dimensional": low_dimensional,
+}
 
 
 def by_components(kind, task: Task) -> dict:
@@ -176,7 +204,7 @@ def noise_experiment(name: str) -> dict[str, dict[str, np.ndarray]]:
 def noise_table(name: str, errors: dict[str, np.ndarray], paper: dict | None) -> str:
     header = [name, "without noise", "σ = 0.5", "σ = 1.0"]
     if paper:
-        header += [f"{column} (paper)" for column in header[1:]]
+        header += [f"{column} (paper, quoted)" for column in header[1:]]
     best = np.min([values.mean(axis=1) for values in errors.values()], axis=0)
     rows = []
     for ranker, values in errors.items():
@@ -232,7 +260,7 @@ def sinc_table(errors: dict[str, list[float]], paper: dict) -> str:
             f"{paper['pairwise probabilistic regression']:.3f}",
         ],
     ]
-    return markdown([f"sinc, mean of {SEEDS} seeds", "wrong test pairs", "paper"], rows)
+    return markdown([f"sinc, mean of {SEEDS} seeds", "wrong test pairs", "paper, quoted"], rows)
 
 
 def draw_sinc(first, path: Path) -> None:
@@ -263,30 +291,32 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", action="store_true", help="put tables and figure into files")
-    parser.add_argument("--only", choices=[*TASKS, "sinc"], help="one of the experiments")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(TASKS)}, sinc; all by default")
     arguments = parser.parse_args()
-    paper = json.loads((HERE / "expected.json").read_text())
-    names = [arguments.only] if arguments.only else [*TASKS, "sinc"]
-    tables = []
-    try:
-        for name in names:
+    unknown = set(arguments.names) - {*TASKS, "sinc"}
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(TASKS)}, sinc")
+    paper = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
+    for name in arguments.names or [*TASKS, "sinc"]:
+        try:
             if name == "sinc":
                 errors, first = sinc_experiment()
-                tables.append(sinc_table(errors, paper["sinc"]))
+                tables = [sinc_table(errors, paper["sinc"])]
                 if arguments.write:
                     draw_sinc(first, HERE / "sinc.svg")
             else:
-                for rule, errors in noise_experiment(name).items():
-                    title = f"{name}, {RULES[rule]}"
-                    tables.append(noise_table(title, errors, paper.get(name)))
-    except DataError as error:
-        print(error, file=sys.stderr)
-        return 2
-    text = "\n\n".join(tables)
-    print(text)
-    if arguments.write and not arguments.only:
-        readme = HERE / "README.md"
-        readme.write_text(readme.read_text().split(MARKER)[0] + f"{MARKER}\n\n{text}\n")
+                of_paper = paper["parses"] if name.endswith("parses") else None
+                tables = [
+                    noise_table(f"{name}, {RULES[rule]}", errors, of_paper)
+                    for rule, errors in noise_experiment(name).items()
+                ]
+        except (DataError, OSError) as error:
+            print(error, file=sys.stderr)
+            return 2
+        text = "\n\n".join(tables)
+        print(f"{text}\n", flush=True)
+        if arguments.write:
+            put_block(HERE / "README.md", name, text)
     return 0
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rankwise.estimators.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.rankrls import RLS as RLS
     from rankwise.estimators.rankrls import RankRLS as RankRLS
+    from rankwise.estimators.ranksvm import RankSVM as RankSVM
     from rankwise.estimators.sparse import SparseRankRLS as SparseRankRLS
     from rankwise.estimators.sparse import SparseRLS as SparseRLS
     from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
@@ -27,6 +28,7 @@ _HOME = {
     "PairwiseGP": "rankwise.estimators.gp",
     "RLS": "rankwise.estimators.rankrls",
     "RankRLS": "rankwise.estimators.rankrls",
+    "RankSVM": "rankwise.estimators.ranksvm",
     "SparseRLS": "rankwise.estimators.sparse",
     "SparseRankRLS": "rankwise.estimators.sparse",
     "RankingSearchCV": "rankwise.model_selection.search",
@@ -42,6 +44,7 @@ __all__ = [
     "KPCRank",
     "PairwiseGP",
     "RankRLS",
+    "RankSVM",
     "RankingSearchCV",
     "SparseBilinearRanker",
     "SparseRLS",

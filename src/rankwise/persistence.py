@@ -34,6 +34,7 @@ TRUSTED = (
     "rankwise.estimators.gp.PairwiseGP",
     "rankwise.estimators.rankrls.RankRLS",
     "rankwise.estimators.rankrls.RLS",
+    "rankwise.estimators.ranksvm.RankSVM",
     "rankwise.estimators.landmarks.Sums",
     "rankwise.estimators.sparse.SparseRLS",
     "rankwise.estimators.sparse.SparseRankRLS",

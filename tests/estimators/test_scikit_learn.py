@@ -12,7 +12,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rankwise import KPCR, RLS, KPCRank, PairwiseGP, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import (
+    KPCR,
+    RLS,
+    KPCRank,
+    PairwiseGP,
+    RankRLS,
+    RankSVM,
+    SparseRankRLS,
+    SparseRLS,
+)
 from rankwise.errors import RankwiseWarning
 
 ESTIMATORS = [
@@ -22,6 +31,7 @@ ESTIMATORS = [
     RankRLS(kernel="precomputed"),
     RLS(),
     RLS(kernel="rbf"),
+    RankSVM(),
     SparseRankRLS(),
     SparseRankRLS(n_landmarks=2, landmarks="rpcholesky"),
     SparseRankRLS(kernel="precomputed"),

@@ -1,0 +1,83 @@
+"""The protocol of section 3.1 of the RankRLS paper.
+
+Features in [0, 1] in each query. Five folds, as they come with the data: three parts train, one
+chooses alpha and, for RankRLS, whether tied pairs count, by MAP; one tests. Values are means over
+the queries of a fold, then over the folds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rankwise import RLS, RankRLS, RankSVM
+from rankwise.metrics import average_precision, ndcg, precision_at_k
+from reproduce.letor.parts import FOLDS, POSITIONS, Part, load, minmax
+
+ALPHAS = 2.0 ** np.arange(-10, 25)
+RANKERS: dict[str, list[Any]] = {
+    "RankRLS": [RankRLS(ties="include"), RankRLS(ties="exclude")],
+    "RLS": [RLS()],
+    "RankSVM": [RankSVM()],
+}
+
+
+def fitted(candidate: Any, train: Part) -> Iterator[Any]:
+    """The candidate at each alpha."""
+    if hasattr(candidate, "fit_path"):
+        path = candidate.fit_path(train.X, train.y, ALPHAS, qid=train.qid)
+        yield from (path.estimator(i) for i in range(len(ALPHAS)))
+    else:
+        for alpha in ALPHAS:
+            ranker = type(candidate)(alpha)
+            yield ranker.fit(train.X, train.y, qid=train.qid)
+
+
+def choose(candidates: list[Any], train: Part, valid: Part) -> Any:
+    """The ranker with the best MAP on the validation part, the first of equals."""
+    best, best_map = None, -1.0
+    for candidate in candidates:
+        for ranker in fitted(candidate, train):
+            found = average_precision(valid.y, ranker.predict(valid.X), valid.qid)
+            if found > best_map:
+                best, best_map = ranker, found
+    return best
+
+
+def figures(test: Part, scores: np.ndarray) -> dict:
+    """What the tables show of scores."""
+    truth = (test.y, scores, test.qid)
+    return {
+        "MAP": average_precision(*truth),
+        "MAP2": average_precision(*truth, relevant=2),
+        "NDCG": ndcg(*truth, k=POSITIONS, discount="letor"),
+        "NDCG10": ndcg(*truth, k=10),
+        "P": precision_at_k(*truth, k=POSITIONS),
+    }
+
+
+def mean_figures(folds: list[dict]) -> dict:
+    """Means over folds, rounded as far as rounding errors of other machines reach."""
+    return {
+        key: np.round(np.mean([fold[key] for fold in folds], axis=0), 6).tolist()
+        for key in folds[0]
+    }
+
+
+def run(name: str) -> dict[str, dict]:
+    """Mean test figures of every ranker, and the seconds that its five choices took."""
+    found: dict[str, list[dict]] = {ranker: [] for ranker in RANKERS}
+    for fold in FOLDS:
+        train, valid, test = load(name, fold, minmax)
+        for ranker, candidates in RANKERS.items():
+            start = time.perf_counter()
+            chosen = choose(candidates, train, valid)
+            spent = time.perf_counter() - start
+            shown = figures(test, chosen.predict(test.X))
+            found[ranker].append(shown | {"seconds": len(FOLDS) * spent})
+            print(f"{name} fold {fold}: {chosen!r}", file=sys.stderr, flush=True)
+    return {ranker: mean_figures(folds) for ranker, folds in found.items()}

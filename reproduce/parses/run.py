@@ -1,0 +1,250 @@
+"""Parse ranking: Table 8 of the RankRLS paper and Table 1 of the sparse RankRLS paper, on GENIA.
+
+Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--kept] [steps ...]
+
+Steps are "tables", "tried", "draws" and "bioinfer"; all by default. Link Grammar is unpacked into
+the cache (the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable LINK_GRAMMAR
+names a folder that holds it; the sentences are parsed once, and their linkages kept in the cache.
+Results are kept in results.json; ``--write`` puts the tables into the README, ``--kept`` runs
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rankwise.errors import DataError
+from rankwise.metrics import get_metric
+from rankwise.report import Column, Table
+from reproduce.command import run_steps
+from reproduce.pages import CACHE, keep
+from reproduce.parses import bioinfer, experiment, tried
+from reproduce.parses.candidates import Corpus, load_corpus, summary
+
+HERE = Path(__file__).parent
+QUOTED = "(paper, quoted)"
+
+
+def link_grammar() -> Path:
+    """The folder of Link Grammar; unpacks it where there is none."""
+    given = os.environ.get("LINK_GRAMMAR")
+    folder = Path(given) if given else CACHE / "link-grammar"
+    if not folder.exists():
+        print(f"unpacking Link Grammar into {folder}", file=sys.stderr, flush=True)
+        subprocess.run([str(HERE / "install.sh"), str(folder)], check=True)
+    return folder
+
+
+def corpus() -> Corpus:
+    """GENIA's sentences with their candidates."""
+    data = Path(os.environ.get("RANKWISE_DATA", ".")) / "genia"
+    if not data.is_dir():
+        raise DataError(f"There is no {data}: set RANKWISE_DATA to the folder of the data.")
+
+    def progress(done: int) -> None:
+        if done % 250 == 0:
+            print(f"{done} sentences parsed", file=sys.stderr, flush=True)
+
+    return load_corpus(data, CACHE, link_grammar, progress)
+
+
+def tables_step() -> dict:
+    start = time.perf_counter()
+
+    def progress(what: str) -> None:
+        print(f"{time.perf_counter() - start:6.0f} s  {what}", file=sys.stderr, flush=True)
+
+    every = corpus()
+    task = experiment.Task.of(every)
+    return {
+        "counts": every.counts
+        | {"training": len(task.training), "validation": len(task.validation)},
+        "candidates": summary(every),
+        **experiment.run(task, progress),
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def tried_step() -> dict:
+    return tried.run(experiment.Task.of(corpus()), lambda what: print(what, file=sys.stderr))
+
+
+def draws_step() -> dict:
+    kept = keep(HERE / "results.json", {})
+    if "tables" not in kept:
+        raise DataError(
+            'The step "draws" takes the parameters that "tables" chooses: run that first.'
+        )
+    chosen = kept["tables"]["disagreement"]["methods"]
+    return tried.draws(corpus(), chosen, lambda what: print(what, file=sys.stderr, flush=True))
+
+
+STEPS = {
+    "tables": tables_step,
+    "tried": tried_step,
+    "draws": draws_step,
+    "bioinfer": bioinfer.run,
+}
+
+
+def tables_text(found: dict, paper: dict) -> str:
+    tau, error = found["kendall_tau"], found["disagreement"]
+    counts, candidates = found["counts"], found["candidates"]
+    words = [
+        f"Of {counts['sentences']:,} sentences, {counts['not parsed']:,} have no complete linkage "
+        f"in time, {counts['other tokens']} are cut into other tokens and {counts['one parse']} "
+        f"have a single linkage. {counts['training']} train, {counts['validation']:,} validate.",
+        f"The best of up to {experiment.PER_SENTENCE} candidates has a mean F1 of "
+        f"{candidates['best, linked']:.3f}, all of them have {candidates['mean, linked']:.3f}, "
+        f"and the one that Link Grammar puts first has {candidates['first, linked']:.3f} (with "
+        f"gold arcs as they are: {candidates['best, plain']:.3f}, "
+        f"{candidates['mean, plain']:.3f} and {candidates['first, plain']:.3f}).",
+        _verdict(tau, "RankRLS", "RLS", "τ_b"),
+        _verdict(error, "sparse RankRLS", "RankRLS", "the disagreement error"),
+    ]
+    tables = (
+        _table("Table 8: Kendall's τ_b", tau, paper["Table 8"]),
+        _table("Table 1 of the sparse paper: disagreement error", error, paper["Table 1, sparse"]),
+        _tests("Wilcoxon signed-rank tests, τ_b", tau["tests"]),
+        _tests("Wilcoxon signed-rank tests, disagreement error", error["tests"]),
+    )
+    return "\n\n".join([" ".join(words), *(table.to_markdown() for table in tables)])
+
+
+def _verdict(found: dict, ours: str, other: str, metric: str) -> str:
+    """Who is ahead in the mean, and whether the sentences tell."""
+    test = found["tests"][f"{ours} against {other}"]
+    larger = get_metric(test["metric"]).greater_is_better
+    ahead = (test["difference"] > 0) == larger
+    if test["p_value"] < 0.05:
+        told = f"{ours} {'beats' if ahead else 'is behind'} {other} in {metric}"
+    else:
+        told = (
+            f"{ours} is {'ahead of' if ahead else 'behind'} {other} in the mean of {metric}, by "
+            "less than the sentences can tell"
+        )
+    return (
+        f"{told}: {test['difference']:+.4f} (Wilcoxon p = "
+        f"{test['p_value']:.2g}; better on {test['wins']} sentences, worse on {test['losses']})."
+    )
+
+
+def _table(title: str, found: dict, paper: dict) -> Table:
+    header = (
+        Column("ranker"), Column("rows"), Column("validation"), Column("± s.e."),
+        Column("ten folds of training"), Column("walks up to"), Column("alpha", "g"),
+        Column(QUOTED.strip("()"), ".3f"),
+    )  # fmt: skip
+    rows = []
+    for name, v in found["methods"].items():
+        kernel = v.get("kernel", {})
+        shown = (v.get("held_out"), kernel.get("max_length"), v.get("alpha"))
+        rows.append((name, v.get("rows"), v["mean"], v["error"], *shown, paper.get(name)))
+    return Table(header, tuple(rows), title)
+
+
+def _tests(title: str, tests: dict) -> Table:
+    header = (
+        Column("against"), Column("difference", "+.4f"), Column("better"), Column("equal"),
+        Column("worse"), Column("p", ".2g"),
+    )  # fmt: skip
+    rows = [
+        (name, t["difference"], t["wins"], t["ties"], t["losses"], t["p_value"])
+        for name, t in tests.items()
+    ]
+    return Table(header, tuple(rows), title)
+
+
+def bioinfer_text(found: dict, paper: dict) -> str:
+    header = (
+        Column("ranker"), Column("τ_b"), Column(f"τ_b {QUOTED}", ".3f"), Column("disagreement"),
+        Column(f"disagreement {QUOTED}", ".2f"), Column("kernel"), Column("alpha", "g"),
+    )  # fmt: skip
+    rows = [
+        (
+            name, found[name]["kendall_tau"], paper["Table 8"][name], found[name]["disagreement"],
+            paper["Table 1, sparse"][name], found[name]["kernel"], found[name]["alpha"],
+        )
+        for name in ("RLS", "RankRLS")
+    ]  # fmt: skip
+    p = found["p"]
+    words = (
+        f"The sample has some twenty sentences on each side, where the paper has hundreds; the two "
+        f"rankers cannot be told apart on the {p['sentences']} test sentences that have different "
+        f"scores (Wilcoxon p = {p['p_value']:.2g})."
+        if p["p_value"] > 0.05
+        else f"On {p['sentences']} test sentences the rankers differ (Wilcoxon p = "
+        f"{p['p_value']:.2g})."
+    )
+    return f"{words}\n\n{Table(header, tuple(rows), 'BioInfer, sample').to_markdown()}"
+
+
+def tried_text(found: dict, paper: dict) -> str:
+    header = [Column("τ_b of"), Column("alpha", "g"), Column("ten folds, disagreement")]
+    for group in tried.GROUPS:
+        n = next(iter(found.values()))[group]["n"]
+        header += [Column(f"{group} ({n:,})"), Column("p against RLS", ".2g")]
+    rows = []
+    for name, entry in found.items():
+        row = [name, entry["alpha"], entry["held-out"]]
+        for group in tried.GROUPS:
+            row += [entry[group]["mean"], None if name.startswith("RLS;") else entry[group]["p"]]
+        rows.append(tuple(row))
+    plain, without, pairs = (
+        found[f"{name}; {next(iter(tried.VARIANTS))}"][tried.GROUPS[0]]["mean"]
+        for name in ("RLS", tried.CENTRED, "RankRLS")
+    )
+    words = (
+        f"RLS has a τ_b of {plain:.4f}, and of {without:.4f} once the differences between "
+        f"sentences are taken out of its scores; RankRLS, which never sees them, has {pairs:.4f}."
+    )
+    if without <= pairs < plain:
+        words += (
+            " So what puts RLS ahead here is what sentences teach of each other: F1 against the "
+            "gold arcs is on one scale in all of them, and a construction that goes with a low F1 "
+            "in one sentence is a bad sign in another."
+        )
+    table = Table(tuple(header), tuple(rows), "Basic rankers in variants").to_markdown()
+    return f"{words}\n\n{table}"
+
+
+def draws_text(found: dict, paper: dict) -> str:
+    names = [method.name for method in experiment.METHODS]
+    tests = ("RankRLS against RLS", "sparse RankRLS against RankRLS")
+    header = (
+        Column("draw"), *(Column(name) for name in names),
+        *(Column(f"p, {test}", ".2g") for test in tests),
+    )  # fmt: skip
+    rows = [(seed, *(v[key] for key in (*names, *tests))) for seed, v in found.items()]
+    ahead = sum(v["sparse RankRLS"] < v["RankRLS"] for v in found.values())
+    told = sum(v[tests[1]] < 0.05 and v["sparse RankRLS"] < v["RankRLS"] for v in found.values())
+    behind = sum(v["RankRLS"] > v["RLS"] for v in found.values())
+    words = (
+        f"In {len(found)} other draws of the training sentences, sparse RankRLS is ahead of "
+        f"RankRLS in {ahead}, {told} of them with p < 0.05; RankRLS is behind RLS in {behind}."
+    )
+    title = "Other draws of training sentences: disagreement error"
+    return f"{words}\n\n{Table(header, tuple(rows), title).to_markdown()}"
+
+
+TEXTS = {
+    "tables": tables_text,
+    "tried": tried_text,
+    "draws": draws_text,
+    "bioinfer": bioinfer_text,
+}
+
+
+def texts(results: dict) -> dict[str, str]:
+    """Blocks of the README, of the steps that have results."""
+    paper = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
+    return {step: TEXTS[step](results[step], paper) for step in STEPS if step in results}
+
+
+if __name__ == "__main__":
+    sys.exit(run_steps(HERE, __doc__, STEPS, texts))

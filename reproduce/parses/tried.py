@@ -1,0 +1,112 @@
+"""What was tried to see who is ahead of whom: the basic rankers in variants, and other draws.
+
+Each variant chooses alpha by ten folds of the training sentences, by the disagreement error, and is
+validated on all sentences, on those with as many candidates as the training sentences have, and on
+the others. Other draws of training sentences keep the parameters that the first one chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rankwise import RLS, RankRLS
+from rankwise.metrics import kendall_tau, paired_test
+from rankwise.model_selection import leave_query_out
+from reproduce.parses.candidates import PER_SENTENCE, Corpus
+from reproduce.parses.experiment import (
+    BASIC,
+    FOLDS,
+    METHODS,
+    Rows,
+    Task,
+    per_sentence,
+)
+
+ALPHAS = 2.0 ** np.arange(-8, 5, 2)
+VARIANTS = {
+    "scaled to length 1": {"max_length": 2, "decay": 1.0, "cosine": True},
+    "counts as they are": {"max_length": 2, "decay": 1.0, "cosine": False},
+}
+CENTRED = "RLS, scores less their sentence's mean"  # so that sentences teach nothing of each other
+RANKERS = {
+    "RLS": RLS(),
+    CENTRED: RLS(),
+    "RankRLS": RankRLS(),
+    "RankRLS, ties excluded": RankRLS(ties="exclude"),
+}
+SEEDS = (1, 2, 3)
+GROUPS = ("all sentences", f"{PER_SENTENCE} candidates", f"fewer than {PER_SENTENCE}")
+
+
+def centred(rows: Rows) -> Rows:
+    """Scores less the mean of their sentence."""
+    _, sentence = np.unique(rows.qid, return_inverse=True)
+    means = np.bincount(sentence, weights=rows.y) / np.bincount(sentence)
+    return replace(rows, y=rows.y - means[sentence])
+
+
+def scores_of(
+    ranker: Any, phi: sp.csr_array, rows: Rows, validation: Rows
+) -> tuple[np.ndarray, dict]:
+    """Validation scores at the chosen alpha, and what was chosen."""
+    X = phi[rows.index]
+    held_out = leave_query_out(ranker, X, rows.y, qid=rows.qid, alphas=ALPHAS, n_folds=FOLDS)
+    path = ranker.fit_path(X, rows.y, [held_out.best_alpha], qid=rows.qid)
+    chosen = {"alpha": held_out.best_alpha, "held-out": float(held_out.score.min())}
+    return path.predict(phi[validation.index])[0], chosen
+
+
+def run(task: Task, progress: Callable[[str], None]) -> dict:
+    """Mean tau_b of each variant in each group of sentences, and p-values against RLS."""
+    rows, validation = task.rows(task.training, BASIC), task.rows(task.validation)
+    sizes = np.array([len(parsed.linkages) for parsed in task.parsed])
+    full = sizes[validation.qid] == PER_SENTENCE
+    groups = dict(zip(GROUPS, (np.ones(len(full), dtype=bool), full, ~full), strict=True))
+    found: dict[str, dict] = {}
+    for kernel, parameters in VARIANTS.items():
+        phi = task.counts.features(**parameters)
+        if not parameters["cosine"]:  # so that the same alphas suit it
+            phi = phi / np.sqrt(phi[rows.index].power(2).sum(axis=1).mean())
+        values: dict[str, dict] = {}
+        for name, ranker in RANKERS.items():
+            train = centred(rows) if name == CENTRED else rows
+            scores, chosen = scores_of(ranker, phi, train, validation)
+            entry: dict[str, Any] = dict(chosen)
+            for group, part in groups.items():
+                truth = (validation.y[part], scores[part], validation.qid[part])
+                value = kendall_tau(*truth, per_query=True)
+                values.setdefault(group, {})[name] = value
+                p = paired_test(value, values[group]["RLS"], "kendall_tau").p_value
+                entry[group] = {"mean": float(value.values.mean()), "p": p, "n": len(value)}
+            found[f"{name}; {kernel}"] = entry
+            progress(f"tried: {name}, {kernel}")
+    return found
+
+
+def draws(corpus: Corpus, chosen: dict[str, dict], progress: Callable[[str], None]) -> dict:
+    """Disagreement errors of all four rankers, and paired tests, for each draw of sentences."""
+    features = Task.of(corpus).counts
+    found: dict[str, dict] = {}
+    for seed in SEEDS:
+        task = Task.of(corpus, seed)
+        validation = task.rows(task.validation)
+        values = {}
+        for method in METHODS:
+            rows = method.train_rows(task)
+            phi = features.features(**chosen[method.name]["kernel"])
+            ranker = method.ranker(rows, chosen[method.name]["alpha"])
+            ranker.fit(phi[rows.index], rows.y, qid=rows.qid)
+            scores = ranker.predict(phi[validation.index])
+            values[method.name] = per_sentence("disagreement", validation, scores)
+            progress(f"draw {seed}: {method.name}")
+        entry: dict[str, Any] = {name: float(v.values.mean()) for name, v in values.items()}
+        for ours, other in (("RankRLS", "RLS"), ("sparse RankRLS", "RankRLS")):
+            test = paired_test(values[ours], values[other], "disagreement")
+            entry[f"{ours} against {other}"] = test.p_value
+        found[str(seed)] = entry
+    return found

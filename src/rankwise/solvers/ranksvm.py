@@ -1,0 +1,285 @@
+"""Squared hinge loss on pairs: sums over active pairs by sorting, and a truncated Newton method.
+
+The objective is
+
+    J(w) = sum_{(i, j)} c_ij max(0, 1 - (f_i - f_j))^2 + lam |w|^2,   f = X w,
+
+over the pairs of rows of the same query with y_i > y_j. A pair is active where f_i - f_j < 1.
+With the rows of a query sorted by score, the active partners of a row are those up to a place
+that moves in one direction; a binary indexed tree over labels counts and sums those of them with
+a smaller (larger) label. So the loss, its gradient in f and a product with its Hessian cost
+O(m log m) for m rows, however many pairs there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.backends.jit import compiled
+
+_SHRINK, _ARMIJO, _MAX_HALVINGS = 0.5, 1e-4, 60
+_FLATTER, _ROUNDING = 0.9, 1e-13
+
+
+@dataclass(frozen=True)
+class LabelledPairs:
+    """Pairs of rows of the same query with different labels.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_rows,)
+        The query of each row, from 0.
+    indptr : ndarray of shape (n_queries + 1,)
+        Where the rows of each query start, once they are sorted by query.
+    level : ndarray of shape (n_rows,)
+        The rank of each row's label among the labels of its query, from 1.
+    weight : ndarray of shape (n_rows,)
+        What a pair weighs, for each row the same as for its partners.
+    n_pairs : int
+    """
+
+    codes: Index
+    indptr: Index
+    level: Index
+    weight: Array
+    n_pairs: int
+
+    @classmethod
+    def of(cls, y: Array, codes: Index, weighting: str) -> LabelledPairs:
+        """Pairs of scored rows; the weightings are those of preference graphs."""
+        sizes = np.bincount(codes)
+        indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+        order = np.lexsort((y, codes))
+        rises = np.ones(len(y), dtype=np.intp)
+        rises[1:] = y[order[1:]] != y[order[:-1]]
+        rises[indptr[:-1]] = 1
+        running = np.cumsum(rises)
+        level = np.empty(len(y), dtype=np.intp)
+        level[order] = running - np.repeat(running[indptr[:-1]] - 1, sizes)
+        tied = np.bincount(codes[order], weights=_run_lengths(rises) - 1.0)
+        pairs = (sizes * (sizes - 1.0) - tied) / 2
+        by_query = {
+            "pairs": np.ones(len(sizes)),
+            "rows": 1.0 / sizes,
+            "queries": 1.0 / np.maximum(pairs, 1.0),
+        }[weighting]
+        return cls(codes, indptr, level, by_query[codes], int(pairs.sum()))
+
+    def at(self, f: Array) -> ActivePairs:
+        """The pairs that are active at these scores."""
+        by_score = np.lexsort((f, self.codes)).astype(np.intp, copy=False)
+        # Only differences count, and sums of scores far from zero would lose their digits: so
+        # scores are measured from the one in the middle of their query.
+        middle = by_score[self.indptr[:-1] + np.diff(self.indptr) // 2]
+        return ActivePairs(self, f - f[middle][self.codes], by_score)
+
+
+class ActivePairs:
+    """Loss of scores f, its gradient in f, and products with its generalized Hessian.
+
+    Attributes
+    ----------
+    loss : float
+        sum c_ij max(0, 1 - (f_i - f_j))^2.
+    gradient : ndarray of shape (n_rows,)
+        Its derivatives by the scores.
+    """
+
+    def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index) -> None:
+        self._pairs, self._f, self._by_score = pairs, f, by_score
+        better, above, worse, below = self._sums(f)
+        # What is missing, 1 - (f_i - f_j), summed over active pairs by their better row, and by
+        # their worse one. Its squares then need no sums of their own.
+        missing_better = better * (1.0 - f) + above
+        missing_worse = worse * (1.0 + f) - below
+        excess = missing_worse - missing_better
+        self._degree = better + worse
+        self.gradient: Array = 2.0 * pairs.weight * excess
+        self.loss = float(pairs.weight @ (missing_better + f * excess))
+
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian in f times v: a product with the Laplacian of the active pairs."""
+        _, above, _, below = self._sums(v)
+        return np.asarray(2.0 * self._pairs.weight * (self._degree * v - above - below))
+
+    def _sums(self, v: Array) -> tuple[Array, Array, Array, Array]:
+        return _active_sums(self._f, v, self._by_score, self._pairs.indptr, self._pairs.level)
+
+
+@dataclass(frozen=True)
+class NewtonFit:
+    """Weights, and how they were found.
+
+    `residual` is the norm of the gradient over that at the start, NaN where that overflows.
+    """
+
+    w: Array
+    n_iter: int
+    residual: float
+    converged: bool
+
+
+def squared_hinge(
+    X: Any, pairs: LabelledPairs, lam: float, *, tol: float, max_iter: int
+) -> NewtonFit:
+    """Minimize J by Newton steps that are solved by conjugate gradients, as far as is useful.
+
+    The objective is convex and piecewise quadratic, and its gradient is continuous: a step that
+    does not leave its piece is exact. Halving a step until J falls enough makes it converge from
+    anywhere.
+
+    Parameters
+    ----------
+    X : array or sparse of shape (n_rows, n_features)
+    pairs : LabelledPairs
+    lam : float
+    tol : float
+        Wanted norm of the gradient, relative to that at w = 0.
+    max_iter : int
+        Newton steps.
+    """
+    w = np.zeros(X.shape[1])
+    f = np.zeros(X.shape[0])
+    state = pairs.at(f)
+    gradient = X.T @ state.gradient
+    start = float(np.linalg.norm(gradient))
+    residual, step = (1.0 if start else 0.0), 0
+    while residual > tol and step < max_iter:
+        direction = _newton_direction(X, state, lam, gradient, residual)
+        along = X @ direction
+        value, slope = float(state.loss + (lam * w) @ w), float(gradient @ direction)
+        if not np.isfinite(slope):
+            return NewtonFit(w, step, np.nan, converged=False)
+        moved = _search(pairs, lam, w, f, direction, along, value, slope)
+        if moved is None:  # rounding leaves no way down
+            break
+        w, f, state = moved
+        gradient = X.T @ state.gradient + 2.0 * lam * w
+        residual = float(np.linalg.norm(gradient)) / start
+        step += 1
+    return NewtonFit(w, step, residual, residual <= tol)
+
+
+def _newton_direction(
+    X: Any, state: ActivePairs, lam: float, gradient: Array, residual: float
+) -> Array:
+    """Conjugate gradients on H d = -g, the more exact the nearer the end is."""
+    d = np.zeros_like(gradient)
+    r = -gradient
+    p = r.copy()
+    rr = float(r @ r)
+    enough = min(0.1, residual) ** 2 * rr
+    for _ in range(2 * len(gradient) + 10):
+        Hp = X.T @ state.hessian_product(X @ p) + 2.0 * lam * p
+        curvature = float(p @ Hp)
+        if curvature <= 0.0:  # without regularization, a direction that no active pair sees
+            break
+        length = rr / curvature
+        d += length * p
+        r -= length * Hp
+        before, rr = rr, float(r @ r)
+        if rr <= enough:
+            break
+        p = r + (rr / before) * p
+    return d if d.any() else -gradient
+
+
+def _search(
+    pairs: LabelledPairs,
+    lam: float,
+    w: Array,
+    f: Array,
+    direction: Array,
+    along: Array,
+    value: float,
+    slope: float,
+) -> tuple[Array, Array, ActivePairs] | None:
+    """Halve the step until J falls by a part of what its slope promises.
+
+    Near the minimum J no longer tells, by rounding: there the slope has to flatten instead.
+    """
+    size = 1.0
+    for _ in range(_MAX_HALVINGS):
+        w_new, f_new = w + size * direction, f + size * along
+        state = pairs.at(f_new)
+        rise = state.loss + (lam * w_new) @ w_new - value
+        slope_new = state.gradient @ along + 2.0 * (lam * w_new) @ direction
+        flatter = abs(slope_new) <= _FLATTER * abs(slope) and rise <= _ROUNDING * value
+        if rise <= _ARMIJO * size * slope or flatter:
+            return w_new, f_new, state
+        size *= _SHRINK
+    return None
+
+
+def _run_lengths(rises: Index) -> Array:
+    """For each entry, the length of the run that a 1 in `rises` has started."""
+    run = np.cumsum(rises) - 1
+    return np.asarray(np.bincount(run)[run], dtype=np.float64)
+
+
+@compiled
+def _active_sums(
+    f: Array, v: Array, by_score: Index, indptr: Index, level: Index
+) -> tuple[Array, Array, Array, Array]:
+    """For each row, counts of active partners and sums of v over them, below and above its label.
+
+    Two sweeps over each query. The active partners of a row with a smaller label are the rows
+    with a score above f_i - 1, and come in as f_i falls; those with a larger label are the rows
+    with a score below f_j + 1, and come in as f_j rises.
+    """
+    m = len(f)
+    better, above = np.zeros(m), np.zeros(m)
+    worse, below = np.zeros(m), np.zeros(m)
+    longest = 0
+    for g in range(len(indptr) - 1):
+        longest = max(longest, indptr[g + 1] - indptr[g])
+    count, total = np.zeros(longest + 1), np.zeros(longest + 1)
+    for g in range(len(indptr) - 1):
+        lo, hi = indptr[g], indptr[g + 1]
+        top = 0
+        for k in range(lo, hi):
+            top = max(top, level[by_score[k]])
+        if top == 1:
+            continue
+        count[: top + 1] = 0.0
+        total[: top + 1] = 0.0
+        inside = hi - 1
+        for k in range(hi - 1, lo - 1, -1):
+            i = by_score[k]
+            while inside >= lo and f[i] - f[by_score[inside]] < 1.0:
+                j = by_score[inside]
+                at = level[j]
+                while at <= top:
+                    count[at] += 1.0
+                    total[at] += v[j]
+                    at += at & -at
+                inside -= 1
+            at = level[i] - 1
+            while at > 0:
+                better[i] += count[at]
+                above[i] += total[at]
+                at -= at & -at
+        count[: top + 1] = 0.0
+        total[: top + 1] = 0.0
+        # Now by the levels counted from the top, so that prefixes are larger labels.
+        inside = lo
+        for k in range(lo, hi):
+            j = by_score[k]
+            while inside < hi and f[by_score[inside]] - f[j] < 1.0:
+                i = by_score[inside]
+                at = top + 1 - level[i]
+                while at <= top:
+                    count[at] += 1.0
+                    total[at] += v[i]
+                    at += at & -at
+                inside += 1
+            at = top - level[j]
+            while at > 0:
+                worse[j] += count[at]
+                below[j] += total[at]
+                at -= at & -at
+    return better, above, worse, below

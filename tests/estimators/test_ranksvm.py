@@ -1,0 +1,106 @@
+"""RankSVM against a brute-force solver on all pairs, and its words."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC
+
+from rankwise import RankSVM
+from rankwise.data import make_ranking
+from rankwise.errors import DataError, ParameterError
+from tests.oracles.ranksvm import minimize_hinge, pairs_of
+from tests.strategies import problems, weightings
+
+alphas = st.sampled_from([1e-3, 1.0, 100.0])
+X = np.arange(8.0).reshape(4, 2) ** 1.5
+Y = np.array([0.0, 1.0, 2.0, 3.0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(max_rows=14, max_features=3, min_pairs=1), alphas, weightings)
+def test_weights_minimize_the_objective(problem, alpha, weighting):
+    ranker = RankSVM(alpha, weighting=weighting, tol=1e-9)
+    ranker.fit(problem.X, problem.y, qid=problem.qid)
+    want = minimize_hinge(problem.X, problem.y, problem.qid, alpha, weighting)
+    assert_allclose(ranker.coef_, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def data():
+    return make_ranking(n_queries=12, rows_per_query=15, n_features=5, n_levels=4, random_state=0)
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1.0, 1e3])
+def test_a_linear_support_vector_machine_on_explicit_pairs(data, alpha):
+    differences = np.array([data.X[i] - data.X[j] for i, j in pairs_of(data.y, data.qid)])
+    rows, signs = np.vstack([differences, -differences]), np.repeat([1, -1], len(differences))
+    # Every pair is there twice, and their loss is C against |w|^2 / 2.
+    peer = LinearSVC(C=1 / (4 * alpha), fit_intercept=False, dual=False, tol=1e-10, max_iter=10_000)
+    want = peer.fit(rows, signs).coef_[0]
+    found = RankSVM(alpha, tol=1e-9).fit(data.X, data.y, qid=data.qid).coef_
+    assert_allclose(found, want, rtol=1e-5, atol=1e-7)
+
+
+def test_only_the_order_of_labels_counts(data):
+    plain = RankSVM().fit(data.X, data.y, qid=data.qid)
+    stretched = RankSVM().fit(data.X, np.exp(data.y), qid=data.qid)
+    assert_allclose(plain.coef_, stretched.coef_, rtol=1e-10)
+
+
+def test_sparse_rows_shuffled_rows_and_renamed_queries(data):
+    want = RankSVM(tol=1e-9).fit(data.X, data.y, qid=data.qid).coef_
+    sparse = RankSVM(tol=1e-9).fit(sp.csr_array(data.X), data.y, qid=data.qid)
+    assert_allclose(sparse.coef_, want, rtol=1e-6)
+    assert_allclose(sparse.predict(sp.csr_array(data.X)), data.X @ want, rtol=1e-6)
+    order = np.random.default_rng(0).permutation(len(data.y))
+    names = np.array([f"query {q}" for q in data.qid])
+    moved = RankSVM(tol=1e-9).fit(data.X[order], data.y[order], qid=names[order])
+    assert_allclose(moved.coef_, want, rtol=1e-6)
+
+
+def test_float32_rows_get_float32_scores(data):
+    ranker = RankSVM().fit(data.X, data.y, qid=data.qid)
+    assert ranker.predict(data.X.astype(np.float32)).dtype == np.float32
+    assert_allclose(ranker.predict(data.X.astype(np.float32)), ranker.predict(data.X), rtol=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-300, 1e300])
+def test_extreme_alphas(alpha):
+    ranker = RankSVM(alpha).fit(X, Y)
+    assert np.isfinite(ranker.coef_).all()
+    if alpha < 1:
+        assert ranker.score(X, Y) == 1.0
+
+
+def test_duplicate_and_constant_features():
+    wide = np.column_stack((X, X, np.ones(4)))
+    ranker = RankSVM().fit(wide, Y)
+    assert abs(ranker.coef_[-1]) < 1e-12
+    assert_allclose(ranker.coef_[:2], ranker.coef_[2:4])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: RankSVM().fit(X, np.ones(4)), DataError, r"No query has two .*1 query, 4 rows"),
+        (lambda: RankSVM().fit(X, Y, qid=[1, 2, 3, 4]), DataError, "4 queries"),
+        (lambda: RankSVM().fit(X, Y, qid=[1, 1]), DataError, "got 2 for 4 rows"),
+        (lambda: RankSVM().fit(1e200 * X, Y), DataError, "overflow"),
+        (lambda: RankSVM(-1.0).fit(X, Y), ParameterError, "alpha must be"),
+        (lambda: RankSVM(tol=0.0).fit(X, Y), ParameterError, "tol must be"),
+        (lambda: RankSVM(max_iter=0).fit(X, Y), ParameterError, "max_iter must be"),
+        (lambda: RankSVM(weighting="row").fit(X, Y), ParameterError, "Did you mean 'rows'"),
+    ],
+)
+def test_what_cannot_be_used(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_too_few_steps_are_said(data):
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        RankSVM(1e-6, max_iter=1).fit(data.X, data.y, qid=data.qid)

@@ -1,0 +1,150 @@
+"""The driver: what is run again, what is kept, and what the page shows."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reproduce import driver
+from reproduce.pages import keep, put_block, read_block
+from reproduce.parts import PAPERS, Paper, Part
+
+RUN = """\
+from pathlib import Path
+here = Path(__file__).parent
+count = here / "count.txt"
+n = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(n))
+import sys
+print("on the way", file=sys.stderr)
+if "fail" in sys.argv:
+    sys.exit("no luck")
+readme = here / "README.md"
+readme.write_text(f"# Toy\\n\\n<!-- tables: written by run.py -->\\n\\nrun {n}\\n")
+"""
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A repository with one experiment."""
+    folder = tmp_path / "reproduce" / "toy"
+    folder.mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "src" / "rankwise").mkdir(parents=True)
+    (tmp_path / "src" / "rankwise" / "code.py").write_text("x = 1\n")
+    (tmp_path / "reproduce" / "pages.py").write_text("")
+    (folder / "run.py").write_text(RUN)
+    (folder / "README.md").write_text("# Toy\n")
+    (tmp_path / "data" / "numbers").mkdir(parents=True)
+    (tmp_path / "data" / "numbers" / "a.txt").write_text("1")
+    monkeypatch.setattr(driver, "ROOT", tmp_path)
+    monkeypatch.setattr(driver, "PAGE", tmp_path / "docs" / "results.md")
+    monkeypatch.setattr(driver, "CACHE", tmp_path / ".cache")
+    monkeypatch.setattr(driver, "DONE", tmp_path / ".cache" / "done.json")
+    monkeypatch.setattr(driver, "PAPERS", (paper(),))
+    monkeypatch.setenv("RANKWISE_DATA", str(tmp_path / "data"))
+    return tmp_path
+
+
+def paper(*more):
+    part = Part("toy", ("reproduce/toy/run.py", *more), ("tables",), ("numbers",))
+    return Paper("toy", "A toy", "About.", "Why.", (part,))
+
+
+def states(said=None):
+    said = [] if said is None else said
+    return [outcome.state for outcome in driver.run_all([], 1, said.append)]
+
+
+def test_a_part_runs_once(root):
+    said = []
+    assert states(said) == ["done"]
+    assert "toy: on the way" in said
+    assert states() == ["kept"]
+    assert (root / "reproduce" / "toy" / "count.txt").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    "changed", ["src/rankwise/code.py", "reproduce/toy/run.py", "data/numbers/a.txt"]
+)
+def test_a_change_of_code_or_data_runs_it_again(root, changed):
+    assert states() == ["done"]
+    path = root / changed
+    path.write_text(path.read_text() + "\n")
+    assert states() == ["done"]
+    assert states() == ["kept"]
+
+
+def test_a_failure_is_told_and_tried_again(root, monkeypatch):
+    monkeypatch.setattr(driver, "PAPERS", (paper("fail"),))
+    outcomes = driver.run_all([], 1, lambda line: None)
+    assert [outcome.state for outcome in outcomes] == ["failed"]
+    assert "no luck" in driver.report(outcomes)
+    assert states() == ["failed"]
+
+
+@pytest.mark.parametrize("folder", ["nowhere", None])
+def test_without_data_a_part_is_skipped_and_the_page_says_so(root, monkeypatch, folder):
+    assert states() == ["done"]
+    if folder:
+        monkeypatch.setenv("RANKWISE_DATA", str(root / folder))
+    else:
+        monkeypatch.delenv("RANKWISE_DATA")
+    outcomes = driver.run_all([], 1, lambda line: None)
+    assert [outcome.state for outcome in outcomes] == ["skipped"]
+    driver.write_page(outcomes)
+    page = (root / "docs" / "results.md").read_text()
+    assert "did not run here (needs" in page
+    assert "run 1" in page
+
+
+def test_the_page_has_every_block(root):
+    driver.write_page([])
+    assert "*toy was not run.*" in (root / "docs" / "results.md").read_text()
+    states()
+    driver.write_page([])
+    page = (root / "docs" / "results.md").read_text()
+    assert "## A toy" in page
+    assert "About. Why." in page
+    assert "run 1" in page
+
+
+def test_blocks_of_all_kinds_of_marks():
+    readme = (
+        "text\n<!-- a -->\n\none\n\n<!-- end of a -->\nmore\n"
+        "<!-- b: written by run.py -->\ntwo\n<!-- end of b -->\n"
+        "<!-- c: written by run.py -->\nthree"
+    )
+    assert driver.blocks(readme) == {"a": "one", "b": "two", "c": "three"}
+
+
+def test_blocks_are_put_and_read(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text("before\n\n<!-- t: written by run.py -->\nold\n<!-- end of t -->\n\nafter\n")
+    put_block(path, "t", "new")
+    put_block(path, "u", "added")
+    text = path.read_text()
+    assert "old" not in text
+    assert text.startswith("before")
+    assert text.index("new") < text.index("after") < text.index("added")
+    assert (read_block(path, "t"), read_block(path, "u")) == ("new", "added")
+    assert read_block(path, "v") is None
+
+
+def test_results_are_merged(tmp_path):
+    path = tmp_path / "results.json"
+    assert keep(path, {"a": [1, 2], "b": 1}) == {"a": [1, 2], "b": 1}
+    assert keep(path, {"b": {"c": 2}}) == {"a": [1, 2], "b": {"c": 2}}
+    assert json.loads(path.read_text()) == {"a": [1, 2], "b": {"c": 2}}
+    assert "[1, 2]" in path.read_text()
+
+
+def test_the_list_names_what_is_there():
+    here = Path(driver.__file__).parent
+    for listed in PAPERS:
+        assert (here / listed.folder / "run.py").exists()
+        assert (here / listed.folder / "README.md").exists()
+        for part in listed.parts:
+            assert part.arguments[0] == "-m" or (here.parent / part.arguments[0]).exists()
+    names = [part.name for listed in PAPERS for part in listed.parts]
+    assert len(names) == len(set(names))
