@@ -1,7 +1,7 @@
 """Two workers against one, on 2,000,000 x 136: the same coefficients in little more than half.
 
-Workers have one thread each and make their rows themselves, so that what is measured is work and
-not the disk. What is moved is all that goes through the loopback device: between workers, and
+Workers have one thread each, and the rows lie in their memory, as many in each, so that what is
+measured is work and not the disk. What is moved is all that goes through the loopback device: between workers, and
 between these, the scheduler and the client.
 """
 
@@ -24,24 +24,41 @@ def block(number: int) -> Any:
     return rng.standard_normal((ROWS // PARTS, FEATURES))
 
 
-def data() -> tuple[Any, Any, Any]:
-    import dask.array as da
-    from dask.delayed import delayed
+def first_column(X: Any) -> Any:
+    return X[:, 0].copy()
 
+
+def queries(number: int) -> Any:
     size = ROWS // PARTS
-    X = da.concatenate(
-        [
-            da.from_delayed(delayed(block)(k), (size, FEATURES), dtype=np.float64)
-            for k in range(PARTS)
-        ]
+    return np.arange(number * size, (number + 1) * size) // PER_QUERY
+
+
+def placed(client: Any) -> tuple[Any, Any, Any]:
+    """Rows in the memory of the workers, as many in each."""
+    import dask.array as da
+    from distributed import wait
+
+    workers = sorted(client.scheduler_info()["workers"])
+    columns: tuple[list[Any], ...] = ([], [], [])
+    for k in range(PARTS):
+        at = {"workers": workers[k % len(workers)], "pure": False}
+        X = client.submit(block, k, **at)
+        parts = X, client.submit(first_column, X, **at), client.submit(queries, k, **at)
+        for column, part in zip(columns, parts, strict=True):
+            column.append(part)
+    wait([part for column in columns for part in column])
+    size = ROWS // PARTS
+    shapes = (size, FEATURES), (size,), (size,)
+    X, y, qid = (
+        da.concatenate([da.from_delayed(part, shape, dtype=np.float64) for part in column])
+        for column, shape in zip(columns, shapes, strict=True)
     )
-    y = X[:, 0]
-    return X, y, da.arange(ROWS, chunks=size) // PER_QUERY
+    return X, y, qid
 
 
 def timed(n_workers: int) -> tuple[float, Any, float]:
     """Seconds of a fit, its coefficients, and the bytes that were moved."""
-    from distributed import Client, LocalCluster, wait
+    from distributed import Client, LocalCluster
 
     from rankwise import RankRLS
     from rankwise.distributed import fit
@@ -51,8 +68,7 @@ def timed(n_workers: int) -> tuple[float, Any, float]:
         LocalCluster(n_workers=n_workers, memory_limit=0, **options) as cluster,
         Client(cluster) as client,
     ):
-        rows = tuple(a.persist() for a in data())
-        wait(rows)
+        rows = placed(client)
         fit(RankRLS(), rows, client=client)  # compiles, on every worker
         best = float("inf")
         for _ in range(3):

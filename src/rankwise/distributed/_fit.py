@@ -51,9 +51,9 @@ def fit(
 
     The result is that of ``estimator.fit`` on all rows, to rounding: queries whose rows lie in
     several partitions are put together exactly, from counts and means of their parts. Each
-    partition is read twice, or three times where landmarks are chosen among rows or queries are
-    split; only sums travel, of n by n or r by r numbers for n features or r landmarks, added by
-    a tree. A worker that dies has its partitions read again by others, and changes nothing.
+    partition is read twice, and once more where landmarks are chosen among rows, and where queries
+    are split that are not at the edges of partitions; only sums travel, of n by n or r by r numbers
+    for n features or r landmarks, added by a tree. A worker that dies has its partitions read again by others, and changes nothing.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Summed:
         check_summable(ranker)
         ranker._forget()
         loss = loss_of(ranker)
-        rows = surveyed(parts, run)
+        rows = surveyed(parts, loss, run)
         split = _split_queries(parts, rows, loss, run)
         ranker.n_features_in_, ranker.n_queries_ = rows.n_features, rows.n_queries
         ranker.__dict__.pop("feature_names_in_", None)
@@ -264,8 +264,15 @@ def _split_queries(parts: Parts, rows: Overview, loss: Loss, run: Run) -> list[S
     touched = [k for k, queries in enumerate(rows.split) if queries]
     if not touched:
         return [SplitQueries({})] * n_graphs
-    some = Parts([parts.delayed[k] for k in touched])
-    counts = run(some.map(level_counts, [rows.split[k] for k in touched], loss=loss))
+    edges = [_of_queries(rows.edges[k], rows.split[k]) for k in touched]
+    if all(
+        {query for query, _ in counted[0]} == rows.split[k]
+        for counted, k in zip(edges, touched, strict=True)
+    ):  # as where rows are sorted by query
+        counts = edges
+    else:
+        some = Parts([parts.delayed[k] for k in touched])
+        counts = run(some.map(level_counts, [rows.split[k] for k in touched], loss=loss))
     split = [SplitQueries.total(of_graph) for of_graph in zip(*counts, strict=True)]
     n_means = max(sum(map(len, of_graph)) for of_graph in zip(*counts, strict=True))
     if 8 * n_means * rows.n_features > MOST_MEANS:
@@ -275,6 +282,11 @@ def _split_queries(parts: Parts, rows: Overview, loss: Loss, run: Run) -> list[S
             'ties="include".'
         )
     return split
+
+
+def _of_queries(counts: list[dict[Any, int]], queries: set[Any]) -> list[dict[Any, int]]:
+    """Counts of levels, for each graph, of some queries only."""
+    return [{level: n for level, n in one.items() if level[0] in queries} for one in counts]
 
 
 def _landmark_space(ranker: Any, landmarks: Landmarks) -> LandmarkSpace:
@@ -311,7 +323,7 @@ def _given_rows(numbers: Any, parts: Parts, rows: Overview, run: Run) -> Landmar
 
 def _sample(part: Part, number: int, size: int, seed: int) -> Reservoir:
     reservoir = Reservoir(size, np.random.default_rng([seed, number]))
-    reservoir.add(part.X, None if part.qid is None else np.asarray(part.qid))
+    reservoir.add(part.checked().X, None if part.qid is None else np.asarray(part.qid))
     return reservoir
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from dask.base import compute
 from dask.delayed import Delayed, delayed
+from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError
@@ -27,6 +28,23 @@ class Part:
     y: Array
     qid: Any
     where: str
+    first_row: int = 0
+
+    def checked(self) -> Part:
+        """The part, if its features are numbers; or an error that names the first row."""
+        self._refuse(~np.isfinite(self.X.data if is_sparse(self.X) else self.X))
+        return self
+
+    def _refuse(self, bad: NDArray[np.bool_]) -> None:
+        if not bad.any():
+            return
+        if is_sparse(self.X):
+            k = int(np.argmax(bad))
+            row = int(np.searchsorted(self.X.indptr, k, side="right")) - 1
+            column = int(self.X.indices[k])
+        else:
+            row, column = (int(k) for k in np.argwhere(bad)[0])
+        raise _missing(self.where, self.first_row + row, f"feature {column}")
 
 
 @dataclass(frozen=True)
@@ -216,7 +234,10 @@ def _read_letor(span: Any, n_features: int, layout: str, text_ids: bool) -> Part
 
 
 def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Part:
-    """A part whose numbers are finite; or an error that names the row."""
+    """A part whose labels are finite, or an error that names the row.
+
+    Features are looked at when they are used: reading them is what a pass costs.
+    """
     try:
         X = X.tocsr() if is_sparse(X) else np.ascontiguousarray(X)
         if X.dtype not in (np.float64, np.float32):
@@ -226,14 +247,13 @@ def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Part:
         raise DataError(f"{where}: features and labels must be numbers: {error}.") from error
     if len(y) != X.shape[0]:
         raise DataError(f"{where}: {X.shape[0]} rows of features, but {len(y)} labels.")
-    values = X.data if is_sparse(X) else X
-    if not (np.isfinite(values).all() and np.isfinite(y).all()):
-        dense = X.toarray() if is_sparse(X) else X
-        bad = ~np.isfinite(np.column_stack((dense, y)))
-        row, column = (int(k) for k in np.argwhere(bad)[0])
-        what = "the label" if column >= X.shape[1] else f"feature {column}"
-        raise DataError(
-            f"{where}, row {first_row + row}: {what} is missing or infinite. Impute or drop such "
-            "rows first."
-        )
-    return Part(X, y, qid, where)
+    bad = ~np.isfinite(y.reshape(len(y), -1)).all(axis=1)
+    if bad.any():
+        raise _missing(where, first_row + int(np.argmax(bad)), "the label")
+    return Part(X, y, qid, where, first_row)
+
+
+def _missing(where: str, row: int, what: str) -> DataError:
+    return DataError(
+        f"{where}, row {row}: {what} is missing or infinite. Impute or drop such rows first."
+    )

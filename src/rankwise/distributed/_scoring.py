@@ -74,10 +74,10 @@ def evaluate(
 def _scores(part: Part, ranker: Any, names: list[str] | None) -> Any:
     """Scores of a part; columns that have names are checked against those of the fit."""
     if names is None or not hasattr(ranker, "feature_names_in_"):
-        return ranker.predict(part.X)
+        return ranker.predict(part.checked().X)
     import pandas as pd
 
-    return ranker.predict(pd.DataFrame(part.X, columns=names))
+    return ranker.predict(pd.DataFrame(part.checked().X, columns=names))
 
 
 def _columns(part: Part, ranker: Any, names: list[str] | None) -> tuple[Any, Any, Any]:

@@ -33,6 +33,7 @@ class Survey:
     outputs: tuple[int, ...]
     queries: frozenset[Any]
     where: str
+    edges: list[dict[Any, int]]  # level counts of the first and the last query, for each graph
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Overview:
     outputs: tuple[int, ...]
     n_queries: int
     split: list[set[Any]]
+    edges: list[list[dict[Any, int]]]
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,12 @@ class Loss:
         return [(y, y)] if y.ndim == 1 else [(column, column) for column in y.T]
 
 
-def survey(part: Part) -> Survey:
-    """Sizes, and the queries of a part."""
-    names = Groups.of(part.qid, len(part.y)).names
-    return Survey(
-        len(part.y), part.X.shape[1], part.y.shape[1:], frozenset(names.tolist()), part.where
-    )
+def survey(part: Part, loss: Loss) -> Survey:
+    """Sizes and queries of a part; those at its edges are counted, as they may be split."""
+    names = Groups.of(part.qid, len(part.y)).names.tolist()
+    edges = level_counts(part, {*names[:1], *names[-1:]}, loss)
+    shape = len(part.y), part.X.shape[1], part.y.shape[1:]
+    return Survey(*shape, frozenset(names), part.where, edges)
 
 
 def overview(surveys: Sequence[Survey]) -> Overview:
@@ -89,6 +91,7 @@ def overview(surveys: Sequence[Survey]) -> Overview:
         first.outputs,
         len(times),
         [set(one.queries & several) for one in surveys],
+        [one.edges for one in surveys],
     )
 
 
@@ -165,14 +168,23 @@ def part_totals(part: Part, split: list[SplitQueries], space: Any, loss: Loss) -
     """The sums of one part."""
     if loss.pointwise:
         load = space.features(part.X)
-        return Totals([CentredMoments.of_blocks(load, space.n_features, part.y)], [0])
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, or by the solver
+            centred = CentredMoments.of_blocks(load, space.n_features, part.y)
+        return _explained(part, Totals([centred], [0]), [centred.A])
     moments, n_pairs = [], []
     for (labels, targets), elsewhere in zip(loss.columns(part.y), split, strict=True):
         graph = part_graph(part, labels, elsewhere, loss)
         with np.errstate(over="ignore", invalid="ignore"):  # said when the system is solved
             moments.append(space.sums(part, graph, targets))
         n_pairs.append(graph.n_pairs)
-    return Totals(moments, n_pairs)
+    return _explained(part, Totals(moments, n_pairs), [one.moments.A for one in moments])
+
+
+def _explained(part: Part, totals: Totals, products: list[Array]) -> Totals:
+    """Sums that are numbers, or large; where a feature is none, an error that names its row."""
+    if not all(np.isfinite(A).all() for A in products):
+        part.checked()
+    return totals
 
 
 def part_graph(
@@ -227,5 +239,5 @@ def _rows_of(part: Part, mask: NDArray[np.bool_]) -> Part | None:
     return Part(part.X[np.flatnonzero(mask)], part.y[mask], qid, part.where)
 
 
-def surveyed(parts: Parts, run: Callable[..., Any]) -> Overview:
-    return overview(run(parts.map(survey)))
+def surveyed(parts: Parts, loss: Loss, run: Callable[..., Any]) -> Overview:
+    return overview(run(parts.map(survey, loss=loss)))
