@@ -1,8 +1,8 @@
 """Two workers against one, on 2,000,000 x 136: the same coefficients in little more than half.
 
 Workers have one thread each, and the rows lie in their memory, as many in each, so that what is
-measured is work and not the disk. What is moved is all that goes through the loopback device: between workers, and
-between these, the scheduler and the client.
+measured is work and not the disk. What is moved is all that goes through the loopback device:
+between workers, and between these, the scheduler and the client.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ def fit(
     several partitions are put together exactly, from counts and means of their parts. Each
     partition is read twice, and once more where landmarks are chosen among rows, and where queries
     are split that are not at the edges of partitions; only sums travel, of n by n or r by r numbers
-    for n features or r landmarks, added by a tree. A worker that dies has its partitions read again by others, and changes nothing.
+    for n features or r landmarks, added by a tree. A worker that dies has its partitions read again
+    by others, and changes nothing.
 
     Parameters
     ----------
