@@ -37,7 +37,7 @@ demo: $(VENV)/.demo
 	$(BIN)/rankwise demo --out demo-output
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist worksteal  # neighbours share what is compiled
+	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
