@@ -208,6 +208,21 @@ def test_data_that_cannot_be_used(data, message):
         fit(RankRLS(), data)
 
 
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(ties="exclude"), SparseRankRLS(landmarks=POINTS), RLS()]
+)
+def test_empty_partitions(ranker):
+    sizes = (0, 70, 0, 130)
+    rows = tuple(da.from_array(a, chunks=(sizes, *a.shape[1:])) for a in (X, Y, QID))
+    ours = fit(clone(ranker), rows)
+    assert_allclose(ours.predict(X), ranker.fit(X, Y, qid=QID).predict(X), atol=1e-9)
+    assert evaluate(ours, rows).compute().n_rows == 200
+    if not ranker._pointwise:
+        assert 0 < leave_query_out(ranker, rows).score[0] < 1
+    with pytest.raises(DataError, match="all partitions are empty"):
+        fit(clone(ranker), in_chunks(X[:0], Y[:0], QID[:0]))
+
+
 def test_columns_that_are_not_there():
     with pytest.raises(DataError, match="no column 'grade'"):
         fit(RankRLS(), dd.from_pandas(frame(), npartitions=2), label="grade")

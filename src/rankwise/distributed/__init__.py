@@ -4,7 +4,7 @@ from rankwise.errors import MissingExtraError
 
 try:
     import dask
-except ImportError as error:  # pragma: no cover
+except ImportError as error:
     raise MissingExtraError("dask", "dask") from error
 else:
     del dask

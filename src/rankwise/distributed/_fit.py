@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -180,17 +181,15 @@ def _tasks_left(dask_scheduler: Any) -> int:
     return sum(task.state in left for task in dask_scheduler.tasks.values())
 
 
+@dataclass(frozen=True)
 class Summed:
-    """Sums over all parts, and what they were made of."""
+    """Sums over all parts that have rows, and what they were made of."""
 
-    def __init__(
-        self, moments: list[Any], space: Any, rows: Overview, loss: Loss, split: list[SplitQueries]
-    ) -> None:
-        self.moments = moments
-        self.space = space
-        self.rows = rows
-        self.loss = loss
-        self.split = split
+    moments: list[Any]
+    space: Any
+    parts: Parts
+    rows: Overview
+    loss: Loss
 
     @classmethod
     def of(cls, ranker: Any, parts: Parts, run: Run) -> Summed:
@@ -198,7 +197,7 @@ class Summed:
         check_summable(ranker)
         ranker._forget()
         loss = loss_of(ranker)
-        rows = surveyed(parts, loss, run)
+        parts, rows = surveyed(parts, loss, run)
         split = _split_queries(parts, rows, loss, run)
         ranker.n_features_in_, ranker.n_queries_ = rows.n_features, rows.n_queries
         ranker.__dict__.pop("feature_names_in_", None)
@@ -226,7 +225,7 @@ class Summed:
             for name in ("kernel_", "rank_", "landmarks_", "landmark_indices_"):
                 if hasattr(space.ranker, name):
                     setattr(ranker, name, getattr(space.ranker, name))
-        return cls(moments, space, rows, loss, split)
+        return cls(moments, space, parts, rows, loss)
 
 
 def check_summable(ranker: Any) -> None:

@@ -68,8 +68,8 @@ def leave_query_out(
     if values.min() <= 0:
         raise ParameterError(f"Exact hold-outs need alphas above 0: got {values.min():g}.")
     run = Run(client)
-    parts = run.open(data, label, qid)
-    summed = Summed.of(clone(estimator), parts, run)
+    summed = Summed.of(clone(estimator), run.open(data, label, qid), run)
+    parts = summed.parts
     if summed.rows.n_queries < 2:
         raise DataError("leave_query_out needs at least two queries: got one.")
     spectra = delayed([_spectrum(summed.space, moments) for moments in summed.moments], pure=False)

@@ -247,7 +247,7 @@ def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Part:
         raise DataError(f"{where}: features and labels must be numbers: {error}.") from error
     if len(y) != X.shape[0]:
         raise DataError(f"{where}: {X.shape[0]} rows of features, but {len(y)} labels.")
-    bad = ~np.isfinite(y.reshape(len(y), -1)).all(axis=1)
+    bad = ~np.isfinite(y).reshape(len(y), y.size // max(len(y), 1)).all(axis=1)
     if bad.any():
         raise _missing(where, first_row + int(np.argmax(bad)), "the label")
     return Part(X, y, qid, where, first_row)

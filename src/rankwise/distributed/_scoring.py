@@ -73,6 +73,8 @@ def evaluate(
 
 def _scores(part: Part, ranker: Any, names: list[str] | None) -> Any:
     """Scores of a part; columns that have names are checked against those of the fit."""
+    if len(part.y) == 0:
+        return np.empty((0, *np.shape(getattr(ranker, "_weights", ()))[1:]))
     if names is None or not hasattr(ranker, "feature_names_in_"):
         return ranker.predict(part.checked().X)
     import pandas as pd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -239,5 +239,11 @@ def _rows_of(part: Part, mask: NDArray[np.bool_]) -> Part | None:
     return Part(part.X[np.flatnonzero(mask)], part.y[mask], qid, part.where)
 
 
-def surveyed(parts: Parts, loss: Loss, run: Callable[..., Any]) -> Overview:
-    return overview(run(parts.map(survey, loss=loss)))
+def surveyed(parts: Parts, loss: Loss, run: Callable[..., Any]) -> tuple[Parts, Overview]:
+    """The parts that have rows, and what a first look at them tells."""
+    surveys = run(parts.map(survey, loss=loss))
+    some = [k for k, one in enumerate(surveys) if one.n_rows]
+    if not some:
+        raise DataError("There are no rows: all partitions are empty.")
+    kept = replace(parts, delayed=[parts.delayed[k] for k in some])
+    return kept, overview([surveys[k] for k in some])

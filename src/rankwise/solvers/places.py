@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, Rows, is_sparse
+from rankwise.backends.arrays import Array, Index, Rows, dense_rows, is_sparse
 from rankwise.graph.base import Loader
 from rankwise.graph.grouped import indicator, pair_weight
 from rankwise.graph.places import Level, PartOfGraph, SplitQueries
@@ -69,11 +69,7 @@ class PlaceMoments:
         """Moments of features in memory, dense or sparse."""
         if is_sparse(X):
             return cls.of_sparse(X, graph, y)
-
-        def load(rows: Rows) -> Array:
-            return np.ascontiguousarray(X[rows], dtype=np.float64)
-
-        return cls.of(load, X.shape[1], graph, y)
+        return cls.of(lambda rows: dense_rows(X, rows), X.shape[1], graph, y)
 
     def __add__(self, other: PlaceMoments) -> PlaceMoments:
         return PlaceMoments(self.moments + other.moments, self.means + other.means)
