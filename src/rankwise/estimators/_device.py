@@ -7,7 +7,7 @@ travel block by block, and results are NumPy's. NumPy alone: as ever.
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError
 from rankwise.estimators._checks import check_choice
 
-Record = TypeVar("Record")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Record = TypeVar("Record", bound="DataclassInstance")
 
 PRECISIONS = ("float64", "tf32")
 
@@ -41,8 +44,8 @@ def returned(record: Record, X: Any) -> Record:
     """A record of arrays, here where the rows lie here."""
     if not travels(X):
         return record
-    changed = {f.name: to_host(getattr(record, f.name)) for f in fields(record)}  # type: ignore[arg-type]
-    return replace(record, **changed)  # type: ignore[type-var]
+    changed = {f.name: to_host(getattr(record, f.name)) for f in fields(record)}
+    return replace(record, **changed)
 
 
 def with_precision(on: Backend, precision: Any) -> Backend:
@@ -61,15 +64,20 @@ def with_precision(on: Backend, precision: Any) -> Backend:
 def moved(record: Record, on: Backend) -> Record:
     """A record whose float64 arrays, also those of records in it, are on a backend."""
     changed: dict[str, Any] = {}
-    for f in fields(record):  # type: ignore[arg-type]
+    for f in fields(record):
         value = getattr(record, f.name)
         if is_tensor(value) or (isinstance(value, np.ndarray) and value.dtype == np.float64):
             changed[f.name] = on.array(value)
-        elif is_dataclass(value):
-            changed[f.name] = moved(value, on)
         elif isinstance(value, list):
-            changed[f.name] = [moved(v, on) if is_dataclass(v) else v for v in value]
-    return replace(record, **changed)  # type: ignore[type-var]
+            changed[f.name] = [_moved(entry, on) for entry in value]
+        else:
+            changed[f.name] = _moved(value, on)
+    return replace(record, **changed)
+
+
+def _moved(value: Any, on: Backend) -> Any:
+    """A record as by `moved`; anything else as it is."""
+    return moved(value, on) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _resolve(device: Any) -> Any:
