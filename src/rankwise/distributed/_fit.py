@@ -203,13 +203,18 @@ class Summed:
         ranker.__dict__.pop("feature_names_in_", None)
         if parts.feature_names is not None:
             ranker.feature_names_in_ = np.asarray(parts.feature_names, dtype=object)
-        space = delayed(FeatureSpace(rows.n_features), pure=False)
+        # Not delayed: whoever held it would draw the rows of others towards it.
+        space: Any = FeatureSpace(rows.n_features)
         if isinstance(ranker, LandmarkRanker):
             landmarks = _choose_landmarks(ranker, parts, rows, run)
             space = delayed(_landmark_space, pure=False)(ranker, landmarks)
         of_part = [[one.of(queries) for one in split] for queries in rows.split]
         sums = parts.map(part_totals, of_part, space=space, loss=loss)
-        totals, space = run([tree(sums, added), space])
+        totals = tree(sums, added)
+        if isinstance(ranker, LandmarkRanker):
+            totals, space = run([totals, space])
+        else:
+            (totals,) = run([totals])
         n_pairs = [
             n + sum(one.n_pairs(loss.ties).values())
             for n, one in zip(totals.n_pairs, split or [SplitQueries({})], strict=True)
