@@ -1,8 +1,8 @@
 """Run what has to be run, keep what is done, and put all tables on one page.
 
 A part is done if its key has not changed: a digest of the library, of the code of its folder and
-of its data. Folders run side by side, two at a time and each on one core; the parts of a folder
-run one after the other, since they write to the same README.
+of its data. Folders run side by side, two at a time and each on one core, the longest first; the
+parts of a folder run one after the other, since they write to the same README.
 """
 
 from __future__ import annotations
@@ -146,8 +146,10 @@ def run_all(names: list[str], jobs: int, say: Callable[[str], None]) -> list[Out
         parts = [part for part in paper.parts if not names or part.name in names]
         return [run_part(paper, part, data, say) for part in parts]
 
+    longest_first = sorted(PAPERS, key=lambda paper: -paper.minutes)
     with ThreadPoolExecutor(jobs) as pool:
-        return [outcome for found in pool.map(run_paper, PAPERS) for outcome in found]
+        found = dict(zip(longest_first, pool.map(run_paper, longest_first), strict=True))
+    return [outcome for paper in PAPERS for outcome in found[paper]]
 
 
 def blocks(readme: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 LETOR = ("letor1_ohsumed", "letor4_mq2008")
 
@@ -45,8 +45,12 @@ class Paper:
         What the tables below it are.
     differences : str
         Why they are not the paper's own.
+    parts : tuple of Part
+        Run one after the other.
+    minutes : int
+        What it takes on one core, roughly: the longest are started first.
     uses : tuple of str
-        Other folders whose code it runs.
+        Other folders whose code it runs, seen from reproduce/.
     """
 
     folder: str
@@ -54,7 +58,8 @@ class Paper:
     about: str
     differences: str
     parts: tuple[Part, ...]
-    uses: tuple[str, ...] = field(default=())
+    minutes: int = 1
+    uses: tuple[str, ...] = ()
 
 
 def _module(folder: str, *steps: str) -> tuple[str, ...]:
@@ -78,6 +83,7 @@ PAPERS = (
             Part("letor/boosters", _module("letor", "boosters"), ("boosters",), LETOR),
             Part("letor/beyond", _module("letor", "beyond"), ("beyond",), LETOR),
         ),
+        minutes=40,
     ),
     Paper(
         "parses",
@@ -93,6 +99,7 @@ PAPERS = (
             Part("parses/draws", _module("parses", "draws"), ("draws",), ("genia",)),
             Part("parses/bioinfer", _module("parses", "bioinfer"), ("bioinfer",), ("bioinfer",)),
         ),
+        minutes=30,
     ),
     Paper(
         "leave_pair_out",
@@ -103,6 +110,7 @@ PAPERS = (
             Part(f"leave_pair_out/{step}", _module("leave_pair_out", step), (step,))
             for step in ("exactness", "timing", "bias")
         ),
+        minutes=3,
     ),
     Paper(
         "landmarks",
@@ -116,9 +124,9 @@ PAPERS = (
                 _script("landmarks"),
                 ("results",),
                 (*LETOR, "mnist"),
-                forget=("results.json",),
             ),
         ),
+        minutes=10,
     ),
     Paper(
         "kpcrank",
@@ -153,6 +161,7 @@ PAPERS = (
             ),
             Part("kpcrank/sinc", _module("kpcrank", "sinc"), ("sinc",)),
         ),
+        minutes=8,
         uses=("parses",),
     ),
     Paper(
@@ -169,6 +178,8 @@ PAPERS = (
                 ("llm_preferences",),
             ),
         ),
+        minutes=7,
+        uses=("../tests/oracles", "../tests/solvers/gp"),
     ),
     Paper(
         "sparse-pairwise-features",
@@ -184,5 +195,6 @@ PAPERS = (
                 forget=("results.json",),
             ),
         ),
+        minutes=15,
     ),
 )

@@ -46,9 +46,9 @@ def root(tmp_path, monkeypatch):
     return tmp_path
 
 
-def paper(*more):
-    part = Part("toy", ("reproduce/toy/run.py", *more), ("tables",), ("numbers",))
-    return Paper("toy", "A toy", "About.", "Why.", (part,))
+def paper(*more, name="toy", **fields):
+    part = Part(name, ("reproduce/toy/run.py", *more), ("tables",), ("numbers",))
+    return Paper("toy", "A toy", "About.", "Why.", (part,), **fields)
 
 
 def states(said=None):
@@ -81,6 +81,27 @@ def test_a_failure_is_told_and_tried_again(root, monkeypatch):
     assert [outcome.state for outcome in outcomes] == ["failed"]
     assert "no luck" in driver.report(outcomes)
     assert states() == ["failed"]
+
+
+def test_the_longest_start_first_and_are_told_in_the_order_of_the_page(root, monkeypatch):
+    lengths = {"short": 1, "long": 9, "middle": 3}
+    papers = tuple(paper(name=name, minutes=minutes) for name, minutes in lengths.items())
+    monkeypatch.setattr(driver, "PAPERS", papers)
+    said = []
+    outcomes = driver.run_all([], 1, said.append)
+    started = [line.split(":")[0] for line in said if line.endswith("started")]
+    assert started == ["long", "middle", "short"]
+    assert [outcome.part.name for outcome in outcomes] == list(lengths)
+
+
+def test_a_change_of_code_that_is_used_runs_it_again(root, monkeypatch):
+    other = root / "tests" / "oracles" / "slow.py"
+    other.parent.mkdir(parents=True)
+    other.write_text("x = 1\n")
+    monkeypatch.setattr(driver, "PAPERS", (paper(uses=("../tests/oracles",)),))
+    assert states() == ["done"]
+    other.write_text("x = 2\n")
+    assert states() == ["done"]
 
 
 @pytest.mark.parametrize("folder", ["nowhere", None])
@@ -146,5 +167,6 @@ def test_the_list_names_what_is_there():
         assert (here / listed.folder / "README.md").exists()
         for part in listed.parts:
             assert part.arguments[0] == "-m" or (here.parent / part.arguments[0]).exists()
+        assert all((here / folder).is_dir() for folder in listed.uses)
     names = [part.name for listed in PAPERS for part in listed.parts]
     assert len(names) == len(set(names))
