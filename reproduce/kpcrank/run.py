@@ -80,13 +80,16 @@ def genia() -> Iterator[Task]:
         linkages += some
         y += parsed[k].scores()[: len(some)].tolist()
         qid += [k] * len(some)
-    start, stop = PARSES["training rows"], PARSES["training rows"] + PARSES["test rows"]
-    counts = WalkCounts(linkages[:stop], max_length=2).features(2, 1.0, cosine=False)
-    parts = [
-        Part(counts[part], np.array(y)[part], np.array(qid)[part])
-        for part in (slice(0, start), slice(start, stop))
-    ]
+    train, test = cut(np.array(qid), PARSES["training rows"], PARSES["test rows"])
+    counts = WalkCounts(linkages[: test.stop], max_length=2).features(2, 1.0, cosine=False)
+    parts = [Part(counts[part], np.array(y)[part], np.array(qid)[part]) for part in (train, test)]
     yield Task(*parts, ({"kernel": "linear"}, {"kernel": "cosine"}))
+
+
+def cut(qid: np.ndarray, n_train: int, n_test: int) -> tuple[slice, slice]:
+    """The first rows, and as many as are wanted of the sentences that follow: none is in both."""
+    start = n_train + int(np.argmax(qid[n_train:] != qid[n_train - 1]))
+    return slice(0, n_train), slice(start, start + n_test)
 
 
 def ohsumed() -> Iterator[Task]:
@@ -146,7 +149,7 @@ def by_components(kind, task: Task) -> dict:
 
 
 def by_ridge(kind, task: Task) -> dict:
-    """RLS or RankRLS: likewise, with the largest alpha that each rule allows; the same folds."""
+    """RLS or RankRLS: likewise, with the largest alpha that each rule allows."""
     X, y, qid = task.train.X, task.train.y, task.train.qid
     found = [
         leave_query_out(kind(**kernel), X, y, qid=qid, alphas=ALPHAS, n_folds=5)

@@ -9,8 +9,6 @@ packages=(liblink-grammar5 link-grammar-dictionaries-en libhunspell-1.7-0 libpcr
 for tool in apt-get dpkg-deb; do
   if ! command -v "$tool" > /dev/null; then
     echo "Link Grammar comes from Debian packages, and there is no $tool here." >&2
-    echo "Install Link Grammar 5 in another way, and set LINK_GRAMMAR to the folder that holds" >&2
-    echo "its usr/lib and usr/share/link-grammar." >&2
     exit 1
   fi
 done

@@ -16,6 +16,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rankwise.errors import DataError
@@ -36,8 +38,26 @@ def link_grammar() -> Path:
     folder = Path(given) if given else CACHE / "link-grammar"
     if not folder.exists():
         print(f"unpacking Link Grammar into {folder}", file=sys.stderr, flush=True)
-        subprocess.run([str(HERE / "install.sh"), str(folder)], check=True)
+        try:
+            subprocess.run([str(HERE / "install.sh"), str(folder)], check=True)
+        except subprocess.CalledProcessError:
+            raise DataError(
+                f"Link Grammar could not be unpacked into {folder}. If apt finds no such package, "
+                "run apt-get update; without apt, install Link Grammar 5 in another way, and set "
+                "LINK_GRAMMAR to the folder that holds its usr/lib and usr/share/link-grammar."
+            ) from None
     return folder
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """One process at a time: another folder may want the same parses at the same moment."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def corpus() -> Corpus:
@@ -50,7 +70,8 @@ def corpus() -> Corpus:
         if done % 250 == 0:
             print(f"{done} sentences parsed", file=sys.stderr, flush=True)
 
-    return load_corpus(data, CACHE, link_grammar, progress)
+    with alone(CACHE / "linkages.lock"):
+        return load_corpus(data, CACHE, link_grammar, progress)
 
 
 def tables_step() -> dict:

@@ -2,12 +2,17 @@
 
 import gzip
 import json
+import subprocess
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from rankwise.errors import DataError
+from reproduce.parses import run
 from reproduce.parses.candidates import (
     PER_SENTENCE,
     Corpus,
@@ -299,3 +304,33 @@ def test_hashed_features_keep_their_sums(linkages):
     for plain, table in zip(exact.counts, hashed.counts, strict=True):
         assert table.shape[1] == 64
         assert_allclose(plain.sum(axis=1), table.sum(axis=1))
+
+
+def test_without_apt_it_is_said_what_helps(tmp_path, monkeypatch):
+    def fails(command, **_):
+        raise subprocess.CalledProcessError(1, command)
+
+    monkeypatch.setattr(subprocess, "run", fails)
+    monkeypatch.setattr(run, "CACHE", tmp_path)
+    monkeypatch.delenv("LINK_GRAMMAR", raising=False)
+    with pytest.raises(DataError, match="set LINK_GRAMMAR to the folder"):
+        run.link_grammar()
+
+
+def test_two_folders_do_not_parse_at_the_same_time(tmp_path):
+    inside, most = 0, 0
+
+    def parse():
+        nonlocal inside, most
+        with run.alone(tmp_path / "cache" / "lock"):
+            inside += 1
+            most = max(most, inside)
+            time.sleep(0.05)
+            inside -= 1
+
+    threads = [threading.Thread(target=parse) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
