@@ -24,7 +24,7 @@ from rankwise.metrics import average_precision
 from rankwise.model_selection import leave_query_out
 from rankwise.report import Column, Table
 from reproduce.letor.parts import FOLDS, PREPARATIONS, Part, load, standard
-from reproduce.letor.protocol import figures, mean_figures
+from reproduce.letor.protocol import NDCG10, figures, mean_figures
 
 ALPHAS = 2.0 ** np.arange(-13, 9, 2)
 LANDMARKS = 200
@@ -114,7 +114,7 @@ def text(results: dict) -> str:
             f"On {TITLES[name]}, where we aimed at a MAP of {goal:.3f}, the mean of five has "
             f"{value:.4f}: {'reached' if value >= goal else f'{goal - value:.4f} short'}."
         )
-        columns = ("MAP", "NDCG@10", "P@10")
+        columns = ("MAP", NDCG10, "P@10")
         header = (Column(TITLES[name]), *(Column(c) for c in columns))
         rows = [
             (key, found[key]["MAP"], found[key]["NDCG10"], found[key]["P"][9])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -20,8 +21,17 @@ from rankwise.metrics import average_precision
 from reproduce.letor.parts import FOLDS, Part, load, minmax
 from reproduce.letor.protocol import figures, mean_figures
 
-TREES, EVERY, THREADS = 300, 10, 2
+TREES, EVERY = 300, 10
 RATES = (0.03, 0.1)
+COMMON = {"n_estimators": TREES, "n_jobs": 1, "random_state": 0}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A ranker before its fit, and what is particular to it."""
+
+    shown: dict
+    model: Any
 
 
 def in_order(part: Part) -> tuple[Part, np.ndarray]:
@@ -31,37 +41,44 @@ def in_order(part: Part) -> tuple[Part, np.ndarray]:
     return Part(part.X[rows], part.y[rows], part.qid[rows]), groups.sizes
 
 
-def lightgbm(train: Part, valid: Part) -> Iterator[tuple[dict, Any]]:
-    """Settings, and a function from rows and a number of trees to scores."""
+def lightgbm() -> list[Setting]:
+    """LightGBM's ranker."""
     try:
         from lightgbm import LGBMRanker
     except ImportError:
         raise MissingExtraError("lightgbm", "reproduce") from None
-    rows, sizes = in_order(train)
-    for rate, leaves, least in product(RATES, (7, 15), (20, 100)):
-        settings = {"learning_rate": rate, "num_leaves": leaves, "min_child_samples": least}
-        model = LGBMRanker(
-            n_estimators=TREES, n_jobs=THREADS, random_state=0, verbose=-1, **settings
-        )
-        model.fit(rows.X, rows.y.astype(int), group=sizes)
-        yield settings, lambda X, n, model=model: model.booster_.predict(X, num_iteration=n)
+    grid = [
+        {"learning_rate": rate, "num_leaves": leaves, "min_child_samples": least}
+        for rate, leaves, least in product(RATES, (7, 15), (20, 100))
+    ]
+    return [Setting(shown, LGBMRanker(**COMMON, verbose=-1, **shown)) for shown in grid]
 
 
-def xgboost(train: Part, valid: Part) -> Iterator[tuple[dict, Any]]:
-    """The same for XGBoost."""
+def xgboost() -> list[Setting]:
+    """XGBoost's ranker."""
     try:
         from xgboost import XGBRanker
     except ImportError:
         raise MissingExtraError("xgboost", "reproduce") from None
-    rows, sizes = in_order(train)
-    for rate, depth, objective in product(RATES, (3, 5), ("rank:ndcg", "rank:pairwise")):
-        settings = {"learning_rate": rate, "max_depth": depth, "objective": objective}
-        model = XGBRanker(n_estimators=TREES, n_jobs=THREADS, random_state=0, **settings)
-        model.fit(rows.X, rows.y.astype(int), group=sizes)
-        yield settings, lambda X, n, model=model: model.predict(X, iteration_range=(0, n))
+    grid = [
+        {"learning_rate": rate, "max_depth": depth, "objective": objective}
+        for rate, depth, objective in product(RATES, (3, 5), ("rank:ndcg", "rank:pairwise"))
+    ]
+    return [Setting(shown, XGBRanker(**COMMON, **shown)) for shown in grid]
 
 
-LIBRARIES = {"LightGBM": lightgbm, "XGBoost": xgboost}
+@dataclass(frozen=True)
+class Library:
+    """Settings to try, and scores of rows by the first n trees of a fitted model."""
+
+    settings: Callable[[], list[Setting]]
+    scores: Callable[[Any, np.ndarray, int], np.ndarray]
+
+
+LIBRARIES = {
+    "LightGBM": Library(lightgbm, lambda m, X, n: m.booster_.predict(X, num_iteration=n)),
+    "XGBoost": Library(xgboost, lambda m, X, n: m.predict(X, iteration_range=(0, n))),
+}
 
 
 def run(name: str) -> dict[str, dict]:
@@ -69,24 +86,26 @@ def run(name: str) -> dict[str, dict]:
     found: dict[str, list[dict]] = {library: [] for library in LIBRARIES}
     for fold in FOLDS:
         train, valid, test = load(name, fold, minmax)
-        for library, settings_of in LIBRARIES.items():
-            start = begin = time.perf_counter()
+        rows, sizes = in_order(train)
+        for title, library in LIBRARIES.items():
+            every = library.settings()
+            start = time.perf_counter()
             best: dict[str, Any] = {"MAP": -1.0}
-            for settings, predict in settings_of(train, valid):
+            for setting in every:
+                begin = time.perf_counter()
+                model = setting.model.fit(rows.X, rows.y.astype(int), group=sizes)
                 fit_seconds = time.perf_counter() - begin
                 for n in range(EVERY, TREES + 1, EVERY):
-                    value = average_precision(valid.y, predict(valid.X, n), valid.qid)
+                    value = average_precision(valid.y, library.scores(model, valid.X, n), valid.qid)
                     if value > best["MAP"]:
-                        scores = predict(test.X, n)
                         best = {
                             "MAP": value,
-                            "settings": settings | {"trees": n},
-                            "scores": scores,
+                            "settings": setting.shown | {"trees": n},
+                            "scores": library.scores(model, test.X, n),
                             "fit": fit_seconds * n / TREES,
                         }
-                begin = time.perf_counter()
             spent = time.perf_counter() - start
             seconds = {"seconds": len(FOLDS) * spent, "fit seconds": len(FOLDS) * best["fit"]}
-            found[library].append(figures(test, best["scores"].astype(float)) | seconds)
-            print(f"{name} fold {fold}: {library} {best['settings']}", file=sys.stderr, flush=True)
-    return {library: mean_figures(folds) for library, folds in found.items()}
+            found[title].append(figures(test, best["scores"].astype(float)) | seconds)
+            print(f"{name} fold {fold}: {title} {best['settings']}", file=sys.stderr, flush=True)
+    return {title: mean_figures(folds) for title, folds in found.items()}

@@ -117,29 +117,27 @@ def mq2008_table(ours: dict, paper: dict) -> Table:
             quoted = (paper[n][r][metric][k - 1] for n, r in trec)
             rows.append((f"{metric}@{k}", *mine, *quoted))
     none = (None,) * len(trec)
-    rows.append(("NDCG@10, log2(rank + 1)", *(ours[r]["NDCG10"] for r in rankers), *none))
+    rows.append((protocol.NDCG10, *(ours[r]["NDCG10"] for r in rankers), *none))
     rows.append(("seconds for 5 choices", *(ours[r]["seconds"] for r in rankers), *none))
     return Table(header, tuple(rows), "MQ2008 in the place of TREC")
 
 
 def boosters_text(results: dict) -> str:
     titles = {"ohsumed": "OHSUMED", "mq2008": "MQ2008"}
-    columns = ("MAP", "NDCG@10", "P@10", "seconds for 5 choices", "seconds for 5 chosen fits")
+    shown = ("MAP", protocol.NDCG10, "P@10")
+    columns = (*shown, "seconds for 5 choices", "seconds for 5 chosen fits")
     header = (Column("data"), Column("ranker"), *(Column(c, ".3f") for c in columns))
     rows = []
     for name in DATA:
         for ranker, values in (results["paper"][name] | results["boosters"][name]).items():
             figures = (values["MAP"], values["NDCG10"], values["P"][9], values["seconds"])
             rows.append((titles[name], ranker, *figures, values.get("fit seconds")))
-    every = results["boosters"]
-    ahead = {
-        name: max(every[name], key=lambda library: every[name][library]["MAP"]) for name in DATA
-    }
     words = []
-    for name in DATA:
-        gap = results["paper"][name]["RankRLS"]["MAP"] - every[name][ahead[name]]["MAP"]
+    for name, found in results["boosters"].items():
+        ahead = max(found, key=lambda library: found[library]["MAP"])
+        gap = results["paper"][name]["RankRLS"]["MAP"] - found[ahead]["MAP"]
         words.append(
-            f"On {titles[name]} the better of the two boosters, {ahead[name]}, is "
+            f"On {titles[name]} the better of the two boosters, {ahead}, is "
             f"{abs(gap):.4f} {'behind' if gap >= 0 else 'ahead of'} linear RankRLS in MAP."
         )
     return " ".join(words) + "\n\n" + Table(header, tuple(rows), "Boosted trees").to_markdown()
