@@ -155,7 +155,7 @@ def table(name: str, data: Preferences, chances: dict[str, np.ndarray]) -> Table
         tuple(rows),
         f"{name}: {len(data.group)} preferences, {len(np.unique(data.group))} prompts, five folds "
         "of whole prompts",
-        note="A coin has a log-loss of 0.693.",
+        note=f"A coin has a log-loss of {np.log(2):.3f}.",
     )
 
 
