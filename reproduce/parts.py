@@ -165,18 +165,20 @@ PAPERS = (
         uses=("parses",),
     ),
     Paper(
-        "pairwise-gp",
+        "pairwise_gp",
         "Gaussian processes on comparisons",
         "The sinc experiment of the KPCRank paper's Gaussian process, expectation propagation "
         "beside sampling, active choice beside random asking, and human preferences.",
-        "Beyond the sinc experiment the paper has no table to stand beside these.",
-        (
-            Part(
-                "pairwise-gp",
-                _script("pairwise-gp"),
-                ("sinc", "montecarlo", "asking", "preferences"),
-                ("llm_preferences",),
-            ),
+        "Of the sinc experiment the paper gives one figure, and does not say of which of its two "
+        "models; of the others it has none.",
+        tuple(
+            Part(f"pairwise_gp/{step}", _module("pairwise_gp", step), (step,), data)
+            for step, data in (
+                ("sinc", ()),
+                ("montecarlo", ()),
+                ("asking", ()),
+                ("preferences", ("llm_preferences",)),
+            )
         ),
         minutes=7,
         uses=("../tests/oracles", "../tests/solvers/gp"),

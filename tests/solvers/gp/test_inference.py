@@ -142,7 +142,7 @@ def test_the_evidence_is_close_to_the_orthant_probability(seed):
 
 
 def test_ep_is_close_to_a_long_run_of_slice_sampling_and_laplace_is_not():
-    """Twelve problems; `reproduce/pairwise-gp` has the table with longer runs."""
+    """Twelve problems; `reproduce/pairwise_gp` has the table with longer runs."""
     off = {"ep": [], "laplace": []}
     for seed in range(12):
         p = make_problem(seed, 10 + seed, 25 + 3 * seed, scale=2.0 + 2 * (seed % 4), ties=False)

@@ -1,9 +1,6 @@
-"""Expectation propagation and Laplace beside long runs of elliptical slice sampling."""
+"""Expectation propagation and Laplace beside long runs of the tests' elliptical slice sampler."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import numpy as np
 
@@ -11,9 +8,6 @@ from rankwise.report import Column, Table
 from rankwise.solvers.gp.approximation import Outcomes
 from rankwise.solvers.gp.ep import expectation_propagation
 from rankwise.solvers.gp.laplace import laplace
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # the sampler is the tests' oracle
-
 from tests.oracles.pairwise_gp import elliptical_slice
 from tests.solvers.gp.problems import make_problem
 

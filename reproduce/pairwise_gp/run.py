@@ -1,6 +1,6 @@
 """Section 5 and 6.2 of the KPCRank paper, and what a pairwise Gaussian process is good for.
 
-Usage: RANKWISE_DATA=folder python reproduce/pairwise-gp/run.py [part ...] [--quick] [--write]
+Usage: RANKWISE_DATA=folder python -m reproduce.pairwise_gp.run [part ...] [--quick] [--write]
 
 Parts: sinc, montecarlo, asking, preferences; all of them by default. ``--quick`` takes fewer
 seeds and shorter runs. ``--write`` puts the tables into the README beside this file. Figures are
@@ -10,18 +10,14 @@ written beside it in any case.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
 from pathlib import Path
 
-import asking
-import montecarlo
-import preferences
-import sinc
-
 from rankwise.errors import DataError
 from rankwise.report import Table
+from reproduce.pages import put_block
+from reproduce.pairwise_gp import asking, montecarlo, preferences, sinc
 
 HERE = Path(__file__).parent
 
@@ -78,19 +74,11 @@ def main() -> int:
             return 2
         for table in tables:
             print(f"{table}\n", flush=True)
-        print(f"{part}: {time.perf_counter() - begin:.0f} s", file=sys.stderr)
+        print(f"{part}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
         if arguments.write:
-            write(part, tables)
+            shown = "\n\n".join(table.to_markdown() for table in tables)
+            put_block(HERE / "README.md", part, shown)
     return 0
-
-
-def write(part: str, tables: list[Table]) -> None:
-    """Put the tables between the marks of their part."""
-    readme = HERE / "README.md"
-    shown = "\n\n".join(table.to_markdown() for table in tables)
-    block = f"<!-- {part} -->\n\n{shown}\n\n<!-- end of {part} -->"
-    marks = re.compile(f"<!-- {part} -->.*<!-- end of {part} -->", flags=re.DOTALL)
-    readme.write_text(marks.sub(lambda _: block, readme.read_text()))
 
 
 if __name__ == "__main__":
