@@ -1,6 +1,8 @@
 """The driver: what is run again, what is kept, and what the page shows."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -170,3 +172,14 @@ def test_the_list_names_what_is_there():
         assert all((here / folder).is_dir() for folder in listed.uses)
     names = [part.name for listed in PAPERS for part in listed.parts]
     assert len(names) == len(set(names))
+
+
+def test_no_folder_needs_the_packages_of_the_tests():
+    """`make reproduce` installs the extra of that name, and not that of the tests."""
+    modules = {part.arguments[1] for listed in PAPERS for part in listed.parts}
+    missing = ("hypothesis", "pytest", "mpmath", "pandas", "polars", "pyarrow", "ranx")
+    code = f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
+    code += "\n".join(f"import {module}" for module in sorted(modules) if "." in module)
+    root = Path(driver.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,13 +1,13 @@
-"""Comparisons between points of a line or plane, for the tests of the Gaussian process."""
+"""Comparisons between points of a line or plane, to try the Gaussian process on.
+
+No test package is imported here: reproduce/pairwise_gp takes its problems from here as well.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import strategies as st
 
-from rankwise.solvers.gp.differences import Differences
 from rankwise.solvers.gp.span import span_of_pairs, span_of_rows
-from tests.strategies import seeds
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,3 @@ def make_problem(seed, n_rows, n_pairs, *, scale=4.0, width=1.0, repeats=True, t
         tied = rng.random(n_pairs) < 0.3
         counts[tied, 2] += 1.0
     return Problem(K, pairs, counts, 0.4 if ties else 0.0)
-
-
-@st.composite
-def gp_problems(draw, max_rows=7, max_pairs=9):
-    return make_problem(
-        draw(seeds),
-        draw(st.integers(2, max_rows)),
-        draw(st.integers(1, max_pairs)),
-        scale=draw(st.sampled_from([0.3, 4.0, 100.0])),
-        repeats=draw(st.booleans()),
-        ties=draw(st.booleans()),
-    )
-
-
-def rank_deficient(problem):
-    """The same comparisons with every row there twice: K is singular."""
-    K = np.block([[problem.K, problem.K], [problem.K, problem.K]])
-    return Differences(np.linalg.cholesky(problem.K).repeat(2, axis=0), *problem.pairs.T), K

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
@@ -18,7 +19,21 @@ from rankwise.solvers.gp.gradient import covariance_gradient, factor_gradient
 from rankwise.solvers.gp.laplace import laplace
 from rankwise.solvers.gp.span import span_of_pairs, span_of_rows
 from tests.oracles.pairwise_gp import dense_ep, elliptical_slice, log_likelihood
-from tests.solvers.gp.problems import gp_problems, make_problem
+from tests.solvers.gp.problems import make_problem
+from tests.strategies import seeds
+
+
+@st.composite
+def gp_problems(draw, max_rows=7, max_pairs=9):
+    return make_problem(
+        draw(seeds),
+        draw(st.integers(2, max_rows)),
+        draw(st.integers(1, max_pairs)),
+        scale=draw(st.sampled_from([0.3, 4.0, 100.0])),
+        repeats=draw(st.booleans()),
+        ties=draw(st.booleans()),
+    )
+
 
 TIGHT = {"tol": 1e-11, "max_sweeps": 1000}
 FORMS = ("rows", "pairs")
