@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rankwise.errors import DataError, MissingExtraError
-from reproduce.pages import keep, put_block
+from reproduce.pages import keep, kept, put_block
 
-NO_LUCK = (DataError, MissingExtraError, OSError, subprocess.CalledProcessError)
+NO_LUCK = (DataError, MissingExtraError, OSError)
 
 
 def run_steps(
@@ -48,7 +47,7 @@ def run_steps(
     unknown = set(arguments.steps) - set(steps)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {listed}")
-    results = keep(here / "results.json", {})
+    results = kept(here / "results.json")
     for step in () if arguments.kept else arguments.steps or steps:
         try:
             results = keep(here / "results.json", {step: steps[step]()})

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankwise.backends.files import replacing
-from reproduce.pages import CACHE, keep
+from reproduce.pages import keep, kept
 from reproduce.parts import PAPERS, Paper, Part
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "results.md"
-DONE = CACHE / "done.json"
+DONE = ROOT / ".cache" / "done.json"  # of this clone alone: what is done stands in its READMEs
 CODE = (".py", ".sh")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _REMEMBERING = threading.Lock()
@@ -95,7 +95,7 @@ def run_part(paper: Paper, part: Part, data: Path | None, say: Callable[[str], N
         say(f"{part.name}: skipped, {lacking}")
         return Outcome(part, "skipped", lacking)
     with _REMEMBERING:
-        done = keep(DONE, {})
+        done = kept(DONE)
     key = key_of(paper, part, data)
     if done.get(part.name, {}).get("key") == key:
         say(f"{part.name}: kept from an earlier run")
@@ -138,7 +138,7 @@ def _call(part: Part, say: Callable[[str], None]) -> tuple[int, str]:
 
 def run_all(names: list[str], jobs: int, say: Callable[[str], None]) -> list[Outcome]:
     """Run the parts of these names, or all."""
-    CACHE.mkdir(parents=True, exist_ok=True)
+    DONE.parent.mkdir(parents=True, exist_ok=True)
     folder = os.environ.get("RANKWISE_DATA")
     data = Path(folder) if folder else None
 

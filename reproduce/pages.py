@@ -10,15 +10,19 @@ from typing import Any
 
 from rankwise.backends.files import replacing
 
-# Not in the repository: what was parsed, Link Grammar, and what is done.
+# Not in the repository: what was parsed, and Link Grammar.
 CACHE = Path(os.environ.get("RANKWISE_CACHE") or Path(__file__).parent.parent / ".cache")
 BEGIN, END = "<!-- {}: written by run.py -->", "<!-- end of {} -->"
 
 
+def kept(path: Path) -> dict[str, Any]:
+    """The results that a JSON file holds; none if there is no such file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
 def keep(path: Path, found: dict[str, Any]) -> dict[str, Any]:
     """Put results among those that a JSON file holds, and return all of them."""
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    every = kept | found
+    every = kept(path) | found
     text = json.dumps(every, indent=1)
     # Numbers of a list side by side: files that can be read, and compared line by line.
     text = re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda m: f"[{' '.join(m.group(1).split())}]", text)
@@ -37,12 +41,3 @@ def put_block(path: Path, name: str, text: str) -> None:
     after = rest.partition(end)[2]
     with replacing(path) as beside:
         beside.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
-
-
-def read_block(path: Path, name: str) -> str | None:
-    """The text between the marks of a block, or None."""
-    begin, end = BEGIN.format(name), END.format(name)
-    whole = path.read_text(encoding="utf-8")
-    if begin not in whole:
-        return None
-    return whole.partition(begin)[2].partition(end)[0].strip()

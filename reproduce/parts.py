@@ -121,12 +121,13 @@ PAPERS = (
         (
             Part(
                 "landmarks",
-                _script("landmarks"),
+                _module("landmarks"),
                 ("results",),
                 (*LETOR, "mnist"),
             ),
         ),
         minutes=10,
+        uses=("letor",),
     ),
     Paper(
         "kpcrank",

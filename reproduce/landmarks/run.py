@@ -5,7 +5,7 @@ queries of twenty random images, to be ordered by their digit. Every method choo
 with every seed, SparseRankRLS is fitted for every alpha and gamma, the validation part chooses
 between these by its disagreement error, and the test part is ranked once.
 
-Usage: RANKWISE_DATA=folder python reproduce/landmarks/run.py [--write] [--data NAME ...]
+Usage: RANKWISE_DATA=folder python -m reproduce.landmarks.run [--write] [--data NAME ...]
 
 ``--write`` puts the tables into the README beside this file, and draws its figure. With names of
 data sets only these are measured, and the others stay as they are in results.json.
@@ -14,7 +14,6 @@ data sets only these are measured, and the others stay as they are in results.js
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from dataclasses import dataclass
@@ -23,30 +22,24 @@ from pathlib import Path
 import numpy as np
 
 from rankwise import RankRLS, SparseRankRLS
-from rankwise.backends.files import replacing
-from rankwise.data import load_dataset, normalize_per_query
+from rankwise.data import load_dataset
 from rankwise.errors import DataError
 from rankwise.estimators._landmarks import METHODS, LandmarkChoice
 from rankwise.kernels import NamedKernel
 from rankwise.metrics import average_precision, disagreement_error
 from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure
 from rankwise.report import Column, Table
+from reproduce.letor import parts as letor
+from reproduce.letor.parts import Part
+from reproduce.pages import keep, put_block
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 FIGURE = HERE / "landmarks.svg"
-BEGIN, END = "<!-- results: written by run.py -->", "<!-- end of results -->"
 ALPHAS = np.geomspace(1e-4, 1e6, 21)
 SEEDS = range(5)
 ROWS_OF_A_QUERY = 20  # MNIST
 TRAINING_ROWS, VALIDATION_ROWS, TEST_ROWS = 10_000, 2_000, 4_000  # MNIST
-
-
-@dataclass(frozen=True)
-class Part:
-    X: np.ndarray
-    y: np.ndarray
-    qid: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -86,10 +79,7 @@ TASKS = {
 
 def load(name: str, fold: int) -> list[Part]:
     """Training, validation and test part."""
-    if name == "mnist":
-        return mnist()
-    parts = (load_dataset(name, fold=fold, part=part) for part in ("train", "validation", "test"))
-    return [Part(normalize_per_query(data.X, data.qid), data.y, data.qid) for data in parts]
+    return mnist() if name == "mnist" else letor.load(name, fold, letor.minmax)
 
 
 def mnist() -> list[Part]:
@@ -273,16 +263,12 @@ def draw(results: dict) -> None:
     save_figure(uppers[0].figure, FIGURE)
 
 
-def write(results: dict) -> None:
-    """Keep the results, put their tables between the markers of the README, draw them."""
-    with replacing(RESULTS) as beside:
-        beside.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+def write(measured: dict) -> None:
+    """Keep the results, put their tables into the README, draw them."""
+    every = keep(RESULTS, measured)
+    results = {name: every[name] for name in TASKS if name in every}
     text = "\n\n".join(table(name, result).to_markdown() for name, result in results.items())
-    readme = HERE / "README.md"
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    with replacing(readme) as beside:
-        after = rest.partition(END)[2]
-        beside.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+    put_block(HERE / "README.md", "results", text)
     draw(results)
 
 
@@ -298,9 +284,7 @@ def main() -> int:
         return 2
     print("\n\n".join(str(table(name, result)) for name, result in measured.items()))
     if arguments.write:
-        kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-        every = kept | measured
-        write({name: every[name] for name in TASKS if name in every})
+        write(measured)
     return 0
 
 

@@ -24,7 +24,7 @@ from rankwise.errors import DataError
 from rankwise.metrics import get_metric
 from rankwise.report import Column, Table
 from reproduce.command import run_steps
-from reproduce.pages import CACHE, keep
+from reproduce.pages import CACHE, kept
 from reproduce.parses import bioinfer, experiment, tried
 from reproduce.parses.candidates import Corpus, load_corpus, summary
 
@@ -96,12 +96,12 @@ def tried_step() -> dict:
 
 
 def draws_step() -> dict:
-    kept = keep(HERE / "results.json", {})
-    if "tables" not in kept:
+    results = kept(HERE / "results.json")
+    if "tables" not in results:
         raise DataError(
             'The step "draws" takes the parameters that "tables" chooses: run that first.'
         )
-    chosen = kept["tables"]["disagreement"]["methods"]
+    chosen = results["tables"]["disagreement"]["methods"]
     return tried.draws(corpus(), chosen, lambda what: print(what, file=sys.stderr, flush=True))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reproduce import driver
-from reproduce.pages import keep, put_block, read_block
+from reproduce.pages import keep, kept, put_block
 from reproduce.parts import PAPERS, Paper, Part
 
 RUN = """\
@@ -41,7 +41,6 @@ def root(tmp_path, monkeypatch):
     (tmp_path / "data" / "numbers" / "a.txt").write_text("1")
     monkeypatch.setattr(driver, "ROOT", tmp_path)
     monkeypatch.setattr(driver, "PAGE", tmp_path / "docs" / "results.md")
-    monkeypatch.setattr(driver, "CACHE", tmp_path / ".cache")
     monkeypatch.setattr(driver, "DONE", tmp_path / ".cache" / "done.json")
     monkeypatch.setattr(driver, "PAPERS", (paper(),))
     monkeypatch.setenv("RANKWISE_DATA", str(tmp_path / "data"))
@@ -150,15 +149,16 @@ def test_blocks_are_put_and_read(tmp_path):
     assert "old" not in text
     assert text.startswith("before")
     assert text.index("new") < text.index("after") < text.index("added")
-    assert (read_block(path, "t"), read_block(path, "u")) == ("new", "added")
-    assert read_block(path, "v") is None
+    assert driver.blocks(text) == {"t": "new", "u": "added"}
 
 
 def test_results_are_merged(tmp_path):
     path = tmp_path / "results.json"
+    assert kept(path) == {}
+    assert not path.exists()
     assert keep(path, {"a": [1, 2], "b": 1}) == {"a": [1, 2], "b": 1}
     assert keep(path, {"b": {"c": 2}}) == {"a": [1, 2], "b": {"c": 2}}
-    assert json.loads(path.read_text()) == {"a": [1, 2], "b": {"c": 2}}
+    assert json.loads(path.read_text()) == kept(path) == {"a": [1, 2], "b": {"c": 2}}
     assert "[1, 2]" in path.read_text()
 
 
