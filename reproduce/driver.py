@@ -142,13 +142,19 @@ def run_all(names: list[str], jobs: int, say: Callable[[str], None]) -> list[Out
     folder = os.environ.get("RANKWISE_DATA")
     data = Path(folder) if folder else None
 
+    stopped = threading.Event()
+
     def run_paper(paper: Paper) -> list[Outcome]:
         parts = [part for part in paper.parts if not names or part.name in names]
-        return [run_part(paper, part, data, say) for part in parts]
+        return [run_part(paper, part, data, say) for part in parts if not stopped.is_set()]
 
     longest_first = sorted(PAPERS, key=lambda paper: -paper.minutes)
     with ThreadPoolExecutor(jobs) as pool:
-        found = dict(zip(longest_first, pool.map(run_paper, longest_first), strict=True))
+        try:
+            found = dict(zip(longest_first, pool.map(run_paper, longest_first), strict=True))
+        except KeyboardInterrupt:
+            stopped.set()  # or the next part of each folder would start
+            raise
     return [outcome for paper in PAPERS for outcome in found[paper]]
 
 

@@ -183,8 +183,8 @@ def timing_text(found: dict) -> str:
     most = CLAIMS["largest exponent of time in m"]
     words = (
         f"Between the last two sizes the time for all pairs grows as m to the {exponent:.1f} (the "
-        f"paper: at most {most}, that of the fit itself). Refits are timed for {REFITS} pairs, and "
-        "multiplied by the number of pairs."
+        f"paper, quoted: at most {most}, that of the fit itself). Refits are timed for {REFITS} "
+        "pairs, and multiplied by the number of pairs."
     )
     table = Table(header, tuple(rows), "Time, rbf kernel").to_markdown()
     return f"{words}\n\n{table}\n\n![time over rows](timing.svg)"

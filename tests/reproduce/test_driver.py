@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,26 @@ def test_the_longest_start_first_and_are_told_in_the_order_of_the_page(root, mon
     started = [line.split(":")[0] for line in said if line.endswith("started")]
     assert started == ["long", "middle", "short"]
     assert [outcome.part.name for outcome in outcomes] == list(lengths)
+
+
+def test_nothing_starts_after_an_interruption(root, monkeypatch):
+    ran, interrupted = [], threading.Event()
+
+    def run_part(paper, part, data, say):
+        if part.name == "interrupted":
+            interrupted.set()
+            raise KeyboardInterrupt
+        interrupted.wait(10)
+        time.sleep(0.2)
+        ran.append(part.name)
+
+    first, second = (Part(name, (), ()) for name in ("first", "second"))
+    busy = Paper("busy", "Busy", "About.", "Why.", (first, second))
+    monkeypatch.setattr(driver, "PAPERS", (paper(name="interrupted", minutes=9), busy))
+    monkeypatch.setattr(driver, "run_part", run_part)
+    with pytest.raises(KeyboardInterrupt):
+        driver.run_all([], 2, lambda line: None)
+    assert ran in ([], ["first"])
 
 
 def test_a_change_of_code_that_is_used_runs_it_again(root, monkeypatch):
