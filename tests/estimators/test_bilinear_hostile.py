@@ -2,14 +2,17 @@
 
 import copy
 
+import numba
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from rankwise import load_model, save_model
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._bilinear_input import check_rows, parts
 from tests.bilinear_texts import ranker, texts_and_triplets
 
 WORDS = np.array([f"w{k}" for k in range(12)])
@@ -63,6 +66,9 @@ OK = [[0, 1, 2]]
             lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=(EMPTY[[6, 6, 0]], [0, 0, 1])),
             "held_out labels of rows with a known word has one class",
         ),
+        (lambda: ranker().fit(["car"] * 6, X6, OK), "Turn text into features first"),
+        (lambda: ranker().fit(X6, [["car"]] * 6, OK), "D needs rows of numbers"),
+        (lambda: ranker().fit(X6, X6, np.uint64([[2**64 - 1, 1, 2]])), "18446744073709551615"),
         (lambda: ranker().fit(X6, X6, OK).rank("car", X6), "q is a row of numbers: got 'car'"),
         (lambda: ranker().fit(X6, X6, OK, query_names={"a": 0}), "get_feature_names_out"),
         (lambda: ranker().fit(X6, X6, OK, document_names=set("abcd")), "get_feature_names_out"),
@@ -125,11 +131,48 @@ def test_calls_that_cannot_be_answered(call, words):
 
 def test_a_vocabulary_mismatch_of_queries_and_bad_values():
     fitted = ranker().fit(X6, X6, OK)
-    with pytest.raises(ValueError, match="expecting 4 features"):
+    with pytest.raises(DataError, match="fitted to queries of 4"):
         fitted.predict(X6[:, :3], X6)
-    with pytest.raises(ValueError, match="NaN"):
-        fitted.predict(X6, np.where(X6, X6, np.nan))
+    for name, rows in (("Q", (np.full((6, 4), np.nan), X6)), ("D", (X6, np.full((6, 4), np.nan)))):
+        with pytest.raises(ValueError, match=f"Input {name} contains NaN"):
+            fitted.predict(*rows)
     assert_array_equal(fitted.predict(np.zeros((2, 4)), X6[:2]), [0.0, 0.0])  # no known word
+
+
+def damaged(part, value):
+    rows = sp.csr_array(X6)
+    getattr(rows, part)[2] = value
+    return rows
+
+
+@pytest.mark.parametrize(("part", "value"), [("indices", 10**6), ("indices", -1), ("indptr", 5)])
+def test_columns_that_do_not_exist_never_reach_compiled_code(part, value):
+    fitted = ranker().fit(X6, X6, OK)
+    rows = damaged(part, value)
+    for call in (
+        lambda: ranker().fit(rows, X6, OK),
+        lambda: ranker().fit(X6, rows, OK),
+        lambda: fitted.predict(rows, X6),
+    ):
+        with pytest.raises(DataError, match="is no sound CSR array: ind"):
+            call()
+
+
+def test_rows_of_all_kinds_run_the_same_compiled_code():
+    plain = sp.csr_array(X6)
+    arrays = plain.indptr, plain.indices, plain.data
+    wide, fixed, swapped, strided = (plain.copy() for _ in range(4))
+    wide.indptr, wide.indices = (array.astype(np.int64) for array in arrays[:2])
+    swapped.indptr, swapped.indices = (array.astype(">i4") for array in arrays[:2])
+    strided.indices = np.repeat(plain.indices, 2)[::2]
+    for array in (fixed.indptr, fixed.indices, fixed.data):
+        array.flags.writeable = False
+    want = [numba.typeof(part) for part in parts(check_rows(X6, "X"))]
+    for rows in (plain, wide, fixed, swapped, strided):
+        got = parts(check_rows(rows, "X"))
+        assert [numba.typeof(part) for part in got] == want
+        for part, array in zip(got, arrays, strict=True):
+            assert_array_equal(part, array)
 
 
 def test_a_dense_matrix_beyond_memory_is_refused_at_once(monkeypatch):
@@ -179,7 +222,7 @@ def test_a_fit_that_fails_leaves_nothing_fitted(problem):
                 fitted.predict(rows, rows)
     stream = ranker(refit=False).partial_fit(X, X, triplets)
     before = stream.coef_.toarray()
-    with pytest.raises(ValueError, match="expecting 12 features"):
+    with pytest.raises(DataError, match="fitted to queries of 12"):
         stream.partial_fit(wide, wide, triplets)
     assert_array_equal(stream.coef_.toarray(), before)
 

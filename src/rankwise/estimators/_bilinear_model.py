@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._bilinear_input import (
-    as_rows,
-    check_documents,
+    check_rows,
     check_triplets,
     columns_of,
     parts,
@@ -189,20 +188,22 @@ class BilinearModel(BaseEstimator):
         return scores
 
     def _new_queries(self, Q: Any) -> sp.csr_array:
-        return as_rows(validate_data(self, Q, accept_sparse="csr", dtype=np.float64, reset=False))
+        queries = check_rows(Q, "Q")
+        self._check_width(queries, "Q", "queries")
+        validate_data(self, Q, reset=False, skip_check_array=True)  # names of columns
+        return queries
 
     def _new_documents(self, D: Any) -> sp.csr_array:
-        documents = check_documents(D)
-        self._check_width(documents)
+        documents = check_rows(D, "D")
+        self._check_width(documents, "D", "documents")
         self._check_columns(D)
         return documents
 
-    def _check_width(self, documents: sp.csr_array) -> None:
-        fitted = hasattr(self, "coef_")
-        width = self.coef_.shape[1] if fitted else self.n_document_features_
-        if documents.shape[1] != width:
+    def _check_width(self, rows: sp.csr_array, name: str, what: str) -> None:
+        width = self.n_features_in_ if name == "Q" else self.n_document_features_
+        if rows.shape[1] != width:
             raise DataError(
-                f"D has {documents.shape[1]} features, but this ranker was fitted to documents of "
+                f"{name} has {rows.shape[1]} features, but this ranker was fitted to {what} of "
                 f"{width}: use the same vocabulary."
             )
 

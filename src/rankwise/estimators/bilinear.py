@@ -16,12 +16,11 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._bilinear_fit import Course, Outcome, Problem, find_weights
 from rankwise.estimators._bilinear_input import (
     Relabelled,
-    as_rows,
     check_classes,
-    check_documents,
     check_full_rows,
     check_grades,
     check_names,
+    check_rows,
     check_triplets,
     columns_of,
     parts,
@@ -264,7 +263,7 @@ class SparseBilinearRanker(BilinearModel):
         self._forget()
         if self.n_iter is None:
             raise ParameterError("fit_classes draws triplets: n_iter must say how many.")
-        rows, _ = self._rows(X, X)
+        rows, _ = self._rows(X, X, "X")
         numbers = check_classes(labels, rows.shape[0])
         check_full_rows(rows, "X")
         self._set_names(X, X, names, names)
@@ -370,7 +369,10 @@ class SparseBilinearRanker(BilinearModel):
         if self.structure == "sparse" and self.alpha is None:
             raise ParameterError("partial_fit cannot try several alphas on a stream: give alpha.")
         first = not hasattr(self, "_learner")
-        queries, documents = self._rows(Q, D, reset=first)
+        if first:
+            queries, documents = self._rows(Q, D)
+        else:
+            queries, documents = self._new_queries(Q), self._new_documents(D)
         rows = check_triplets(triplets, queries, documents)
         if first:
             self._set_names(Q, D, query_names, document_names)
@@ -499,16 +501,13 @@ class SparseBilinearRanker(BilinearModel):
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).integers(2**63))
 
-    def _rows(self, Q: Any, D: Any, reset: bool = True) -> tuple[sp.csr_array, sp.csr_array]:
-        checked = validate_data(self, Q, accept_sparse="csr", dtype=np.float64, reset=reset)
-        queries = as_rows(checked)
-        documents = queries if D is Q else check_documents(D)
-        if reset:
-            self.n_document_features_ = documents.shape[1]
-            self._document_columns = columns_of(D)
-        else:
-            self._check_width(documents)
-            self._check_columns(D)
+    def _rows(self, Q: Any, D: Any, name: str = "Q") -> tuple[sp.csr_array, sp.csr_array]:
+        """Rows of a fit, whose features are those of all rows to come."""
+        queries = check_rows(Q, name)
+        documents = queries if D is Q else check_rows(D, "D")
+        validate_data(self, Q, skip_check_array=True)
+        self.n_document_features_ = documents.shape[1]
+        self._document_columns = columns_of(D)
         return queries, documents
 
     def _set_names(self, Q: Any, D: Any, query_names: Any, document_names: Any) -> None:
