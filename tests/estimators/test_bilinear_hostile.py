@@ -60,7 +60,10 @@ OK = [[0, 1, 2]]
         (lambda: begun().partial_fit(X6, X6[:, :3], OK), "use the same vocabulary"),
         (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, ["a"] * 6), "whole numbers: got <U1"),
         (lambda: ranker().fit_graded(X6, X6, list("abcdef"), [0] * 6), "grades must be numbers"),
-        (lambda: ranker().fit_classes(X6, ["a", None] * 3), "labels must be all numbers or all te"),
+        (lambda: ranker().fit_classes(X6, np.array(["a", 1] * 3, object)), "all numbers or all te"),
+        (lambda: ranker().fit_classes(X6, ["a", None] * 3), r"labels.1. is missing \(3 such rows"),
+        (lambda: ranker().fit_classes(X6, [0, 1, np.nan] * 2), "labels.2. is missing"),
+        (lambda: ranker().fit_classes(X6, pd.array([0, 1, pd.NA] * 2)), "labels.2. is missing"),
         (lambda: ranker().fit(X6, X6, [[0, 1, 2], [0, 1]]), "entries of different lengths"),
         (
             lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=(EMPTY[[6, 6, 0]], [0, 0, 1])),
@@ -72,6 +75,7 @@ OK = [[0, 1, 2]]
         (lambda: ranker().fit(X6, X6, OK).rank("car", X6), "q is a row of numbers: got 'car'"),
         (lambda: ranker().fit(X6, X6, OK, query_names={"a": 0}), "get_feature_names_out"),
         (lambda: ranker().fit(X6, X6, OK, document_names=set("abcd")), "get_feature_names_out"),
+        (lambda: ranker().fit(X6, X6, OK, query_names=7), "one per feature: got 7"),
         (lambda: ranker().fit(X6, X6, OK, checkpoint="no/such/run.npz"), "There is no folder"),
         (lambda: ranker().fit(X6, X6, OK, checkpoint="."), "cannot be written"),
     ],
@@ -96,7 +100,8 @@ def test_data_that_cannot_be_used(call, words):
         ({"init": "ones"}, "init must be one of"),
         ({"dtype": "int8"}, "dtype must be one of"),
         ({"eta0": 0.0}, "eta0 must be"),
-        ({"n_iter": 0}, "n_iter must be a whole number"),
+        ({"n_iter": 0}, "n_iter must be a whole number of 1 or more: got 0"),
+        ({"refit": "no"}, "refit must be True or False: got 'no'"),
         ({"shrink_every": 0}, "shrink_every must be"),
         ({"shrink_every": 401}, "alpha would have no effect"),
         ({"n_jobs": 0}, "n_jobs must be"),
@@ -121,6 +126,7 @@ def test_parameters_out_of_range(parameters, words):
         (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "n_iter must say how many"),
         (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without names"),
         (lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"), "no query f"),
+        (lambda: ranker().fit(X6, X6, OK, query_names="abba").related_features("b"), "one of 1, 2"),
         (lambda: ranker().fit(X6, X6, OK).related_features(4), "from 0 to 3"),
     ],
 )
@@ -203,6 +209,20 @@ def test_an_overflow_is_said(problem, scale, dtype, init):
     for one in (fitted, stream):
         with pytest.raises(NotFittedError):
             one.predict(X, X)
+
+
+def test_an_overflow_of_squared_gradients_is_said(problem):
+    X, _, triplets = problem
+    with pytest.raises(DataError, match="W overflowed"):  # and not a W that never moves
+        ranker(schedule="adagrad", init="zeros").fit(1e160 * X, X, triplets)
+
+
+def test_an_overflow_of_scores_is_said(problem):
+    X, _, triplets = problem
+    fitted = ranker().fit(X, X, triplets)
+    for answer in (fitted.predict, fitted.score_all, lambda Q, D: fitted.score(Q, D, triplets)):
+        with pytest.raises(DataError, match="Scores overflowed: scale rows"):
+            answer(1e300 * X, 1e300 * X)
 
 
 def test_a_fit_that_fails_leaves_nothing_fitted(problem):

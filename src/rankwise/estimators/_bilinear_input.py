@@ -124,6 +124,12 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
         raise DataError(
             f"{name} needs one entry per row of X: got {given.shape} for {n_rows} rows."
         )
+    missing = np.flatnonzero(_missing(given))
+    if len(missing):
+        raise DataError(
+            f"{name}[{missing[0]}] is missing ({len(missing)} such rows): leave them out, or give "
+            "them a class of their own."
+        )
     try:
         classes, numbers, counts = np.unique(given, return_inverse=True, return_counts=True)
     except TypeError:
@@ -135,7 +141,8 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
         raise DataError(f"{name} is empty: a triplet needs three rows.")
     if len(classes) < 2:
         raise DataError(
-            f"{name} has one class only, {classes[0]!r}: a triplet needs a document of another one."
+            f"{name} has one class only, {classes.tolist()[0]!r}: a triplet needs a document of "
+            "another one."
         )
     if counts.max() < 2:
         raise DataError(
@@ -143,6 +150,14 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
             f"of one class. Check the {name}."
         )
     return np.asarray(numbers, dtype=np.intp)
+
+
+def _missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which labels are not known: NaN, NaT, None, or NA of pandas."""
+    if labels.dtype.kind != "O":
+        return np.asarray(labels != labels)
+    unknown = ("nan", "NaT", "<NA>", "None")
+    return np.array([not isinstance(x, str) and str(x) in unknown for x in labels.tolist()])
 
 
 def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tuple[Ints, Array]:
@@ -187,7 +202,10 @@ def check_names(names: Any, n_features: int, name: str) -> NDArray[Any] | None:
             f"{name} needs the names in the order of the features, which a {type(names).__name__} "
             "does not have: give vectorizer.get_feature_names_out()."
         )
-    given = np.asarray(list(names), dtype=str)
+    try:
+        given = np.asarray(list(names), dtype=str)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} is a list of names, one per feature: got {names!r:.60}.") from None
     if given.shape != (n_features,):
         raise DataError(f"{name} needs one name per feature: got {len(given)} for {n_features}.")
     return given

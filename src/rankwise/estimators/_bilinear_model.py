@@ -81,7 +81,7 @@ class BilinearModel(BaseEstimator):
         scores = np.empty((queries.shape[0], documents.shape[0]))
         for rows in self._blocks(queries.shape[0]):
             scores[rows] = (documents @ self._projected(queries[rows]).T).T
-        return scores
+        return _finite(scores)
 
     def rank(self, q: Any, D: Any, k: int = 10) -> tuple[NDArray[np.intp], Array]:
         """The k best documents for a query, the best first.
@@ -99,7 +99,7 @@ class BilinearModel(BaseEstimator):
             Of D.
         scores : ndarray of shape (k,)
         """
-        check_whole("k", k, 1, 2**62)
+        check_whole("k", k, 1)
         scores = self.score_all(_one_row(q, "q"), D)[0]
         best = np.argsort(-scores, kind="stable")[:k]
         return best, scores[best]
@@ -139,7 +139,7 @@ class BilinearModel(BaseEstimator):
             By falling absolute weight; fewer than k where W has fewer.
         """
         check_is_fitted(self, "coef_")
-        check_whole("k", k, 1, 2**62)
+        check_whole("k", k, 1)
         i = self._feature(word)
         row = slice(self.coef_.indptr[i], self.coef_.indptr[i + 1])
         columns, weights = self.coef_.indices[row], self.coef_.data[row]
@@ -161,7 +161,7 @@ class BilinearModel(BaseEstimator):
             By falling absolute value; all of them add up to the score.
         """
         check_is_fitted(self, "coef_")
-        check_whole("k", k, 1, 2**62)
+        check_whole("k", k, 1)
         query = self._new_queries(_one_row(q, "q"))
         document = self._new_documents(_one_row(d, "d"))
         scaled = sp.diags_array(query.data) @ self.coef_[query.indices]
@@ -184,8 +184,9 @@ class BilinearModel(BaseEstimator):
         scores = np.empty(queries.shape[0])
         for rows in self._blocks(queries.shape[0]):
             block = self._projected(queries[rows])
-            scores[rows] = np.asarray(documents[rows].multiply(block).sum(axis=1)).ravel()
-        return scores
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores[rows] = np.asarray(documents[rows].multiply(block).sum(axis=1)).ravel()
+        return _finite(scores)
 
     def _new_queries(self, Q: Any) -> sp.csr_array:
         queries = check_rows(Q, "Q")
@@ -240,6 +241,11 @@ class BilinearModel(BaseEstimator):
             found = np.flatnonzero(self.query_names_ == word)
             if not len(found):
                 raise ParameterError(f"There is no query feature {word!r}.")
+            if len(found) > 1:
+                raise ParameterError(
+                    f"{len(found)} query features are called {word!r}: ask by number, one of "
+                    f"{', '.join(map(str, found[:5]))}."
+                )
             return int(found[0])
         check_whole("word", word, 0, self.coef_.shape[0] - 1)
         return int(word)
@@ -260,6 +266,12 @@ def _one_row(x: Any, name: str) -> Any:
     if x.shape[0] != 1:
         raise DataError(f"{name} is one row: got {x.shape[0]}.")
     return x
+
+
+def _finite(scores: Array) -> Array:
+    if not np.isfinite(scores).all():
+        raise DataError("Scores overflowed: scale rows to unit length, as in the fit.")
+    return scores
 
 
 def _name(names: NDArray[Any] | None, number: Any) -> Any:

@@ -440,7 +440,7 @@ class SparseBilinearRanker(BilinearModel):
         """Relabel columns, run, and keep what comes out."""
         shape = (Q.shape[1], D.shape[1])
         check_parameters(self, shape)
-        check_whole("checkpoint_every", checkpoint_every, 1, 2**62)
+        check_whole("checkpoint_every", checkpoint_every, 1)
         if self.structure == "sparse" and self.shrink_every > n_steps:
             raise ParameterError(
                 f"W is shrunk every {self.shrink_every} steps, and there are {n_steps}: alpha "
