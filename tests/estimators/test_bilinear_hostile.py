@@ -78,6 +78,10 @@ OK = [[0, 1, 2]]
         (lambda: ranker().fit(X6, X6, OK, query_names=7), "one per feature: got 7"),
         (lambda: ranker().fit(X6, X6, OK, checkpoint="no/such/run.npz"), "There is no folder"),
         (lambda: ranker().fit(X6, X6, OK, checkpoint="."), "cannot be written"),
+        (
+            lambda: ranker().fit(X6, X6, OK, checkpoint="/proc/run.npz"),
+            "cannot be written|no folder",
+        ),
     ],
 )
 def test_data_that_cannot_be_used(call, words):

@@ -19,7 +19,7 @@ from rankwise.estimators._bilinear_input import (
     parts,
 )
 from rankwise.estimators._checks import check_whole
-from rankwise.solvers.bilinear.layout import Sparse
+from rankwise.solvers.bilinear.layout import Ints, Sparse
 from rankwise.solvers.bilinear.products import times_weights
 
 BLOCK_BYTES = 64 * 2**20  # of Q W at a time
@@ -119,10 +119,9 @@ class BilinearModel(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         queries, documents = self._new_queries(Q), self._new_documents(D)
-        rows = check_triplets(triplets, queries, documents)
-        better = self._score_rows(queries[rows[:, 0]], documents[rows[:, 1]])
-        worse = self._score_rows(queries[rows[:, 0]], documents[rows[:, 2]])
-        return float(np.mean(better > worse))
+        return self._share_in_order(
+            queries, documents, check_triplets(triplets, queries, documents)
+        )
 
     def related_features(self, word: str | int, k: int = 5) -> list[tuple[Any, float]]:
         """The document features that weigh most for a query feature, as in Table III.
@@ -179,6 +178,14 @@ class BilinearModel(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
+
+    def _share_in_order(
+        self, queries: sp.csr_array, documents: sp.csr_array, triplets: Ints
+    ) -> float:
+        q, better, worse = triplets.T
+        above = self._score_rows(queries[q], documents[better])
+        below = self._score_rows(queries[q], documents[worse])
+        return float(np.mean(above > below))
 
     def _score_rows(self, queries: sp.csr_array, documents: sp.csr_array) -> Array:
         scores = np.empty(queries.shape[0])

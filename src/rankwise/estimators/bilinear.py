@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -119,7 +120,8 @@ class SparseBilinearRanker(BilinearModel):
     learning_curve_, refit_curve_ : dict of ndarray
         "step", "loss" (mean hinge loss since the record before), "density", and "error" on
         held-out triplets (NaN without any), at intervals; see `rankwise.plots.plot_learning_curve`.
-        The second is there after a refit.
+        The second is there after a refit. Empty after `partial_fit`; the identity has one record,
+        of step 0, where there is something held out.
     n_iter_ : int
         Steps taken.
     query_names_, document_names_ : ndarray of str or None
@@ -449,6 +451,8 @@ class SparseBilinearRanker(BilinearModel):
         start = starting_weights(self, shape)
         if self.structure == "identity":
             self._keep(Outcome(start, 0.0, Curve(), None), 0)
+            if held_out is not None:
+                self._record_start(held_out)
             return self
         relabelled = Relabelled.by_frequency(D)
         aside = None
@@ -497,6 +501,11 @@ class SparseBilinearRanker(BilinearModel):
         self.__dict__.pop("refit_curve_", None)
         if outcome.refit_curve is not None:
             self.refit_curve_ = outcome.refit_curve.arrays()
+
+    def _record_start(self, held_out: tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]) -> None:
+        """The one record of a ranker that learns nothing: its error on held-out triplets."""
+        right = self._share_in_order(*held_out)
+        self.learning_curve_ = Curve([0], [math.nan], [self.density_], [1.0 - right]).arrays()
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).integers(2**63))
