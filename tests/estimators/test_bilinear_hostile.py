@@ -127,6 +127,10 @@ def test_parameters_out_of_range(parameters, words):
         (lambda: ranker().partial_fit(X6, X6, OK), "set refit=False"),
         (lambda: ranker(alpha=None, refit=False).partial_fit(X6, X6, OK), "give alpha"),
         (lambda: ranker(n_jobs=2, refit=False).partial_fit(X6, X6, OK), "Set n_jobs=1"),
+        (
+            lambda: ranker(target_density=0.1, refit=False).partial_fit(X6, X6, OK),
+            "alpha and target_density say the same thing",
+        ),
         (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "n_iter must say how many"),
         (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without names"),
         (lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"), "no query f"),

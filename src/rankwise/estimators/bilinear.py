@@ -33,18 +33,15 @@ from rankwise.estimators._bilinear_parameters import (
     starting_weights,
     wanted_density,
 )
+from rankwise.estimators._bilinear_stream import Stream, check_streamable
 from rankwise.estimators._checkpoint import Checkpoint, fingerprint
 from rankwise.estimators._checks import check_random_state, check_whole
 from rankwise.solvers.bilinear.draws import Draws, Given, Graded, InOrder, SameClass, draw_classes
-from rankwise.solvers.bilinear.learner import OVERFLOWED, Learner
+from rankwise.solvers.bilinear.learner import OVERFLOWED
 from rankwise.solvers.bilinear.run import Curve, HeldOut
 
 CURVE_POINTS = 20
 HELD_OUT_TRIPLETS = 2000
-STREAM = (
-    "alpha", "eta0", "schedule", "shrink_every", "structure", "init", "dtype", "refit", "n_jobs",
-)  # fmt: skip
-"""Parameters that cannot change during a stream."""
 
 
 class SparseBilinearRanker(BilinearModel):
@@ -341,7 +338,8 @@ class SparseBilinearRanker(BilinearModel):
         However a stream is cut, it gives what ``fit`` with ``n_iter=None`` gives for all of it.
         That needs a fixed `alpha`, one thread, and ``refit=False``: a refit needs the triplets
         once more. Parameters stay as they were in the first call. After ``fit``, the first call
-        starts anew: it does not go on from what was fitted.
+        starts anew: it does not go on from what was fitted. Each call also writes `coef_`, in the
+        time that takes: give triplets by the hundred or more.
 
         Parameters
         ----------
@@ -354,33 +352,23 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
-        if hasattr(self, "_learner"):
-            self._check_stream()
+        stream: Stream | None = getattr(self, "_stream", None)
+        if stream:
+            stream.check(self)
         else:
             self._forget()
-        if self.n_jobs != 1:
-            raise ParameterError(
-                "partial_fit takes one step after the other: with more threads W would depend on "
-                "how a stream is cut. Set n_jobs=1."
-            )
-        if self.structure == "sparse" and self.refit:
-            raise ParameterError(
-                "partial_fit sees every triplet once, and a refit would need them again: set "
-                "refit=False."
-            )
-        if self.structure == "sparse" and self.alpha is None:
-            raise ParameterError("partial_fit cannot try several alphas on a stream: give alpha.")
-        first = not hasattr(self, "_learner")
-        if first:
-            queries, documents = self._rows(Q, D)
-        else:
+        check_streamable(self)
+        if stream:
             queries, documents = self._new_queries(Q), self._new_documents(D)
+        else:
+            queries, documents = self._rows(Q, D)
         rows = check_triplets(triplets, queries, documents)
-        if first:
+        if not stream:
+            shape = (queries.shape[1], documents.shape[1])
+            check_parameters(self, shape)
             self._set_names(Q, D, query_names, document_names)
-            self._stream = {name: getattr(self, name) for name in STREAM}
-            self._learner = self._new_learner((queries.shape[1], documents.shape[1]))
-        learner: Learner = self._learner
+            self._stream = stream = Stream.of(self, shape)
+        learner = stream.learner
         try:
             if self.structure != "identity":
                 learner.advance(parts(queries), parts(documents), rows)
@@ -393,40 +381,20 @@ class SparseBilinearRanker(BilinearModel):
 
     def _forget(self) -> None:
         """A call that fails leaves a ranker that is not fitted, not one that is half another."""
-        for name in ("coef_", "_learner", "_stream"):
+        for name in ("coef_", "_stream"):
             self.__dict__.pop(name, None)
 
-    def _check_stream(self) -> None:
-        for name, began in self._stream.items():
-            now = getattr(self, name)
-            if now != began:
-                raise ParameterError(
-                    f"This stream began with {name}={began!r}, and now it is {now!r}: set it back, "
-                    "or begin another stream with a clone of this ranker."
-                )
-
     def __getstate__(self) -> dict[str, Any]:
-        """A learner of a stream goes into files as arrays."""
+        """A stream goes into files as arrays."""
         state = dict(super().__getstate__())
-        if "_learner" in state:
-            state["_learner"] = state["_learner"].state()
+        if "_stream" in state:
+            state["_stream"] = state["_stream"].state()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if "_learner" in state:
-            learner = self._new_learner(self.coef_.shape)
-            learner.restore(state["_learner"])
-            self._learner = learner
-
-    def _new_learner(self, shape: tuple[int, int]) -> Learner:
-        """A learner of a stream, before its first step, with what the stream began with."""
-        began = SparseBilinearRanker(**self._stream)
-        check_parameters(began, shape)
-        return Learner(
-            starting_weights(began, shape), settings_of(began, 1), dense=began.structure == "dense",
-            frozen=began.structure in ("diagonal", "identity"),
-        )  # fmt: skip
+        if "_stream" in state:
+            self._stream = Stream.restored(state["_stream"], self.coef_.shape)
 
     def _fit(
         self,
