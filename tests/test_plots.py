@@ -362,6 +362,8 @@ def test_more_learning_curves_than_colours():
     [
         ({}, "error", "the mapping is empty"),
         ({"a": {"loss": [1.0]}}, "error", "a has not"),
+        (object(), "error", "draws learning_curve_ of a fitted ranker.*got object"),
+        ({"step": [], "error": []}, "error", "has no records"),
         ({"a": learning_curve(error=np.nan)}, "error", "give held_out to fit"),
         ({"a": {"step": [1, 2], "error": [0.5]}}, "error", "2 steps and 1 values"),
     ],

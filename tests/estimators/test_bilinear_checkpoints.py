@@ -59,9 +59,9 @@ import sys
 import numpy as np
 from rankwise import SparseBilinearRanker
 X, labels = np.load(sys.argv[1] + "/X.npy"), np.load(sys.argv[1] + "/labels.npy")
-ranker = SparseBilinearRanker(alpha=1e-4, n_iter=400_000, eta0=5.0, random_state=3)
+ranker = SparseBilinearRanker(alpha=1e-4, n_iter=100_000, eta0=5.0, random_state=3)
 print("begin", flush=True)
-ranker.fit_classes(X, labels, checkpoint=sys.argv[1] + "/run.npz", checkpoint_every=2000)
+ranker.fit_classes(X, labels, checkpoint=sys.argv[1] + "/run.npz", checkpoint_every=1000)
 np.savez(sys.argv[1] + "/coef.npz", ranker.coef_.data, ranker.coef_.indices, ranker.coef_.indptr)
 """
 
@@ -86,13 +86,13 @@ def test_a_killed_run_ends_where_it_would_have(tmp_path):
         deadline = time.monotonic() + 60
         while stamp() == before and time.monotonic() < deadline:
             time.sleep(0.005)
-        time.sleep(rng.uniform(0.0, 0.4))
+        time.sleep(rng.uniform(0.0, 0.3))
         run.send_signal(signal.SIGKILL)
         run.stdout.close()
         kills += run.wait() == -signal.SIGKILL
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     assert kills
-    want = SparseBilinearRanker(alpha=1e-4, n_iter=400_000, eta0=5.0, random_state=3)
+    want = SparseBilinearRanker(alpha=1e-4, n_iter=100_000, eta0=5.0, random_state=3)
     want.fit_classes(X, labels)
     with np.load(tmp_path / "coef.npz") as coef:
         assert_array_equal(coef["arr_0"], want.coef_.data)

@@ -2,14 +2,17 @@
 
 import copy
 
+import numba
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from rankwise import load_model, save_model
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._bilinear_input import check_rows, parts
 from tests.bilinear_texts import ranker, texts_and_triplets
 
 WORDS = np.array([f"w{k}" for k in range(12)])
@@ -57,17 +60,28 @@ OK = [[0, 1, 2]]
         (lambda: begun().partial_fit(X6, X6[:, :3], OK), "use the same vocabulary"),
         (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, ["a"] * 6), "whole numbers: got <U1"),
         (lambda: ranker().fit_graded(X6, X6, list("abcdef"), [0] * 6), "grades must be numbers"),
-        (lambda: ranker().fit_classes(X6, ["a", None] * 3), "labels must be all numbers or all te"),
+        (lambda: ranker().fit_classes(X6, np.array(["a", 1] * 3, object)), "all numbers or all te"),
+        (lambda: ranker().fit_classes(X6, ["a", None] * 3), r"labels.1. is missing \(3 such rows"),
+        (lambda: ranker().fit_classes(X6, [0, 1, np.nan] * 2), "labels.2. is missing"),
+        (lambda: ranker().fit_classes(X6, pd.array([0, 1, pd.NA] * 2)), "labels.2. is missing"),
         (lambda: ranker().fit(X6, X6, [[0, 1, 2], [0, 1]]), "entries of different lengths"),
         (
             lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=(EMPTY[[6, 6, 0]], [0, 0, 1])),
             "held_out labels of rows with a known word has one class",
         ),
+        (lambda: ranker().fit(["car"] * 6, X6, OK), "Turn text into features first"),
+        (lambda: ranker().fit(X6, [["car"]] * 6, OK), "D needs rows of numbers"),
+        (lambda: ranker().fit(X6, X6, np.uint64([[2**64 - 1, 1, 2]])), "18446744073709551615"),
         (lambda: ranker().fit(X6, X6, OK).rank("car", X6), "q is a row of numbers: got 'car'"),
         (lambda: ranker().fit(X6, X6, OK, query_names={"a": 0}), "get_feature_names_out"),
         (lambda: ranker().fit(X6, X6, OK, document_names=set("abcd")), "get_feature_names_out"),
+        (lambda: ranker().fit(X6, X6, OK, query_names=7), "one per feature: got 7"),
         (lambda: ranker().fit(X6, X6, OK, checkpoint="no/such/run.npz"), "There is no folder"),
         (lambda: ranker().fit(X6, X6, OK, checkpoint="."), "cannot be written"),
+        (
+            lambda: ranker().fit(X6, X6, OK, checkpoint="/proc/run.npz"),
+            "cannot be written|no folder",
+        ),
     ],
 )
 def test_data_that_cannot_be_used(call, words):
@@ -90,7 +104,8 @@ def test_data_that_cannot_be_used(call, words):
         ({"init": "ones"}, "init must be one of"),
         ({"dtype": "int8"}, "dtype must be one of"),
         ({"eta0": 0.0}, "eta0 must be"),
-        ({"n_iter": 0}, "n_iter must be a whole number"),
+        ({"n_iter": 0}, "n_iter must be a whole number of 1 or more: got 0"),
+        ({"refit": "no"}, "refit must be True or False: got 'no'"),
         ({"shrink_every": 0}, "shrink_every must be"),
         ({"shrink_every": 401}, "alpha would have no effect"),
         ({"n_jobs": 0}, "n_jobs must be"),
@@ -112,9 +127,14 @@ def test_parameters_out_of_range(parameters, words):
         (lambda: ranker().partial_fit(X6, X6, OK), "set refit=False"),
         (lambda: ranker(alpha=None, refit=False).partial_fit(X6, X6, OK), "give alpha"),
         (lambda: ranker(n_jobs=2, refit=False).partial_fit(X6, X6, OK), "Set n_jobs=1"),
+        (
+            lambda: ranker(target_density=0.1, refit=False).partial_fit(X6, X6, OK),
+            "alpha and target_density say the same thing",
+        ),
         (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "n_iter must say how many"),
         (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without names"),
         (lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"), "no query f"),
+        (lambda: ranker().fit(X6, X6, OK, query_names="abba").related_features("b"), "one of 1, 2"),
         (lambda: ranker().fit(X6, X6, OK).related_features(4), "from 0 to 3"),
     ],
 )
@@ -125,11 +145,48 @@ def test_calls_that_cannot_be_answered(call, words):
 
 def test_a_vocabulary_mismatch_of_queries_and_bad_values():
     fitted = ranker().fit(X6, X6, OK)
-    with pytest.raises(ValueError, match="expecting 4 features"):
+    with pytest.raises(DataError, match="fitted to queries of 4"):
         fitted.predict(X6[:, :3], X6)
-    with pytest.raises(ValueError, match="NaN"):
-        fitted.predict(X6, np.where(X6, X6, np.nan))
+    for name, rows in (("Q", (np.full((6, 4), np.nan), X6)), ("D", (X6, np.full((6, 4), np.nan)))):
+        with pytest.raises(ValueError, match=f"Input {name} contains NaN"):
+            fitted.predict(*rows)
     assert_array_equal(fitted.predict(np.zeros((2, 4)), X6[:2]), [0.0, 0.0])  # no known word
+
+
+def damaged(part, value):
+    rows = sp.csr_array(X6)
+    getattr(rows, part)[2] = value
+    return rows
+
+
+@pytest.mark.parametrize(("part", "value"), [("indices", 10**6), ("indices", -1), ("indptr", 5)])
+def test_columns_that_do_not_exist_never_reach_compiled_code(part, value):
+    fitted = ranker().fit(X6, X6, OK)
+    rows = damaged(part, value)
+    for call in (
+        lambda: ranker().fit(rows, X6, OK),
+        lambda: ranker().fit(X6, rows, OK),
+        lambda: fitted.predict(rows, X6),
+    ):
+        with pytest.raises(DataError, match="is no sound CSR array: ind"):
+            call()
+
+
+def test_rows_of_all_kinds_run_the_same_compiled_code():
+    plain = sp.csr_array(X6)
+    arrays = plain.indptr, plain.indices, plain.data
+    wide, fixed, swapped, strided = (plain.copy() for _ in range(4))
+    wide.indptr, wide.indices = (array.astype(np.int64) for array in arrays[:2])
+    swapped.indptr, swapped.indices = (array.astype(">i4") for array in arrays[:2])
+    strided.indices = np.repeat(plain.indices, 2)[::2]
+    for array in (fixed.indptr, fixed.indices, fixed.data):
+        array.flags.writeable = False
+    want = [numba.typeof(part) for part in parts(check_rows(X6, "X"))]
+    for rows in (plain, wide, fixed, swapped, strided):
+        got = parts(check_rows(rows, "X"))
+        assert [numba.typeof(part) for part in got] == want
+        for part, array in zip(got, arrays, strict=True):
+            assert_array_equal(part, array)
 
 
 def test_a_dense_matrix_beyond_memory_is_refused_at_once(monkeypatch):
@@ -162,6 +219,20 @@ def test_an_overflow_is_said(problem, scale, dtype, init):
             one.predict(X, X)
 
 
+def test_an_overflow_of_squared_gradients_is_said(problem):
+    X, _, triplets = problem
+    with pytest.raises(DataError, match="W overflowed"):  # and not a W that never moves
+        ranker(schedule="adagrad", init="zeros").fit(1e160 * X, X, triplets)
+
+
+def test_an_overflow_of_scores_is_said(problem):
+    X, _, triplets = problem
+    fitted = ranker().fit(X, X, triplets)
+    for answer in (fitted.predict, fitted.score_all, lambda Q, D: fitted.score(Q, D, triplets)):
+        with pytest.raises(DataError, match="Scores overflowed: scale rows"):
+            answer(1e300 * X, 1e300 * X)
+
+
 def test_a_fit_that_fails_leaves_nothing_fitted(problem):
     X, labels, triplets = problem
     wide = np.hstack([X, X])
@@ -179,7 +250,7 @@ def test_a_fit_that_fails_leaves_nothing_fitted(problem):
                 fitted.predict(rows, rows)
     stream = ranker(refit=False).partial_fit(X, X, triplets)
     before = stream.coef_.toarray()
-    with pytest.raises(ValueError, match="expecting 12 features"):
+    with pytest.raises(DataError, match="fitted to queries of 12"):
         stream.partial_fit(wide, wide, triplets)
     assert_array_equal(stream.coef_.toarray(), before)
 

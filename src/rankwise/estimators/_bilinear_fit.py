@@ -168,7 +168,7 @@ def _fit(
             place.lam = search.nearest() if given_up else search.next(course.settings.lam)
             place.curve = Curve()
             learner = _learner(course, start, place)
-        run(learner, place.curve, f"fit, alpha {place.lam:.3g}")
+        run(learner, place.curve, f"alpha {place.lam:.2g}")
         if not given_up:
             place.lams.append(place.lam)
             place.densities.append(place.curve.density[-1])
@@ -211,14 +211,14 @@ def _bar(course: Course, words: str) -> Iterator[Callable[[Progress], None] | No
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (
+    columns = (  # no more than 80 characters together
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        BarColumn(10),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[words]}", markup=False),
     )
     with Bar(*columns, console=Console(file=sys.stderr)) as bar:
@@ -226,7 +226,7 @@ def _bar(course: Course, words: str) -> Iterator[Callable[[Progress], None] | No
 
         def tell(now: Progress) -> None:
             text = (
-                f"loss {now.loss:.3f}, density {now.density:.2%}, "
+                f"loss {now.loss:.3f}, density {now.density:.1%}, "
                 f"{now.steps_per_second:,.0f} steps/s"
             )
             bar.update(task, completed=now.step, words=text, refresh=True)

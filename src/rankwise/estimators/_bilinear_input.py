@@ -16,20 +16,35 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.solvers.bilinear.layout import Ints, Sparse
 
+MOST_COLUMNS = np.iinfo(np.int32).max
 
-def as_rows(X: Any) -> sp.csr_array:
-    """Checked rows as a CSR array with sorted columns and no explicit zeros."""
-    rows = sp.csr_array(X, dtype=np.float64)
+
+def check_rows(X: Any, name: str) -> sp.csr_array:
+    """Rows of numbers, dense or sparse, as a CSR array with sorted columns and no explicit zeros.
+
+    Columns that do not exist are found here: compiled code would write to them.
+    """
+    try:
+        checked = check_array(X, accept_sparse="csr", dtype=np.float64, input_name=name)
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise DataError(
+            f"{name} needs rows of numbers: {error}. Turn text into features first, with a "
+            "vectorizer."
+        ) from None
+    rows = sp.csr_array(checked, dtype=np.float64)
+    if rows.shape[1] > MOST_COLUMNS:
+        raise DataError(f"{name} has {rows.shape[1]} features: at most {MOST_COLUMNS} can be had.")
+    try:
+        rows.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"{name} is no sound CSR array: {error}. Make it anew.") from None
     if not rows.has_canonical_format or (rows.data == 0.0).any():
         rows = rows.copy()  # it may share its arrays with X, which is not ours to tidy up
         rows.sum_duplicates()
         rows.eliminate_zeros()
     return rows
-
-
-def check_documents(D: Any, name: str = "D") -> sp.csr_array:
-    """Documents, dense or sparse."""
-    return as_rows(check_array(D, accept_sparse="csr", dtype=np.float64, input_name=name))
 
 
 def columns_of(X: Any) -> list[str] | None:
@@ -38,8 +53,14 @@ def columns_of(X: Any) -> list[str] | None:
 
 
 def parts(X: sp.csr_array) -> Sparse:
-    """The parts of a CSR array, for compiled code."""
-    return Sparse(X.indptr, X.indices, X.data)
+    """The parts of a CSR array, always of the same types: others would be compiled anew."""
+    places = np.int32 if X.nnz <= np.iinfo(np.int32).max else np.int64
+    return Sparse(
+        *(
+            np.require(part, dtype, ["C_CONTIGUOUS", "WRITEABLE"])
+            for part, dtype in ((X.indptr, places), (X.indices, np.int32), (X.data, np.float64))
+        )
+    )
 
 
 def _as_array(values: Any, name: str) -> NDArray[Any]:
@@ -59,15 +80,15 @@ def check_triplets(triplets: Any, Q: sp.csr_array, D: sp.csr_array, name: str = 
         )
     if given.dtype.kind not in "iu":
         raise DataError(f"{name} holds row numbers, which are whole numbers: got {given.dtype}.")
-    rows = np.ascontiguousarray(given, dtype=np.int64)
     for column, what, limit in ((0, "Q", Q.shape[0]), (1, "D", D.shape[0]), (2, "D", D.shape[0])):
-        wrong = np.flatnonzero((rows[:, column] < 0) | (rows[:, column] >= limit))
+        wrong = np.flatnonzero((given[:, column] < 0) | (given[:, column] >= limit))
         if len(wrong):
             k = int(wrong[0])
             raise DataError(
-                f"{name}[{k}] is {tuple(rows[k].tolist())}: {rows[k, column]} is no row of {what}, "
-                f"which has rows 0 to {limit - 1} ({len(wrong)} such triplets)."
+                f"{name}[{k}] is {tuple(given[k].tolist())}: {given[k, column]} is no row of "
+                f"{what}, which has rows 0 to {limit - 1} ({len(wrong)} such triplets)."
             )
+    rows = np.ascontiguousarray(given, dtype=np.int64)
     same = np.flatnonzero(rows[:, 1] == rows[:, 2])
     if len(same):
         k = int(same[0])
@@ -103,6 +124,12 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
         raise DataError(
             f"{name} needs one entry per row of X: got {given.shape} for {n_rows} rows."
         )
+    missing = np.flatnonzero(_missing(given))
+    if len(missing):
+        raise DataError(
+            f"{name}[{missing[0]}] is missing ({len(missing)} such rows): leave them out, or give "
+            "them a class of their own."
+        )
     try:
         classes, numbers, counts = np.unique(given, return_inverse=True, return_counts=True)
     except TypeError:
@@ -114,7 +141,8 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
         raise DataError(f"{name} is empty: a triplet needs three rows.")
     if len(classes) < 2:
         raise DataError(
-            f"{name} has one class only, {classes[0]!r}: a triplet needs a document of another one."
+            f"{name} has one class only, {classes.tolist()[0]!r}: a triplet needs a document of "
+            "another one."
         )
     if counts.max() < 2:
         raise DataError(
@@ -122,6 +150,14 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
             f"of one class. Check the {name}."
         )
     return np.asarray(numbers, dtype=np.intp)
+
+
+def _missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which labels are not known: NaN, NaT, None, or NA of pandas."""
+    if labels.dtype.kind != "O":
+        return np.asarray(labels != labels)
+    unknown = ("nan", "NaT", "<NA>", "None")
+    return np.array([not isinstance(x, str) and str(x) in unknown for x in labels.tolist()])
 
 
 def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tuple[Ints, Array]:
@@ -166,7 +202,10 @@ def check_names(names: Any, n_features: int, name: str) -> NDArray[Any] | None:
             f"{name} needs the names in the order of the features, which a {type(names).__name__} "
             "does not have: give vectorizer.get_feature_names_out()."
         )
-    given = np.asarray(list(names), dtype=str)
+    try:
+        given = np.asarray(list(names), dtype=str)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} is a list of names, one per feature: got {names!r:.60}.") from None
     if given.shape != (n_features,):
         raise DataError(f"{name} needs one name per feature: got {len(given)} for {n_features}.")
     return given

@@ -13,14 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._bilinear_input import (
-    as_rows,
-    check_documents,
+    check_rows,
     check_triplets,
     columns_of,
     parts,
 )
 from rankwise.estimators._checks import check_whole
-from rankwise.solvers.bilinear.layout import Sparse
+from rankwise.solvers.bilinear.layout import Ints, Sparse
 from rankwise.solvers.bilinear.products import times_weights
 
 BLOCK_BYTES = 64 * 2**20  # of Q W at a time
@@ -82,7 +81,7 @@ class BilinearModel(BaseEstimator):
         scores = np.empty((queries.shape[0], documents.shape[0]))
         for rows in self._blocks(queries.shape[0]):
             scores[rows] = (documents @ self._projected(queries[rows]).T).T
-        return scores
+        return _finite(scores)
 
     def rank(self, q: Any, D: Any, k: int = 10) -> tuple[NDArray[np.intp], Array]:
         """The k best documents for a query, the best first.
@@ -100,7 +99,7 @@ class BilinearModel(BaseEstimator):
             Of D.
         scores : ndarray of shape (k,)
         """
-        check_whole("k", k, 1, 2**62)
+        check_whole("k", k, 1)
         scores = self.score_all(_one_row(q, "q"), D)[0]
         best = np.argsort(-scores, kind="stable")[:k]
         return best, scores[best]
@@ -120,10 +119,9 @@ class BilinearModel(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         queries, documents = self._new_queries(Q), self._new_documents(D)
-        rows = check_triplets(triplets, queries, documents)
-        better = self._score_rows(queries[rows[:, 0]], documents[rows[:, 1]])
-        worse = self._score_rows(queries[rows[:, 0]], documents[rows[:, 2]])
-        return float(np.mean(better > worse))
+        return self._share_in_order(
+            queries, documents, check_triplets(triplets, queries, documents)
+        )
 
     def related_features(self, word: str | int, k: int = 5) -> list[tuple[Any, float]]:
         """The document features that weigh most for a query feature, as in Table III.
@@ -140,7 +138,7 @@ class BilinearModel(BaseEstimator):
             By falling absolute weight; fewer than k where W has fewer.
         """
         check_is_fitted(self, "coef_")
-        check_whole("k", k, 1, 2**62)
+        check_whole("k", k, 1)
         i = self._feature(word)
         row = slice(self.coef_.indptr[i], self.coef_.indptr[i + 1])
         columns, weights = self.coef_.indices[row], self.coef_.data[row]
@@ -162,7 +160,7 @@ class BilinearModel(BaseEstimator):
             By falling absolute value; all of them add up to the score.
         """
         check_is_fitted(self, "coef_")
-        check_whole("k", k, 1, 2**62)
+        check_whole("k", k, 1)
         query = self._new_queries(_one_row(q, "q"))
         document = self._new_documents(_one_row(d, "d"))
         scaled = sp.diags_array(query.data) @ self.coef_[query.indices]
@@ -181,28 +179,39 @@ class BilinearModel(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
+    def _share_in_order(
+        self, queries: sp.csr_array, documents: sp.csr_array, triplets: Ints
+    ) -> float:
+        q, better, worse = triplets.T
+        above = self._score_rows(queries[q], documents[better])
+        below = self._score_rows(queries[q], documents[worse])
+        return float(np.mean(above > below))
+
     def _score_rows(self, queries: sp.csr_array, documents: sp.csr_array) -> Array:
         scores = np.empty(queries.shape[0])
         for rows in self._blocks(queries.shape[0]):
             block = self._projected(queries[rows])
-            scores[rows] = np.asarray(documents[rows].multiply(block).sum(axis=1)).ravel()
-        return scores
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores[rows] = np.asarray(documents[rows].multiply(block).sum(axis=1)).ravel()
+        return _finite(scores)
 
     def _new_queries(self, Q: Any) -> sp.csr_array:
-        return as_rows(validate_data(self, Q, accept_sparse="csr", dtype=np.float64, reset=False))
+        queries = check_rows(Q, "Q")
+        self._check_width(queries, "Q", "queries")
+        validate_data(self, Q, reset=False, skip_check_array=True)  # names of columns
+        return queries
 
     def _new_documents(self, D: Any) -> sp.csr_array:
-        documents = check_documents(D)
-        self._check_width(documents)
+        documents = check_rows(D, "D")
+        self._check_width(documents, "D", "documents")
         self._check_columns(D)
         return documents
 
-    def _check_width(self, documents: sp.csr_array) -> None:
-        fitted = hasattr(self, "coef_")
-        width = self.coef_.shape[1] if fitted else self.n_document_features_
-        if documents.shape[1] != width:
+    def _check_width(self, rows: sp.csr_array, name: str, what: str) -> None:
+        width = self.n_features_in_ if name == "Q" else self.n_document_features_
+        if rows.shape[1] != width:
             raise DataError(
-                f"D has {documents.shape[1]} features, but this ranker was fitted to documents of "
+                f"{name} has {rows.shape[1]} features, but this ranker was fitted to {what} of "
                 f"{width}: use the same vocabulary."
             )
 
@@ -239,6 +248,11 @@ class BilinearModel(BaseEstimator):
             found = np.flatnonzero(self.query_names_ == word)
             if not len(found):
                 raise ParameterError(f"There is no query feature {word!r}.")
+            if len(found) > 1:
+                raise ParameterError(
+                    f"{len(found)} query features are called {word!r}: ask by number, one of "
+                    f"{', '.join(map(str, found[:5]))}."
+                )
             return int(found[0])
         check_whole("word", word, 0, self.coef_.shape[0] - 1)
         return int(word)
@@ -259,6 +273,12 @@ def _one_row(x: Any, name: str) -> Any:
     if x.shape[0] != 1:
         raise DataError(f"{name} is one row: got {x.shape[0]}.")
     return x
+
+
+def _finite(scores: Array) -> Array:
+    if not np.isfinite(scores).all():
+        raise DataError("Scores overflowed: scale rows to unit length, as in the fit.")
+    return scores
 
 
 def _name(names: NDArray[Any] | None, number: Any) -> Any:

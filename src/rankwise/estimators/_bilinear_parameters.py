@@ -26,12 +26,14 @@ def check_parameters(ranker: Any, shape: tuple[int, int]) -> None:
     check_choice("init", ranker.init, INITS)
     check_choice("dtype", ranker.dtype, DTYPES)
     check_positive("eta0", ranker.eta0)
-    check_whole("shrink_every", ranker.shrink_every, 1, 2**62)
+    check_whole("shrink_every", ranker.shrink_every, 1)
+    if not isinstance(ranker.refit, (bool, np.bool_)):
+        raise ParameterError(f"refit must be True or False: got {ranker.refit!r}.")
     check_whole("n_jobs", ranker.n_jobs, 1, 256)
     if ranker.n_iter is not None:
-        check_whole("n_iter", ranker.n_iter, 1, 2**62)
+        check_whole("n_iter", ranker.n_iter, 1)
     if ranker.record_every is not None:
-        check_whole("record_every", ranker.record_every, 1, 2**62)
+        check_whole("record_every", ranker.record_every, 1)
     for name in ("alpha", "target_density"):
         if ranker.structure != "sparse" and getattr(ranker, name) is not None:
             raise ParameterError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,12 @@ class Checkpoint:
         folder = self.path.resolve().parent
         if not folder.is_dir():
             raise DataError(f"There is no folder {folder} to keep a checkpoint in: make it first.")
-        if not os.access(folder, os.W_OK) or self.path.is_dir():
+        try:  # what may be written is known only by trying
+            with tempfile.TemporaryFile(dir=folder):
+                writable = not self.path.is_dir()
+        except OSError:
+            writable = False
+        if not writable:
             raise DataError(f"The checkpoint {self.path} cannot be written: choose another place.")
 
     def save(self, note: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:

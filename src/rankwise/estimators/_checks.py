@@ -42,12 +42,11 @@ def check_alphas(alphas: Any) -> Array:
     return np.array([check_alpha(alpha) for alpha in values.tolist()])
 
 
-def check_whole(name: str, value: Any, low: int, high: int) -> None:
-    """A whole number from `low` to `high`."""
+def check_whole(name: str, value: Any, low: int, high: int = 2**62) -> None:
+    """A whole number from `low` to `high`; by default all that compiled code can count with."""
     if type(value) is bool or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise ParameterError(
-            f"{name} must be a whole number from {low} to {high} here: got {value!r}."
-        )
+        allowed = f"from {low} to {high} here" if high < 2**62 else f"of {low} or more"
+        raise ParameterError(f"{name} must be a whole number {allowed}: got {value!r}.")
 
 
 def check_has_pairs(n_pairs: int, n_rows: int, n_queries: int = 0, ties: str = "include") -> None:

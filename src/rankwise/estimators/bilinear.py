@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +17,11 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._bilinear_fit import Course, Outcome, Problem, find_weights
 from rankwise.estimators._bilinear_input import (
     Relabelled,
-    as_rows,
     check_classes,
-    check_documents,
     check_full_rows,
     check_grades,
     check_names,
+    check_rows,
     check_triplets,
     columns_of,
     parts,
@@ -33,18 +33,15 @@ from rankwise.estimators._bilinear_parameters import (
     starting_weights,
     wanted_density,
 )
+from rankwise.estimators._bilinear_stream import Stream, check_streamable
 from rankwise.estimators._checkpoint import Checkpoint, fingerprint
 from rankwise.estimators._checks import check_random_state, check_whole
 from rankwise.solvers.bilinear.draws import Draws, Given, Graded, InOrder, SameClass, draw_classes
-from rankwise.solvers.bilinear.learner import OVERFLOWED, Learner
+from rankwise.solvers.bilinear.learner import OVERFLOWED
 from rankwise.solvers.bilinear.run import Curve, HeldOut
 
 CURVE_POINTS = 20
 HELD_OUT_TRIPLETS = 2000
-STREAM = (
-    "alpha", "eta0", "schedule", "shrink_every", "structure", "init", "dtype", "refit", "n_jobs",
-)  # fmt: skip
-"""Parameters that cannot change during a stream."""
 
 
 class SparseBilinearRanker(BilinearModel):
@@ -120,7 +117,8 @@ class SparseBilinearRanker(BilinearModel):
     learning_curve_, refit_curve_ : dict of ndarray
         "step", "loss" (mean hinge loss since the record before), "density", and "error" on
         held-out triplets (NaN without any), at intervals; see `rankwise.plots.plot_learning_curve`.
-        The second is there after a refit.
+        The second is there after a refit. Empty after `partial_fit`; the identity has one record,
+        of step 0, where there is something held out.
     n_iter_ : int
         Steps taken.
     query_names_, document_names_ : ndarray of str or None
@@ -264,7 +262,7 @@ class SparseBilinearRanker(BilinearModel):
         self._forget()
         if self.n_iter is None:
             raise ParameterError("fit_classes draws triplets: n_iter must say how many.")
-        rows, _ = self._rows(X, X)
+        rows, _ = self._rows(X, X, "X")
         numbers = check_classes(labels, rows.shape[0])
         check_full_rows(rows, "X")
         self._set_names(X, X, names, names)
@@ -340,7 +338,8 @@ class SparseBilinearRanker(BilinearModel):
         However a stream is cut, it gives what ``fit`` with ``n_iter=None`` gives for all of it.
         That needs a fixed `alpha`, one thread, and ``refit=False``: a refit needs the triplets
         once more. Parameters stay as they were in the first call. After ``fit``, the first call
-        starts anew: it does not go on from what was fitted.
+        starts anew: it does not go on from what was fitted. Each call also writes `coef_`, in the
+        time that takes: give triplets by the hundred or more.
 
         Parameters
         ----------
@@ -353,30 +352,23 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
-        if hasattr(self, "_learner"):
-            self._check_stream()
+        stream: Stream | None = getattr(self, "_stream", None)
+        if stream:
+            stream.check(self)
         else:
             self._forget()
-        if self.n_jobs != 1:
-            raise ParameterError(
-                "partial_fit takes one step after the other: with more threads W would depend on "
-                "how a stream is cut. Set n_jobs=1."
-            )
-        if self.structure == "sparse" and self.refit:
-            raise ParameterError(
-                "partial_fit sees every triplet once, and a refit would need them again: set "
-                "refit=False."
-            )
-        if self.structure == "sparse" and self.alpha is None:
-            raise ParameterError("partial_fit cannot try several alphas on a stream: give alpha.")
-        first = not hasattr(self, "_learner")
-        queries, documents = self._rows(Q, D, reset=first)
+        check_streamable(self)
+        if stream:
+            queries, documents = self._new_queries(Q), self._new_documents(D)
+        else:
+            queries, documents = self._rows(Q, D)
         rows = check_triplets(triplets, queries, documents)
-        if first:
+        if not stream:
+            shape = (queries.shape[1], documents.shape[1])
+            check_parameters(self, shape)
             self._set_names(Q, D, query_names, document_names)
-            self._stream = {name: getattr(self, name) for name in STREAM}
-            self._learner = self._new_learner((queries.shape[1], documents.shape[1]))
-        learner: Learner = self._learner
+            self._stream = stream = Stream.of(self, shape)
+        learner = stream.learner
         try:
             if self.structure != "identity":
                 learner.advance(parts(queries), parts(documents), rows)
@@ -389,40 +381,20 @@ class SparseBilinearRanker(BilinearModel):
 
     def _forget(self) -> None:
         """A call that fails leaves a ranker that is not fitted, not one that is half another."""
-        for name in ("coef_", "_learner", "_stream"):
+        for name in ("coef_", "_stream"):
             self.__dict__.pop(name, None)
 
-    def _check_stream(self) -> None:
-        for name, began in self._stream.items():
-            now = getattr(self, name)
-            if now != began:
-                raise ParameterError(
-                    f"This stream began with {name}={began!r}, and now it is {now!r}: set it back, "
-                    "or begin another stream with a clone of this ranker."
-                )
-
     def __getstate__(self) -> dict[str, Any]:
-        """A learner of a stream goes into files as arrays."""
+        """A stream goes into files as arrays."""
         state = dict(super().__getstate__())
-        if "_learner" in state:
-            state["_learner"] = state["_learner"].state()
+        if "_stream" in state:
+            state["_stream"] = state["_stream"].state()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if "_learner" in state:
-            learner = self._new_learner(self.coef_.shape)
-            learner.restore(state["_learner"])
-            self._learner = learner
-
-    def _new_learner(self, shape: tuple[int, int]) -> Learner:
-        """A learner of a stream, before its first step, with what the stream began with."""
-        began = SparseBilinearRanker(**self._stream)
-        check_parameters(began, shape)
-        return Learner(
-            starting_weights(began, shape), settings_of(began, 1), dense=began.structure == "dense",
-            frozen=began.structure in ("diagonal", "identity"),
-        )  # fmt: skip
+        if "_stream" in state:
+            self._stream = Stream.restored(state["_stream"], self.coef_.shape)
 
     def _fit(
         self,
@@ -438,7 +410,7 @@ class SparseBilinearRanker(BilinearModel):
         """Relabel columns, run, and keep what comes out."""
         shape = (Q.shape[1], D.shape[1])
         check_parameters(self, shape)
-        check_whole("checkpoint_every", checkpoint_every, 1, 2**62)
+        check_whole("checkpoint_every", checkpoint_every, 1)
         if self.structure == "sparse" and self.shrink_every > n_steps:
             raise ParameterError(
                 f"W is shrunk every {self.shrink_every} steps, and there are {n_steps}: alpha "
@@ -447,6 +419,8 @@ class SparseBilinearRanker(BilinearModel):
         start = starting_weights(self, shape)
         if self.structure == "identity":
             self._keep(Outcome(start, 0.0, Curve(), None), 0)
+            if held_out is not None:
+                self._record_start(held_out)
             return self
         relabelled = Relabelled.by_frequency(D)
         aside = None
@@ -496,19 +470,21 @@ class SparseBilinearRanker(BilinearModel):
         if outcome.refit_curve is not None:
             self.refit_curve_ = outcome.refit_curve.arrays()
 
+    def _record_start(self, held_out: tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]) -> None:
+        """The one record of a ranker that learns nothing: its error on held-out triplets."""
+        right = self._share_in_order(*held_out)
+        self.learning_curve_ = Curve([0], [math.nan], [self.density_], [1.0 - right]).arrays()
+
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).integers(2**63))
 
-    def _rows(self, Q: Any, D: Any, reset: bool = True) -> tuple[sp.csr_array, sp.csr_array]:
-        checked = validate_data(self, Q, accept_sparse="csr", dtype=np.float64, reset=reset)
-        queries = as_rows(checked)
-        documents = queries if D is Q else check_documents(D)
-        if reset:
-            self.n_document_features_ = documents.shape[1]
-            self._document_columns = columns_of(D)
-        else:
-            self._check_width(documents)
-            self._check_columns(D)
+    def _rows(self, Q: Any, D: Any, name: str = "Q") -> tuple[sp.csr_array, sp.csr_array]:
+        """Rows of a fit, whose features are those of all rows to come."""
+        queries = check_rows(Q, name)
+        documents = queries if D is Q else check_rows(D, "D")
+        validate_data(self, Q, skip_check_array=True)
+        self.n_document_features_ = documents.shape[1]
+        self._document_columns = columns_of(D)
         return queries, documents
 
     def _set_names(self, Q: Any, D: Any, query_names: Any, document_names: Any) -> None:

@@ -22,7 +22,7 @@ NAMES = {
 
 
 def plot_learning_curve(
-    curves: Mapping[str, Any] | Any,
+    curves: Mapping[str, Any],
     *,
     quantity: str = "error",
     ylabel: str | None = None,
@@ -55,6 +55,11 @@ def plot_learning_curve(
     """
     if quantity not in NAMES:
         raise ParameterError(f"quantity must be one of {', '.join(NAMES)}: got {quantity!r}.")
+    if not isinstance(curves, Mapping):
+        raise DataError(
+            "plot_learning_curve draws learning_curve_ of a fitted ranker, or several by name: got "
+            f"{type(curves).__name__}."
+        )
     named = {"": curves} if "step" in curves else dict(curves)
     if not named:
         raise DataError("There is no curve to draw: the mapping is empty.")
@@ -83,7 +88,9 @@ def _points(name: str, curve: Any, quantity: str) -> tuple[NDArray[Any], NDArray
             f"A learning curve has 'step' and {quantity!r}, as learning_curve_ of a fitted ranker "
             f"does: {name or 'this one'} has not."
         ) from None
-    if not len(steps) or len(steps) != len(values):
+    if not len(steps):
+        raise DataError(f"The curve {name or 'given'} has no records: partial_fit keeps none.")
+    if len(steps) != len(values):
         raise DataError(
             f"The curve {name} has {len(steps)} steps and {len(values)} values.".strip()
         )

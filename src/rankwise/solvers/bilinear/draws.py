@@ -7,6 +7,7 @@ if nothing had happened, and a refit sees the very triplets of the fit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -106,17 +107,18 @@ class Graded:
 
     def n_pairs(self) -> int:
         """Pairs of documents of one query with different grades."""
-        return int(self._below()[2].sum())
+        return int(self._below[2].sum())
 
     def block(self, number: int) -> Ints:
         rng = _generator(self.seed, number)
-        order, first, below = self._below()
+        order, first, below = self._below
         ends = np.cumsum(below)
         place = np.searchsorted(ends, rng.integers(ends[-1], size=BLOCK), side="right")
         other = first[place] + rng.integers(0, below[place])
         better, worse = order[place], order[other]
         return np.column_stack([self.query[better], better, worse]).astype(np.int64)
 
+    @cached_property
     def _below(self) -> tuple[Ints, Ints, Ints]:
         """Documents by query and grade; where each one's query begins; how many are below it."""
         order = np.lexsort((self.grades, self.query))

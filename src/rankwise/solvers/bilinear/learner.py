@@ -146,6 +146,8 @@ class Learner:
                 # A step for which clearing away was not enough needs more, however little is used.
                 self._make_room(grow=cleared == self.step)
                 cleared = self.step
+        if not np.isfinite(self._debts.squares).all():  # adagrad's rates would be 0 from here on
+            raise DataError(OVERFLOWED)
 
     @property
     def batch(self) -> int:

@@ -162,7 +162,7 @@ class DensitySearch:
         above = [k for k in range(len(y)) if y[k] > aim]
         below = [k for k in range(len(y)) if y[k] <= aim]
         if above and below:
-            a, b = max(above), min(k for k in below)
+            a, b = max(above), min(below)
             if a > b:  # not monotone: trust the middle
                 return math.exp((x[a] + x[b]) / 2)
             share = (y[a] - aim) / max(y[a] - y[b], 1e-12)
