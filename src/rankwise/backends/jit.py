@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from llvmlite import ir
@@ -18,11 +19,24 @@ def compiled(function: Function, **options: Any) -> Function:
     Division by zero gives infinities, as in NumPy. Functions that call each other belong in
     one file: the cache does not notice a change in another one.
     """
+    if options.get("parallel"):
+        # The cache goes by names and code alone: one function compiled in two ways would be
+        # loaded in the way that came first.
+        function = _copy(function, f"{function.__qualname__}_in_parallel")
     settings = {"nogil": True, "error_model": "numpy", **options}
     try:
         return cast(Function, njit(cache=True, **settings)(function))
     except RuntimeError:  # no folder that the compiled code could be kept in
         return cast(Function, njit(**settings)(function))
+
+
+def _copy(function: Function, name: str) -> Function:
+    """The same function under another name."""
+    code, names, defaults = function.__code__, function.__globals__, function.__defaults__
+    copy = FunctionType(code, names, function.__name__, defaults, function.__closure__)
+    copy.__qualname__ = name
+    copy.__module__ = function.__module__
+    return cast(Function, copy)
 
 
 def inlined(function: Function) -> Function:
