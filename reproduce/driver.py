@@ -100,8 +100,6 @@ def run_part(paper: Paper, part: Part, data: Path | None, say: Callable[[str], N
     if done.get(part.name, {}).get("key") == key:
         say(f"{part.name}: kept from an earlier run")
         return Outcome(part, "kept")
-    for name in part.forget:
-        (ROOT / "reproduce" / paper.folder / name).unlink(missing_ok=True)
     say(f"{part.name}: started")
     start = time.perf_counter()
     code, last = _call(part, say)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from data import Split
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
+
+from .data import Split
 
 
 def latent_semantics(split: Split, n_components: int = 200) -> np.ndarray:

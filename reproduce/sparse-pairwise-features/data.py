@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import normalize
 
 from rankwise.errors import DataError
 
@@ -32,6 +33,8 @@ class Split:
     @classmethod
     def of(cls, X, y, X_test, y_test, names=None) -> Split:
         X, X_test = sp.csr_array(X), sp.csr_array(X_test)
+        for part in (X, X_test):
+            part.eliminate_zeros()
         train, test = (np.diff(part.indptr) > 0 for part in (X, X_test))
         return cls(X[train], y[train], X_test[test], y_test[test], names)
 
@@ -45,17 +48,18 @@ def folder(name: str) -> Path:
 
 
 def newsgroups(
-    text: str = "post",
+    text: str = "subject",
     stop_words: str | None = "english",
     sublinear_tf: bool = True,
-    n_words: int = N_WORDS,
+    least_idf: float = 0.0,
     validation: bool = False,
 ) -> Split:
-    """The posts as they are ("post"), with the subject as the only header, or without headers.
+    """Posts with the subject as the only header, as they are ("post"), or without any ("body").
 
     Words of two letters or more, in lower case, without scikit-learn's English stop words; the
-    most frequent ones; 1 + log of the count, times idf, rows of length 1. With `validation`, a
-    fifth of the training posts are in the place of the test posts, which are not looked at.
+    most frequent ones; 1 + log of the count, times least_idf + log(n / df) for a word that df of
+    the n training posts have; rows of length 1. With `validation`, a fifth of the training posts
+    are in the place of the test posts, which are not looked at.
     """
     posts, groups = {"train": [], "test": []}, {"train": [], "test": []}
     with tarfile.open(folder("newsgroups20") / "20news-bydate.tar.xz") as archive:
@@ -72,14 +76,18 @@ def newsgroups(
                 kind["train"], test_size=0.2, random_state=0, stratify=labels
             )
     words = TfidfVectorizer(
-        max_features=n_words,
+        max_features=N_WORDS,
         stop_words=stop_words,
         token_pattern=r"(?u)\b[a-zA-Z]\w+\b",
         sublinear_tf=sublinear_tf,
+        use_idf=False,
+        norm=None,
     )
     X, X_test = words.fit_transform(posts["train"]), words.transform(posts["test"])
-    _, y = np.unique(groups["train"] + groups["test"], return_inverse=True)
     n = X.shape[0]
+    idf = least_idf + np.log(n / np.bincount(X.indices, minlength=X.shape[1]))
+    X, X_test = (normalize(part @ sp.diags_array(idf)) for part in (X, X_test))
+    _, y = np.unique(groups["train"] + groups["test"], return_inverse=True)
     return Split.of(X, y[:n], X_test, y[n:], words.get_feature_names_out())
 
 
