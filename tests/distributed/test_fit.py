@@ -163,6 +163,37 @@ def test_a_bad_row_is_named(tmp_path):
         fit(RankRLS(), tmp_path)
 
 
+def test_a_row_without_query_is_named(tmp_path):
+    table = frame()
+    table.loc[95, "qid"] = None
+    table[60:].reset_index(drop=True).to_parquet(tmp_path / "x.parquet", row_group_size=30)
+    with pytest.raises(DataError, match=r"x\.parquet: qid is missing in row 35"):
+        fit(RankRLS(), tmp_path)
+
+
+@pytest.mark.parametrize("column", ["feature 1", "label"])
+@pytest.mark.parametrize("what", ["what", pd.NA])
+def test_a_row_without_numbers_is_named(tmp_path, column, what):
+    table = frame()
+    table[column] = table[column].astype(object)
+    table.loc[120, column] = what
+    message = "(feature|label).* (must be a number, and is|is missing)"
+    with pytest.raises(DataError, match=f"Partition 1, row 20: .*{message}"):
+        fit(RankRLS(), dd.from_pandas(table, npartitions=2))
+    table[column] = table[column].astype(str)
+    table.to_parquet(tmp_path / "x.parquet", row_group_size=50)
+    with pytest.raises(DataError, match=rf"x\.parquet, row 120: .*{message}"):
+        fit(RankRLS(), tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [complex, "datetime64[ns]"])
+def test_what_is_no_number_is_refused(dtype):
+    with pytest.raises(DataError, match="a feature must be a number, and is of dtype"):
+        fit(RankRLS(), in_chunks(X.astype(dtype), Y, QID))
+    with pytest.raises(DataError, match="the label must be a number, and is of dtype"):
+        fit(RankRLS(), in_chunks(X, Y.astype(dtype), QID))
+
+
 def test_a_bad_line_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 1000)
     path = tmp_path / "a.txt"
@@ -172,6 +203,39 @@ def test_a_bad_line_is_named(tmp_path, monkeypatch):
     path.write_text("\n".join(lines))
     with pytest.raises(LetorFormatError, match="line 151"):
         fit(RankRLS(), path)
+
+
+@pytest.mark.parametrize("rows", [57, 60])  # within a file, and in another one
+def test_rows_with_and_without_query_ids_are_refused(tmp_path, monkeypatch, rows):
+    monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 15 * 19)
+    lines = [f"{k % 3} qid:7 1:{k:03d} " for k in range(60)]  # 19 of 15 letters are a part
+    lines[rows:] = [line.replace("qid:7", "     ") for line in lines[rows:]]
+    (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "b.txt").write_text("1 1:5\n0 1:6\n")
+    message = rf"[ab]\.txt from line {rows % 60 + 1} on have none"
+    with pytest.raises(LetorFormatError, match=message):
+        fit(RankRLS(), [tmp_path / "a.txt", tmp_path / "b.txt"])
+
+
+def test_a_name_may_look_like_a_pattern(tmp_path):
+    write_letor(tmp_path / "a[1].txt", X, Y, qid=QID)
+    assert_allclose(
+        fit(RankRLS(), tmp_path / "a[1].txt").coef_, fit(RankRLS(), in_chunks(X, Y, QID)).coef_
+    )
+
+
+def test_files_that_cannot_be_used(tmp_path):
+    with pytest.raises(DataError, match="no files in this folder"):
+        fit(RankRLS(), tmp_path)
+    (tmp_path / "x.parquet").write_bytes(b"this is none")
+    with pytest.raises(DataError, match=r"x\.parquet: this is no Parquet file"):
+        fit(RankRLS(), tmp_path)
+    (tmp_path / "a.txt").write_text("1 qid:1 1:2 5:1\n0 qid:1\n")
+    with pytest.raises(LetorFormatError, match=r"a\.txt: a row has feature 5, beyond the 3"):
+        fit(RankRLS(), tmp_path / "a.txt", n_features=3)
+    (tmp_path / "a.txt").write_text("1 qid:1\n0 qid:1\n")
+    with pytest.raises(DataError, match=r"a\.txt: the rows have no features"):
+        fit(RankRLS(), tmp_path / "a.txt")
 
 
 @pytest.mark.parametrize(
@@ -197,6 +261,12 @@ def test_rankers_that_cannot_be_summed(ranker, message):
         ((X, Y), "Dask arrays"),
         ("nowhere/*.txt", "no such file"),
         (in_chunks(X, Y[:150]), "one entry per row"),
+        ((in_chunks(X)[0], None), "Dask arrays"),
+        (in_chunks(X, Y[:, None, None]), "y needs one entry"),
+        (in_chunks(X, X[:, :0]), "y needs one entry"),
+        (in_chunks(X[:, :0], Y), "no features"),
+        (in_chunks(X, Y, np.column_stack((QID, QID))), "Partition .: qid needs one entry"),
+        ((in_chunks(X)[0], dd.from_pandas(frame(), npartitions=5)["label"].values), "unknown"),
         (in_chunks(X, np.ones(200), QID), None),
     ],
 )
@@ -223,9 +293,22 @@ def test_empty_partitions(ranker):
         fit(clone(ranker), in_chunks(X[:0], Y[:0], QID[:0]))
 
 
-def test_columns_that_are_not_there():
+def test_columns_that_cannot_be_used():
+    rows = dd.from_pandas(frame(), npartitions=2)
     with pytest.raises(DataError, match="no column 'grade'"):
-        fit(RankRLS(), dd.from_pandas(frame(), npartitions=2), label="grade")
+        fit(RankRLS(), rows, label="grade")
+    with pytest.raises(DataError, match="both 'qid'"):
+        fit(RankRLS(), rows, label="qid")
+    twice = pd.concat([frame(), frame()[["feature 1"]]], axis=1)
+    with pytest.raises(DataError, match="several columns 'feature 1'"):
+        fit(RankRLS(), dd.from_pandas(twice, npartitions=2))
+
+
+def test_columns_without_text_as_names():
+    table = frame().rename(columns={f"feature {k}": k for k in range(4)})
+    ranker = fit(RankRLS(), dd.from_pandas(table, npartitions=2))
+    assert not hasattr(ranker, "feature_names_in_")
+    assert_allclose(ranker.predict(table[[0, 1, 2, 3]]), ranker.predict(X))
 
 
 @pytest.mark.parametrize(
