@@ -13,7 +13,7 @@ from sklearn.base import clone
 from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS
 from rankwise.data import write_letor
 from rankwise.distributed import evaluate, fit, fit_path, leave_query_out, predict
-from rankwise.errors import DataError, LetorFormatError, ParameterError
+from rankwise.errors import DataError, LetorFormatError, ParameterError, UndefinedMetricError
 from rankwise.metrics import evaluate_ranking
 from rankwise.model_selection import leave_query_out as leave_query_out_here
 
@@ -142,11 +142,30 @@ def test_leave_query_out(name, metric):
     assert ours.best_alpha == want.best_alpha
 
 
+def test_metrics_that_labels_do_not_have():
+    sorted_ids = np.sort(QID)
+    below = np.where(sorted_ids < 4, Y - 1, Y)  # in some partitions only
+    with pytest.raises(DataError, match="NDCG needs labels of 0 and above"):
+        leave_query_out(RankRLS(), in_chunks(X, below, sorted_ids), metric="ndcg@5")
+    few = np.where(sorted_ids < 15, 1.0, Y)  # partitions without differences in labels
+    ours = leave_query_out(RankRLS(), in_chunks(X, few, sorted_ids))
+    want = leave_query_out_here(RankRLS(), X, few, qid=sorted_ids)
+    assert_allclose(ours.score, want.score, atol=1e-10)
+    with pytest.raises(UndefinedMetricError, match="not defined for any of the 20 queries"):
+        leave_query_out(RankRLS(), in_chunks(X, np.ones(200), QID))
+
+
 def test_predictions_and_metrics_are_lazy():
     ranker = RankRLS().fit(X, Y, qid=QID)
     scores = predict(ranker, in_chunks(X)[0])
     assert scores.shape == (200,)
     assert_allclose(scores.compute(), ranker.predict(X))
+    unknown = dd.from_pandas(frame(), npartitions=3)[[f"feature {k}" for k in range(4)]].values
+    assert_allclose(predict(ranker, unknown).compute(), ranker.predict(X))
+    columns = da.from_array(X, chunks=(70, 3))
+    assert_allclose(predict(ranker, columns).compute(), ranker.predict(X))
+    with pytest.raises(DataError, match="two dimensions: got 1"):
+        predict(ranker, columns[0])
     found = evaluate(ranker, in_chunks(X, Y, QID), k=3).compute()
     assert found.means == evaluate_ranking(Y, ranker.predict(X), QID, k=3).means
 
