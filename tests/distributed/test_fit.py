@@ -9,8 +9,10 @@ import scipy.sparse as sp
 from dask import delayed
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
 
-from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import RLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
 from rankwise.data import write_letor
 from rankwise.distributed import evaluate, fit, fit_path, leave_query_out, predict
 from rankwise.errors import DataError, LetorFormatError, ParameterError, UndefinedMetricError
@@ -341,3 +343,31 @@ def test_machines_work_with_numpy(ranker, words):
     X, y = da.ones((10, 2)), da.arange(10)
     with pytest.raises(ParameterError, match=words):
         fit(ranker, (X, y))
+
+
+@pytest.mark.parametrize("ranker", [KPCRank(), RankSVM(), Ridge(), make_pipeline(RankRLS()), None])
+@pytest.mark.parametrize("task", [fit, leave_query_out, lambda *given: fit_path(*given, [1.0])])
+def test_other_estimators_are_refused(ranker, task):
+    with pytest.raises(ParameterError, match="can be summed by RankRLS"):
+        task(ranker, in_chunks(X, Y, QID))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"client": "tcp://10.0.0.1:8786"}, r"Client\('tcp://10.0.0.1:8786'\): got str"),
+        ({"progress": print}, "give a client"),
+        ({"n_features": 4}, "for LETOR files"),
+        ({"n_features": 2.5}, "whole number"),
+    ],
+)
+def test_arguments_without_effect_are_refused(given, message):
+    with pytest.raises(ParameterError, match=message):
+        fit(RankRLS(), in_chunks(X, Y, QID), **given)
+
+
+def test_a_landmark_that_is_no_number_is_named():
+    bad = X.copy()
+    bad[150, 1] = np.nan
+    with pytest.raises(DataError, match="Partition 3, row 15: feature 1"):
+        fit(SparseRankRLS(landmarks=[3, 150]), in_chunks(bad, Y, QID))

@@ -207,7 +207,7 @@ def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
 
 
 def take_rows(part: Part, rows: Any) -> Any:
-    return part.X[rows]
+    return part.checked().X[rows]
 
 
 def take_queries(part: Part, queries: set[Any]) -> Part | None:
