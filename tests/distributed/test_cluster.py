@@ -48,6 +48,14 @@ def test_a_cluster_finds_what_one_machine_finds(client, ranker):
     assert_allclose(ours, ranker.fit(X, Y, qid=QID).predict(X), atol=1e-10)
 
 
+def test_progress_is_told(client):
+    told = []
+    ours = fit(RankRLS(), in_chunks(X), client=client, progress=lambda *now: told.append(now))
+    assert_allclose(ours.coef_, RankRLS().fit(X, Y, qid=QID).coef_, atol=1e-10)
+    assert told
+    assert all(0 <= done <= total for done, total in told)
+
+
 def test_rows_stay_where_they_are(client):
     workers = sorted(client.scheduler_info()["workers"])
     blocks = [

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from dask.base import compute
 from dask.delayed import delayed
+from sklearn.base import clone
 
 from rankwise.distributed._parts import Part, Parts, open_parts
 from rankwise.distributed._sums import (
@@ -25,7 +26,7 @@ from rankwise.distributed._sums import (
 )
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alpha, check_alphas, check_random_state, check_whole
-from rankwise.estimators._landmarks import Landmarks, Reservoir, stacked
+from rankwise.estimators._landmarks import Landmarks, Reservoir, check_in_range, stacked
 from rankwise.estimators.direct import DirectRanker
 from rankwise.estimators.landmarks import LandmarkRanker
 from rankwise.estimators.least_squares import RegularizationPath, Solution
@@ -127,8 +128,6 @@ def fit_path(
     RegularizationPath
         As from ``estimator.fit_path``; the estimator is left as it is.
     """
-    from sklearn.base import clone
-
     check_summable(estimator)
     values = check_alphas(alphas)
     template = clone(estimator)
@@ -327,8 +326,6 @@ def _choose_landmarks(ranker: Any, parts: Parts, rows: Overview, run: Run) -> La
 
 
 def _given_rows(numbers: Any, parts: Parts, rows: Overview, run: Run) -> Landmarks:
-    from rankwise.estimators._landmarks import check_in_range
-
     check_in_range(numbers, sum(rows.n_rows))
     ends = np.cumsum(rows.n_rows)
     place = np.searchsorted(ends, numbers, side="right")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from dask.base import compute
 from dask.delayed import Delayed, delayed
-from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, LetorFormatError
@@ -34,12 +33,9 @@ class Part:
 
     def checked(self) -> Part:
         """The part, if its features are numbers; or an error that names the first row."""
-        self._refuse(~np.isfinite(self.X.data if is_sparse(self.X) else self.X))
-        return self
-
-    def _refuse(self, bad: NDArray[np.bool_]) -> None:
+        bad = ~np.isfinite(self.X.data if is_sparse(self.X) else self.X)
         if not bad.any():
-            return
+            return self
         if is_sparse(self.X):
             k = int(np.argmax(bad))
             row = int(np.searchsorted(self.X.indptr, k, side="right")) - 1
