@@ -286,6 +286,7 @@ def test_rankers_that_cannot_be_summed(ranker, message):
         (in_chunks(X, Y[:, None, None]), "y needs one entry"),
         (in_chunks(X, X[:, :0]), "y needs one entry"),
         (in_chunks(X[:, :0], Y), "no features"),
+        ((da.ma.masked_greater(in_chunks(X)[0], 1.0), in_chunks(Y)[0]), "a feature is masked"),
         (in_chunks(X, Y, np.column_stack((QID, QID))), "Partition .: qid needs one entry"),
         ((in_chunks(X)[0], dd.from_pandas(frame(), npartitions=5)["label"].values), "unknown"),
         (in_chunks(X, np.ones(200), QID), None),

@@ -271,6 +271,9 @@ def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Part:
 
     Features are looked at when they are used: reading them is what a pass costs.
     """
+    for values, what in ((X, "a feature"), (y, "a label"), (qid, "a qid")):
+        if np.ma.is_masked(values):
+            raise DataError(f"{where}: {what} is masked. Fill it in, or drop such rows first.")
     X = X.tocsr() if is_sparse(X) else np.ascontiguousarray(X)
     if X.dtype not in (np.float64, np.float32):
         X = _numbers(X, where, first_row, "a feature")
