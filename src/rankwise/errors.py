@@ -4,7 +4,8 @@
 
     RankwiseError
     ├── DataError (ValueError)        rows, labels, queries or pairs that cannot be used
-    │   └── LetorFormatError          a LETOR file that cannot be read, with file and line
+    │   ├── LetorFormatError          a LETOR file that cannot be read, with file and line
+    │   └── UndefinedMetricError      a metric that no query has a value of
     ├── ParameterError (ValueError)   a parameter outside its range, or an unknown name
     ├── ModelFileError (ValueError)   a model file that is damaged or not ours
     ├── KernelSizeError (MemoryError)  a kernel matrix that this machine, or a GPU, cannot hold
@@ -27,6 +28,10 @@ class DataError(RankwiseError, ValueError):
 
 class LetorFormatError(DataError):
     """A LETOR file that cannot be read; the message names file, line and fault."""
+
+
+class UndefinedMetricError(DataError):
+    """A metric that is not defined for any query, or for one that was to have it."""
 
 
 class ParameterError(RankwiseError, ValueError):

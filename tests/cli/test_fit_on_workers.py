@@ -1,9 +1,12 @@
 """rankwise fit with workers: the model of a plain fit, and options that make no sense."""
 
+import logging
+
 import pytest
 from numpy.testing import assert_allclose
 
 from rankwise import load_model
+from rankwise.cli.learners import _local_cluster
 
 
 def test_workers_fit_the_same_model(files, run, tmp_path):
@@ -25,3 +28,18 @@ def test_workers_fit_the_same_model(files, run, tmp_path):
 )
 def test_options_that_make_no_sense(files, run, tmp_path, options, message):
     assert message in run("fit", files.train, *options, "-o", tmp_path / "m.skops", ok=False)
+
+
+def test_workers_that_are_slow_to_start_get_another_chance(monkeypatch):
+    tried = []
+
+    def slow(**options):
+        tried.append(options)
+        assert len(tried) == 3, "the loop did not start"
+        return "a cluster"
+
+    monkeypatch.setattr("distributed.LocalCluster", slow)
+    assert _local_cluster(2) == "a cluster"
+    assert tried[0]["silence_logs"] == logging.CRITICAL  # a bad row gives one line, and no more
+    with pytest.raises(AssertionError, match="did not start"):
+        _local_cluster(2)

@@ -5,13 +5,15 @@ import signal
 import time
 from threading import Thread
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import wait
 from numpy.testing import assert_allclose
 
 from rankwise import RankRLS, SparseRankRLS
+from rankwise.cli.learners import connected
 from rankwise.distributed import fit, leave_query_out
 from rankwise.errors import DataError
 
@@ -22,22 +24,12 @@ QID = np.arange(3000) // 11  # cut by the partitions
 ROWS_OF_A_PART = 150
 
 
-def start_cluster(tries=3):
-    """Dask gives its loop ten seconds to start, which is not enough on a machine at its limit."""
-    for left in range(tries - 1, -1, -1):
-        try:
-            return LocalCluster(
-                n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
-            )
-        except AssertionError:
-            if left == 0:
-                raise
-    return None
-
-
 @pytest.fixture(scope="module")
 def client():
-    with start_cluster() as cluster, Client(cluster) as client:
+    with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),  # which moves rows as well
+        connected(workers=2, cluster=None) as client,
+    ):
         yield client
 
 
@@ -54,6 +46,32 @@ def in_chunks(X, slow=None):
 def test_a_cluster_finds_what_one_machine_finds(client, ranker):
     ours = fit(ranker, in_chunks(X), client=client).predict(X)
     assert_allclose(ours, ranker.fit(X, Y, qid=QID).predict(X), atol=1e-10)
+
+
+def test_progress_is_told(client):
+    told = []
+    ours = fit(RankRLS(), in_chunks(X), client=client, progress=lambda *now: told.append(now))
+    assert_allclose(ours.coef_, RankRLS().fit(X, Y, qid=QID).coef_, atol=1e-10)
+    assert told
+    assert all(0 <= done <= total for done, total in told)
+
+
+def test_rows_stay_where_they_are(client):
+    workers = sorted(client.scheduler_info()["workers"])
+    blocks = [
+        client.submit(np.full, (1000, 50), k, dtype=float, workers=workers[k % 2])
+        for k in range(40)
+    ]
+    wait(blocks)
+    rows = da.concatenate([da.from_delayed(b, (1000, 50), dtype=float) for b in blocks])
+    before = sent_bytes(client)
+    fit(RankRLS(), (rows, rows[:, 0]), client=client)
+    assert sent_bytes(client) - before < rows.nbytes / 5
+
+
+def sent_bytes(client):
+    """What workers have sent so far, to each other or to a client, by the sizes that Dask knows."""
+    return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
 
 
 def test_held_out_on_a_cluster(client):

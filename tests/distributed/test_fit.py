@@ -9,11 +9,13 @@ import scipy.sparse as sp
 from dask import delayed
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
 
-from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import RLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
 from rankwise.data import write_letor
 from rankwise.distributed import evaluate, fit, fit_path, leave_query_out, predict
-from rankwise.errors import DataError, LetorFormatError, ParameterError
+from rankwise.errors import DataError, LetorFormatError, ParameterError, UndefinedMetricError
 from rankwise.metrics import evaluate_ranking
 from rankwise.model_selection import leave_query_out as leave_query_out_here
 
@@ -142,11 +144,30 @@ def test_leave_query_out(name, metric):
     assert ours.best_alpha == want.best_alpha
 
 
+def test_metrics_that_labels_do_not_have():
+    sorted_ids = np.sort(QID)
+    below = np.where(sorted_ids < 4, Y - 1, Y)  # in some partitions only
+    with pytest.raises(DataError, match="NDCG needs labels of 0 and above"):
+        leave_query_out(RankRLS(), in_chunks(X, below, sorted_ids), metric="ndcg@5")
+    few = np.where(sorted_ids < 15, 1.0, Y)  # partitions without differences in labels
+    ours = leave_query_out(RankRLS(), in_chunks(X, few, sorted_ids))
+    want = leave_query_out_here(RankRLS(), X, few, qid=sorted_ids)
+    assert_allclose(ours.score, want.score, atol=1e-10)
+    with pytest.raises(UndefinedMetricError, match="not defined for any of the 20 queries"):
+        leave_query_out(RankRLS(), in_chunks(X, np.ones(200), QID))
+
+
 def test_predictions_and_metrics_are_lazy():
     ranker = RankRLS().fit(X, Y, qid=QID)
     scores = predict(ranker, in_chunks(X)[0])
     assert scores.shape == (200,)
     assert_allclose(scores.compute(), ranker.predict(X))
+    unknown = dd.from_pandas(frame(), npartitions=3)[[f"feature {k}" for k in range(4)]].values
+    assert_allclose(predict(ranker, unknown).compute(), ranker.predict(X))
+    columns = da.from_array(X, chunks=(70, 3))
+    assert_allclose(predict(ranker, columns).compute(), ranker.predict(X))
+    with pytest.raises(DataError, match="two dimensions: got 1"):
+        predict(ranker, columns[0])
     found = evaluate(ranker, in_chunks(X, Y, QID), k=3).compute()
     assert found.means == evaluate_ranking(Y, ranker.predict(X), QID, k=3).means
 
@@ -163,6 +184,37 @@ def test_a_bad_row_is_named(tmp_path):
         fit(RankRLS(), tmp_path)
 
 
+def test_a_row_without_query_is_named(tmp_path):
+    table = frame()
+    table.loc[95, "qid"] = None
+    table[60:].reset_index(drop=True).to_parquet(tmp_path / "x.parquet", row_group_size=30)
+    with pytest.raises(DataError, match=r"x\.parquet: qid is missing in row 35"):
+        fit(RankRLS(), tmp_path)
+
+
+@pytest.mark.parametrize("column", ["feature 1", "label"])
+@pytest.mark.parametrize("what", ["what", pd.NA])
+def test_a_row_without_numbers_is_named(tmp_path, column, what):
+    table = frame()
+    table[column] = table[column].astype(object)
+    table.loc[120, column] = what
+    message = "(feature|label).* (must be a number, and is|is missing)"
+    with pytest.raises(DataError, match=f"Partition 1, row 20: .*{message}"):
+        fit(RankRLS(), dd.from_pandas(table, npartitions=2))
+    table[column] = table[column].astype(str)
+    table.to_parquet(tmp_path / "x.parquet", row_group_size=50)
+    with pytest.raises(DataError, match=rf"x\.parquet, row 120: .*{message}"):
+        fit(RankRLS(), tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [complex, "datetime64[ns]"])
+def test_what_is_no_number_is_refused(dtype):
+    with pytest.raises(DataError, match="a feature must be a number, and is of dtype"):
+        fit(RankRLS(), in_chunks(X.astype(dtype), Y, QID))
+    with pytest.raises(DataError, match="the label must be a number, and is of dtype"):
+        fit(RankRLS(), in_chunks(X, Y.astype(dtype), QID))
+
+
 def test_a_bad_line_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 1000)
     path = tmp_path / "a.txt"
@@ -172,6 +224,39 @@ def test_a_bad_line_is_named(tmp_path, monkeypatch):
     path.write_text("\n".join(lines))
     with pytest.raises(LetorFormatError, match="line 151"):
         fit(RankRLS(), path)
+
+
+@pytest.mark.parametrize("rows", [57, 60])  # within a file, and in another one
+def test_rows_with_and_without_query_ids_are_refused(tmp_path, monkeypatch, rows):
+    monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 15 * 19)
+    lines = [f"{k % 3} qid:7 1:{k:03d} " for k in range(60)]  # 19 of 15 letters are a part
+    lines[rows:] = [line.replace("qid:7", "     ") for line in lines[rows:]]
+    (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "b.txt").write_text("1 1:5\n0 1:6\n")
+    message = rf"[ab]\.txt from line {rows % 60 + 1} on have none"
+    with pytest.raises(LetorFormatError, match=message):
+        fit(RankRLS(), [tmp_path / "a.txt", tmp_path / "b.txt"])
+
+
+def test_a_name_may_look_like_a_pattern(tmp_path):
+    write_letor(tmp_path / "a[1].txt", X, Y, qid=QID)
+    assert_allclose(
+        fit(RankRLS(), tmp_path / "a[1].txt").coef_, fit(RankRLS(), in_chunks(X, Y, QID)).coef_
+    )
+
+
+def test_files_that_cannot_be_used(tmp_path):
+    with pytest.raises(DataError, match="no files in this folder"):
+        fit(RankRLS(), tmp_path)
+    (tmp_path / "x.parquet").write_bytes(b"this is none")
+    with pytest.raises(DataError, match=r"x\.parquet: this is no Parquet file"):
+        fit(RankRLS(), tmp_path)
+    (tmp_path / "a.txt").write_text("1 qid:1 1:2 5:1\n0 qid:1\n")
+    with pytest.raises(LetorFormatError, match=r"a\.txt: a row has feature 5, beyond the 3"):
+        fit(RankRLS(), tmp_path / "a.txt", n_features=3)
+    (tmp_path / "a.txt").write_text("1 qid:1\n0 qid:1\n")
+    with pytest.raises(DataError, match=r"a\.txt: the rows have no features"):
+        fit(RankRLS(), tmp_path / "a.txt")
 
 
 @pytest.mark.parametrize(
@@ -197,6 +282,13 @@ def test_rankers_that_cannot_be_summed(ranker, message):
         ((X, Y), "Dask arrays"),
         ("nowhere/*.txt", "no such file"),
         (in_chunks(X, Y[:150]), "one entry per row"),
+        ((in_chunks(X)[0], None), "Dask arrays"),
+        (in_chunks(X, Y[:, None, None]), "y needs one entry"),
+        (in_chunks(X, X[:, :0]), "y needs one entry"),
+        (in_chunks(X[:, :0], Y), "no features"),
+        ((da.ma.masked_greater(in_chunks(X)[0], 1.0), in_chunks(Y)[0]), "a feature is masked"),
+        (in_chunks(X, Y, np.column_stack((QID, QID))), "Partition .: qid needs one entry"),
+        ((in_chunks(X)[0], dd.from_pandas(frame(), npartitions=5)["label"].values), "unknown"),
         (in_chunks(X, np.ones(200), QID), None),
     ],
 )
@@ -223,9 +315,22 @@ def test_empty_partitions(ranker):
         fit(clone(ranker), in_chunks(X[:0], Y[:0], QID[:0]))
 
 
-def test_columns_that_are_not_there():
+def test_columns_that_cannot_be_used():
+    rows = dd.from_pandas(frame(), npartitions=2)
     with pytest.raises(DataError, match="no column 'grade'"):
-        fit(RankRLS(), dd.from_pandas(frame(), npartitions=2), label="grade")
+        fit(RankRLS(), rows, label="grade")
+    with pytest.raises(DataError, match="both 'qid'"):
+        fit(RankRLS(), rows, label="qid")
+    twice = pd.concat([frame(), frame()[["feature 1"]]], axis=1)
+    with pytest.raises(DataError, match="several columns 'feature 1'"):
+        fit(RankRLS(), dd.from_pandas(twice, npartitions=2))
+
+
+def test_columns_without_text_as_names():
+    table = frame().rename(columns={f"feature {k}": k for k in range(4)})
+    ranker = fit(RankRLS(), dd.from_pandas(table, npartitions=2))
+    assert not hasattr(ranker, "feature_names_in_")
+    assert_allclose(ranker.predict(table[[0, 1, 2, 3]]), ranker.predict(X))
 
 
 @pytest.mark.parametrize(
@@ -239,3 +344,31 @@ def test_machines_work_with_numpy(ranker, words):
     X, y = da.ones((10, 2)), da.arange(10)
     with pytest.raises(ParameterError, match=words):
         fit(ranker, (X, y))
+
+
+@pytest.mark.parametrize("ranker", [KPCRank(), RankSVM(), Ridge(), make_pipeline(RankRLS()), None])
+@pytest.mark.parametrize("task", [fit, leave_query_out, lambda *given: fit_path(*given, [1.0])])
+def test_other_estimators_are_refused(ranker, task):
+    with pytest.raises(ParameterError, match="can be summed by RankRLS"):
+        task(ranker, in_chunks(X, Y, QID))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"client": "tcp://10.0.0.1:8786"}, r"Client\('tcp://10.0.0.1:8786'\): got str"),
+        ({"progress": print}, "give a client"),
+        ({"n_features": 4}, "for LETOR files"),
+        ({"n_features": 2.5}, "whole number"),
+    ],
+)
+def test_arguments_without_effect_are_refused(given, message):
+    with pytest.raises(ParameterError, match=message):
+        fit(RankRLS(), in_chunks(X, Y, QID), **given)
+
+
+def test_a_landmark_that_is_no_number_is_named():
+    bad = X.copy()
+    bad[150, 1] = np.nan
+    with pytest.raises(DataError, match="Partition 3, row 15: feature 1"):
+        fit(SparseRankRLS(landmarks=[3, 150]), in_chunks(bad, Y, QID))

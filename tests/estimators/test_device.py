@@ -56,8 +56,33 @@ def test_without_torch(problem, monkeypatch):
 @pytest.mark.parametrize("device", ["gpu", 3, "cuda:x"])
 def test_devices_that_are_none(problem, device):
     X, y, _ = problem
-    with pytest.raises(ParameterError, match="device must be None"):
-        RankRLS(device=device).fit(X, y)
+    for rows in (X, torch.tensor(X)):
+        with pytest.raises(ParameterError, match="device must be None"):
+            RankRLS(device=device).fit(rows, y)
+
+
+def test_tensors_without_values(problem):
+    X, y, _ = problem
+    here, elsewhere = torch.tensor(X), torch.tensor(X, device="meta")
+    ranker = RankRLS().fit(X, y)
+    for attempt in (
+        lambda: RankRLS(device="meta").fit(X, y),
+        lambda: RankRLS().fit(elsewhere, y),
+        lambda: RankRLS().fit(here, elsewhere[:, 0]),
+        lambda: ranker.predict(elsewhere),
+    ):
+        with pytest.raises(DeviceError, match="have no values"):
+            attempt()
+
+
+def test_labels_as_tensors_are_checked(problem):
+    X, y, _ = problem
+    rows, labels = torch.tensor(X), torch.tensor(y)
+    for bad in (labels + 1j, labels.to_sparse()):
+        with pytest.raises(DataError, match="y must be a dense tensor of real numbers"):
+            RankRLS().fit(rows, bad)
+    with pytest.raises(DataError, match=r"got shape \(80, 0\)"):
+        RankRLS().fit(rows, rows[:, :0])
 
 
 def test_a_device_without_float64(problem):

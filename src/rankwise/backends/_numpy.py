@@ -12,7 +12,7 @@ from scipy.linalg import svd as svd_factors
 from scipy.spatial.distance import cdist
 
 from rankwise.backends import blas, grouped
-from rankwise.backends.arrays import Array, Index, Rows, is_sparse, to_host
+from rankwise.backends.arrays import Array, Index, Rows, dense_rows, is_sparse, to_host
 from rankwise.backends.base import Backend
 
 
@@ -34,10 +34,7 @@ class NumpyBackend(Backend):
         return np.asarray(values)
 
     def rows(self, X: Any, rows: Rows) -> Array:
-        block = X[rows]
-        if is_sparse(block):
-            block = block.toarray()
-        return np.ascontiguousarray(block, dtype=np.float64)
+        return dense_rows(X, rows)
 
     def empty(self, *shape: int) -> Array:
         return np.empty(shape)

@@ -57,9 +57,10 @@ class TravellingRows:
             self._buffers[self._turn] = buffer
         pinned = buffer[: block.size].view(block.shape)
         np.copyto(pinned.numpy(), block)
-        stream, work = _copy_stream(self.backend.device), torch.cuda.current_stream()
+        device = self.backend.device
+        stream, work = _copy_stream(device), torch.cuda.current_stream(device)
         with torch.cuda.stream(stream):
-            sent = pinned.to(self.backend.device, non_blocking=True)
+            sent = pinned.to(device, non_blocking=True)
             self._sent[self._turn] = stream.record_event()
         work.wait_event(self._sent[self._turn])
         sent.record_stream(work)

@@ -171,7 +171,7 @@ def fit(
     judged_by = judge(metric or "disagreement", relevant)
     check_writable(out, train, valid)
     ranker.set_params(alpha=1.0 if alpha is None else alpha)
-    _check_cluster_options(workers, cluster, normalize=normalize)
+    _check_cluster_options(ranker, workers, cluster, normalize=normalize)
     with connected(workers, cluster) as client:
         learner: OnCluster | Streamed | InMemory
         if client is not None:
@@ -205,19 +205,26 @@ def _check_alpha_options(alpha: float | None, valid: Path | None, choosing: dict
         )
 
 
-def _check_cluster_options(workers: int | None, cluster: str | None, *, normalize: bool) -> None:
+def _check_cluster_options(
+    ranker: Any, workers: int | None, cluster: str | None, *, normalize: bool
+) -> None:
     """One kind of workers, and nothing that they cannot do."""
+    if workers is None and cluster is None:
+        return
     if workers is not None and cluster is not None:
         raise typer.BadParameter(
             "Workers are those of this machine or those of a cluster: leave one out.",
             param_hint="'--workers'",
         )
-    if normalize and (workers is not None or cluster is not None):
+    if normalize:
         raise typer.BadParameter(
             "Workers see parts of queries, which cannot be normalized: normalize the file first, "
             "or leave --workers and --cluster out.",
             param_hint="'--normalize'",
         )
+    from rankwise.distributed._fit import check_summable
+
+    check_summable(ranker)
 
 
 def _choose(

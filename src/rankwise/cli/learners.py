@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from logging import CRITICAL
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,18 +108,29 @@ def connected(workers: int | None, cluster: str | None) -> Iterator[Any]:
         yield None
         return
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client
     except ImportError as error:
         raise MissingExtraError("distributed", "dask") from error
     with ExitStack() as stack:
-        if cluster is None:
-            options = {"threads_per_worker": 1, "dashboard_address": None}
-            cluster = stack.enter_context(LocalCluster(n_workers=workers, **options))
+        there = cluster if workers is None else stack.enter_context(_local_cluster(workers))
         try:
-            client = stack.enter_context(Client(cluster, timeout="20s"))
+            client = stack.enter_context(Client(there, timeout="20s"))
         except (OSError, ValueError) as error:
-            raise DataError(f"No Dask scheduler answers at {cluster}: {error}.") from error
+            raise DataError(f"No Dask scheduler answers at {there}: {error}.") from error
         yield client
+
+
+def _local_cluster(workers: int, tries: int = 3) -> Any:
+    """Processes of this machine, silent: what goes wrong in them is told by the client."""
+    from distributed import LocalCluster
+
+    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": CRITICAL}
+    try:
+        return LocalCluster(n_workers=workers, **options)
+    except AssertionError:  # Dask's loop has ten seconds to start, which a busy machine may miss
+        if tries == 1:
+            raise
+    return _local_cluster(workers, tries - 1)
 
 
 class ProgressRelay:

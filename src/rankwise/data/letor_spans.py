@@ -45,11 +45,15 @@ def letor_spans(path: str, n_bytes: int) -> list[LetorSpan]:
 
 @dataclass(frozen=True)
 class SpanSurvey:
-    """What a first look at a span tells: rows, written values, and what ids are like."""
+    """What a first look at a span tells: rows, written values, and what ids are like.
+
+    `has_ids` is None where there are no rows.
+    """
 
     n_rows: int
     n_values: int
     largest_index: int
+    has_ids: bool | None
     text_ids: bool
 
 
@@ -59,14 +63,23 @@ def survey_span(span: LetorSpan) -> SpanSurvey:
     from rankwise.data._letor_parse import TEXT_QID
 
     n_rows = n_values = largest = 0
+    has_ids: bool | None = None
     text_ids = False
     with closing(checked_blocks(span.path, None, np.float64, span.bytes)) as blocks:
-        for block, _, _ in blocks:
+        for block, _, known in blocks:
+            has_ids = known
             n_rows += block.n_rows
             n_values += block.n_pairs
             largest = max(largest, block.max_index)
             text_ids |= bool((block.rows.qid_kind[: block.n_rows] == TEXT_QID).any())
-    return SpanSurvey(n_rows, n_values, largest, text_ids)
+    return SpanSurvey(n_rows, n_values, largest, has_ids, text_ids)
+
+
+def first_line(span: LetorSpan) -> int:
+    """The number of the first line of a span in its file, counted from 1."""
+    from rankwise.data._letor_checked import lines_before
+
+    return lines_before(span.path, span.start) + 1
 
 
 def read_span(span: LetorSpan, n_features: int, layout: Any, *, text_ids: bool) -> LetorData:

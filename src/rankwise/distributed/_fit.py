@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from dask.base import compute
 from dask.delayed import delayed
+from sklearn.base import clone
 
 from rankwise.distributed._parts import Part, Parts, open_parts
 from rankwise.distributed._sums import (
@@ -24,8 +25,8 @@ from rankwise.distributed._sums import (
     tree,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_alpha, check_alphas, check_random_state
-from rankwise.estimators._landmarks import Landmarks, Reservoir, stacked
+from rankwise.estimators._checks import check_alpha, check_alphas, check_random_state, check_whole
+from rankwise.estimators._landmarks import Landmarks, Reservoir, check_in_range, stacked
 from rankwise.estimators.direct import DirectRanker
 from rankwise.estimators.landmarks import LandmarkRanker
 from rankwise.estimators.least_squares import RegularizationPath, Solution
@@ -74,7 +75,7 @@ def fit(
         Where to work. None: the client that is active, or threads of this process.
     progress : callable, optional
         Called now and then with the tasks of a pass that are done, and with their number. Needs
-        a client.
+        `client`.
 
     Returns
     -------
@@ -95,6 +96,7 @@ def fit(
     >>> bool(np.allclose(ranker.coef_, RankRLS().fit(X, y, qid=qid).coef_))
     True
     """
+    check_summable(estimator)
     alpha = check_alpha(estimator.alpha)
     run = Run(client, progress)
     (solution,) = _fit_alphas(estimator, run.open(data, label, qid, n_features), [alpha], run)
@@ -126,8 +128,7 @@ def fit_path(
     RegularizationPath
         As from ``estimator.fit_path``; the estimator is left as it is.
     """
-    from sklearn.base import clone
-
+    check_summable(estimator)
     values = check_alphas(alphas)
     template = clone(estimator)
     run = Run(client, progress)
@@ -148,12 +149,19 @@ class Run:
     """Where delayed work is done, and who is told how much of it is."""
 
     def __init__(self, client: Any, progress: Progress | None = None) -> None:
+        if client is not None and not hasattr(client, "as_current"):
+            raise ParameterError(
+                f"client must be a distributed.Client, as in Client({client!r}): got "
+                f"{type(client).__name__}."
+            )
+        if client is None and progress is not None:
+            raise ParameterError("progress is told by a scheduler: give a client as well.")
         self._client = client
         self._progress = progress
 
     def __call__(self, tasks: Sequence[Any]) -> list[Any]:
         """Results of delayed tasks."""
-        if self._progress is None or self._client is None:
+        if self._progress is None:
             return list(compute(*tasks, scheduler=self._client))
         from distributed import wait
 
@@ -169,10 +177,16 @@ class Run:
     def open(
         self, data: Any, label: str | None, qid: str | None, n_features: int | None = None
     ) -> Parts:
-        if self._client is None:
-            return open_parts(data, label, qid, n_features)
-        with self._client.as_current():
-            return open_parts(data, label, qid, n_features)
+        """Parts of what a user gave."""
+        if n_features is not None:
+            from rankwise.data._letor_parse import MAX_INDEX
+
+            check_whole("n_features", n_features, 1, MAX_INDEX)
+        with nullcontext() if self._client is None else self._client.as_current():
+            parts = open_parts(data, label, qid, n_features)
+        if n_features is not None and parts.shape is None:
+            raise ParameterError("n_features is for LETOR files: other data tell it themselves.")
+        return parts
 
 
 def _tasks_left(dask_scheduler: Any) -> int:
@@ -194,7 +208,6 @@ class Summed:
     @classmethod
     def of(cls, ranker: Any, parts: Parts, run: Run) -> Summed:
         """Go through all parts; leaves `ranker` with what does not depend on alpha."""
-        check_summable(ranker)
         ranker._forget()
         loss = loss_of(ranker)
         parts, rows = surveyed(parts, loss, run)
@@ -313,8 +326,6 @@ def _choose_landmarks(ranker: Any, parts: Parts, rows: Overview, run: Run) -> La
 
 
 def _given_rows(numbers: Any, parts: Parts, rows: Overview, run: Run) -> Landmarks:
-    from rankwise.estimators._landmarks import check_in_range
-
     check_in_range(numbers, sum(rows.n_rows))
     ends = np.cumsum(rows.n_rows)
     place = np.searchsorted(ends, numbers, side="right")

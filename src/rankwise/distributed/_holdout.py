@@ -9,10 +9,10 @@ from dask.delayed import delayed
 from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Rows
-from rankwise.distributed._fit import Run, Summed
+from rankwise.distributed._fit import Run, Summed, check_summable
 from rankwise.distributed._parts import Part
 from rankwise.distributed._sums import Loss, joined_parts, part_graph, take_queries, without_queries
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._checks import check_alphas
 from rankwise.graph import Groups
 from rankwise.graph.places import SplitQueries
@@ -59,6 +59,7 @@ def leave_query_out(
         made.
     """
     function, greater_is_better = get_metric(metric)
+    check_summable(estimator)
     if estimator._pointwise:
         raise ParameterError(
             "On a cluster, queries are held out of rankers of pairs (RankRLS, SparseRankRLS): got "
@@ -86,7 +87,10 @@ def leave_query_out(
         for a in range(len(values))
     ]
     if not by_alpha[0] or min(map(len, by_alpha[0])) == 0:
-        raise DataError(f"No query has a {metric}: labels within queries do not differ.")
+        raise UndefinedMetricError(
+            f"{metric} is not defined for any of the {summed.rows.n_queries} queries: check labels "
+            "and query ids."
+        )
     means, errors = np.transpose([mean_and_error(of_alpha) for of_alpha in by_alpha])
     return HeldOutScores(values, means, errors, metric, greater_is_better)
 
@@ -124,7 +128,7 @@ def _held_out(
 def _values(function: Any, y: Array, scores: Array, codes: Any) -> Array:
     try:
         return np.asarray(function(y, scores, codes, per_query=True).values)
-    except DataError:  # no query here has the metric
+    except UndefinedMetricError:  # no query here has it, but others may
         return np.empty(0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from glob import glob
@@ -12,10 +13,10 @@ from typing import Any
 import numpy as np
 from dask.base import compute
 from dask.delayed import Delayed, delayed
-from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, is_sparse
-from rankwise.errors import DataError
+from rankwise.errors import DataError, LetorFormatError
+from rankwise.graph.groups import check_ids
 
 SPAN_BYTES = 64 * 2**20  # of LETOR text in a part, about
 
@@ -32,12 +33,9 @@ class Part:
 
     def checked(self) -> Part:
         """The part, if its features are numbers; or an error that names the first row."""
-        self._refuse(~np.isfinite(self.X.data if is_sparse(self.X) else self.X))
-        return self
-
-    def _refuse(self, bad: NDArray[np.bool_]) -> None:
+        bad = ~np.isfinite(self.X.data if is_sparse(self.X) else self.X)
         if not bad.any():
-            return
+            return self
         if is_sparse(self.X):
             k = int(np.argmax(bad))
             row = int(np.searchsorted(self.X.indptr, k, side="right")) - 1
@@ -86,11 +84,16 @@ def open_parts(
 
 
 def _of_arrays(data: tuple[Any, ...]) -> Parts:
-    if len(data) not in (2, 3) or not all(hasattr(a, "to_delayed") for a in data if a is not None):
+    X, y, qid = (*data, *(None,) * 3)[:3]
+    given = [X, y] if qid is None else [X, y, qid]
+    if len(data) > 3 or not all(hasattr(a, "chunks") for a in given):
         raise DataError("data must be (X, y) or (X, y, qid), all of them Dask arrays.")
-    X, y, qid = (*data, None) if len(data) == 2 else data
     if X.ndim != 2:
         raise DataError(f"X must have two dimensions: got {X.ndim}.")
+    if y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] == 0):
+        raise DataError(
+            f"y needs one entry per row of X, or one line of them: got shape {y.shape}."
+        )
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     aligned = [a if a is None or a.chunks[0] == X.chunks[0] else _like(a, X) for a in (y, qid)]
@@ -113,7 +116,7 @@ def _like(array: Any, X: Any) -> Any:
         raise DataError(
             f"Arrays need one entry per row of X: got {array.shape[0]} for {X.shape[0]} rows."
         )
-    if np.isnan(sum(X.chunks[0])):
+    if np.isnan(sum((*X.chunks[0], *array.chunks[0]))):
         raise DataError(
             "The arrays have chunks of unknown and different lengths: call compute_chunk_sizes() "
             "on them first."
@@ -126,12 +129,19 @@ def _of_frame(frame: Any, label: str | None, qid: str | None) -> Parts:
     names = _feature_names(columns, label, qid, "The data frame")
     make = delayed(_from_frame, pure=False)
     parts = frame.to_delayed()
+    # scikit-learn, too, minds names only where they are text
+    known = names if all(isinstance(name, str) for name in names) else None
     return Parts(
-        [make(part, names, label, qid, f"Partition {k}") for k, part in enumerate(parts)], names
+        [make(part, names, label, qid, f"Partition {k}") for k, part in enumerate(parts)], known
     )
 
 
 def _feature_names(columns: list[Any], label: str | None, qid: str | None, whose: str) -> list[str]:
+    twice = [name for name, n in Counter(columns).items() if n > 1]
+    if twice:
+        raise DataError(f"{whose} has several columns {twice[0]!r}: give them names of their own.")
+    if label is not None and label == qid:
+        raise DataError(f"label and qid are both {label!r}: give each a column of its own.")
     for role, name in (("label", label), ("qid", qid)):
         if name is not None and name not in columns:
             raise DataError(
@@ -153,8 +163,13 @@ def _files_at(path: str) -> list[str]:
     """Files of a folder, or of a pattern, or the one file."""
     if Path(path).is_dir():
         found = [str(p) for p in Path(path).iterdir() if p.is_file() and p.name[0] not in "._"]
+        if not found:
+            raise DataError(
+                f"{path}: no files in this folder. Where they lie in folders of it, give a pattern,"
+                " or what dask.dataframe.read_parquet makes of it."
+            )
     else:
-        found = glob(path)
+        found = [path] if Path(path).exists() else glob(path)
     if not found:
         raise DataError(f"{path}: no such file, and nothing that fits it as a pattern.")
     return sorted(found)
@@ -171,11 +186,15 @@ def _of_files(
 
 def _of_parquet(files: list[str], label: str | None, qid: str | None) -> Parts:
     import pyarrow.parquet as pq
+    from pyarrow import ArrowInvalid
 
     first: list[str] | None = None
     read, parts = delayed(_read_parquet, pure=False), []
     for file in files:
-        opened = pq.ParquetFile(file)
+        try:
+            opened = pq.ParquetFile(file)
+        except ArrowInvalid as error:
+            raise DataError(f"{file}: this is no Parquet file. {error}.") from error
         index = (opened.schema_arrow.pandas_metadata or {}).get("index_columns", [])
         columns = [name for name in opened.schema_arrow.names if name not in index]
         names = _feature_names(columns, label, qid, file)
@@ -198,7 +217,7 @@ def _read_parquet(
     table = pq.ParquetFile(file).read_row_group(group)
     X = np.empty((table.num_rows, len(names)))
     for k, name in enumerate(names):
-        X[:, k] = table[name].to_numpy()
+        X[:, k] = _numbers(table[name].to_numpy(), file, first_row, f"feature {name!r}")
     y = np.zeros(len(X)) if label is None else table[label].to_numpy()
     ids = None if qid is None else table[qid].to_numpy()
     return _checked(X, y, ids, file, first_row)
@@ -206,7 +225,7 @@ def _read_parquet(
 
 def _of_letor(files: list[str], n_features: int | None) -> Parts:
     from rankwise.data._letor_collect import DENSE_FILL
-    from rankwise.data.letor_spans import letor_spans, survey_span
+    from rankwise.data.letor_spans import first_line, letor_spans, survey_span
 
     spans = [span for file in files for span in letor_spans(file, SPAN_BYTES)]
     surveys = compute(*(delayed(survey_span, pure=False)(span) for span in spans))
@@ -214,9 +233,23 @@ def _of_letor(files: list[str], n_features: int | None) -> Parts:
     if not used:
         raise DataError(f"{', '.join(files)}: no rows, all lines are blank or comments.")
     width = max(survey.largest_index for _, survey in used)
-    if n_features is not None and width > n_features:
-        raise DataError(f"A row has the feature {width}, beyond the {n_features} expected.")
-    width = n_features or width
+    if n_features is not None:
+        for span, survey in used:
+            if survey.largest_index > n_features:
+                raise LetorFormatError(
+                    f"{span.path}: a row has feature {survey.largest_index}, beyond the "
+                    f"{n_features} that are expected."
+                )
+        width = n_features
+    first, has_ids = used[0][0], used[0][1].has_ids
+    for span, survey in used:
+        if survey.has_ids != has_ids:
+            raise LetorFormatError(
+                f"{first.path} begins with rows that have {'a' if has_ids else 'no'} qid, and "
+                f"those of {span.path} from line {first_line(span)} on have "
+                f"{'none' if has_ids else 'one'}. Write qid:ID after the label of every row, or of "
+                "none."
+            )
     n_values = sum(survey.n_values for _, survey in used)
     n_rows = sum(survey.n_rows for _, survey in used)
     layout = "dense" if n_values >= DENSE_FILL * n_rows * width else "sparse"
@@ -234,23 +267,51 @@ def _read_letor(span: Any, n_features: int, layout: str, text_ids: bool) -> Part
 
 
 def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Part:
-    """A part whose labels are finite, or an error that names the row.
+    """A part whose labels and query ids are there, or an error that names the row.
 
     Features are looked at when they are used: reading them is what a pass costs.
     """
-    try:
-        X = X.tocsr() if is_sparse(X) else np.ascontiguousarray(X)
-        if X.dtype not in (np.float64, np.float32):
-            X = X.astype(np.float64)
-        y = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{where}: features and labels must be numbers: {error}.") from error
+    for values, what in ((X, "a feature"), (y, "a label"), (qid, "a qid")):
+        if np.ma.is_masked(values):
+            raise DataError(f"{where}: {what} is masked. Fill it in, or drop such rows first.")
+    X = X.tocsr() if is_sparse(X) else np.ascontiguousarray(X)
+    if X.dtype not in (np.float64, np.float32):
+        X = _numbers(X, where, first_row, "a feature")
+    y = _numbers(np.asarray(y), where, first_row, "the label")
     if len(y) != X.shape[0]:
         raise DataError(f"{where}: {X.shape[0]} rows of features, but {len(y)} labels.")
     bad = ~np.isfinite(y).reshape(len(y), y.size // max(len(y), 1)).all(axis=1)
     if bad.any():
         raise _missing(where, first_row + int(np.argmax(bad)), "the label")
+    if qid is not None:
+        try:
+            qid = check_ids(qid, len(y), first_row)
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from None
     return Part(X, y, qid, where, first_row)
+
+
+def _numbers(values: Any, where: str, first_row: int, what: str) -> Any:
+    """Values as float64; or an error that names the first row that has something else."""
+    try:
+        if values.dtype.kind in "biufOSU":
+            return values.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        for place, value in np.ndenumerate(values):
+            if _is_number(value):
+                continue
+            raise DataError(
+                f"{where}, row {first_row + place[0]}: {what} must be a number, and is {value!r}."
+            ) from None
+    raise DataError(f"{where}: {what} must be a number, and is of dtype {values.dtype}.")
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _missing(where: str, row: int, what: str) -> DataError:

@@ -30,8 +30,8 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     """
     import dask.array as da
 
-    if hasattr(data, "map_blocks") and hasattr(data, "chunks"):
-        data = (data, da.zeros(data.shape[0], chunks=data.chunks[0]))
+    if isinstance(data, da.Array):
+        data = (data, _no_labels(data))
     parts = open_parts(data, label, qid, getattr(estimator, "n_features_in_", None))
     lengths = data[0].chunks[0] if isinstance(data, tuple) else [np.nan] * len(parts)
     ranker = delayed(estimator, pure=False)
@@ -69,6 +69,15 @@ def evaluate(
     ranker = delayed(estimator, pure=False)
     columns = parts.map(_columns, ranker=ranker, names=parts.feature_names)
     return delayed(_evaluated, pure=False)(columns, options)
+
+
+def _no_labels(X: Any) -> Any:
+    """A number for each row of a Dask array, which need not know how many there are."""
+    return X[:, :1].map_blocks(_zeros, drop_axis=1, dtype=np.float64) if X.ndim == 2 else X
+
+
+def _zeros(block: Any) -> Any:
+    return np.zeros(block.shape[0])
 
 
 def _scores(part: Part, ranker: Any, names: list[str] | None) -> Any:

@@ -77,6 +77,8 @@ def survey(part: Part, loss: Loss) -> Survey:
 def overview(surveys: Sequence[Survey]) -> Overview:
     """Refuses parts that do not fit together."""
     first = surveys[0]
+    if first.n_features == 0:
+        raise DataError(f"{first.where}: the rows have no features.")
     for other in surveys[1:]:
         if (other.n_features, other.outputs) != (first.n_features, first.outputs):
             raise DataError(
@@ -205,7 +207,7 @@ def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
 
 
 def take_rows(part: Part, rows: Any) -> Any:
-    return part.X[rows]
+    return part.checked().X[rows]
 
 
 def take_queries(part: Part, queries: set[Any]) -> Part | None:

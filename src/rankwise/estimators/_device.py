@@ -92,9 +92,7 @@ def _resolve(device: Any) -> Any:
         raise MissingExtraError("torch", "gpu") from None
     from rankwise.backends._torch import TorchBackend
 
-    if isinstance(device, torch.device):
-        place = device
-    elif device == "auto":
+    if device == "auto":
         if not torch.cuda.is_available():
             return None
         place = torch.device("cuda")
@@ -113,12 +111,16 @@ def _resolve(device: Any) -> Any:
                 "counted from 0."
             )
         place = torch.device("cuda", number)
-    _check_float64(place)
+    _check_works(place)
     return TorchBackend.on(place)
 
 
-def _check_float64(device: Any) -> None:
-    """Sums need float64, which Apple's GPUs do not have."""
+def _check_works(device: Any) -> None:
+    """Sums need values, and float64, which Apple's GPUs do not have."""
+    if device.type == "meta":
+        raise DeviceError(
+            'Tensors on the device "meta" have no values: use device="cpu" or "cuda".'
+        )
     if device.type == "mps":
         raise DeviceError(
             f"The device {device} has no float64, which rankwise works in. Use the CPU (device="
@@ -127,6 +129,8 @@ def _check_float64(device: Any) -> None:
 
 
 def _named_device(torch: Any, device: Any) -> Any:
+    if isinstance(device, torch.device):
+        return device
     if isinstance(device, str):
         try:
             return torch.device(device)
@@ -188,8 +192,12 @@ def check_targets(y: Any, on: Backend, n_rows: int) -> Array:
                 y = y.astype(np.float64)
             except (TypeError, ValueError):
                 raise DataError(f"y must hold numbers: got dtype {y.dtype}.") from None
+    elif y.is_complex() or y.layout != on.xp.strided:
+        raise DataError(f"y must be a dense tensor of real numbers: got {y.layout}, {y.dtype}.")
+    else:
+        _check_works(y.device)
     y = on.array(y)
-    if y.ndim not in (1, 2):
+    if y.ndim not in (1, 2) or 0 in y.shape[1:]:
         raise DataError(f"y needs one or two dimensions: got shape {tuple(y.shape)}.")
     if len(y) != n_rows:
         raise DataError(f"X and y need as many rows: got {n_rows} and {len(y)}.")
@@ -200,10 +208,10 @@ def check_targets(y: Any, on: Backend, n_rows: int) -> Array:
 
 def _check_device(X: Any, device: Any) -> None:
     """Tensors stay where they are: a device that says otherwise is a mistake."""
-    _check_float64(X.device)
+    _check_works(X.device)
     if device is None or device == "auto":
         return
-    wanted = _named_device(backend_of(X).xp, device) if isinstance(device, str) else device
+    wanted = _named_device(backend_of(X).xp, device)
     same = wanted.type == X.device.type and wanted.index in (None, X.device.index)
     if not same:
         raise DeviceError(

@@ -92,8 +92,8 @@ class Groups:
         return cls(names, codes, order, indptr)
 
 
-def check_ids(qid: Any, n_rows: int | None) -> NDArray[Any]:
-    """Query ids as an array, one for each row."""
+def check_ids(qid: Any, n_rows: int | None, first_row: int = 0) -> NDArray[Any]:
+    """Query ids as an array, one for each row; `first_row` is the number of the first."""
     ids = np.asarray(qid)
     if ids.ndim == 2 and 1 in ids.shape:
         ids = ids.ravel()
@@ -111,8 +111,8 @@ def check_ids(qid: Any, n_rows: int | None) -> NDArray[Any]:
         return ids
     if missing.any():
         raise DataError(
-            f"qid is missing in row {int(np.argmax(missing))} ({int(missing.sum())} rows in all): "
-            "give every row a query id, or drop these rows."
+            f"qid is missing in row {first_row + int(np.argmax(missing))} ({int(missing.sum())} "
+            "rows in all): give every row a query id, or drop these rows."
         )
     return ids
 

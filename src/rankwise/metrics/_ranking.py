@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.graph.groups import Groups
 
 Array: TypeAlias = NDArray[np.float64]
@@ -173,14 +173,14 @@ def settle(
     if not missing.any():
         return QueryValues(names, values)
     if undefined == "raise":
-        raise DataError(
+        raise UndefinedMetricError(
             f"{metric} is not defined for query {names[np.argmax(missing)]} "
             f"({int(missing.sum())} of {len(names)} queries): it has {lacks}. Leave such queries "
             "out with undefined='skip', or give them a value, as in undefined=0.0."
         )
     if undefined == "skip":
         if missing.all():
-            raise DataError(
+            raise UndefinedMetricError(
                 f"{metric} is not defined for any of the {len(names)} queries: each has {lacks}. "
                 "Check y and qid, or give such queries a value, as in undefined=0.0."
             )
