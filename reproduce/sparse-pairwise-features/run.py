@@ -39,7 +39,7 @@ MODELS: dict[str, dict[str, dict]] = {
         "Sparse-R, twice the steps": {**NEWS, "alpha": 5.5e-6, "n_iter": 200_000},
         "Sparse-R, adagrad": {**NEWS, "alpha": 5.5e-6, "eta0": 4.0, "schedule": "adagrad"},
         "Sparse-R, adagrad, five times the steps": {
-            **NEWS, "alpha": 4e-6, "eta0": 4.0, "schedule": "adagrad", "n_iter": 500_000,
+            **NEWS, "alpha": 4.3e-6, "eta0": 4.0, "schedule": "adagrad", "n_iter": 500_000,
         },
     },
     "MNIST": {

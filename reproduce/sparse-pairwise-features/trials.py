@@ -24,7 +24,7 @@ SHORT = {"structure": "dense", "dtype": "float32", "n_iter": 50_000, "random_sta
 # First rates, each with an alpha that gives about the same density.
 POSTS = {
     "invsqrt": ((130.0, 9e-6), (200.0, 6e-6), (300.0, 4e-6)),
-    "adagrad": ((1.0, 1.5e-5), (2.5, 7e-6), (4.0, 5.5e-6)),
+    "adagrad": ((1.0, 1.5e-5), (2.5, 7e-6), (4.0, 5.5e-6), (7.0, 4e-6)),
 }
 IMAGES = {
     "invsqrt": ((12.0, 5e-6), (25.0, 3e-6), (50.0, 2.4e-6), (100.0, 1.2e-6), (200.0, 6e-7)),
