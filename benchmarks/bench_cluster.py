@@ -34,7 +34,7 @@ def queries(number: int) -> Any:
 
 
 def placed(client: Any) -> tuple[Any, Any, Any]:
-    """Rows in the memory of the workers, as many in each."""
+    """Rows in the memory of the workers, as many in each, as `persist` leaves them."""
     import dask.array as da
     from distributed import wait
 
@@ -49,11 +49,14 @@ def placed(client: Any) -> tuple[Any, Any, Any]:
     wait([part for column in columns for part in column])
     size = ROWS // PARTS
     shapes = (size, FEATURES), (size,), (size,)
-    X, y, qid = (
-        da.concatenate([da.from_delayed(part, shape, dtype=np.float64) for part in column])
-        for column, shape in zip(columns, shapes, strict=True)
+    rows = client.persist(
+        [
+            da.concatenate([da.from_delayed(part, shape, dtype=np.float64) for part in column])
+            for column, shape in zip(columns, shapes, strict=True)
+        ]
     )
-    return X, y, qid
+    wait(rows)
+    return tuple(rows)
 
 
 def timed(n_workers: int) -> tuple[float, Any, float]:

@@ -6,12 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from glob import glob
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dask.base import compute
+from dask.base import compute, is_dask_collection
 from dask.delayed import Delayed, delayed
 
 from rankwise.backends.arrays import Array, is_sparse
@@ -58,9 +59,12 @@ class Parts:
 
     def map(self, function: Callable[..., Any], *columns: Sequence[Any], **same: Any) -> list[Any]:
         """``function(part, entry of each column, same)`` for each part, delayed."""
-        task = delayed(function, pure=False)
+        later = {name: value for name, value in same.items() if is_dask_collection(value)}
+        # What is there already is bound: Dask would look into it again for every part.
+        now = {name: value for name, value in same.items() if name not in later}
+        task = delayed(partial(function, **now), pure=False)
         rows = zip(self.delayed, *columns, strict=True)
-        return [task(*row, **same) for row in rows]
+        return [task(*row, **later) for row in rows]
 
 
 def open_parts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -85,14 +84,17 @@ def overview(surveys: Sequence[Survey]) -> Overview:
                 f"{other.where} has {other.n_features} features and labels of shape "
                 f"{other.outputs}, but {first.where} has {first.n_features} and {first.outputs}."
             )
-    times = Counter(query for one in surveys for query in one.queries)
-    several = {query for query, n in times.items() if n > 1}
+    seen: set[Any] = set()
+    several: set[Any] = set()
+    for one in surveys:
+        several |= seen & one.queries
+        seen |= one.queries
     return Overview(
         [one.n_rows for one in surveys],
         first.n_features,
         first.outputs,
-        len(times),
-        [set(one.queries & several) for one in surveys],
+        len(seen),
+        [several & one.queries for one in surveys],
         [one.edges for one in surveys],
     )
 

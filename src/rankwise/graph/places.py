@@ -135,9 +135,10 @@ def count_levels(y: Any, qid: Any, queries: set[Any], *, ties: str) -> dict[Leve
     """Rows of each level of some queries, in one place."""
     groups = Groups.of(qid, len(y))
     counts: dict[Level, int] = {}
-    for name, rows in zip(groups.names.tolist(), groups, strict=True):
+    for k, name in enumerate(groups.names.tolist()):
         if name not in queries:
             continue
+        rows = groups.order[groups.indptr[k] : groups.indptr[k + 1]]
         if ties == "include":
             counts[name, 0.0] = len(rows)
             continue
