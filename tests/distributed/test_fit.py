@@ -251,8 +251,8 @@ def test_files_that_cannot_be_used(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"this is none")
     with pytest.raises(DataError, match=r"x\.parquet: this is no Parquet file"):
         fit(RankRLS(), tmp_path)
-    (tmp_path / "a.txt").write_text("1 qid:1 1:2 5:1\n0 qid:1\n")
-    with pytest.raises(LetorFormatError, match=r"a\.txt: a row has feature 5, beyond the 3"):
+    (tmp_path / "a.txt").write_text("0 qid:1\n1 qid:1 1:2 5:1\n")
+    with pytest.raises(LetorFormatError, match=r"a\.txt, line 2: feature 5 is beyond n_features=3"):
         fit(RankRLS(), tmp_path / "a.txt", n_features=3)
     (tmp_path / "a.txt").write_text("1 qid:1\n0 qid:1\n")
     with pytest.raises(DataError, match=r"a\.txt: the rows have no features"):

@@ -57,15 +57,18 @@ class SpanSurvey:
     text_ids: bool
 
 
-def survey_span(span: LetorSpan) -> SpanSurvey:
-    """One pass over the text; refuses what cannot be read, with file and line."""
+def survey_span(span: LetorSpan, n_features: int | None) -> SpanSurvey:
+    """One pass over the text; refuses what cannot be read, with file and line.
+
+    With `n_features`, no row may have one beyond it.
+    """
     from rankwise.data._letor_checked import checked_blocks
     from rankwise.data._letor_parse import TEXT_QID
 
     n_rows = n_values = largest = 0
     has_ids: bool | None = None
     text_ids = False
-    with closing(checked_blocks(span.path, None, np.float64, span.bytes)) as blocks:
+    with closing(checked_blocks(span.path, n_features, np.float64, span.bytes)) as blocks:
         for block, _, known in blocks:
             has_ids = known
             n_rows += block.n_rows

@@ -232,19 +232,12 @@ def _of_letor(files: list[str], n_features: int | None) -> Parts:
     from rankwise.data.letor_spans import first_line, letor_spans, survey_span
 
     spans = [span for file in files for span in letor_spans(file, SPAN_BYTES)]
-    surveys = compute(*(delayed(survey_span, pure=False)(span) for span in spans))
+    look = delayed(survey_span, pure=False)
+    surveys = compute(*(look(span, n_features) for span in spans))
     used = [(span, survey) for span, survey in zip(spans, surveys, strict=True) if survey.n_rows]
     if not used:
         raise DataError(f"{', '.join(files)}: no rows, all lines are blank or comments.")
-    width = max(survey.largest_index for _, survey in used)
-    if n_features is not None:
-        for span, survey in used:
-            if survey.largest_index > n_features:
-                raise LetorFormatError(
-                    f"{span.path}: a row has feature {survey.largest_index}, beyond the "
-                    f"{n_features} that are expected."
-                )
-        width = n_features
+    width = max(survey.largest_index for _, survey in used) if n_features is None else n_features
     first, has_ids = used[0][0], used[0][1].has_ids
     for span, survey in used:
         if survey.has_ids != has_ids:
