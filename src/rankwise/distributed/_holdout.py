@@ -78,7 +78,7 @@ def leave_query_out(
     whole = parts.map(without_queries, summed.rows.split)
     several = set().union(*summed.rows.split)
     if several:
-        pieces = parts.map(take_queries, [several] * len(parts))
+        pieces = parts.map(take_queries, queries=several)
         whole.append(delayed(joined_parts, pure=False)(pieces))
     score = delayed(_held_out, pure=False)
     found = run([score(part, space, spectra, summed.loss, values, function) for part in whole])
