@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankwise.backends.files import replacing
-from reproduce.pages import keep, kept
+from reproduce.pages import BEGIN, END, keep, kept
 from reproduce.parts import PAPERS, Paper, Part
 
 ROOT = Path(__file__).parent.parent
@@ -159,10 +159,9 @@ def run_all(names: list[str], jobs: int, say: Callable[[str], None]) -> list[Out
 def blocks(readme: str) -> dict[str, str]:
     """What stands between the marks of a README, by name; without an end mark, all that follows."""
     found = {}
-    for match in re.finditer(r"<!-- ([^<>:]+?)(?:: written by run\.py)? -->\n", readme):
+    for match in re.finditer(re.escape(BEGIN).replace(re.escape("{}"), "(.+?)"), readme):
         name = match.group(1)
-        if not name.startswith("end of "):
-            found[name] = readme[match.end() :].partition(f"<!-- end of {name} -->")[0].strip()
+        found[name] = readme[match.end() :].partition(END.format(name))[0].strip()
     return found
 
 

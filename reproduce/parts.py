@@ -111,14 +111,7 @@ PAPERS = (
         "Section 4 of the sparse RankRLS paper holds that random landmarks do as well as chosen "
         "ones; here five ways to choose them are compared.",
         "The paper has no table of it.",
-        (
-            Part(
-                "landmarks",
-                _module("landmarks"),
-                ("results",),
-                (*LETOR, "mnist"),
-            ),
-        ),
+        (Part("landmarks", _module("landmarks"), ("results",), (*LETOR, "mnist")),),
         minutes=10,
         uses=("letor",),
     ),
