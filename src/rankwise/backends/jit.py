@@ -35,7 +35,6 @@ def _copy(function: Function, name: str) -> Function:
     code, names, defaults = function.__code__, function.__globals__, function.__defaults__
     copy = FunctionType(code, names, function.__name__, defaults, function.__closure__)
     copy.__qualname__ = name
-    copy.__module__ = function.__module__
     return cast(Function, copy)
 
 

@@ -16,7 +16,7 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.solvers.bilinear.layout import Ints, Sparse
 
-MOST_COLUMNS = np.iinfo(np.int32).max
+INT32_MAX = np.iinfo(np.int32).max
 
 
 def check_rows(X: Any, name: str) -> sp.csr_array:
@@ -34,8 +34,8 @@ def check_rows(X: Any, name: str) -> sp.csr_array:
             "vectorizer."
         ) from None
     rows = sp.csr_array(checked, dtype=np.float64)
-    if rows.shape[1] > MOST_COLUMNS:
-        raise DataError(f"{name} has {rows.shape[1]} features: at most {MOST_COLUMNS} can be had.")
+    if rows.shape[1] > INT32_MAX:
+        raise DataError(f"{name} has {rows.shape[1]} features: at most {INT32_MAX} can be had.")
     try:
         rows.check_format(full_check=True)
     except ValueError as error:
@@ -54,7 +54,7 @@ def columns_of(X: Any) -> list[str] | None:
 
 def parts(X: sp.csr_array) -> Sparse:
     """The parts of a CSR array, always of the same types: others would be compiled anew."""
-    places = np.int32 if X.nnz <= np.iinfo(np.int32).max else np.int64
+    places = np.int32 if X.nnz <= INT32_MAX else np.int64
     return Sparse(
         *(
             np.require(part, dtype, ["C_CONTIGUOUS", "WRITEABLE"])

@@ -197,23 +197,15 @@ class BilinearModel(BaseEstimator):
 
     def _new_queries(self, Q: Any) -> sp.csr_array:
         queries = check_rows(Q, "Q")
-        self._check_width(queries, "Q", "queries")
+        _check_width(queries, self.n_features_in_, "Q", "queries")
         validate_data(self, Q, reset=False, skip_check_array=True)  # names of columns
         return queries
 
     def _new_documents(self, D: Any) -> sp.csr_array:
         documents = check_rows(D, "D")
-        self._check_width(documents, "D", "documents")
+        _check_width(documents, self.n_document_features_, "D", "documents")
         self._check_columns(D)
         return documents
-
-    def _check_width(self, rows: sp.csr_array, name: str, what: str) -> None:
-        width = self.n_features_in_ if name == "Q" else self.n_document_features_
-        if rows.shape[1] != width:
-            raise DataError(
-                f"{name} has {rows.shape[1]} features, but this ranker was fitted to {what} of "
-                f"{width}: use the same vocabulary."
-            )
 
     def _check_columns(self, D: Any) -> None:
         """Columns of a data frame are those of the fit, in their order."""
@@ -273,6 +265,14 @@ def _one_row(x: Any, name: str) -> Any:
     if x.shape[0] != 1:
         raise DataError(f"{name} is one row: got {x.shape[0]}.")
     return x
+
+
+def _check_width(rows: sp.csr_array, width: int, name: str, what: str) -> None:
+    if rows.shape[1] != width:
+        raise DataError(
+            f"{name} has {rows.shape[1]} features, but this ranker was fitted to {what} of "
+            f"{width}: use the same vocabulary."
+        )
 
 
 def _finite(scores: Array) -> Array:
