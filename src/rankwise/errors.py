@@ -5,7 +5,7 @@
     RankwiseError
     ├── DataError (ValueError)        rows, labels, queries or pairs that cannot be used
     │   ├── LetorFormatError          a LETOR file that cannot be read, with file and line
-    │   └── UndefinedMetricError      a metric that no query has a value of
+    │   └── UndefinedMetricError      a metric without a value, where there must be one
     ├── ParameterError (ValueError)   a parameter outside its range, or an unknown name
     ├── ModelFileError (ValueError)   a model file that is damaged or not ours
     ├── KernelSizeError (MemoryError)  a kernel matrix that this machine, or a GPU, cannot hold
@@ -31,7 +31,7 @@ class LetorFormatError(DataError):
 
 
 class UndefinedMetricError(DataError):
-    """A metric that is not defined for any query, or for one that was to have it."""
+    """A metric that is not defined for any query, or for one that must have it."""
 
 
 class ParameterError(RankwiseError, ValueError):

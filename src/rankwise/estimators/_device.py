@@ -198,7 +198,9 @@ def check_targets(y: Any, on: Backend, n_rows: int) -> Array:
         _check_works(y.device)
     y = on.array(y)
     if y.ndim not in (1, 2) or 0 in y.shape[1:]:
-        raise DataError(f"y needs one or two dimensions: got shape {tuple(y.shape)}.")
+        raise DataError(
+            f"y needs one or two dimensions, and an output at least: got shape {tuple(y.shape)}."
+        )
     if len(y) != n_rows:
         raise DataError(f"X and y need as many rows: got {n_rows} and {len(y)}.")
     if not on.is_finite(y):

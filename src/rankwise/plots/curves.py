@@ -89,7 +89,10 @@ def _points(name: str, curve: Any, quantity: str) -> tuple[NDArray[Any], NDArray
             f"does: {name or 'this one'} has not."
         ) from None
     if not len(steps):
-        raise DataError(f"The curve {name or 'given'} has no records: partial_fit keeps none.")
+        raise DataError(
+            f"The curve {name or 'given'} has no records: partial_fit keeps none, and the identity "
+            "only with held_out."
+        )
     if len(steps) != len(values):
         raise DataError(
             f"The curve {name} has {len(steps)} steps and {len(values)} values.".strip()
