@@ -17,7 +17,7 @@ from sklearn.preprocessing import normalize
 
 from rankwise.errors import DataError
 
-N_WORDS = 10_000
+N_WORDS, N_PIXELS = 10_000, 28 * 28
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def mnist(validation: bool = False) -> Split:
             return np.frombuffer(file.read(), np.uint8, offset=skip)
 
     def images(name: str) -> sp.csr_array:
-        X = read(name, 16).reshape(-1, 784).astype(np.float64)
+        X = read(name, 16).reshape(-1, N_PIXELS).astype(np.float64)
         return sp.csr_array(X / np.linalg.norm(X, axis=1, keepdims=True))
 
     def labels(name: str) -> np.ndarray:

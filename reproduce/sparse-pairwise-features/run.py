@@ -17,7 +17,7 @@ from rankwise.plots import new_axes, plot_learning_curve, save_figure
 from reproduce.command import run_steps
 
 from . import baselines
-from .data import mnist, newsgroups
+from .data import N_PIXELS, N_WORDS, mnist, newsgroups
 from .experiment import N_QUERIES, run_baseline, run_model
 from .trials import run_trials
 
@@ -58,7 +58,7 @@ BASELINES = {
     "class probabilities": baselines.class_probabilities,
 }
 PAPER_STEPS, PAPER_BYTES = 100_000, 16  # of Table II, and of an entry in its column "Mem."
-N_WEIGHTS = {"20 Newsgroups": 10_000**2, "MNIST": 784**2}
+N_WEIGHTS = {"20 Newsgroups": N_WORDS**2, "MNIST": N_PIXELS**2}
 FIGURE = ("SGD FLR", "SGD DLR", "Sparse", "Sparse-R")
 PICTURES = {"20 Newsgroups": "newsgroups.svg", "MNIST": "mnist.svg"}
 
@@ -68,8 +68,8 @@ def run_rows(name: str) -> dict[str, dict]:
     split = mnist() if name == "MNIST" else newsgroups()
     found = {}
     for row, parameters in MODELS[name].items():
-        learned = split.names is not None and row == "Sparse-R"
-        found[row] = run_model(split, parameters, WORDS if learned else ())
+        has_words = split.names is not None and row == "Sparse-R"  # those of Table III
+        found[row] = run_model(split, parameters, WORDS if has_words else ())
         _say(row, found[row])
     for row, baseline in BASELINES.items():
         found[row] = run_baseline(split, baseline)

@@ -1,7 +1,7 @@
 """What run.py is to be run with, chosen on training documents alone.
 
 A fifth of the training posts (10,000 training images) are set aside, models are fitted to the
-others, and MAP, error and density are those of the rows set aside. Test documents are not read.
+others, and MAP, error and density are those of the rows set aside. Test documents are not used.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from .data import mnist, newsgroups
+from .data import Split, mnist, newsgroups
 from .experiment import run_model
 
 TEXTS = {
@@ -47,7 +47,7 @@ def run_trials() -> dict[str, dict]:
     return found
 
 
-def _run(name: str, split, parameters: dict) -> dict:
+def _run(name: str, split: Split, parameters: dict) -> dict:
     figures = run_model(split, parameters)
     found = {key: figures[key] for key in ("MAP", "error", "density", "steps")}
     print(name, {k: round(v, 4) for k, v in found.items()}, file=sys.stderr, flush=True)
