@@ -22,6 +22,9 @@ from tests.oracles.pairwise_gp import dense_ep, elliptical_slice, log_likelihood
 from tests.solvers.gp.problems import make_problem
 from tests.strategies import seeds
 
+TIGHT = {"tol": 1e-11, "max_sweeps": 1000}
+FORMS = ("rows", "pairs")
+
 
 @st.composite
 def gp_problems(draw, max_rows=7, max_pairs=9):
@@ -33,10 +36,6 @@ def gp_problems(draw, max_rows=7, max_pairs=9):
         repeats=draw(st.booleans()),
         ties=draw(st.booleans()),
     )
-
-
-TIGHT = {"tol": 1e-11, "max_sweeps": 1000}
-FORMS = ("rows", "pairs")
 
 
 def moments_of_pairs(mean, covariance, pairs):
