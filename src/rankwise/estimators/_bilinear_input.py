@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
+from rankwise.graph.groups import missing_entries
 from rankwise.solvers.bilinear.layout import Ints, Sparse
 
 INT32_MAX = np.iinfo(np.int32).max
@@ -124,7 +125,7 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
         raise DataError(
             f"{name} needs one entry per row of X: got {given.shape} for {n_rows} rows."
         )
-    missing = np.flatnonzero(_missing(given))
+    missing = np.flatnonzero(missing_entries(given))
     if len(missing):
         raise DataError(
             f"{name}[{missing[0]}] is missing ({len(missing)} such rows): leave them out, or give "
@@ -150,14 +151,6 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
             f"of one class. Check the {name}."
         )
     return np.asarray(numbers, dtype=np.intp)
-
-
-def _missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which labels are not known: NaN, NaT, None, or NA of pandas."""
-    if labels.dtype.kind != "O":
-        return np.asarray(labels != labels)
-    unknown = ("nan", "NaT", "<NA>", "None")
-    return np.array([not isinstance(x, str) and str(x) in unknown for x in labels.tolist()])
 
 
 def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tuple[Ints, Array]:

@@ -101,20 +101,24 @@ def check_ids(qid: Any, n_rows: int | None, first_row: int = 0) -> NDArray[Any]:
         raise DataError(f"qid needs one entry per row, in one dimension: got shape {ids.shape}.")
     if n_rows is not None and len(ids) != n_rows:
         raise DataError(f"qid needs one entry per row of X: got {len(ids)} for {n_rows} rows.")
-    if ids.dtype.kind == "f":
-        missing = np.isnan(ids)
-    elif ids.dtype.kind in "mM":
-        missing = np.isnat(ids)
-    elif ids.dtype.kind == "O":
-        missing = np.fromiter(map(_is_missing, ids), bool, len(ids))
-    else:
-        return ids
+    missing = missing_entries(ids)
     if missing.any():
         raise DataError(
             f"qid is missing in row {first_row + int(np.argmax(missing))} ({int(missing.sum())} "
             "rows in all): give every row a query id, or drop these rows."
         )
     return ids
+
+
+def missing_entries(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which entries of one dimension are not known: NaN, NaT, None, or pandas' NA."""
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind in "mM":
+        return np.asarray(np.isnat(values))
+    if values.dtype.kind == "O":
+        return np.fromiter(map(_is_missing, values), bool, len(values))
+    return np.zeros(len(values), dtype=bool)
 
 
 def _is_missing(value: Any) -> bool:
