@@ -17,10 +17,10 @@ class Part:
         For people, and for ``python -m reproduce NAME``.
     arguments : tuple of str
         What Python is called with.
-    data : tuple of str
-        Folders under RANKWISE_DATA that it reads.
     blocks : tuple of str
         Blocks of the folder's README that it writes.
+    data : tuple of str
+        Folders under RANKWISE_DATA that it reads.
     """
 
     name: str

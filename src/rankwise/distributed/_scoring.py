@@ -72,7 +72,10 @@ def evaluate(
 
 
 def _no_labels(X: Any) -> Any:
-    """A number for each row of a Dask array, which need not know how many there are."""
+    """A number for each row of a Dask array, which need not know how many there are.
+
+    What has no rows is given back, to be refused with the rest.
+    """
     return X[:, :1].map_blocks(_zeros, drop_axis=1, dtype=np.float64) if X.ndim == 2 else X
 
 
