@@ -75,6 +75,8 @@ def run_rows(name: str) -> dict[str, dict]:
         found[row] = run_baseline(split, baseline)
         _say(row, found[row])
     draw(name, found)
+    for row in found.keys() - set(FIGURE):
+        found[row].pop("curve", None)
     return found
 
 
