@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 from rankwise.backends import blas, grouped
 from rankwise.backends.arrays import Array, Index, Rows, dense_rows, is_sparse, to_host
 from rankwise.backends.base import Backend
+from rankwise.errors import ParameterError
 
 
 class NumpyBackend(Backend):
@@ -107,6 +108,12 @@ class NumpyBackend(Backend):
 
     def add_gram(self, A: Array, Z: Array) -> Array:
         return blas.add_gram(A, Z)
+
+    def with_precision(self, precision: str) -> NumpyBackend:
+        raise ParameterError(
+            f"precision={precision!r} is for tensors and devices: NumPy multiplies in float64. Use "
+            'device="cuda", or precision="float64".'
+        )
 
     def mirror_upper(self, A: Array) -> Array:
         return blas.mirror_upper(A)

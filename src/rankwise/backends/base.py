@@ -150,9 +150,9 @@ class Backend(ABC):
     def add_gram(self, A: Array, Z: Array) -> Array:
         """A + Z'Z on the upper triangle of A, which is overwritten."""
 
+    @abstractmethod
     def with_precision(self, precision: str) -> Backend:
         """This place, where `add_gram` multiplies in another precision; sums stay float64."""
-        raise NotImplementedError(precision)
 
     @abstractmethod
     def mirror_upper(self, A: Array) -> Array:

@@ -51,14 +51,7 @@ def returned(record: Record, X: Any) -> Record:
 def with_precision(on: Backend, precision: Any) -> Backend:
     """The backend whose symmetric products have this precision."""
     check_choice("precision", precision, PRECISIONS)
-    if precision == "float64":
-        return on
-    if on.is_host:
-        raise ParameterError(
-            f"precision={precision!r} is for tensors and devices: NumPy multiplies in float64. Use "
-            'device="cuda", or precision="float64".'
-        )
-    return on.with_precision(precision)
+    return on if precision == "float64" else on.with_precision(precision)
 
 
 def moved(record: Record, on: Backend) -> Record:
