@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from benchmarks.harness import Result, extra_memory, megabytes
 from rankwise import SparseBilinearRanker
-from rankwise.estimators._bilinear_input import Relabelled, parts
+from rankwise.estimators.bilinear.inputs import Relabelled, parts
 from rankwise.solvers.bilinear.learner import Learner, Settings
 
 N_WORDS, N_MANY_WORDS = 10_000, 100_000

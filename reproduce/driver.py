@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankwise.backends.files import replacing
+from rankwise.files import replacing
 from reproduce.pages import BEGIN, END, keep, kept
 from reproduce.parts import PAPERS, Paper, Part
 

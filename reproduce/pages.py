@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from rankwise.backends.files import replacing
+from rankwise.files import replacing
 
 # Not in the repository: what was parsed, and Link Grammar.
 CACHE = Path(os.environ.get("RANKWISE_CACHE") or Path(__file__).parent.parent / ".cache")

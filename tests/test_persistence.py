@@ -27,8 +27,8 @@ from rankwise import (
     load_model,
     save_model,
 )
-from rankwise.backends.files import replacing
 from rankwise.errors import ModelFileError, RankwiseWarning
+from rankwise.files import replacing
 from rankwise.persistence import NOTE, open_model
 
 KERNELS = ("linear", "rbf", "laplacian", "polynomial", "poly", "sigmoid", "cosine")

@@ -24,7 +24,7 @@ import numpy as np
 from rankwise import RankRLS, SparseRankRLS
 from rankwise.data import load_dataset
 from rankwise.errors import DataError
-from rankwise.estimators._landmarks import METHODS, LandmarkChoice
+from rankwise.estimators._landmark_choice import METHODS, LandmarkChoice
 from rankwise.kernels import NamedKernel
 from rankwise.metrics import average_precision, disagreement_error
 from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure

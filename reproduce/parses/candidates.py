@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rankwise.backends.files import replacing
+from rankwise.files import replacing
 from reproduce.parses.link_grammar import Linkage, LinkParser
 from reproduce.parses.treebank import Arc, Sentence, linked_style, plain_arcs, read_conllu
 

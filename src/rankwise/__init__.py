@@ -6,16 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rankwise.estimators.bilinear import SparseBilinearRanker as SparseBilinearRanker
-    from rankwise.estimators.gp import PairwiseGP as PairwiseGP
-    from rankwise.estimators.kpcrank import KPCR as KPCR
-    from rankwise.estimators.kpcrank import KPCRank as KPCRank
-    from rankwise.estimators.rankrls import RLS as RLS
-    from rankwise.estimators.rankrls import RankRLS as RankRLS
-    from rankwise.estimators.ranksvm import RankSVM as RankSVM
-    from rankwise.estimators.sparse import SparseRankRLS as SparseRankRLS
-    from rankwise.estimators.sparse import SparseRLS as SparseRLS
-    from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
+    from rankwise.estimators.bilinear.sparse_bilinear import (
+        SparseBilinearRanker as SparseBilinearRanker,
+    )
+    from rankwise.estimators.components.kpcrank import KPCR as KPCR
+    from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
+    from rankwise.estimators.gp.pairwise_gp import PairwiseGP as PairwiseGP
+    from rankwise.estimators.least_squares.rankrls import RLS as RLS
+    from rankwise.estimators.least_squares.rankrls import RankRLS as RankRLS
+    from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS as SparseRankRLS
+    from rankwise.estimators.least_squares.sparse_rankrls import SparseRLS as SparseRLS
+    from rankwise.estimators.rank_svm import RankSVM as RankSVM
+    from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
 
@@ -23,16 +25,16 @@ __version__ = "0.1.0"
 
 # Names are imported when they are first used: `import rankwise` costs nothing.
 _HOME = {
-    "KPCR": "rankwise.estimators.kpcrank",
-    "KPCRank": "rankwise.estimators.kpcrank",
-    "PairwiseGP": "rankwise.estimators.gp",
-    "RLS": "rankwise.estimators.rankrls",
-    "RankRLS": "rankwise.estimators.rankrls",
-    "RankSVM": "rankwise.estimators.ranksvm",
-    "SparseRLS": "rankwise.estimators.sparse",
-    "SparseRankRLS": "rankwise.estimators.sparse",
-    "RankingSearchCV": "rankwise.model_selection.search",
-    "SparseBilinearRanker": "rankwise.estimators.bilinear",
+    "KPCR": "rankwise.estimators.components.kpcrank",
+    "KPCRank": "rankwise.estimators.components.kpcrank",
+    "PairwiseGP": "rankwise.estimators.gp.pairwise_gp",
+    "RLS": "rankwise.estimators.least_squares.rankrls",
+    "RankRLS": "rankwise.estimators.least_squares.rankrls",
+    "RankSVM": "rankwise.estimators.rank_svm",
+    "SparseRLS": "rankwise.estimators.least_squares.sparse_rankrls",
+    "SparseRankRLS": "rankwise.estimators.least_squares.sparse_rankrls",
+    "RankingSearchCV": "rankwise.model_selection.search.ranking_search",
+    "SparseBilinearRanker": "rankwise.estimators.bilinear.sparse_bilinear",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }

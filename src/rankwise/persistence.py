@@ -16,35 +16,35 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import is_tensor, to_host
-from rankwise.backends.files import replacing
 from rankwise.errors import ModelFileError, RankwiseWarning
+from rankwise.files import replacing
 
 # What a model file may hold beside the types that skops trusts, which are most of scikit-learn's
 # and NumPy's: the rankers, and what their attributes are made of.
 TRUSTED = (
-    "rankwise.estimators._component_choice.ComponentErrors",
-    "rankwise.estimators.kpcrank.KPCR",
-    "rankwise.estimators.kpcrank.KPCRank",
-    "rankwise.estimators.bilinear.SparseBilinearRanker",
-    "rankwise.estimators._gp_data.Comparisons",
-    "rankwise.estimators._gp_mixture.Mixture",
-    "rankwise.estimators._gp_model.Component",
-    "rankwise.estimators._gp_model.Hyperparameters",
-    "rankwise.estimators._gp_model.Observations",
-    "rankwise.estimators.gp.PairwiseGP",
-    "rankwise.estimators.rankrls.RankRLS",
-    "rankwise.estimators.rankrls.RLS",
-    "rankwise.estimators.ranksvm.RankSVM",
-    "rankwise.estimators.landmarks.Sums",
-    "rankwise.estimators.sparse.SparseRLS",
-    "rankwise.estimators.sparse.SparseRankRLS",
+    "rankwise.estimators.components.number.ComponentErrors",
+    "rankwise.estimators.components.kpcrank.KPCR",
+    "rankwise.estimators.components.kpcrank.KPCRank",
+    "rankwise.estimators.bilinear.sparse_bilinear.SparseBilinearRanker",
+    "rankwise.estimators.gp.comparisons.Comparisons",
+    "rankwise.estimators.gp.mixture.Mixture",
+    "rankwise.estimators.gp.process.Component",
+    "rankwise.estimators.gp.process.Hyperparameters",
+    "rankwise.estimators.gp.process.Observations",
+    "rankwise.estimators.gp.pairwise_gp.PairwiseGP",
+    "rankwise.estimators.least_squares.rankrls.RankRLS",
+    "rankwise.estimators.least_squares.rankrls.RLS",
+    "rankwise.estimators.rank_svm.RankSVM",
+    "rankwise.estimators.least_squares.landmark_ranker.Sums",
+    "rankwise.estimators.least_squares.sparse_rankrls.SparseRLS",
+    "rankwise.estimators.least_squares.sparse_rankrls.SparseRankRLS",
     "rankwise.kernels.functions.NamedKernel",
     "rankwise.kernels.functions.Precomputed",
-    "rankwise.model_selection._scoring.RankingScorer",
-    "rankwise.model_selection.search.RankingSearchCV",
+    "rankwise.model_selection.search.scoring.RankingScorer",
+    "rankwise.model_selection.search.ranking_search.RankingSearchCV",
     "rankwise.solvers.moments.CentredMoments",
     "rankwise.solvers.moments.Moments",
-    "rankwise.solvers.nystrom.LandmarkBasis",
+    "rankwise.solvers.landmark_basis.LandmarkBasis",
     "rankwise.solvers.gp.approximation.Approximation",
     "rankwise.solvers.gp.differences.Differences",
     "rankwise.solvers.gp.differences.Weights",

@@ -12,8 +12,8 @@ pytest.importorskip("torch", reason="needs the extra gpu")
 
 import torch
 
+from rankwise.backends._host_rows import TravellingRows
 from rankwise.backends._torch import TorchBackend
-from rankwise.backends._travel import TravellingRows
 
 TORCH = TorchBackend.on(torch.device("cpu"))
 

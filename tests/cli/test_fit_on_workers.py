@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise import load_model
-from rankwise.cli.learners import _local_cluster
+from rankwise.cli.sources import _local_cluster
 
 
 def test_workers_fit_the_same_model(files, run, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise import RLS, RankRLS, load_model
-from rankwise.cli.shell import stepping
+from rankwise.cli.terminal import stepping
 from rankwise.data import normalize_per_query, read_letor, write_letor
 from rankwise.metrics import average_precision
 from rankwise.model_selection import k_fold, leave_pair_out, leave_query_out

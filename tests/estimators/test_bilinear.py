@@ -109,7 +109,7 @@ def test_scores_come_in_blocks(problem, monkeypatch):
     X, _, triplets = problem
     fitted = ranker().fit(X, X, triplets)
     whole = fitted.score_all(X, X)
-    monkeypatch.setattr("rankwise.estimators._bilinear_model.BLOCK_BYTES", 700)
+    monkeypatch.setattr("rankwise.estimators.bilinear.weights.BLOCK_BYTES", 700)
     assert_array_equal(fitted.score_all(X, X), whole)
     assert_allclose(fitted.predict(X, X), np.diag(whole), atol=1e-12)
 

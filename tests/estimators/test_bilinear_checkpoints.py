@@ -26,7 +26,7 @@ def test_a_checkpoint_is_gone_on_with_bit_for_bit(problem, tmp_path, monkeypatch
     how = {"alpha": None if density else 2e-3, "target_density": density}
     want = ranker(**how).fit_classes(X, labels)
     path = tmp_path / "run.npz"
-    from rankwise.estimators._checkpoint import Checkpoint
+    from rankwise.estimators.bilinear.checkpoint import Checkpoint
 
     saves = []
     save = Checkpoint.save
@@ -132,7 +132,7 @@ def test_a_checkpoint_of_another_version_is_refused(problem, tmp_path, monkeypat
     X, labels, _ = problem
     path = tmp_path / "run.npz"
     with monkeypatch.context() as older:
-        older.setattr("rankwise.estimators._checkpoint.FORMAT", 1)
+        older.setattr("rankwise.estimators.bilinear.checkpoint.FORMAT", 1)
         ranker().fit_classes(X, labels, checkpoint=path)
     with pytest.raises(ModelFileError, match=r"another version of rankwise \(format 1"):
         ranker().fit_classes(X, labels, checkpoint=path)

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from rankwise import load_model, save_model
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._bilinear_input import check_rows, parts
+from rankwise.estimators.bilinear.inputs import check_rows, parts
 from tests.bilinear_texts import ranker, texts_and_triplets
 
 WORDS = np.array([f"w{k}" for k in range(12)])

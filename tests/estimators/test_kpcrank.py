@@ -155,7 +155,7 @@ def test_all_rows_as_landmarks(ties, monkeypatch):
     assert_allclose(ours.predict_path(X), exact.predict_path(X), atol=1e-8)
     assert_allclose(ours.eigenvalues_, exact.eigenvalues_, rtol=1e-10)
     assert not hasattr(ours, "X_fit_")
-    monkeypatch.setattr("rankwise.estimators.components.STORED_BYTES", 0)
+    monkeypatch.setattr("rankwise.estimators.components.component_ranker.STORED_BYTES", 0)
     streamed = KPCRank(8, ties=ties, landmarks=np.arange(60)).fit(X, y, qid=qid)
     assert_allclose(streamed.predict_path(X), exact.predict_path(X), atol=1e-8)
     K = pairwise_kernels(X, X, "rbf", gamma=1 / 3)
@@ -390,9 +390,9 @@ def test_float32_that_cannot_hold_the_scores():
 @pytest.mark.parametrize("ties", ["include", "exclude"])
 def test_kernel_values_against_landmarks_are_made_in_blocks(ties, monkeypatch):
     X, y, qid = make_problem()
-    monkeypatch.setattr("rankwise.estimators.components.STORED_BYTES", 0)
+    monkeypatch.setattr("rankwise.estimators.components.component_ranker.STORED_BYTES", 0)
     monkeypatch.setattr("rankwise.solvers.kpca.BLOCK_BYTES", 0)
-    monkeypatch.setattr("rankwise.kernels.blocks.PREDICT_BYTES", 8 * 20 * 7)
+    monkeypatch.setattr("rankwise.kernels.products.PREDICT_BYTES", 8 * 20 * 7)
     sizes = []
 
     class Watched(NamedKernel):
@@ -401,7 +401,9 @@ def test_kernel_values_against_landmarks_are_made_in_blocks(ties, monkeypatch):
             return super().__call__(A, B)
 
     watched = Watched("rbf", gamma=0.3, degree=3, coef0=1.0)
-    monkeypatch.setattr("rankwise.estimators.components.make_kernel", lambda *_: watched)
+    monkeypatch.setattr(
+        "rankwise.estimators.components.component_ranker.make_kernel", lambda *_: watched
+    )
     KPCRank(3, ties=ties, landmarks=np.arange(20)).fit(X, np.c_[y, -y].round(), qid=qid)
     assert sizes == [20, 60] + 8 * [7] + [4]  # the landmarks, the scatter, then once for all tasks
 
@@ -412,7 +414,7 @@ def test_many_components_need_a_second_matrix(monkeypatch):
     monkeypatch.setattr("rankwise.estimators._checks.os.sysconf", pages.__getitem__)
     with pytest.raises(KernelSizeError, match=r"and its eigenvectors .* Use landmarks"):
         KPCRank(20).fit(X, y, qid=qid)
-    monkeypatch.setattr("rankwise.solvers.eigen.SMALL", 60)
+    monkeypatch.setattr("rankwise.solvers.lanczos.SMALL", 60)
     assert KPCRank(2).fit(X, y, qid=qid).n_components_ == 2
     with pytest.raises(KernelSizeError):
         KPCRank("auto").fit(X, y, qid=qid)

@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose
 
 from rankwise import KPCR, KPCRank
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._component_choice import ComponentErrors
-from rankwise.estimators._component_folds import dealt
+from rankwise.estimators.components.number import ComponentErrors
+from rankwise.estimators.components.number_by_folds import dealt
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout.component_folds import component_folds, component_pair_losses
 from rankwise.metrics import disagreement_error
-from rankwise.solvers.component_path import rounding_noise
 from rankwise.solvers.kpca import Count, kernel_components
+from rankwise.solvers.nested_least_squares import rounding_noise
 from tests.oracles.kpca import fixed_components_fold, fixed_components_regression
 from tests.oracles.laplacian import grouped_laplacian
 from tests.strategies import seeds, ties, weightings

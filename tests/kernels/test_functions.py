@@ -42,7 +42,7 @@ def test_blocks_make_no_difference(name, monkeypatch):
     kernel = NamedKernel(name, **PARAMETERS[name])
     whole = kernel(X, Y)
     monkeypatch.setattr(functions, "BLOCK_BYTES", 100)
-    monkeypatch.setattr("rankwise.kernels.blocks.PREDICT_BYTES", 100)
+    monkeypatch.setattr("rankwise.kernels.products.PREDICT_BYTES", 100)
     assert_allclose(kernel(X, Y), whole, atol=1e-14)
     assert_allclose(kernel(sp.csr_array(X), sp.csr_array(Y)), whole, atol=1e-14)
     assert_allclose(kernel_product(kernel, X, Y, V), whole @ V, atol=1e-13)

@@ -12,11 +12,6 @@ from rankwise import KPCRank
 from rankwise.backends.blas import symmetrize
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.graph import PreferenceGraph
-from rankwise.solvers.component_path import (
-    Triangle,
-    component_triangle,
-    rounding_noise,
-)
 from rankwise.solvers.kpca import (
     Count,
     kernel_components,
@@ -24,8 +19,13 @@ from rankwise.solvers.kpca import (
     number_with_share,
     scatter,
 )
+from rankwise.solvers.landmark_basis import LandmarkBasis
 from rankwise.solvers.moments import Moments
-from rankwise.solvers.nystrom import LandmarkBasis
+from rankwise.solvers.nested_least_squares import (
+    Triangle,
+    component_triangle,
+    rounding_noise,
+)
 from tests.oracles.kpca import (
     centred,
     coordinates,

@@ -11,9 +11,9 @@ from scipy.linalg import qr as qr_factor
 from scipy.linalg import svd as svd_factors
 from scipy.spatial.distance import cdist
 
-from rankwise.backends import blas, grouped
+from rankwise.backends import blas, group_means
 from rankwise.backends.arrays import Array, Index, Rows, dense_rows, is_sparse, to_host
-from rankwise.backends.base import Backend
+from rankwise.backends.backend import Backend
 from rankwise.errors import ParameterError
 
 
@@ -85,12 +85,12 @@ class NumpyBackend(Backend):
         a: Array,
         b: Array,
     ) -> None:
-        grouped.combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
+        group_means.combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
 
     def combine_columns(
         self, X: Array, rows: Index, level_ptr: Index, group_ptr: Index, a: Array, b: Array
     ) -> None:
-        grouped.combine_columns(X, rows, level_ptr, group_ptr, a, b)
+        group_means.combine_columns(X, rows, level_ptr, group_ptr, a, b)
 
     def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
         n = len(codes)

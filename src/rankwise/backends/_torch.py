@@ -7,9 +7,9 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import torch
 
-from rankwise.backends._torch_groups import Nest, segment_sums
+from rankwise.backends._torch_group_means import Nest, segment_sums
 from rankwise.backends.arrays import Index, Rows, is_sparse, is_tensor
-from rankwise.backends.base import Backend
+from rankwise.backends.backend import Backend
 
 Tensor: TypeAlias = Any  # torch need not be there when types are checked
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.backends._numpy import NUMPY
 from rankwise.backends.arrays import is_tensor
-from rankwise.backends.base import Backend
+from rankwise.backends.backend import Backend
 
 __all__ = ["NUMPY", "at_home", "backend_of"]
 

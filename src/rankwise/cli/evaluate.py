@@ -9,7 +9,7 @@ import typer
 
 from rankwise.cli.inputs import read_data, read_data_for, read_model, read_scores, scores_of
 from rankwise.cli.options import check_not_input
-from rankwise.cli.shell import note, show
+from rankwise.cli.terminal import note, show
 
 if TYPE_CHECKING:
     from rankwise.metrics import RankingEvaluation
@@ -131,7 +131,7 @@ def _write_per_query(evaluation: RankingEvaluation, path: Path) -> None:
     """A row per query, a column per metric, nothing where a metric has left the query out."""
     import csv
 
-    from rankwise.backends.files import replacing
+    from rankwise.files import replacing
 
     columns = [
         dict(zip(values.qid.tolist(), values.values.tolist(), strict=True))

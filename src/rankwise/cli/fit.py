@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise.cli.inputs import normalized, read_data
-from rankwise.cli.learners import InMemory, OnCluster, Streamed, connected, open_stream
 from rankwise.cli.options import (
     ALPHAS,
     FILE,
@@ -27,7 +26,8 @@ from rankwise.cli.options import (
     parse_alphas,
     remark_on_ends,
 )
-from rankwise.cli.shell import note, show, working
+from rankwise.cli.sources import InMemory, OnCluster, Streamed, connected, open_stream
+from rankwise.cli.terminal import note, show, working
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData

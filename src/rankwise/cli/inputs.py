@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rankwise.cli.shell import working
+from rankwise.cli.terminal import working
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
@@ -29,7 +29,7 @@ def read_data(path: Path, *, n_features: int | None = None, whose: str = "") -> 
 
 def with_width(path: Path, n_features: int | None, whose: str, read: Callable[[], Read]) -> Read:
     """What `read` gives; where it fails since the file has more features, an error that says so."""
-    from rankwise.data.letor import count_features
+    from rankwise.data.letor.reading import count_features
     from rankwise.errors import DataError, LetorFormatError
 
     try:

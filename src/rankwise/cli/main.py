@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from rankwise.cli.demo import demo
+from rankwise.cli.demo.command import demo
 from rankwise.cli.evaluate import evaluate
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
 from rankwise.cli.predict import predict
-from rankwise.cli.shell import Shell, as_help
-from rankwise.cli.tune import tune
+from rankwise.cli.terminal import Shell, as_help
+from rankwise.cli.tune.command import tune
 
 ABOUT = """Learning to rank, at the price of regression.
 

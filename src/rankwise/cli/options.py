@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from rankwise.cli.shell import note
+from rankwise.cli.terminal import note
 from rankwise.errors import ParameterError
 
 ALPHAS = "1e-3:1e8:23"
@@ -140,8 +140,8 @@ def make_ranker(
     of_landmarks: dict[str, Any],
 ) -> Any:
     """The ranker that the options describe, not fitted yet; dictionaries have them by name."""
-    from rankwise.estimators.rankrls import RLS, RankRLS
-    from rankwise.estimators.sparse import SparseRankRLS, SparseRLS
+    from rankwise.estimators.least_squares.rankrls import RLS, RankRLS
+    from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS, SparseRLS
 
     kernel = kernel or KernelName(model.default_kernel)
     for name, value in of_kernel.items():
@@ -185,7 +185,7 @@ def check_not_input(out: Path | None, *inputs: Path | None) -> None:
 
 def check_writable(out: Path, *inputs: Path | None) -> None:
     """Say now, not after an hour of work, that the model cannot be written there."""
-    from rankwise.backends.files import replacing
+    from rankwise.files import replacing
 
     check_not_input(out, *inputs)
 

@@ -42,7 +42,7 @@ def predict(
       rankwise predict model.skops test.txt --out scores.txt
       rankwise predict model.skops test.txt.gz | head
     """
-    from rankwise.backends.files import replacing
+    from rankwise.files import replacing
 
     check_not_input(out, model, data)
     file = read_model(model)

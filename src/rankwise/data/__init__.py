@@ -1,8 +1,8 @@
 """Ranking data: LETOR files, per-query normalization, named data sets, generated problems."""
 
-from rankwise.data.letor import LetorData, read_letor
-from rankwise.data.letor_stream import LetorBlocks
-from rankwise.data.letor_writer import write_letor
+from rankwise.data.letor.reading import LetorData, read_letor
+from rankwise.data.letor.streaming import LetorBlocks
+from rankwise.data.letor.writing import write_letor
 from rankwise.data.normalize import normalize_per_query
 from rankwise.data.registry import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.synthetic import (

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from rankwise.errors import DataError
-from rankwise.graph.groups import Groups
+from rankwise.graph.query_groups import Groups
 
 _ROWS_AT_A_TIME = 4096
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankwise.data.letor import LetorData, read_letor
+from rankwise.data.letor.reading import LetorData, read_letor
 from rankwise.data.synthetic import make_ranking
 from rankwise.errors import DataError, ParameterError
 

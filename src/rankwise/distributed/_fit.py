@@ -26,12 +26,12 @@ from rankwise.distributed._sums import (
 )
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alpha, check_alphas, check_random_state, check_whole
-from rankwise.estimators._landmarks import Landmarks, Reservoir, check_in_range, stacked
-from rankwise.estimators.direct import DirectRanker
-from rankwise.estimators.landmarks import LandmarkRanker
-from rankwise.estimators.least_squares import RegularizationPath, Solution
-from rankwise.graph.places import SplitQueries
-from rankwise.solvers.places import added
+from rankwise.estimators._landmark_choice import Landmarks, Reservoir, check_in_range, stacked
+from rankwise.estimators.least_squares.base import RegularizationPath, Solution
+from rankwise.estimators.least_squares.direct import DirectRanker
+from rankwise.estimators.least_squares.landmark_ranker import LandmarkRanker
+from rankwise.graph.partitioned import SplitQueries
+from rankwise.solvers.partition_moments import added
 
 Ranker = TypeVar("Ranker", bound=Any)
 Progress = Callable[[int, int], None]
@@ -179,7 +179,7 @@ class Run:
     ) -> Parts:
         """Parts of what a user gave."""
         if n_features is not None:
-            from rankwise.data._letor_parse import MAX_INDEX
+            from rankwise.data.letor.parsing import MAX_INDEX
 
             check_whole("n_features", n_features, 1, MAX_INDEX)
         with nullcontext() if self._client is None else self._client.as_current():

@@ -15,11 +15,11 @@ from rankwise.distributed._sums import Loss, joined_parts, part_graph, take_quer
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._checks import check_alphas
 from rankwise.graph import Groups
-from rankwise.graph.places import SplitQueries
+from rankwise.graph.partitioned import SplitQueries
 from rankwise.holdout.leave_query_out import Spectrum, predict_without
 from rankwise.metrics import get_metric
 from rankwise.model_selection import HeldOutScores
-from rankwise.model_selection._folds import mean_and_error
+from rankwise.model_selection._held_out_queries import mean_and_error
 
 ROWS = 65536  # of features made at a time
 

@@ -17,7 +17,7 @@ from dask.delayed import Delayed, delayed
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, LetorFormatError
-from rankwise.graph.groups import check_ids
+from rankwise.graph.query_groups import check_ids
 
 SPAN_BYTES = 64 * 2**20  # of LETOR text in a part, about
 
@@ -228,8 +228,8 @@ def _read_parquet(
 
 
 def _of_letor(files: list[str], n_features: int | None) -> Parts:
-    from rankwise.data._letor_collect import DENSE_FILL
-    from rankwise.data.letor_spans import first_line, letor_spans, survey_span
+    from rankwise.data.letor.collecting import DENSE_FILL
+    from rankwise.data.letor.spans import first_line, letor_spans, survey_span
 
     spans = [span for file in files for span in letor_spans(file, SPAN_BYTES)]
     look = delayed(survey_span, pure=False)
@@ -257,7 +257,7 @@ def _of_letor(files: list[str], n_features: int | None) -> Parts:
 
 
 def _read_letor(span: Any, n_features: int, layout: str, text_ids: bool) -> Part:
-    from rankwise.data.letor_spans import read_span
+    from rankwise.data.letor.spans import read_span
 
     data = read_span(span, n_features, layout, text_ids=text_ids)
     return Part(data.X, data.y, data.qid, span.path)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array, dense_rows
 from rankwise.distributed._parts import Part, Parts
 from rankwise.errors import DataError
-from rankwise.estimators._landmarks import stacked
+from rankwise.estimators._landmark_choice import stacked
 from rankwise.graph import Groups
-from rankwise.graph.base import Loader
-from rankwise.graph.places import PartOfGraph, SplitQueries, count_levels
+from rankwise.graph.partitioned import PartOfGraph, SplitQueries, count_levels
+from rankwise.graph.preference_graph import Loader
 from rankwise.solvers.moments import CentredMoments, Moments
-from rankwise.solvers.places import PlaceMoments
+from rankwise.solvers.partition_moments import PlaceMoments
 
 FAN_IN = 8  # sums that are added at a time: a tree, so that no one worker gets them all
 

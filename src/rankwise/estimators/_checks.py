@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.base import Backend
+from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError, KernelSizeError, ParameterError
 

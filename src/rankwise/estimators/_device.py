@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from rankwise.backends.arrays import Array, is_tensor, to_host
-from rankwise.backends.base import Backend
+from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError
 from rankwise.estimators._checks import check_choice
@@ -30,7 +30,7 @@ def place_rows(X: Any, device: Any) -> Any:
     backend = _resolve(device)
     if backend is None:
         return X
-    from rankwise.backends._travel import TravellingRows  # torch is there: it was asked for
+    from rankwise.backends._host_rows import TravellingRows  # torch is there: it was asked for
 
     return TravellingRows(X, backend)
 

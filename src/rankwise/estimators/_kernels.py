@@ -13,7 +13,7 @@ from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_choice
 from rankwise.kernels import KERNELS, Kernel, NamedKernel, PairFunction, Precomputed
-from rankwise.kernels.blocks import kernel_values
+from rankwise.kernels.products import kernel_values
 
 
 def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, n_features: int) -> Kernel:

@@ -8,8 +8,8 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
-from rankwise.holdout.pairs import add_losses, block_differences
-from rankwise.solvers.component_path import Triangle
+from rankwise.holdout.pair_differences import add_losses, block_differences
+from rankwise.solvers.nested_least_squares import Triangle
 
 BLOCK_BYTES = 8 * 2**20  # of a hat matrix made at a time
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.grouped import GroupedGraph
+from rankwise.graph.query_graph import GroupedGraph
 from rankwise.holdout.leave_query_out import sums_without
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 

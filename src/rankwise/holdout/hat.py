@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.base import Backend
+from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.rounding import nonnegative, warn_if_lost
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.grouped import pair_weight
+from rankwise.graph.query_graph import pair_weight
 from rankwise.holdout.conditional import Conditional
 from rankwise.holdout.hat import DenseHat, FeatureHat, Hat
 from rankwise.holdout.levels import (
@@ -20,7 +20,11 @@ from rankwise.holdout.levels import (
     LevelSystem,
     lifted_kernel,
 )
-from rankwise.holdout.pairs import block_differences, level_differences, listed_differences
+from rankwise.holdout.pair_differences import (
+    block_differences,
+    level_differences,
+    listed_differences,
+)
 
 LIST_PAIRS = 2**18  # listed pairs worked on at a time
 

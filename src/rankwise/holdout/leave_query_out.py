@@ -11,8 +11,8 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.grouped import GroupedGraph
-from rankwise.holdout.pairs import moments_of_folds
+from rankwise.graph.query_graph import GroupedGraph
+from rankwise.holdout.pair_differences import moments_of_folds
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 
 SOLVE_BYTES = 64 * 2**20  # of small systems held at a time

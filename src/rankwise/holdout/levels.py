@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.base import Backend
+from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.hat import centred, shifted_inverse
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.grouped import GroupedGraph
+from rankwise.graph.query_graph import GroupedGraph
 from rankwise.holdout.rounding import nonnegative, warn_if_lost
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
-from rankwise.backends.base import Backend
+from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 
 BLOCK_BYTES = 16 * 2**20  # of a kernel matrix worked on at a time, to stay in cache

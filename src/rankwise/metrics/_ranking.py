@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
-from rankwise.graph.groups import Groups
+from rankwise.graph.query_groups import Groups
 
 Array: TypeAlias = NDArray[np.float64]
 Undefined: TypeAlias = float | Literal["skip", "raise"]

@@ -1,20 +1,20 @@
 """How well will it rank? Exact hold-outs without refitting, and the searches built on them."""
 
-from rankwise.estimators._component_choice import ComponentErrors
-from rankwise.model_selection._components import component_errors
-from rankwise.model_selection._folds import (
+from rankwise.estimators.components.number import ComponentErrors
+from rankwise.model_selection._component_errors import component_errors
+from rankwise.model_selection._held_out_pairs import (
+    LeavePairOut,
+    leave_pair_out,
+    tournament_scores,
+)
+from rankwise.model_selection._held_out_queries import (
     HeldOut,
     HeldOutScores,
     k_fold,
     leave_one_out,
     leave_query_out,
 )
-from rankwise.model_selection._pairs import (
-    LeavePairOut,
-    leave_pair_out,
-    tournament_scores,
-)
-from rankwise.model_selection.search import RankingSearchCV
+from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
 __all__ = [
     "ComponentErrors",

@@ -16,10 +16,10 @@ from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alphas
 from rankwise.estimators._device import travels
-from rankwise.estimators.components import ComponentRanker
-from rankwise.estimators.least_squares import LeastSquaresRanker, Space, Task
+from rankwise.estimators.components.component_ranker import ComponentRanker
+from rankwise.estimators.least_squares.base import LeastSquaresRanker, Space, Task
 from rankwise.graph import Groups
-from rankwise.graph.grouped import GroupedGraph
+from rankwise.graph.query_graph import GroupedGraph
 from rankwise.holdout.leave_pair_out import Rule
 
 LARGEST = 1e70  # fourth powers of it are still finite

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise.backends.files import replacing
 from rankwise.errors import ParameterError
+from rankwise.files import replacing
 from rankwise.plots._look import COLORS, INK
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from rankwise.report.comparison import comparison_table, evaluation_table
 from rankwise.report.page import Code, Facts, Figure, Page, Section, Text
-from rankwise.report.table import Column, Table
+from rankwise.tables import Column, Table
 
 __all__ = [
     "Code",

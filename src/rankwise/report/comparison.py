@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rankwise.errors import DataError
-from rankwise.report.table import Column, Table
+from rankwise.tables import Column, Table
 
 if TYPE_CHECKING:
     from rankwise.metrics import RankingEvaluation

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
-from rankwise.backends.files import replacing
+from rankwise.files import replacing
 
 
 class Block(Protocol):

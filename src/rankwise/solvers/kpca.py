@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankwise.backends.arrays import Array, Rows, to_host
-from rankwise.backends.base import Backend
+from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
-from rankwise.graph.base import Loader
-from rankwise.solvers.eigen import leading_eigenpairs
-from rankwise.solvers.nystrom import LandmarkBasis
+from rankwise.graph.preference_graph import Loader
+from rankwise.solvers.lanczos import leading_eigenpairs
+from rankwise.solvers.landmark_basis import LandmarkBasis
 
 LEAST_EIGENVALUE = 1e-12  # of the largest: components below it are nothing but rounding
 FIRST_TRY = 64  # components, where a share of the variance does not tell their number

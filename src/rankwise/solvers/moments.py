@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Rows, is_sparse
-from rankwise.backends.base import Backend
+from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.graph import PreferenceGraph
-from rankwise.graph.base import Loader
+from rankwise.graph.preference_graph import Loader
 
 BLOCK_BYTES = 8 * 2**20  # of features worked on at a time
 STORED_BYTES = 256 * 2**20  # of features that are stored, to spare making them many times

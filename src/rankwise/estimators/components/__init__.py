@@ -1,0 +1,1 @@
+"""Rankers on the principal components of a kernel."""

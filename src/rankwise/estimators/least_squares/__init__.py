@@ -1,0 +1,1 @@
+"""Least-squares rankers on features, kernels and landmarks."""

@@ -1,0 +1,176 @@
+"""Differences of held-out pairs, what they cost, and moments of folds: by loops, or on tensors.
+
+With P such that a = P y are the dual weights, and H such that f = H y are the predictions, the
+fit without rows U = {i, j} has the residuals e_U = P_UU^-1 a_U, and predicts f_U - H_UU e_U. On
+this machine compiled loops (pair_loops.py) do it pair by pair; on a device array
+expressions do it for many pairs at once, at the price of a few arrays with an entry for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.backends.dispatch import backend_of
+from rankwise.holdout import pair_loops
+
+PADDED_BYTES = 64 * 2**20  # of folds that are filled up to one length
+
+
+def block_differences(
+    M: Array, is_hat: bool, n: int, start: int, diagonal: Array, y: Array, f: Array
+) -> tuple[Index, Index, Array]:
+    """(first, second, difference) of all pairs (i, j > i) of a block of rows.
+
+    M holds rows start, start + 1, ... of the hat matrix H on n rows, from column `start` on; or of
+    C - H, where that is the more accurate of the two. `y` is centred, `f` = H y.
+    """
+    on = backend_of(M)
+    if not on.is_host:
+        first, second = on.xp.triu_indices(len(M), n - start, 1, device=M.device)
+        entries = M[first, second]
+        first, second = first + start, second + start
+        return first, second, _centred(entries, is_hat, n, diagonal, y, f, first, second)
+    count = len(M) * (n - start) - len(M) * (len(M) + 1) // 2
+    first, second = np.empty(count, np.intp), np.empty(count, np.intp)
+    out = np.empty((count, y.shape[1]))
+    M = np.ascontiguousarray(M)
+    pair_loops.centred_block(M, is_hat, n, start, diagonal, y, f, first, second, out)
+    return first, second, out
+
+
+def listed_differences(
+    entries: Array,
+    is_hat: bool,
+    n: int,
+    diagonal: Array,
+    y: Array,
+    f: Array,
+    first: Index,
+    second: Index,
+) -> Array:
+    """As `block_differences`, for listed pairs: `entries` are those of M at (first, second)."""
+    on = backend_of(entries)
+    if not on.is_host:
+        i, j = on.index(first), on.index(second)
+        return _centred(entries, is_hat, n, diagonal, y, f, i, j)
+    out = np.empty((len(first), y.shape[1]))
+    pair_loops.centred_list(entries, is_hat, n, diagonal, y, f, first, second, out)
+    return out
+
+
+def level_differences(
+    P: Array,
+    H: Array,
+    H_transposed: Array,
+    P_diagonal: Array,
+    H_diagonal: Array,
+    a: Array,
+    f: Array,
+    first: Index,
+    second: Index,
+) -> Array:
+    """Listed pairs (i, j), from the entries P_ij, H_ij and H_ji, and the diagonals."""
+    on = backend_of(P)
+    if not on.is_host:
+        i, j = on.index(first), on.index(second)
+        e_i, e_j = _residuals(P_diagonal[i], P_diagonal[j], P, a[i], a[j])
+        from_i = (H_diagonal[i] - H_transposed)[:, None] * e_i
+        return on.array((f[i] - f[j]) - from_i - (H - H_diagonal[j])[:, None] * e_j)
+    out = np.empty((len(first), a.shape[1]))
+    pair_loops.level_pairs(P, H, H_transposed, P_diagonal, H_diagonal, a, f, first, second, out)
+    return out
+
+
+def add_losses(
+    first: Index, second: Index, difference: Array, y: Array, loss: Any, compared: Any
+) -> None:
+    """Add the errors of pairs with different labels to both of their rows.
+
+    A wrong order costs 1, a tie in the predictions 1/2; `loss` and `compared` have a line for
+    each row and a column for each output.
+    """
+    on = backend_of(difference)
+    if on.is_host:
+        pair_loops.count_losses(first, second, difference, y, loss, compared)
+        return
+    i, j = on.index(first), on.index(second)
+    gap = on.xp.sign(y[i] - y[j])
+    told = abs(gap)
+    cost = (1.0 - on.xp.sign(difference * gap)) / 2 * told  # halves: no order of adding rounds
+    for rows in (i, j):
+        loss.index_add_(0, rows, cost)
+        compared.index_add_(0, rows, told)
+
+
+def add_wins(first: Index, second: Index, difference: Array, wins: Any, compared: Any) -> None:
+    """Add the outcome of each pair to both of its rows: 1 for a win, 1/2 for a tie."""
+    on = backend_of(difference)
+    if on.is_host:
+        pair_loops.count_wins(first, second, difference, wins, compared)
+        return
+    i, j = on.index(first), on.index(second)
+    win = (on.xp.sign(difference) + 1.0) / 2
+    one = on.xp.ones_like(difference[:, 0])
+    for rows, won in ((i, win), (j, 1.0 - win)):
+        wins.index_add_(0, rows, won)
+        compared.index_add_(0, rows, one)
+
+
+def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array, Array]:
+    """Z'Z and Z't of each fold."""
+    on, n = backend_of(Z), Z.shape[1]
+    A, b = on.zeros(len(folds), n, n), on.zeros(len(folds), n, t.shape[1])
+    sizes = np.array([len(fold) for fold in folds])
+    if on.is_host:
+        ptr = np.concatenate(([0], np.cumsum(sizes)))
+        pair_loops.fold_moments(Z, t, np.concatenate(folds), ptr, A, b)
+        return A, b
+    with_zero = on.xp.concatenate((on.xp.hstack((Z, t)), on.zeros(1, n + t.shape[1])))
+    step = max(1, on.block_bytes(PADDED_BYTES) // (8 * with_zero.shape[1] * int(sizes.max())))
+    for start in range(0, len(folds), step):
+        part = folds[start : start + step]
+        rows = np.full((len(part), max(map(len, part))), len(Z))  # the line of zeros
+        for k, fold in enumerate(part):
+            rows[k, : len(fold)] = fold
+        block = with_zero[on.index(rows)]
+        products = block[:, :, :n].mT @ block
+        A[start : start + step], b[start : start + step] = products[..., :n], products[..., n:]
+    return A, b
+
+
+def _centred(
+    m_ij: Array, is_hat: bool, n: int, diagonal: Array, y: Array, f: Array, i: Any, j: Any
+) -> Array:
+    """Differences of pairs where P = (C - H) / mu and C centres n rows; M is H or C - H."""
+    c, (m_ii, m_jj) = 1.0 / n, (diagonal[i], diagonal[j])
+    other_ij, other_ii, other_jj = -c - m_ij, 1.0 - c - m_ii, 1.0 - c - m_jj
+    h_ij, h_ii, h_jj = (m_ij, m_ii, m_jj) if is_hat else (other_ij, other_ii, other_jj)
+    q_ij, q_ii, q_jj = (other_ij, other_ii, other_jj) if is_hat else (m_ij, m_ii, m_jj)
+    r = y - f
+    e_i, e_j = _residuals(q_ii, q_jj, q_ij, r[i], r[j])
+    from_i, from_j = (h_ii - h_ij)[:, None] * e_i, (h_ij - h_jj)[:, None] * e_j
+    return backend_of(f).array((f[i] - f[j]) - from_i - from_j)
+
+
+def _residuals(
+    p_ii: Array, p_jj: Array, p_ij: Array, a_i: Array, a_j: Array
+) -> tuple[Array, Array]:
+    """P_UU^-1 a_U for U = {i, j}.
+
+    Where rounding has made P_UU singular, by its pseudo-inverse: P / trace^2 for rank one.
+    """
+    xp = backend_of(p_ii).xp
+    product = p_ii * p_jj
+    det = product - p_ij * p_ij
+    regular = abs(det) > 1e-15 * abs(product)
+    trace = p_ii + p_jj
+    scale = xp.where(trace == 0.0, 0.0, 1.0 / xp.where(trace == 0.0, 1.0, trace) ** 2)
+    det = xp.where(regular, det, 1.0)
+    g_ii = xp.where(regular, p_jj / det, p_ii * scale)[:, None]
+    g_jj = xp.where(regular, p_ii / det, p_jj * scale)[:, None]
+    g_ij = xp.where(regular, -p_ij / det, p_ij * scale)[:, None]
+    return g_ii * a_i + g_ij * a_j, g_jj * a_j + g_ij * a_i

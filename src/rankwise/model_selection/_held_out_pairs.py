@@ -1,0 +1,421 @@
+"""Leave-pair-out: each pair of rows predicted by a ranker that has seen neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError, ParameterError
+from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
+from rankwise.holdout.leave_pair_out import PairDifferences, Rule, query_pairs
+from rankwise.holdout.pair_differences import add_losses, add_wins
+from rankwise.model_selection._pair_choice import PairChoice, choose_pairs
+from rankwise.model_selection._problem import Problem, explained_rounding, lost_in_rounding
+from rankwise.solvers.primal_dual import dual, primal
+
+PATIENCE = 120.0  # seconds that level systems may take, by a rough estimate
+
+
+@dataclass(frozen=True)
+class LeavePairOut:
+    """How well pairs are ordered that were held out.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+    error : ndarray of shape (n_alphas,) or (n_alphas, n_outputs)
+        Share of pairs with different labels in the wrong order, ties in the predictions
+        counting half; the mean over queries.
+    standard_error : ndarray of the same shape
+        Over queries; for one ranking, from the share of each row in the errors (as DeLong's
+        for the area under the ROC curve).
+    pairs : ndarray of shape (n_pairs, 2) or None
+        When asked for.
+    differences : ndarray of shape (n_alphas, n_pairs) or (n_alphas, n_pairs, n_outputs) or None
+        f(first) - f(second) with both held out; when asked for.
+    """
+
+    alphas: Array
+    error: Array
+    standard_error: Array
+    pairs: Index | None = None
+    differences: Array | None = None
+
+    @property
+    def auc(self) -> Array:
+        """One minus `error`: for labels 0 and 1, the area under the ROC curve."""
+        return np.asarray(1.0 - self.error)
+
+    @property
+    def best_index(self) -> int:
+        """Where the error, averaged over outputs, is smallest; of equals the largest alpha."""
+        mean = self.error.reshape(len(self.alphas), -1).mean(axis=1)
+        best = np.flatnonzero(mean <= mean.min())
+        return int(best[np.argmax(self.alphas[best])])
+
+    @property
+    def best_alpha(self) -> float:
+        """The alpha with the smallest error."""
+        return float(self.alphas[self.best_index])
+
+    def __str__(self) -> str:
+        lines = [f"{'alpha':>12}  {'AUC':>8}  {'s.e.':>8}"]
+        auc, se = (v.reshape(len(self.alphas), -1) for v in (self.auc, self.standard_error))
+        for k, alpha in enumerate(self.alphas):
+            mark = "  best" if k == self.best_index else ""
+            lines.append(f"{alpha:>12.4g}  {auc[k].mean():>8.4f}  {se[k].mean():>8.4f}{mark}")
+        return "\n".join(lines)
+
+
+def leave_pair_out(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    qid: Any = None,
+    alphas: Any = None,
+    pairs: Any = None,
+    return_differences: bool = False,
+    random_state: Any = None,
+) -> LeavePairOut:
+    """Hold every pair of rows out, exactly, without refitting.
+
+    The estimate is that of a ranker trained on two rows less, almost without bias, and, unlike
+    that of pooled folds, compares only predictions of one and the same ranker. For 0/1 labels
+    it is the area under the ROC curve.
+
+    One factorization for each alpha, O(m^3) in the dual and O(m n^2) in the primal, then O(1)
+    for each pair (O(n) in the primal). With queries, pairs are held out within their query,
+    which costs the cube of its rows, or, in the primal, of n, for each query as well. Without
+    ties there is one factorization for each two levels of labels.
+
+    Parameters
+    ----------
+    estimator : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
+        It is cloned, not fitted. Landmarks and components are those of all rows; a KPCRank needs
+        a fixed number of components, and, with queries, an alpha above 0.
+    X : array-like or sparse of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    qid : array-like of shape (n_rows,), optional
+    alphas : sequence of float, optional
+        None: the alpha of the estimator.
+    pairs : int or array-like of shape (n_pairs, 2), optional
+        So many random pairs of different labels, or these rows. None: all pairs within queries.
+    return_differences : bool, default=False
+        Keep the pairs and their differences: O(m^2) memory for each alpha.
+    random_state : int or Generator, optional
+        For random pairs.
+
+    Returns
+    -------
+    LeavePairOut
+
+    References
+    ----------
+    Pahikkala, Airola, Boberg, Salakoski: Exact and efficient leave-pair-out cross-validation
+    for ranking RLS. AKRR 2008. Theorem 2.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import load_dataset
+    >>> from rankwise.model_selection import leave_pair_out
+    >>> data = load_dataset("breast_cancer")
+    >>> X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    >>> result = leave_pair_out(RankRLS(ties="exclude"), X, data.y, alphas=[1e2, 1e4, 1e6])
+    >>> result.best_alpha, result.auc.round(3)
+    (100.0, array([0.993, 0.993, 0.989]))
+    """
+    problem = Problem.of(estimator, X, y, qid, alphas)
+    chosen = choose_pairs(problem, pairs, random_state, keep_ties=return_differences)
+    on = backend_of(problem.y)
+    loss = np.zeros((len(problem.alphas), *problem.y.shape))
+    compared = np.zeros_like(loss)
+    kept: list[list[list[PairDifferences]]] = []
+    for task in range(len(problem.tasks)):
+        labels, columns = problem.targets(task), problem.columns(task)
+        blocks: list[list[PairDifferences]] = [[] for _ in problem.alphas]
+        task_loss = on.zeros(len(problem.alphas), *labels.shape)
+        task_compared = on.zeros(len(problem.alphas), *labels.shape)
+        for a, block in _differences(problem, task, chosen):
+            add_losses(*block, labels, task_loss[a], task_compared[a])
+            if return_differences:
+                blocks[a].append(block)
+        loss[..., columns], compared[..., columns] = to_host(task_loss), to_host(task_compared)
+        kept.append(blocks)
+    error, standard_error = _summarize(loss, compared[0], problem)
+    if not return_differences:
+        return LeavePairOut(problem.alphas, error, standard_error)
+    rows, differences = _collect(kept, problem, chosen.listed)
+    return LeavePairOut(problem.alphas, error, standard_error, rows, differences)
+
+
+def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Array:
+    """Each row's share of wins over all pairs in which it was held out.
+
+    The scores order the rows as leave-pair-out does, so that a ROC curve can be drawn from
+    them; rows are compared within their query. O(m^2) pairs.
+
+    Parameters
+    ----------
+    estimator, X, y, qid
+        As for `leave_pair_out`; the alpha is that of the estimator.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        From 0 to 1; 1/2 for a row without a rival.
+
+    References
+    ----------
+    Montoya Perez, Airola, Boström, Jambor, Pahikkala: Tournament leave-pair-out
+    cross-validation for receiver operating characteristic analysis. Statistical Methods in
+    Medical Research 28, 2019.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import tournament_scores
+    >>> tournament_scores(RankRLS(), [[0.0], [1.0], [2.0], [3.0], [9.0]], [0, 0, 0, 1, 1])
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    problem = Problem.of(estimator, X, y, qid, None)
+    everything = choose_pairs(problem, None, None, keep_ties=True)
+    on = backend_of(problem.y)
+    wins, compared = np.zeros(problem.y.shape), np.zeros(problem.y.shape)
+    for task in range(len(problem.tasks)):
+        columns = problem.columns(task)
+        task_wins, task_compared = on.zeros(*problem.targets(task).shape), on.zeros(len(wins))
+        for _, block in _differences(problem, task, everything):
+            add_wins(*block, task_wins, task_compared)
+        wins[:, columns] = to_host(task_wins)
+        compared[:, columns] = to_host(task_compared)[:, None]
+    share = np.divide(wins, compared, out=np.full(wins.shape, 0.5), where=compared > 0)
+    return problem.by_output(problem.returned(on.array(share)))
+
+
+def _differences(
+    problem: Problem, task: int, pairs: PairChoice
+) -> Iterator[tuple[int, PairDifferences]]:
+    """(number of the alpha, differences of held-out pairs), block by block."""
+    _check_rest(problem, task, pairs)
+    with explained_rounding():
+        if problem.alphas.min() == 0:
+            _check_without_alpha(problem)
+        if problem.pointwise or problem.groups.n_groups == 1:
+            blocks = _one_ranking(problem, task, pairs)
+        else:
+            blocks = chain(_busy_queries(problem, task, pairs), _idle_queries(problem, task, pairs))
+        for a, block in blocks:
+            if not backend_of(block.difference).is_finite(block.difference):
+                raise lost_in_rounding()
+            yield a, block
+
+
+def _check_without_alpha(problem: Problem) -> None:
+    """Components may do without alpha, as long as rows that are left tell all of their weights."""
+    if not problem.pointwise and problem.groups.n_groups > 1:
+        raise ParameterError(
+            "With queries, pairs cannot be held out exactly at alpha = 0: use a small alpha above "
+            "0, or leave_query_out."
+        )
+    if problem.rule.ties == "exclude":
+        raise ParameterError(
+            'With ties="exclude", pairs cannot be held out exactly at alpha = 0: use a small alpha '
+            'above 0, or ties="include".'
+        )
+    n_components, told = problem.space.features.shape[1], len(problem.y) - 3
+    if n_components > told:
+        raise ParameterError(
+            f"Without alpha, the {told + 1} rows that are left of a pair tell the weights of "
+            f"{told} components at most: got {n_components}. Use fewer, or an alpha above 0."
+        )
+
+
+def _busy_queries(
+    problem: Problem, task: int, pairs: PairChoice
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Queries that have pairs which count: each given the others."""
+    graph, y, rule = problem.graph(task), problem.targets(task), problem.rule
+    space, lams = problem.space, problem.alphas.tolist()
+    if space.kernel is not None:
+        queries = dual_conditionals(backend_of(y).copy(space.kernel), graph, y, lams)
+    else:
+        queries = primal_conditionals(space.features, graph, y, lams)
+    for a, query in queries:
+        listed = pairs.of_query(query.rows, problem.groups.codes, rule)
+        if listed is None or len(listed):
+            labels = to_host(y[query.rows, 0])
+            _check_cost(query, labels, rule, listed)
+            for block in query_pairs(query, labels, rule, lams[a], listed):
+                yield a, block
+
+
+def _idle_queries(
+    problem: Problem, task: int, pairs: PairChoice
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Queries without a pair that counts: holding out a pair of them changes nothing."""
+    graph, y, rule = problem.graph(task), problem.targets(task), problem.rule
+    idle = graph.pairs_of_query[graph.query_of_row] == 0
+    chosen = []
+    for rows in problem.groups:
+        if idle[rows[0]] and len(rows) > 1:
+            listed = pairs.of_query(rows, problem.groups.codes, rule)
+            if listed is not None and len(listed):
+                chosen.append(rows[listed])
+    if not chosen:
+        return
+    first, second = np.concatenate(chosen).T
+    space, lams = problem.space, problem.alphas.tolist()
+    if space.kernel is not None:
+        K = backend_of(y).copy(space.kernel)
+        scores = [space.kernel @ a for a in dual(K, graph, y, lams)]
+    else:
+        scores = [space.features @ w for w in primal(space.features, graph, y, lams)]
+    for a, f in enumerate(scores):
+        yield a, PairDifferences(first, second, f[first] - f[second])
+
+
+def _one_ranking(
+    problem: Problem, task: int, pairs: PairChoice
+) -> Iterator[tuple[int, PairDifferences]]:
+    """All rows train one ranking; pairs are those within queries."""
+    y, space, groups, rule = problem.targets(task), problem.space, problem.groups, problem.rule
+    rows = np.arange(len(y))
+    on, labels = backend_of(y), to_host(y[:, 0])
+    features = None if space.features is None else on.rows(space.features, slice(None))
+    query = Conditional(rows, on.zeros(*y.shape), y, kernel=space.kernel, features=features)
+    if groups.n_groups == 1:
+        listed = pairs.of_query(rows, groups.codes, rule)
+        _check_cost(query, labels, rule, listed)
+    elif pairs.listed is not None:
+        listed = pairs.listed
+    else:
+        within = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
+        if not within:
+            raise DataError("No query has two rows: there is no pair to hold out.")
+        listed = np.concatenate(within)
+    for a, alpha in enumerate(problem.alphas):
+        for block in query_pairs(query, labels, rule, float(alpha), listed):
+            yield a, block
+
+
+def _check_rest(problem: Problem, task: int, pairs: PairChoice) -> None:
+    """After a pair is held out, some pair must be left, in its query or in another."""
+    graph, rule, m = problem.graph(task), problem.rule, len(problem.y)
+    if problem.pointwise:
+        if m < 4:
+            raise DataError(f"Holding out a pair of {m} rows leaves too few: 4 are needed.")
+        return
+    if np.count_nonzero(graph.pairs_of_query) > 1:
+        return
+    q = int(np.argmax(graph.pairs_of_query))
+    sizes = graph.level_sizes[graph.query_ptr[q] : graph.query_ptr[q + 1]]
+    if rule.ties == "include":
+        nothing = sizes.sum() - 2 < 2
+    else:
+        # At worst the two rows come from the smallest levels; two of one level only where
+        # such pairs are held out at all.
+        same = pairs.keep_ties
+        if pairs.listed is not None:
+            labels = to_host(problem.targets(task)[:, 0])
+            same = bool((labels[pairs.listed[:, 0]] == labels[pairs.listed[:, 1]]).any())
+        first, second = np.sort(sizes)[:2] if len(sizes) > 1 else (0, 0)
+        rest = len(sizes) - 2
+        nothing = rest == 0 and min(first, second) < 2
+        nothing |= rest == 1 and max(first, second) < 2
+        nothing |= same and len(sizes) == 2 and min(first, second) < 3
+    if nothing:
+        name = problem.groups.names[q]
+        where = f" of query {name}" if problem.groups.n_groups > 1 else ""
+        raise DataError(
+            f"Holding out a pair{where} leaves no pair to learn from: more rows of every label, "
+            "or more queries, are needed."
+        )
+
+
+def _check_cost(query: Conditional, labels: Array, rule: Rule, pairs: Index | None) -> None:
+    """Without ties there is one system for each two levels: too many levels take too long."""
+    if rule.ties == "include":
+        return
+    n_levels, n = len(np.unique(labels)), len(labels)
+    if n_levels == n:
+        return
+    systems = n_levels * (n_levels - 1) // 2
+    if pairs is not None:
+        level = np.unique(labels, return_inverse=True)[1]
+        systems = len(np.unique(np.sort(level[pairs], axis=1), axis=0))
+    d = n if query.features is None else min(n, query.features.shape[1] + n_levels)
+    rate = backend_of(query.target).flops
+    estimate = systems * (1e-3 + 3.0 * n * d**2 / rate)  # to start, and to factor
+    if estimate > PATIENCE:
+        raise DataError(
+            f"Without ties, {n_levels} different labels in {n} rows need {systems} systems, some "
+            f'{estimate:.0f} seconds for each alpha. Use ties="include", which needs one, or '
+            "fewer pairs, as in pairs=1000."
+        )
+
+
+def _summarize(loss: Array, compared: Array, problem: Problem) -> tuple[Array, Array]:
+    """Error and standard error, for each alpha and output."""
+    groups = problem.groups
+    silent = np.flatnonzero(compared.sum(axis=0) == 0)
+    if len(silent):
+        of_output = "" if problem.n_outputs is None else f" in output {silent[0]}"
+        raise DataError(
+            f"No pair with different labels was held out{of_output}: check the labels, qid and "
+            "pairs."
+        )
+    if groups.n_groups == 1:
+        total = compared.sum(axis=0)
+        error = loss.sum(axis=1) / total
+        excess = loss - error[:, None] * compared
+        # Each pair is counted at both of its rows: total is twice the number of pairs.
+        spread = 2.0 * np.sqrt((excess**2).sum(axis=1)) / total
+        return problem.by_output(error), problem.by_output(spread)
+    starts = groups.indptr[:-1]
+    by_query = np.add.reduceat(loss[:, groups.order], starts, axis=1)
+    n_pairs = np.add.reduceat(compared[groups.order], starts, axis=0)
+    error, spread = np.empty((2, len(loss), loss.shape[2]))
+    for o in range(loss.shape[2]):
+        defined = n_pairs[:, o] > 0
+        values = by_query[:, defined, o] / n_pairs[defined, o]
+        n = values.shape[1]
+        error[:, o] = values.mean(axis=1)
+        spread[:, o] = values.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.nan
+    return problem.by_output(error), problem.by_output(spread)
+
+
+def _collect(
+    kept: list[list[list[PairDifferences]]], problem: Problem, listed: Index | None
+) -> tuple[Index, Array]:
+    """Pairs, ascending or as they were listed, and their differences."""
+    m = len(problem.y)
+
+    on = backend_of(problem.y)
+
+    def join(blocks: list[PairDifferences]) -> tuple[Index, Array]:
+        first, second = (
+            np.concatenate([to_host(block[side]) for block in blocks]) for side in (0, 1)
+        )
+        difference = on.xp.concatenate([block.difference for block in blocks])
+        difference *= on.array(np.where(first > second, -1.0, 1.0)[:, None])
+        key = np.minimum(first, second) * m + np.maximum(first, second)
+        order = np.argsort(key)
+        if listed is None:
+            return np.column_stack(np.divmod(key[order], m)), difference[order]
+        wanted = listed.min(axis=1) * m + listed.max(axis=1)
+        found = order[np.searchsorted(key, wanted, sorter=order)]
+        sign = np.where(listed[:, 0] > listed[:, 1], -1.0, 1.0)
+        return listed, on.array(sign[:, None]) * difference[found]
+
+    joined = [[join(blocks) for blocks in by_alpha] for by_alpha in kept]
+    by_task = [on.xp.stack([difference for _, difference in task]) for task in joined]
+    differences = problem.returned(on.xp.concatenate(by_task, axis=2))
+    return joined[0][0][0], problem.by_output(differences)

@@ -1,0 +1,1 @@
+"""Parameter search by cross-validation over queries or pairs."""

@@ -1,0 +1,378 @@
+"""A search over parameters that knows queries."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from copy import deepcopy
+from itertools import islice
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwise.errors import ParameterError, RankwiseError, RankwiseWarning
+from rankwise.model_selection.search.candidates import (
+    Batch,
+    Outcome,
+    list_candidates,
+    make_batches,
+    make_results,
+    summarize,
+    with_params,
+)
+from rankwise.model_selection.search.exact import (
+    check_pair_search,
+    exact,
+    exact_pairs,
+    has_shortcut,
+)
+from rankwise.model_selection.search.labelled_rows import LabelledRows
+from rankwise.model_selection.search.refits import Predicted, fit_with_queries, refit
+from rankwise.model_selection.search.scoring import RankingScorer
+from rankwise.model_selection.search.splits import Splits, make_splits
+
+
+def _keeps_a_ranker(search: RankingSearchCV) -> bool:
+    if not search.refit:
+        raise AttributeError(
+            "RankingSearchCV(refit=False) keeps no fitted ranker: use refit=True, or fit the "
+            "estimator with best_params_."
+        )
+    return True
+
+
+class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
+    """Choose parameters by cross-validation in which whole queries, or pairs, are held out.
+
+    What `GridSearchCV` is to regression, with `qid` where it must be: queries are never torn
+    apart, and scores are means over queries, whether metadata routing is on or off.
+
+    Least-squares rankers (`RankRLS`, `RLS`) are not refitted: candidates that differ only in
+    alpha share one exact hold-out at about the price of one fit (see `leave_query_out`,
+    `leave_pair_out` and `k_fold`). Pipelines that end in one are refitted for each split, as
+    their transformers must not see what is held out, but once for all alphas. Any other
+    estimator is refitted for each candidate and split: the rankers of XGBoost and LightGBM get
+    their rows sorted by query, with ids or group sizes; regressors get no queries.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With `fit` and `predict`. It is cloned, not fitted.
+    param_grid : dict or list of dict
+        Values to try for each parameter, as for `sklearn.model_selection.ParameterGrid`.
+    scoring : str or callable, default="disagreement"
+        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map"; or a function
+        ``(y, scores, qid)`` that returns a number of which greater is better, called for each
+        split. With ``cv="leave_pair_out"``: "disagreement", "concordance" or "auc".
+    cv : str, int, splitter or iterable, default="leave_query_out"
+        What is held out:
+
+        - "leave_query_out": one query after the other; needs `qid`.
+        - "leave_pair_out": every pair of rows of a query, or of all rows without `qid`; for
+          least-squares rankers. The best estimate for small samples.
+        - int: so many folds of whole queries, or of rows without `qid`.
+        - a splitter of scikit-learn, given ``groups=qid``, or a list of (train, test) row
+          numbers. Refits; it is an error if they tear a query apart.
+    n_jobs : int, optional
+        Processes that work on settings other than alpha, and on refits. None: 1; -1: all cores.
+    refit : bool, default=True
+        Fit the best candidate to all rows. Without that there is no `predict`.
+    verbose : bool, default=False
+        Show a progress bar on stderr, if that is a terminal.
+    random_state : int or Generator, optional
+        With an int for `cv`: deals queries (or rows) to folds in random order. None: in turn.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        Fitted to all rows with the best parameters; only with `refit`.
+    best_params_ : dict
+    best_score_ : float
+        Of the best candidate, held out; of equals the first.
+    best_index_ : int
+        Its place in `cv_results_`.
+    cv_results_ : dict of str to array
+        In scikit-learn's form: ``params`` and ``param_*``, ``mean_test_score``,
+        ``std_test_score``, ``rank_test_score``, ``split0_test_score`` and so on,
+        ``mean_fit_time``, ``std_fit_time``, ``mean_score_time``, ``std_score_time``. See Notes.
+    n_splits_ : int
+        Hold-outs: queries, folds or splits; with "leave_pair_out" the pairs of rows of a query.
+    scorer_ : RankingScorer
+        ``scorer_(y, scores, qid)`` is the score that was used.
+    refit_time_ : float
+        Seconds; only with `refit`.
+    n_queries_ : int
+        Queries seen in `fit`.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    Greater scores are better, as everywhere in scikit-learn: errors are negated, so that
+    "disagreement" gives values from -1 (all pairs in the wrong order) to 0.
+
+    The score of a split is the mean over its queries, and ``mean_test_score`` the mean over the
+    queries of all splits (over folds, for a global ranking): a fold with more queries counts
+    more. A split without a query that the metric is defined for has NaN and does not count.
+    "leave_pair_out" has no splits, and in ``std_test_score`` the standard error of the score.
+
+    Candidates that share a factorization share its time.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS, RankingSearchCV
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(n_queries=30, rows_per_query=10, n_features=5, random_state=0)
+    >>> grid = {"alpha": [1.0, 1e2, 1e4], "ties": ["include", "exclude"]}
+    >>> search = RankingSearchCV(RankRLS(), grid).fit(data.X, data.y, qid=data.qid)
+    >>> search.best_params_
+    {'alpha': 100.0, 'ties': 'include'}
+    >>> search.cv_results_["mean_test_score"].round(3)
+    array([-0.038, -0.038, -0.036, -0.036, -0.041, -0.041])
+    """
+
+    # scikit-learn's class-level requests: with metadata routing on, qid reaches fit and score
+    # through any meta-estimator.
+    __metadata_request__fit = {"qid": True}  # noqa: RUF012
+    __metadata_request__score = {"qid": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        scoring: str | Callable[..., Any] = "disagreement",
+        cv: Any = "leave_query_out",
+        n_jobs: int | None = None,
+        refit: bool = True,
+        verbose: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.scoring = scoring
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.refit = refit
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
+        """Try every candidate, and fit the best to all rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, of any dtype and in any order. None: one global ranking.
+
+        Returns
+        -------
+        self
+        """
+        self._check_estimator()
+        scorer = RankingScorer.of(self.scoring)
+        data = LabelledRows.of(X, y, qid)
+        validate_data(self, X, skip_check_array=True)
+        candidates = list_candidates(self.param_grid)
+        batches = make_batches(self.estimator, candidates)
+        if isinstance(self.cv, str) and self.cv == "leave_pair_out":
+            outcomes = self._hold_out_pairs(batches, data, scorer)
+            sizes = data.groups.sizes
+            self.n_splits_ = int((sizes * (sizes - 1) // 2).sum())
+        else:
+            splits = make_splits(self.cv, data, self.random_state)
+            outcomes = self._hold_out_splits(batches, candidates, data, splits, scorer)
+            self.n_splits_ = len(splits)
+        self.cv_results_ = make_results(candidates, batches, outcomes)
+        self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
+        self.best_params_ = candidates[self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.scorer_ = scorer
+        self.n_queries_ = data.groups.n_groups
+        if self.refit:
+            start = perf_counter()
+            self.best_estimator_ = with_params(self.estimator, self.best_params_)
+            fit_with_queries(self.best_estimator_, data.X, data.y, data.qid)
+            self.refit_time_ = perf_counter() - start
+        return self
+
+    @available_if(_keeps_a_ranker)  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> Any:
+        """Scores of rows by the best ranker: higher is better.
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    @available_if(_keeps_a_ranker)  # type: ignore[untyped-decorator]
+    def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
+        """`scoring` on these rows, greater is better; comparable to `best_score_`.
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : None
+            Rows have no weights here; anything but None is an error.
+        qid : array-like of shape (n_rows,), optional
+            Only rows of the same query are compared. None: all rows are.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        if sample_weight is not None:
+            raise ParameterError(
+                "score has no sample_weight: queries are averaged, not rows. Leave it out."
+            )
+        if qid is None and self.n_queries_ > 1:
+            warnings.warn(
+                f"RankingSearchCV was fitted on {self.n_queries_} queries, but score got no qid "
+                "and compares rows across queries. Pass qid to score; in a meta-estimator, use "
+                "sklearn.set_config(enable_metadata_routing=True).",
+                RankwiseWarning,
+                stacklevel=2,
+            )
+        return self.scorer_(y, self.predict(X), qid)
+
+    def _check_estimator(self) -> None:
+        missing = [name for name in ("fit", "predict") if not hasattr(self.estimator, name)]
+        if isinstance(self.estimator, type) or missing:
+            raise ParameterError(
+                f"estimator must be an object with fit and predict: got {self.estimator!r}."
+            )
+
+    def _hold_out_pairs(
+        self, batches: list[Batch], data: LabelledRows, scorer: RankingScorer
+    ) -> list[Outcome]:
+        for batch in batches:
+            check_pair_search(batch.estimator, scorer)
+        tasks = [(exact_pairs, batch.estimator, batch.alphas, data, scorer) for batch in batches]
+        outcomes = []
+        with closing(self._run(tasks)) as results:
+            for batch, found in zip(batches, results, strict=True):
+                times = np.full((len(batch.candidates), 1), found.fit_time / len(batch.candidates))
+                none, zero = np.empty((len(times), 0)), np.zeros_like(times)
+                outcomes.append(Outcome(found.score, found.standard_error, none, times, zero))
+        return outcomes
+
+    def _hold_out_splits(
+        self,
+        batches: list[Batch],
+        candidates: list[dict[str, Any]],
+        data: LabelledRows,
+        splits: Splits,
+        scorer: RankingScorer,
+    ) -> list[Outcome]:
+        tasks: list[tuple[Any, ...]] = []
+        parts = []  # tasks of each batch: one for all splits together, or one for each
+        for batch in batches:
+            new: list[tuple[Any, ...]]
+            shared = batch.estimator, batch.alphas, data, splits
+            if has_shortcut(batch.estimator, batch.alphas, splits):
+                new = [(exact, *shared, scorer)]
+            else:
+                new = [(refit, *shared, k) for k in range(len(splits))]
+            tasks.extend(new)
+            parts.append(len(new))
+        with closing(self._run(tasks)) as results:
+            return [
+                _score(list(islice(results, n)), batch, candidates, data, splits, scorer)
+                for batch, n in zip(batches, parts, strict=True)
+            ]
+
+    def _run(self, tasks: list[tuple[Any, ...]]) -> Generator[Any]:
+        """Results of tasks, in order, as they come."""
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        results = parallel(delayed(_attempt)(*task) for task in tasks)
+        try:
+            with _progress(len(tasks), bool(self.verbose)) as advance:
+                for result in results:
+                    advance()
+                    yield result
+        finally:
+            with warnings.catch_warnings():  # that tasks are cancelled: by an error, if they are
+                warnings.simplefilter("ignore")
+                results.close()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.regressor_tags = deepcopy(inner.regressor_tags)
+        tags.classifier_tags = deepcopy(inner.classifier_tags)
+        tags.input_tags.pairwise = inner.input_tags.pairwise
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.target_tags = deepcopy(inner.target_tags)
+        tags.target_tags.required = True
+        return tags
+
+
+def _attempt(function: Callable[..., Any], estimator: Any, *args: Any) -> Any:
+    """A call that says which estimator was tried, if it fails."""
+    try:
+        return function(estimator, *args)
+    except Exception as error:
+        error.add_note(f"RankingSearchCV was trying {estimator!r}.")
+        raise
+
+
+def _score(
+    found: list[Predicted],
+    batch: Batch,
+    candidates: list[dict[str, Any]],
+    data: LabelledRows,
+    splits: Splits,
+    scorer: RankingScorer,
+) -> Outcome:
+    """Scores of the candidates of a batch from what they have predicted."""
+    n = len(batch.candidates)
+    shape = n, len(splits)
+    predictions = np.concatenate([part.scores for part in found], axis=1)
+    values, score_time = [], np.empty(shape)
+    for k, candidate in enumerate(batch.candidates):
+        start = perf_counter()
+        try:
+            value, counts = scorer.by_split(data, splits, predictions[k])
+        except RankwiseError as error:
+            error.add_note(f"RankingSearchCV was trying {candidates[candidate]}.")
+            raise
+        values.append(value)
+        score_time[k] = (perf_counter() - start) / len(splits)
+    shares = len(splits) // len(found) * n  # of the time of a part
+    fit_time = np.broadcast_to([part.fit_time / shares for part in found], shape)
+    score_time += [part.predict_time / shares for part in found]
+    return summarize(np.stack(values), counts, fit_time, score_time)
+
+
+@contextmanager
+def _progress(total: int, wanted: bool) -> Iterator[Callable[[], None]]:
+    """Calls to make after each of so many tasks, for a bar on stderr if that is a terminal."""
+    if not (wanted and sys.stderr.isatty()):
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Searching", total=total)
+        yield lambda: bar.advance(task)

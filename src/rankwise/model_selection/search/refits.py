@@ -1,0 +1,112 @@
+"""Any estimator, fitted without the rows that it then predicts."""
+
+from __future__ import annotations
+
+from inspect import signature
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import get_routing_for_object
+
+from rankwise.backends.arrays import Array, to_host
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.graph import Groups
+from rankwise.model_selection.search.labelled_rows import LabelledRows, take
+from rankwise.model_selection.search.splits import Splits
+
+
+class Predicted(NamedTuple):
+    """Scores for each alpha (or one set of them), and the seconds they took."""
+
+    scores: Array
+    fit_time: float
+    predict_time: float
+
+
+def refit(
+    estimator: Any, alphas: list[float] | None, data: LabelledRows, splits: Splits, k: int
+) -> Predicted:
+    """Fit without the rows of split k, for every alpha if they are given, and predict these.
+
+    Returns scores of shape (n_alphas, n_test, ...), with 1 for n_alphas where there are none.
+    """
+    estimator = clone(estimator)
+    train, test = splits.train(k, len(data)), splits.tests[k]
+    columns = train if get_tags(estimator).input_tags.pairwise else None
+    X, y, qid = take(data.X, train, columns), data.y[train], data.queries(train)
+    new = take(data.X, test, columns)
+    start = perf_counter()
+    if alphas is None:
+        fit_with_queries(estimator, X, y, qid)
+        fitted = perf_counter()
+        scores = np.asarray(to_host(estimator.predict(new)))[None]
+        return Predicted(scores, fitted - start, perf_counter() - fitted)
+    steps, ranker = split_pipeline(estimator)
+    if steps is not None:
+        X = _fit_transform(steps, X, y, qid)
+    path = ranker.fit_path(X, y, alphas, qid=qid)
+    fitted = perf_counter()
+    scores = to_host(path.predict(new if steps is None else steps.transform(new)))
+    return Predicted(scores, fitted - start, perf_counter() - fitted)
+
+
+def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
+    """The transformers of a pipeline, None without any, and its last step."""
+    if not isinstance(estimator, Pipeline):
+        return None, estimator
+    return (estimator[:-1] if len(estimator) > 1 else None), estimator[-1]
+
+
+def least_squares_name(estimator: Any) -> str | None:
+    """The name under which an estimator has the alpha of a least-squares ranker, if it does."""
+    if isinstance(estimator, LeastSquaresRanker):
+        return "alpha"
+    if isinstance(estimator, Pipeline) and isinstance(estimator[-1], LeastSquaresRanker):
+        return f"{estimator.steps[-1][0]}__alpha"
+    return None
+
+
+def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any) -> None:
+    """Fit, with the queries in the form that an estimator takes them.
+
+    Rankers that take group sizes, or also take them (those of LightGBM and XGBoost), get their
+    rows query by query; other rankers get qid as it is, and regressors nothing. In pipelines
+    and other meta-estimators, qid goes to whoever requests it, whether scikit-learn's metadata
+    routing is on or off for the user.
+    """
+    with config_context(enable_metadata_routing=True):
+        last = split_pipeline(estimator)[1]
+        accepted = signature(last.fit).parameters
+        metadata: dict[str, Any] = {}
+        if "group" in accepted:
+            groups = Groups.of(qid, len(y))
+            X, y, qid = take(X, groups.order), y[groups.order], groups.codes[groups.order]
+            metadata = {"qid": qid} if "qid" in accepted else {"group": groups.sizes}
+        elif "qid" in accepted and qid is not None:
+            metadata = {"qid": qid}
+        if last is not estimator and metadata:
+            last.set_fit_request(**dict.fromkeys(metadata, True))
+        if "qid" not in metadata:
+            metadata |= _requested(estimator, "fit", qid)
+        estimator.fit(X, y, **metadata)
+
+
+def _fit_transform(steps: Pipeline, X: Any, y: Any, qid: Any) -> Any:
+    with config_context(enable_metadata_routing=True):
+        return steps.fit_transform(X, y, **_requested(steps, "fit_transform", qid))
+
+
+def _requested(estimator: Any, method: str, qid: Any) -> dict[str, Any]:
+    """qid, if the estimator or anything inside it requests it."""
+    if qid is None:
+        return {}
+    try:
+        consumed = get_routing_for_object(estimator).consumes(method, ["qid"])
+    except NotImplementedError:  # a meta-estimator without routing takes no metadata
+        return {}
+    return {"qid": qid} if consumed else {}

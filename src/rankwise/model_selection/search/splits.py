@@ -1,0 +1,149 @@
+"""Which rows are held out together: from the parameter `cv` to row numbers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+
+from rankwise.backends.arrays import Index
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._checks import check_choice
+from rankwise.model_selection.search.labelled_rows import LabelledRows
+
+NAMES = ("leave_query_out", "leave_pair_out")
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Rows to hold out, split by split.
+
+    Attributes
+    ----------
+    tests : list of ndarray
+        Held-out rows of each split.
+    trains : list of ndarray or None
+        Training rows of each split; None: all that are not held out.
+    n_folds : int or None
+        How many folds the queries (or the rows of a global ranking) were dealt to, if they were.
+    order : ndarray or None
+        The order in which the rows were dealt, if not their own.
+    """
+
+    tests: Sequence[Index]
+    trains: Sequence[Index] | None = None
+    n_folds: int | None = None
+    order: Index | None = None
+
+    def __len__(self) -> int:
+        return len(self.tests)
+
+    def train(self, k: int, n_rows: int) -> Index:
+        """Training rows of split k."""
+        if self.trains is not None:
+            return self.trains[k]
+        return np.delete(np.arange(n_rows), self.tests[k])
+
+    @property
+    def rows(self) -> Index:
+        """Held-out rows, split after split."""
+        return np.concatenate(self.tests)
+
+    @property
+    def split_of_row(self) -> Index:
+        """The split of each of `rows`."""
+        return np.repeat(np.arange(len(self)), [len(test) for test in self.tests])
+
+
+def make_splits(cv: Any, data: LabelledRows, random_state: Any) -> Splits:
+    """Splits of whole queries, or of rows where there are none."""
+    if isinstance(cv, str):
+        check_choice("cv", cv, NAMES)
+        return _leave_query_out(data)
+    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+        return _folds(int(cv), data, random_state)
+    if not (hasattr(cv, "split") or hasattr(cv, "__iter__")):
+        raise ParameterError(
+            'cv must be "leave_query_out", "leave_pair_out", a number of folds, a splitter of '
+            f"scikit-learn or a list of (train, test) row numbers: got {cv!r}."
+        )
+    return _listed(cv, data)
+
+
+def _leave_query_out(data: LabelledRows) -> Splits:
+    if data.qid is None:
+        raise DataError(
+            'cv="leave_query_out" needs the query of every row: fit(X, y, qid=...). For one global '
+            'ranking use cv="leave_pair_out" or a number of folds, as in cv=5.'
+        )
+    if data.groups.n_groups < 2:
+        raise DataError(
+            'cv="leave_query_out" needs at least two queries: got one. Use cv="leave_pair_out", '
+            "or leave qid out and give a number of folds, as in cv=5."
+        )
+    return Splits(list(data.groups))
+
+
+def _folds(n_folds: int, data: LabelledRows, random_state: Any) -> Splits:
+    """Queries, or the rows of a global ranking, dealt to folds in turn."""
+    by_query, groups = data.qid is not None, data.groups
+    n = groups.n_groups if by_query else len(data)
+    most, what = (n, "queries") if by_query else (n // 2, "rows")
+    if not 2 <= n_folds <= most:
+        least = "a query" if by_query else "two rows"
+        raise ParameterError(
+            f"cv={n_folds} needs {least} for every fold and two folds at least: got {n} {what}."
+        )
+    codes = groups.codes if by_query else np.arange(n)
+    place, order = np.arange(n), None
+    if random_state is not None:
+        place = np.random.default_rng(random_state).permutation(n)
+        order = np.argsort(place[codes], kind="stable")
+    fold = (place % n_folds)[codes]
+    return Splits([np.flatnonzero(fold == k) for k in range(n_folds)], None, n_folds, order)
+
+
+def _listed(cv: Any, data: LabelledRows) -> Splits:
+    with warnings.catch_warnings():  # that groups are ignored, which is checked below
+        warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+        listed = list(check_cv(cv).split(data.X, data.y, groups=data.qid))
+    if not listed:
+        raise ParameterError(f"cv={cv!r} gives no split.")
+    trains, tests = [], []
+    for k, split in enumerate(listed):
+        train, test = (_row_numbers(k, rows, len(data)) for rows in split)
+        _check_apart(k, train, test, data)
+        trains.append(train)
+        tests.append(test)
+    return Splits(tests, trains)
+
+
+def _row_numbers(k: int, rows: Any, n_rows: int) -> Index:
+    """Rows of split k, which may come as a mask."""
+    numbers = np.asarray(rows)
+    if numbers.size == 0:
+        raise ParameterError(f"Split {k} of cv is empty: it needs rows to train and rows to test.")
+    try:
+        return np.asarray(np.arange(n_rows)[numbers])
+    except IndexError as error:
+        raise ParameterError(f"Split {k} of cv has no row numbers of X: {error}.") from error
+
+
+def _check_apart(k: int, train: Index, test: Index, data: LabelledRows) -> None:
+    """Nothing that is held out may be trained on."""
+    both = np.intersect1d(train, test)
+    if len(both):
+        raise ParameterError(f"Split {k} of cv has row {both[0]} in both train and test.")
+    if data.qid is None:
+        return
+    torn = np.intersect1d(data.groups.codes[train], data.groups.codes[test])
+    if len(torn):
+        raise DataError(
+            f"Split {k} of cv has rows of query {data.groups.names.tolist()[torn[0]]!r} in both "
+            f"train and test ({len(torn)} such queries): whole queries must be held out. Use "
+            "cv=5, or a splitter that keeps groups together, such as GroupKFold."
+        )

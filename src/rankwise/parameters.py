@@ -1,0 +1,181 @@
+"""Checks of estimator parameters, declared as one table per estimator.
+
+A table maps the name of each parameter to a rule that says which values are valid::
+
+    PARAMETERS = {
+        "alpha": Number(0),
+        "ties": Choice("include", "exclude"),
+        "max_iter": Whole(1),
+        "gamma": AnyOf(None, Number(0, open_low=True)),
+    }
+
+`check_parameters` compares an estimator with its table and raises one kind of error. Rules that
+relate parameters to each other, or to the data, are written out where they are needed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Protocol
+
+import numpy as np
+
+from rankwise.errors import ParameterError
+
+
+class Rule(Protocol):
+    """Which values of a parameter are valid; ``str(rule)`` says it in words."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value is valid."""
+
+    def hint(self, value: Any) -> str:
+        """A suggestion for an invalid value, or an empty string."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number between two bounds, which are included unless they are open."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    open_low: bool = False
+    open_high: bool = False
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value is a finite number within the bounds; booleans are no numbers."""
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+            return False
+        number = float(value)
+        above = number > self.low if self.open_low else number >= self.low
+        below = number < self.high if self.open_high else number <= self.high
+        return bool(np.isfinite(number) and above and below)
+
+    def hint(self, value: Any) -> str:
+        """No suggestion."""
+        return ""
+
+    def __str__(self) -> str:
+        low = "" if self.low == -np.inf else _low(self.low, self.open_low)
+        if self.high == np.inf:
+            return f"a finite number{low}"
+        high = f"below {self.high:g}" if self.open_high else f"at most {self.high:g}"
+        return f"a number{low} and {high}" if low else f"a number {high}"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number between two bounds, which are included."""
+
+    low: int
+    high: int = 2**62
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value is a whole number within the bounds; booleans are no numbers."""
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+            return False
+        return self.low <= int(value) <= self.high
+
+    def hint(self, value: Any) -> str:
+        """No suggestion."""
+        return ""
+
+    def __str__(self) -> str:
+        if self.high < 2**62:
+            return f"a whole number from {self.low} to {self.high}"
+        return f"a whole number of {self.low} or more"
+
+
+@dataclass(frozen=True, init=False)
+class Choice:
+    """One of some words."""
+
+    words: tuple[str, ...]
+
+    def __init__(self, *words: str) -> None:
+        object.__setattr__(self, "words", words)
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value is one of the words."""
+        return isinstance(value, str) and value in self.words
+
+    def hint(self, value: Any) -> str:
+        """The word that the value resembles most."""
+        near = difflib.get_close_matches(str(value), self.words, n=1)
+        return f" Did you mean {near[0]!r}?" if near else ""
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(self.words)}" if len(self.words) > 1 else f'"{self.words[0]}"'
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value is a boolean."""
+        return isinstance(value, (bool, np.bool_))
+
+    def hint(self, value: Any) -> str:
+        """No suggestion."""
+        return ""
+
+    def __str__(self) -> str:
+        return "True or False"
+
+
+@dataclass(frozen=True, init=False)
+class AnyOf:
+    """Valid where any of some rules is; None stands for the value None."""
+
+    rules: tuple[Rule | None, ...]
+
+    def __init__(self, *rules: Rule | None) -> None:
+        object.__setattr__(self, "rules", rules)
+
+    def allows(self, value: Any) -> bool:
+        """Whether any of the rules allows a value."""
+        return any(value is None if rule is None else rule.allows(value) for rule in self.rules)
+
+    def hint(self, value: Any) -> str:
+        """The first suggestion that one of the rules has."""
+        hints = (rule.hint(value) for rule in self.rules if rule is not None)
+        return next((hint for hint in hints if hint), "")
+
+    def __str__(self) -> str:
+        # None is named last: "a finite number above 0, or None".
+        words = [str(rule) for rule in sorted(self.rules, key=lambda rule: rule is None)]
+        return f"{', '.join(words[:-1])}, or {words[-1]}" if len(words) > 1 else words[0]
+
+
+def check_parameters(estimator: Any, table: Mapping[str, Rule]) -> None:
+    """Check every parameter of an estimator that its table names.
+
+    Parameters
+    ----------
+    estimator : object
+        With an attribute for each name in the table.
+    table : mapping of str to Rule
+
+    Raises
+    ------
+    ParameterError
+        For the first parameter with an invalid value.
+    """
+    for name, rule in table.items():
+        check_value(name, getattr(estimator, name), rule)
+
+
+def check_value(name: str, value: Any, rule: Rule) -> None:
+    """Check a single value; the error calls it `name`."""
+    if not rule.allows(value):
+        raise ParameterError(f"{name} must be {rule}: got {value!r}.{rule.hint(value)}")
+
+
+def _low(low: float, is_open: bool) -> str:
+    if is_open:
+        return f" above {low:g}"
+    return f", {low:g} or more" if low == 0 else f" of at least {low:g}"

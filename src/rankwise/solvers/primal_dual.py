@@ -1,0 +1,63 @@
+"""RankRLS on arrays, in its two forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, is_sparse
+from rankwise.backends.dispatch import backend_of
+from rankwise.graph import PreferenceGraph
+from rankwise.graph.query_graph import GroupedGraph
+from rankwise.solvers.moments import Moments
+from rankwise.solvers.ridge_path import solve_shifted
+
+
+def primal(F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
+    """w = (F'LF + lam I)^-1 F'Ly for each lam: equation (11) of the RankRLS paper.
+
+    O(m n^2 + n^3) time and O(n^2) memory for m rows of n features.
+    """
+    moments = Moments.of(F, graph, y)
+    return solve_shifted(moments.A, moments.b, lams, gram=True)
+
+
+def linear_dual(
+    F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]
+) -> list[Array]:
+    """w = F'a of `dual` with the linear kernel: for more features than rows.
+
+    With Z = R F, M = Z Z' and w = Z'z: differences are taken before products, so that features
+    far from zero do not cancel. Sparse features are made dense only where they would.
+    """
+    on = backend_of(F)
+    t = on.array(graph.root_target(y))
+    if not is_sparse(F):
+        Z = on.contiguous(graph.root(on.rows(F, slice(None))))
+        return [Z.T @ z for z in solve_shifted(on.matmul(Z, Z.T), t, lams)]
+    offset = graph.offset_columns(F) if isinstance(graph, GroupedGraph) else np.empty(0, np.intp)
+    near = np.setdiff1d(np.arange(F.shape[1]), offset)
+    rest, Z = F[:, near], graph.root(F[:, offset].toarray())
+    M = graph.root_kernel(np.ascontiguousarray((rest @ rest.T).toarray(), dtype=np.float64))
+    solutions = []
+    for z in solve_shifted(np.ascontiguousarray(M + Z @ Z.T), t, lams):
+        w = np.empty((F.shape[1], *z.shape[1:]))
+        w[near], w[offset] = rest.T @ graph.root_transpose(z), Z.T @ z
+        solutions.append(w)
+    return solutions
+
+
+def dual(K: Array, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
+    """a = (LK + lam I)^-1 Ly for each lam: equation (8) of the RankRLS paper.
+
+    LK is not symmetric; with L = R'R, pushing R through gives
+
+        a = R' (R K R' + lam I)^-1 t,   R't = Ly,
+
+    which is. O(m^3) time; K is overwritten, and is all the memory one lam needs.
+    """
+    t = backend_of(K).array(graph.root_target(y))
+    M = graph.root_kernel(K)
+    return [graph.root_transpose(z) for z in solve_shifted(M, t, lams)]

@@ -1,0 +1,97 @@
+"""Shifted systems against a general solver, by every way there is."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from rankwise.errors import DataError, RankwiseWarning
+from rankwise.solvers import ridge_path
+from rankwise.solvers.band import WIDTH, BandForm
+from rankwise.solvers.ridge_path import Spectrum, solve_shifted
+from tests.strategies import seeds
+
+
+def semidefinite(seed, n, rank=None):
+    Z = np.random.default_rng(seed).standard_normal((n, n if rank is None else rank))
+    return Z @ Z.T
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, WIDTH, WIDTH + 1, WIDTH + 2, 2 * WIDTH + 3, 230])
+@pytest.mark.parametrize("outputs", [(), (1,), (3,)])
+@pytest.mark.parametrize("n_lams", [1, 3, 8])
+def test_solutions(n, outputs, n_lams, monkeypatch):
+    monkeypatch.setattr(ridge_path, "SMALL", 0)
+    M = semidefinite(n, n)
+    t = np.random.default_rng(n).standard_normal((n, *outputs))
+    lams = np.geomspace(0.1, 100, n_lams)
+    for lam, z in zip(lams, solve_shifted(M.copy(), t, lams), strict=True):
+        assert_allclose((M + lam * np.eye(n)) @ z, t, atol=1e-9 * n)
+
+
+@given(seeds, st.integers(1, 200))
+def test_the_band_form_keeps_the_eigenvalues(seed, n):
+    M = semidefinite(seed, n, rank=max(1, n // 2))
+    form = BandForm.of(M.copy())
+    B = np.zeros((n, n))
+    for below, diagonal in enumerate(form.band):
+        B += np.diag(diagonal[: n - below], -below)
+    B += np.tril(B, -1).T
+    assert_allclose(np.linalg.eigvalsh(B), np.linalg.eigvalsh(M), atol=1e-10 * n * n)
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-300, 1e-14])
+def test_a_shift_lost_in_rounding_gives_the_least_norm_solution(lam):
+    M = semidefinite(0, 30, rank=10)
+    t = M @ np.ones(30)
+    (z,) = solve_shifted(M.copy(), t, [lam])
+    assert_allclose(z, np.linalg.pinv(M) @ t, atol=1e-10)
+
+
+def test_a_zero_matrix_without_shift():
+    (z,) = solve_shifted(np.zeros((3, 3)), np.ones(3), [0.0])
+    assert_allclose(z, 0.0)
+
+
+def test_solutions_are_continuous_where_the_method_changes():
+    M = semidefinite(0, 40, rank=20)
+    t = M @ np.ones(40)
+    floor = ridge_path.rounding_floor(M)
+    below, above = (solve_shifted(M.copy(), t, [c * floor])[0] for c in (0.99, 1.01))
+    assert_allclose(M @ below, M @ above, atol=1e-9 * np.abs(t).max())
+
+
+@pytest.mark.parametrize("lams", [[1.0], [1.0] * 8, [0.0]])
+@pytest.mark.parametrize("n", [10, 250])
+def test_an_indefinite_matrix_gives_a_stationary_point_and_a_warning(lams, n):
+    rng = np.random.default_rng(n)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    M = Q @ np.diag(np.r_[-5.0, np.linspace(2.0, 5.0, n - 1)]) @ Q.T
+    t = rng.standard_normal(n)
+    with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
+        solutions = solve_shifted(M.copy(), t, lams)
+    for lam, z in zip(lams, solutions, strict=True):
+        assert_allclose((M + lam * np.eye(n)) @ z, t, atol=1e-9)
+
+
+@pytest.mark.parametrize("lams", [[5.0], [5.0] * 8])
+@pytest.mark.parametrize("n", [10, 250])
+@pytest.mark.filterwarnings("ignore:The kernel is not positive")
+def test_a_singular_system_is_refused(lams, n):
+    M = np.diag(np.r_[-5.0, np.ones(n - 1)])
+    with pytest.raises(DataError, match="singular"):
+        solve_shifted(M, np.ones(n), lams)
+
+
+def test_overflow_is_named():
+    with pytest.raises(DataError, match="overflow"):
+        solve_shifted(np.diag([1.0, np.inf]), np.ones(2), [1.0])
+
+
+def test_the_spectrum_solves_for_every_shift():
+    M = semidefinite(1, 12)
+    t = np.ones((12, 2))
+    spectrum = Spectrum.of(M.copy())
+    for lam in (0.5, 5.0):
+        assert_allclose(spectrum.solve(t, lam), np.linalg.solve(M + lam * np.eye(12), t), atol=1e-9)

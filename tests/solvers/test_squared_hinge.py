@@ -1,0 +1,52 @@
+"""Sums over active pairs against loops over all pairs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from rankwise.graph import Groups
+from rankwise.solvers.squared_hinge import LabelledPairs
+from tests.oracles.ranksvm import hinge_gradient, hinge_hessian, hinge_loss, pairs_of
+from tests.strategies import problems, seeds, weightings
+
+scales = st.sampled_from([0.0, 0.1, 1.0, 10.0])
+
+
+def labelled(problem, weighting="pairs"):
+    return LabelledPairs.of(problem.y, Groups.of(problem.qid).codes, weighting)
+
+
+@given(problems(), weightings, scales, seeds)
+def test_loss_gradient_and_hessian_are_sums_over_pairs(problem, weighting, scale, seed):
+    rng = np.random.default_rng(seed)
+    f, v = scale * rng.standard_normal(len(problem.y)), rng.standard_normal(len(problem.y))
+    state = labelled(problem, weighting).at(f)
+    truth = (f, problem.y, problem.qid, weighting)
+    assert_allclose(state.loss, hinge_loss(*truth), rtol=1e-10, atol=1e-10)
+    assert_allclose(state.gradient, hinge_gradient(*truth), rtol=1e-10, atol=1e-10)
+    assert_allclose(state.hessian_product(v), hinge_hessian(*truth) @ v, atol=1e-10)
+
+
+@given(problems())
+def test_equal_scores_and_scores_at_the_hinge(problem):
+    f = np.round(problem.X[:, 0])  # differences of exactly 0 and 1
+    state = labelled(problem).at(f)
+    truth = (f, problem.y, problem.qid)
+    assert_allclose(state.loss, hinge_loss(*truth), atol=1e-10)
+    assert_allclose(state.gradient, hinge_gradient(*truth), atol=1e-10)
+    assert_allclose(state.hessian_product(problem.X[:, 0]), hinge_hessian(*truth) @ problem.X[:, 0])
+
+
+@given(problems())
+def test_pairs_are_counted(problem):
+    assert labelled(problem).n_pairs == len(pairs_of(problem.y, problem.qid))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_scores_far_from_zero_keep_their_digits(offset):
+    rng = np.random.default_rng(0)
+    f, y = rng.standard_normal(50), rng.integers(0, 3, 50).astype(float)
+    pairs = LabelledPairs.of(y, np.zeros(50, dtype=np.intp), "pairs")
+    assert_allclose(pairs.at(f + offset).loss, pairs.at(f).loss, rtol=1e-8)

@@ -1,0 +1,48 @@
+"""The rules of the parameter tables, and the words of their errors."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rankwise.errors import ParameterError
+from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, Whole, check_parameters
+
+INVALID = [
+    (Number(0), -1, "x must be a finite number, 0 or more: got -1."),
+    (Number(0), np.nan, "x must be a finite number, 0 or more: got nan."),
+    (Number(0), True, "x must be a finite number, 0 or more: got True."),
+    (Number(0, open_low=True), 0.0, "x must be a finite number above 0: got 0.0."),
+    (Number(0, 0.5, open_high=True), 0.5, "x must be a number, 0 or more and below 0.5: got 0.5."),
+    (Whole(1), 0, "x must be a whole number of 1 or more: got 0."),
+    (Whole(1), 1.0, "x must be a whole number of 1 or more: got 1.0."),
+    (Whole(2, 9), "a", "x must be a whole number from 2 to 9: got 'a'."),
+    (Choice("all", "none"), "al", "x must be one of all, none: got 'al'. Did you mean 'all'?"),
+    (Flag(), 1, "x must be True or False: got 1."),
+    (AnyOf(None, Whole(1)), 0, "x must be a whole number of 1 or more, or None: got 0."),
+]
+
+
+@pytest.mark.parametrize(("rule", "value", "words"), INVALID)
+def test_an_invalid_value_is_named_with_what_is_valid(rule: Rule, value: object, words: str):
+    with pytest.raises(ParameterError) as caught:
+        check_parameters(SimpleNamespace(x=value), {"x": rule})
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        (Number(0), 0),
+        (Number(0), np.float32(2.5)),
+        (Number(0, 1), 1),
+        (Whole(1), np.int64(1)),
+        (Choice("all", "none"), "none"),
+        (Flag(), np.True_),
+        (AnyOf(None, Number(0)), None),
+        (AnyOf(None, Choice("auto"), Number(0)), "auto"),
+    ],
+)
+def test_valid_values_pass(rule: Rule, value: object):
+    check_parameters(SimpleNamespace(x=value), {"x": rule})
+    assert rule.allows(value)
