@@ -44,7 +44,7 @@ TRUSTED = (
     "rankwise.model_selection.search.ranking_search.RankingSearchCV",
     "rankwise.solvers.moments.CentredMoments",
     "rankwise.solvers.moments.Moments",
-    "rankwise.solvers.landmark_basis.LandmarkBasis",
+    "rankwise.solvers.landmark_factor.LandmarkFactor",
     "rankwise.solvers.gp.approximation.Approximation",
     "rankwise.solvers.gp.differences.Differences",
     "rankwise.solvers.gp.differences.Weights",

@@ -80,7 +80,7 @@ def test_sparse_chunks():
 def test_a_path():
     alphas = [0.1, 1.0, 10.0]
     ours = fit_path(RankRLS(), in_chunks(X, Y, QID), alphas)
-    want = RankRLS().fit_path(X, Y, alphas, qid=QID)
+    want = RankRLS().path(X, Y, alphas, qid=QID)
     assert_allclose(ours.predict(X), want.predict(X), atol=1e-10)
 
 

@@ -184,7 +184,7 @@ def test_memory_is_planned(problem, monkeypatch):
     with pytest.raises(KernelSizeError, match="50 rows would fit"):
         RankRLS(kernel="rbf").fit(X, y)
     with pytest.raises(KernelSizeError, match="43 rows would fit"):
-        RankRLS(kernel="rbf").fit_path(X, y, [1.0, 2.0])
+        RankRLS(kernel="rbf").path(X, y, [1.0, 2.0])
     with pytest.raises(KernelSizeError, match="32 landmarks would fit"):
         SparseRankRLS(n_landmarks=60).fit(X, y)
     RankRLS().fit(X, y)

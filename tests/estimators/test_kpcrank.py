@@ -280,7 +280,7 @@ def test_a_path_over_alpha():
     X, y, qid = make_problem()
     alphas = [0.0, 0.1, 10.0]
     for n_components in (6, "cv"):
-        path = KPCRank(n_components).fit_path(X, y, alphas, qid=qid)
+        path = KPCRank(n_components).path(X, y, alphas, qid=qid)
         scores = path.predict(X)
         for k, alpha in enumerate(alphas):
             alone = KPCRank(n_components, alpha=alpha).fit(X, y, qid=qid)

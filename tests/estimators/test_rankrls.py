@@ -43,7 +43,7 @@ def test_primal_and_dual_agree(p, ties, weighting):
 def test_a_path_is_a_fit_for_each_alpha(p, ties, kernel):
     alphas = [0.01, 1.0, 100.0]
     ranker = RankRLS(kernel=kernel, ties=ties)
-    path = ranker.fit_path(p.X, p.y, alphas, qid=p.qid)
+    path = ranker.path(p.X, p.y, alphas, qid=p.qid)
     scores = path.predict(p.X)
     assert scores.shape == (3, len(p.y))
     for k, alpha in enumerate(alphas):
@@ -61,7 +61,7 @@ def test_several_outputs_are_fitted_as_if_alone(estimator, kernel):
     X, Y, qid = rng.standard_normal((30, 4)), rng.integers(0, 3, (30, 2)), np.arange(30) // 6
     estimator.set_params(kernel=kernel)
     together = estimator.fit(X, Y, qid=qid).predict(X)
-    path = estimator.fit_path(X, Y, [0.1, 1.0, 5.0], qid=qid).predict(X)
+    path = estimator.path(X, Y, [0.1, 1.0, 5.0], qid=qid).predict(X)
     assert path.shape == (3, 30, 2)
     assert_allclose(path[1], together, atol=1e-10)
     score = estimator.score(X, Y, qid=qid)

@@ -36,7 +36,7 @@ class InMemory:
         """The ranker at each alpha."""
         with working(f"Fitting {len(alphas)} values of alpha to {self.n_rows:,} rows"):
             data = self._data
-            return self._ranker.fit_path(data.X, data.y, alphas, qid=data.qid)
+            return self._ranker.path(data.X, data.y, alphas, qid=data.qid)
 
 
 class Streamed:
@@ -59,7 +59,7 @@ class Streamed:
     def fit_path(self, alphas: Sequence[float]) -> Any:
         """The ranker at each alpha."""
         with measuring(PASSES) as self._progress.report:
-            return self._ranker.fit_path_blocks(self, alphas)
+            return self._ranker.path_blocks(self, alphas)
 
     def __iter__(self) -> Iterator[LetorData]:
         for block in self._blocks:

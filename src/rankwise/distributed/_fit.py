@@ -126,7 +126,7 @@ def fit_path(
     Returns
     -------
     RegularizationPath
-        As from ``estimator.fit_path``; the estimator is left as it is.
+        As from ``estimator.path``; the estimator is left as it is.
     """
     check_summable(estimator)
     values = check_alphas(alphas)

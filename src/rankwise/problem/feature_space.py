@@ -69,9 +69,7 @@ class FeatureSpace:
             return on.array(basis.products(X, weights).mean(axis=0, dtype=on.xp.float64))
 
         by_task = [
-            with_intercepts(
-                problem.loss, find(X, task.graph, task.y, alphas), mean_scores, task.y
-            )
+            with_intercepts(problem.loss, find(X, task.graph, task.y, alphas), mean_scores, task.y)
             for task in problem.tasks
         ]
         return Fit(basis, join_tasks(by_task))

@@ -15,6 +15,7 @@ from rankwise.graph.preference_graph import Loader
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product, kernel_values
 from rankwise.kernels.training import check_precomputed, training_kernel
+from rankwise.parameters import as_generator
 from rankwise.problem.loss import Loss, Task
 from rankwise.problem.memory import check_features_fit, check_landmarks_fit
 from rankwise.problem.problem import Coordinates, Fit, Problem, Solution, join_tasks
@@ -144,14 +145,14 @@ class LandmarkSpace:
 
     kernel: Kernel
     choice: LandmarkChooser
-    rng: np.random.Generator
+    random_state: Any = None
     precision: str = "float64"
 
     def system(self, X: Any, qid: Any) -> LandmarkSystem:
         """Choose landmarks among rows."""
         if isinstance(self.kernel, Precomputed):
             check_precomputed(X)
-        landmarks = self.choice.among(X, qid, self.kernel, self.rng)
+        landmarks = self.choice.among(X, qid, self.kernel, as_generator(self.random_state))
         return LandmarkSystem.of(self.kernel, landmarks, self.precision, backend_of(X))
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:

@@ -60,6 +60,9 @@ class Loss(Protocol):
     ) -> Moments | CentredMoments:
         """Moments of features that ``load(rows)`` makes block by block."""
 
+    def weight(self, n_rows: int, n_pairs: int) -> float:
+        """The weight of a pair in a query with this many rows, and pairs that count."""
+
 
 @dataclass(frozen=True)
 class PairLoss:

@@ -141,7 +141,8 @@ def join_tasks(by_task: Sequence[Sequence[Solution]]) -> list[Solution]:
 
 def side_by_side(weights: Sequence[Array]) -> Array:
     """The columns of several arrays of weights as one matrix."""
-    return backend_of(weights[0]).xp.hstack([w.reshape(len(w), -1) for w in weights])
+    columns: Array = backend_of(weights[0]).xp.hstack([w.reshape(len(w), -1) for w in weights])
+    return columns
 
 
 def plain(value: Array) -> Array | float:

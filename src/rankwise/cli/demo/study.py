@@ -102,7 +102,7 @@ def _trial(name: str, ranker: Any, train: Part, valid: Part, test: Part) -> Tria
     """Fit for every alpha, choose on the validation rows, evaluate on the test rows."""
     ranker.fit(train.X, train.y, qid=train.qid)  # compiles what is not compiled yet
     fit_seconds, _ = _timed(lambda: ranker.fit(train.X, train.y, qid=train.qid))
-    path_seconds, path = _timed(lambda: ranker.fit_path(train.X, train.y, ALPHAS, qid=train.qid))
+    path_seconds, path = _timed(lambda: ranker.path(train.X, train.y, ALPHAS, qid=train.qid))
     errors = [disagreement_error(valid.y, s, valid.qid) for s in path.predict(valid.X)]
     chosen = path.estimator(int(np.argmin(errors)))
     scores = chosen.predict(test.X)
