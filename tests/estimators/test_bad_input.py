@@ -46,7 +46,7 @@ def test_lengths(estimator):
         (lambda: RankRLS().fit(X, Y, qid=[1, 1, np.nan, 2]), "missing in row 2"),
         (lambda: RankRLS().fit_pairs(X, [[0, 4]]), "points outside X"),
         (lambda: RankRLS().fit_pairs(X, [[1, 1]]), "with itself"),
-        (lambda: RankRLS().fit_pairs(X, [[0, 1]], weight=[0.0]), "weighs 0"),
+        (lambda: RankRLS().fit_pairs(X, [[0, 1]], weight=[0.0]), "has the weight 0"),
         (lambda: RankRLS().fit(X, Y).score(X, np.column_stack((Y, Y))), "needs 1 columns"),
         (lambda: RankRLS(kernel="poly").fit(X, Y).predict(1e200 * X), "overflows"),
         (lambda: RankRLS(kernel="precomputed").fit(X, Y), "must be square"),

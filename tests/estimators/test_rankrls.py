@@ -119,7 +119,7 @@ def test_margins_taken_from_scores_give_the_fit_to_scores(c, kernel):
     pairs = np.argwhere(np.triu(np.ones((n, n)), 1))
     margin = y[pairs[:, 0]] - y[pairs[:, 1]]
     by_pairs = RankRLS(kernel=kernel).fit_pairs(c.X, pairs, margin=margin)
-    by_scores = RankRLS(kernel=kernel).fit(c.X, y)
+    by_scores = RankRLS(kernel=kernel, weighting="pairs").fit(c.X, y)
     assert_allclose(by_pairs.predict(c.X), by_scores.predict(c.X), atol=1e-8)
 
 
@@ -158,7 +158,8 @@ def test_an_indefinite_kernel_solves_equation_8_and_warns():
     rng = np.random.default_rng(0)
     X, y = 3 * rng.standard_normal((20, 3)), rng.standard_normal(20)
     with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
-        scores = RankRLS(0.1, kernel="sigmoid", gamma=1.0).fit(X, y).predict(X)
+        ranker = RankRLS(0.1, kernel="sigmoid", gamma=1.0, weighting="pairs").fit(X, y)
+    scores = ranker.predict(X)
     K, L = np.tanh(X @ X.T + 1), 20 * np.eye(20) - 1
     assert_allclose(scores, K @ np.linalg.solve(L @ K + 0.1 * np.eye(20), L @ y), atol=1e-8)
 
