@@ -78,7 +78,7 @@ def test_one_setting_shows_every_alpha(files, run, tmp_path):
 def test_folds_of_queries(files, run, tmp_path):
     result = run("tune", files.train, "-o", tmp_path / "m.skops", "--alphas", "1", "--folds", 5)
     data = read_letor(files.train)
-    want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, n_folds=5)
+    want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, n_splits=5)
     assert result.stdout.startswith("5 folds of whole queries out of 10 queries, ")
     assert_allclose(float(lines_of(result)[0][1]), want.score[0], atol=6e-5)
 
@@ -221,7 +221,7 @@ def test_without_matplotlib(files, run, tmp_path, monkeypatch):
         (["--metric", "mop"], "metric must be one of"),
         (["--metric", "ndcg", "--relevant", "2"], "'--relevant'"),
         (["--folds", "1"], "'--folds'"),
-        (["--folds", "11"], "n_folds must be"),
+        (["--folds", "11"], "n_splits must be"),
         (["--plot", "picture.gif"], "Pictures end with .svg"),
         (["--plot", "no/folder/p.svg"], "no such folder"),
     ],

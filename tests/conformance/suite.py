@@ -347,7 +347,7 @@ def held_out(estimator: Any, *, outputs: bool = False, queries: bool = True) -> 
             ids = place.give(ids)
             for n_folds in (None, 3):
                 result = leave_query_out(
-                    ranker, given, labels, qid=ids, alphas=alphas, n_folds=n_folds
+                    ranker, given, labels, qid=ids, alphas=alphas, n_splits=n_folds
                 )
                 found[f"queries, {n_folds}"] = result.predictions
         pairs = leave_pair_out(

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from rankwise import RLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
 from rankwise.data import write_letor
-from rankwise.distributed import evaluate, fit, fit_path, leave_query_out, predict
+from rankwise.distributed import evaluate, fit, leave_query_out, path, predict
 from rankwise.errors import DataError, LetorFormatError, ParameterError, UndefinedMetricError
 from rankwise.metrics import evaluate_ranking
 from rankwise.model_selection import leave_query_out as leave_query_out_here
@@ -79,7 +79,7 @@ def test_sparse_chunks():
 
 def test_a_path():
     alphas = [0.1, 1.0, 10.0]
-    ours = fit_path(RankRLS(), in_chunks(X, Y, QID), alphas)
+    ours = path(RankRLS(), in_chunks(X, Y, QID), alphas)
     want = RankRLS().path(X, Y, alphas, qid=QID)
     assert_allclose(ours.predict(X), want.predict(X), atol=1e-10)
 
@@ -108,7 +108,7 @@ def test_a_parquet_folder(tmp_path):
 
 
 def test_letor_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 1000)
+    monkeypatch.setattr("rankwise.distributed._partitions.SPAN_BYTES", 1000)
     write_letor(tmp_path / "a.txt", X[:120], Y[:120], qid=QID[:120])
     write_letor(tmp_path / "b.txt", X[120:], Y[120:], qid=QID[120:])
     ours = fit(RankRLS(), str(tmp_path / "*.txt"))
@@ -216,7 +216,7 @@ def test_what_is_no_number_is_refused(dtype):
 
 
 def test_a_bad_line_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 1000)
+    monkeypatch.setattr("rankwise.distributed._partitions.SPAN_BYTES", 1000)
     path = tmp_path / "a.txt"
     write_letor(path, X, Y, qid=QID)
     lines = path.read_text().splitlines()
@@ -228,7 +228,7 @@ def test_a_bad_line_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("rows", [57, 60])  # within a file, and in another one
 def test_rows_with_and_without_query_ids_are_refused(tmp_path, monkeypatch, rows):
-    monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 15 * 19)
+    monkeypatch.setattr("rankwise.distributed._partitions.SPAN_BYTES", 15 * 19)
     lines = [f"{k % 3} qid:7 1:{k:03d} " for k in range(60)]  # 19 of 15 letters are a part
     lines[rows:] = [line.replace("qid:7", "     ") for line in lines[rows:]]
     (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
@@ -309,7 +309,7 @@ def test_empty_partitions(ranker):
     ours = fit(clone(ranker), rows)
     assert_allclose(ours.predict(X), ranker.fit(X, Y, qid=QID).predict(X), atol=1e-9)
     assert evaluate(ours, rows).compute().n_rows == 200
-    if not ranker._pointwise:
+    if not ranker.make_loss().has_intercept:
         assert 0 < leave_query_out(ranker, rows).score[0] < 1
     with pytest.raises(DataError, match="all partitions are empty"):
         fit(clone(ranker), in_chunks(X[:0], Y[:0], QID[:0]))
@@ -347,7 +347,7 @@ def test_machines_work_with_numpy(ranker, words):
 
 
 @pytest.mark.parametrize("ranker", [KPCRank(), RankSVM(), Ridge(), make_pipeline(RankRLS()), None])
-@pytest.mark.parametrize("task", [fit, leave_query_out, lambda *given: fit_path(*given, [1.0])])
+@pytest.mark.parametrize("task", [fit, leave_query_out, lambda *given: path(*given, [1.0])])
 def test_other_estimators_are_refused(ranker, task):
     with pytest.raises(ParameterError, match="can be summed by RankRLS"):
         task(ranker, in_chunks(X, Y, QID))

@@ -93,12 +93,10 @@ class OnCluster:
 
     def fit_path(self, alphas: Sequence[float]) -> Any:
         """The ranker at each alpha."""
-        from rankwise.distributed import fit_path
+        from rankwise.distributed import path
 
         with counting("Tasks of workers") as progress:
-            return fit_path(
-                self._ranker, self._parts, alphas, client=self._client, progress=progress
-            )
+            return path(self._ranker, self._parts, alphas, client=self._client, progress=progress)
 
 
 @contextmanager

@@ -91,7 +91,7 @@ class HoldOut:
             )  # fmt: skip
         else:
             result = leave_query_out(
-                ranker, X, y, qid=qid, alphas=alphas, metric=self.metric, n_folds=self.folds
+                ranker, X, y, qid=qid, alphas=alphas, metric=self.metric, n_splits=self.folds
             )
             if self.relevant is not None:
                 result = self._judged_again(result)
