@@ -18,7 +18,7 @@ from rankwise.graph.preference_graph import Loader, PairBlock, PreferenceGraph, 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EdgeGraph(PreferenceGraph):
+class ComparisonGraph(PreferenceGraph):
     """Comparisons between rows, each with a weight w and a margin.
 
     With B the incidence matrix (1 at the preferred row of a pair, -1 at the other),
@@ -43,7 +43,7 @@ class EdgeGraph(PreferenceGraph):
     weight: Array
 
     @classmethod
-    def build(cls, n_rows: int, pairs: Any, margin: Any, weight: Any) -> EdgeGraph:
+    def build(cls, n_rows: int, pairs: Any, margin: Any, weight: Any) -> ComparisonGraph:
         given = Comparisons.check(n_rows, pairs, margin, weight)
         first, second = given.pairs.T.copy()
         return cls(n_rows, first, second, given.margin, given.weight)
@@ -137,13 +137,15 @@ class EdgeGraph(PreferenceGraph):
         Z = row_scale(np.sqrt(self.weight), self.incidence @ X)  # differences: nothing cancels
         return np.asarray((Z.T @ Z).toarray())
 
-    def take(self, rows: Any) -> EdgeGraph:
+    def take(self, rows: Any) -> ComparisonGraph:
         rows = np.arange(self.n_rows)[rows]
         position = np.full(self.n_rows, -1, dtype=np.intp)
         position[rows] = np.arange(len(rows))
         first, second = position[self.first], position[self.second]
         kept = (first >= 0) & (second >= 0)
-        return EdgeGraph(len(rows), first[kept], second[kept], self.margin[kept], self.weight[kept])
+        return ComparisonGraph(
+            len(rows), first[kept], second[kept], self.margin[kept], self.weight[kept]
+        )
 
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
         """Every comparison as it was given: `first` is the preferred row."""
