@@ -198,7 +198,7 @@ def test_a_row_without_numbers_is_named(tmp_path, column, what):
     table = frame()
     table[column] = table[column].astype(object)
     table.loc[120, column] = what
-    message = "(feature|label).* (must be a number, and is|is missing)"
+    message = "(feature|label).* (must be a number: got|is missing)"
     with pytest.raises(DataError, match=f"Partition 1, row 20: .*{message}"):
         fit(RankRLS(), dd.from_pandas(table, npartitions=2))
     table[column] = table[column].astype(str)
@@ -209,7 +209,7 @@ def test_a_row_without_numbers_is_named(tmp_path, column, what):
 
 @pytest.mark.parametrize("dtype", [complex, "datetime64[ns]"])
 def test_what_is_no_number_is_refused(dtype):
-    with pytest.raises(DataError, match="a feature must be a number, and is of dtype"):
+    with pytest.raises(DataError, match="a feature must be a number: got dtype"):
         fit(RankRLS(), in_chunks(X.astype(dtype), Y, QID))
     with pytest.raises(DataError, match="the label must be a number, and is of dtype"):
         fit(RankRLS(), in_chunks(X, Y.astype(dtype), QID))
@@ -249,7 +249,7 @@ def test_files_that_cannot_be_used(tmp_path):
     with pytest.raises(DataError, match="no files in this folder"):
         fit(RankRLS(), tmp_path)
     (tmp_path / "x.parquet").write_bytes(b"this is none")
-    with pytest.raises(DataError, match=r"x\.parquet: this is no Parquet file"):
+    with pytest.raises(DataError, match=r"x\.parquet: this is not a Parquet file"):
         fit(RankRLS(), tmp_path)
     (tmp_path / "a.txt").write_text("0 qid:1\n1 qid:1 1:2 5:1\n")
     with pytest.raises(LetorFormatError, match=r"a\.txt, line 2: feature 5 is beyond n_features=3"):
@@ -357,7 +357,7 @@ def test_other_estimators_are_refused(ranker, task):
     ("given", "message"),
     [
         ({"client": "tcp://10.0.0.1:8786"}, r"Client\('tcp://10.0.0.1:8786'\): got str"),
-        ({"progress": print}, "give a client"),
+        ({"progress": print}, "pass a client"),
         ({"n_features": 4}, "for LETOR files"),
         ({"n_features": 2.5}, "whole number"),
     ],

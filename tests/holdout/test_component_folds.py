@@ -238,7 +238,7 @@ def test_what_a_refit_cannot_do_is_said_of_the_fold():
     X, _, _, _, _ = make_problem()
     y = np.zeros(36)
     y[0] = 1.0
-    with pytest.raises(DataError, match=r"without one of 5 folds: No query .* or fewer folds"):
+    with pytest.raises(DataError, match=r"without one of 5 folds: No query .* or use fewer folds"):
         KPCRank(ties="exclude").fit(X, y)
     weight = np.zeros(18)
     weight[0] = 1.0

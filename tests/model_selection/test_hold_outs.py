@@ -333,7 +333,7 @@ def test_data_that_cannot_be_held_out(call, words):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: leave_pair_out(RankRLS(0.0), X4, Y4), "need an alpha above 0"),
+        (lambda: leave_pair_out(RankRLS(0.0), X4, Y4), "need alphas above 0"),
         (lambda: leave_pair_out(object(), X4, Y4), "need a least-squares ranker"),
         (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=0), "at least 1"),
         (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_splits=3), "from 2 to"),

@@ -73,7 +73,7 @@ def leave_query_out(
         raise DataError("leave_query_out needs at least two queries: got one.")
     spectra = delayed([_spectrum(summed.system, one) for one in summed.moments], pure=False)
     system = delayed(summed.system, pure=False)
-    same = {"loss": summed.loss, "alphas": values, "function": function}
+    same = {"loss": summed.loss, "alphas": values, "metric": function}
     found = run(summed.partitions.map(_held_out, system=system, spectra=spectra, **same))
     by_alpha = [
         [np.concatenate(of_output) for of_output in zip(*(f[a] for f in found if f), strict=True)]
@@ -99,7 +99,7 @@ def _held_out(
     spectra: list[MomentSpectrum],
     loss: Loss,
     alphas: Array,
-    function: Any,
+    metric: Any,
 ) -> list[list[Array]] | None:
     """Values per query, for each alpha and output; None where the partition has no rows."""
     if len(part.y) == 0:
@@ -118,7 +118,7 @@ def _held_out(
         predictions[:, :, first : first + t.shape[1]] = out
         first += t.shape[1]
     return [
-        [_values(function, y[:, k], f[:, k], groups.codes) for k in range(y.shape[1])]
+        [_values(metric, y[:, k], f[:, k], groups.codes) for k in range(y.shape[1])]
         for f in predictions
     ]
 

@@ -97,8 +97,10 @@ def with_whole_queries(partitions: Partitions, split: dict[Any, list[int]]) -> P
     return replace(partitions, delayed=[*rest, *gathered])
 
 
-def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals:
-    """The sums of one partition of whole queries."""
+def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals | None:
+    """The sums of one partition of whole queries; None where it has no rows."""
+    if len(partition.y) == 0:
+        return None
     tasks = loss.tasks(partition.y, partition.qid)
     with np.errstate(over="ignore", invalid="ignore"):  # checked below, and by the solver
         moments = [system.moments(partition.X, task, loss) for task in tasks]
@@ -116,11 +118,11 @@ def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
     return level[0]
 
 
-def added(items: Sequence[Any]) -> Any:
-    """The sum of some items, in their order."""
-    total = items[0]
-    for item in items[1:]:
-        total = total + item
+def added(totals: Sequence[Totals | None]) -> Totals | None:
+    """The sum of some totals, in their order; None where all are None."""
+    total = None
+    for one in totals:
+        total = one if total is None else total if one is None else total + one
     return total
 
 

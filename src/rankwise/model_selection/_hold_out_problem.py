@@ -16,6 +16,7 @@ from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alphas
 from rankwise.estimators._device import is_sent
+from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
@@ -49,10 +50,11 @@ class HoldOutProblem:
         ranker = clone(estimator)
         values = check_alphas([ranker.alpha] if alphas is None else alphas)
         problem = ranker.problem(X, y, qid=qid)
-        if values.min() == 0 and not isinstance(problem.space, ComponentSpace):
+        on_components = isinstance(problem.space, (ComponentSpace, ChosenComponentSpace))
+        if values.min() == 0 and not on_components:
             raise ParameterError(
                 "Exact hold-outs need alphas above 0: use a small one. (Only KPCRank and KPCR "
-                "with a fixed number of components allow 0.)"
+                "allow 0.)"
             )
         targets = [task.y for task in problem.tasks if task.y is not None]
         n_outputs = None
