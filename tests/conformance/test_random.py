@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("torch", reason="needs the extra gpu")
@@ -49,7 +49,6 @@ rankers = st.sampled_from(
 
 
 @pytest.mark.filterwarnings("ignore::rankwise.errors.RankwiseWarning")
-@settings(max_examples=60)
 @given(problems(), rankers, ties, weightings)
 def test_fits(p, make, ties, weighting):
     X, y, qid = tensors(p)
@@ -61,7 +60,6 @@ def test_fits(p, make, ties, weighting):
 
 
 @pytest.mark.filterwarnings("ignore::rankwise.errors.RankwiseWarning")
-@settings(max_examples=40)
 @given(problems(), rankers, ties, st.booleans())
 def test_hold_outs(p, make, ties, pairs):
     X, y, qid = tensors(p)

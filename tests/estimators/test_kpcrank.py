@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
@@ -69,7 +69,6 @@ def test_comparisons_solve_equation_6(c, alpha):
     assert_allclose(ranker.predict(c.X), F @ equation_6(K, L, rhs, p, alpha), atol=1e-8)
 
 
-@settings(max_examples=25)
 @given(problems(min_pairs=2), seeds, st.sampled_from([KPCRank, KPCR]))
 def test_the_order_of_rows_does_not_matter(p, seed, kind):
     rows = np.random.default_rng(seed).permutation(len(p.y))
@@ -80,7 +79,6 @@ def test_the_order_of_rows_does_not_matter(p, seed, kind):
     assert_allclose(moved, scores, atol=1e-7)
 
 
-@settings(max_examples=25)
 @given(problems(min_pairs=2), seeds, ties, weightings)
 def test_a_shift_of_the_scores_of_a_query_does_not_matter(p, seed, ties, weighting):
     names, codes = np.unique(p.qid, return_inverse=True)
@@ -97,7 +95,6 @@ def test_a_shift_of_the_scores_of_a_query_does_not_matter(p, seed, ties, weighti
     assert_allclose(ranker.fit(p.X, p.y + shift, qid=p.qid).predict(p.X), scores, atol=1e-7)
 
 
-@settings(max_examples=25)
 @given(problems(min_pairs=2), st.floats(-100, 100), st.sampled_from([KPCRank, KPCR]))
 def test_a_constant_added_to_the_kernel_does_not_matter(p, constant, kind):
     K = pairwise_kernels(p.X, p.X, "laplacian", gamma=0.5)

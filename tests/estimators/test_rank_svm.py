@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +20,6 @@ X = np.arange(8.0).reshape(4, 2) ** 1.5
 Y = np.array([0.0, 1.0, 2.0, 3.0])
 
 
-@settings(max_examples=40, deadline=None)
 @given(problems(max_rows=14, max_features=3, min_pairs=1), alphas, weightings)
 def test_weights_minimize_the_objective(problem, alpha, weighting):
     ranker = RankSVM(alpha, weighting=weighting, tol=1e-9)

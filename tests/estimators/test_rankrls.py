@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF
@@ -103,7 +103,6 @@ def test_rls_is_ridge_regression_with_an_intercept(p):
         assert model.intercept_ == pytest.approx(reference.intercept_, abs=1e-8)
 
 
-@settings(max_examples=10)
 @given(problems(max_rows=8, max_features=2, min_pairs=1))
 def test_rls_minimizes_the_squared_errors(p):
     w, intercept = minimize_regression(p.X, p.y, 0.7)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -30,7 +30,6 @@ def make_problem(seed=0, n_rows=36, n_queries=6, p=5):
     return X, y, qid, np.ascontiguousarray(F), components.eigenvalues
 
 
-@settings(max_examples=30)
 @given(seeds, ties, weightings, st.sampled_from([0.0, 0.2]))
 def test_queries_held_out_for_every_number_of_components(seed, ties, weighting, lam):
     _, y, qid, F, s = make_problem(seed)
@@ -47,7 +46,6 @@ def test_queries_held_out_for_every_number_of_components(seed, ties, weighting, 
             assert_allclose(ours[fold, p - 1, 0], want, atol=1e-8)
 
 
-@settings(max_examples=30)
 @given(seeds, st.sampled_from([0.0, 0.2]))
 def test_queries_held_out_of_a_regression(seed, lam):
     X, y, qid, F, _ = make_problem(seed)
@@ -61,7 +59,6 @@ def test_queries_held_out_of_a_regression(seed, lam):
         assert errors.error[p - 1] == pytest.approx(disagreement_error(y, f, qid))
 
 
-@settings(max_examples=15)
 @given(seeds, st.sampled_from([0.0, 0.2]), weightings)
 def test_pairs_held_out_for_every_number_of_components(seed, alpha, weighting):
     X, y, _, F, _ = make_problem(seed, n_rows=12, p=4)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -43,7 +43,6 @@ def make(seed, n=24, n_queries=4, n_levels=3, outputs=()):
     return X, y, np.arange(n) % n_queries
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 10**6), ties, weightings, kernels)
 def test_leave_pair_out_inside_queries_is_refitting(seed, ties, weighting, kernel):
     X, y, qid = make(seed)
@@ -63,7 +62,6 @@ def test_leave_pair_out_inside_queries_is_refitting(seed, ties, weighting, kerne
         assert result.error[k] == pytest.approx(np.mean(errors))
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 10**6), ties, weightings, kernels, st.sampled_from([2, 3, 30]))
 def test_leave_pair_out_of_a_global_ranking_is_refitting(seed, ties, weighting, kernel, levels):
     X, y, _ = make(seed, n=14, n_levels=levels)
@@ -163,7 +161,6 @@ def test_tournament_scores_draw_the_curve_of_leave_pair_out():
         assert roc_auc_score(y, scores) == pytest.approx(auc, abs=0.03)
 
 
-@settings(max_examples=25)
 @given(problems(min_pairs=1, max_rows=30), ties, weightings, kernels, st.booleans())
 def test_leave_query_out_is_refitting(p, ties, weighting, kernel, by_folds):
     qid = np.r_[p.qid, ["one more", "one more", "another", "another"]]  # pairs in either fold

@@ -30,7 +30,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from rankwise import RLS, RankingSearchCV, RankRLS, load_model, save_model
@@ -569,14 +569,16 @@ def test_a_score_across_queries_warns(problem):
         search.score(X, y, sample_weight=np.ones(len(y)), qid=qid)
 
 
-@parametrize_with_checks(
+@pytest.mark.parametrize(
+    "estimator",
     [
         RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}, cv=2),
         RankingSearchCV(make_pipeline(StandardScaler(), RLS()), {"rls__alpha": [1.0]}, cv=2),
-    ]
+    ],
+    ids=["ranker", "pipeline"],
 )
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+def test_scikit_learn_checks(estimator):
+    check_estimator(estimator, on_skip=None)
 
 
 def test_clone_repr_and_files(problem, tmp_path):
