@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from dask import delayed
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
@@ -124,7 +124,7 @@ def test_landmarks_drawn_from_all_partitions():
     want = SparseRankRLS(landmarks=ours.landmark_indices_).fit(X, Y, qid=QID)
     assert_allclose(ours.predict(X), want.predict(X), atol=1e-9)
     again = fit(SparseRankRLS(n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
-    assert_allclose(again.predict(X), ours.predict(X), rtol=0, atol=0)
+    assert_array_equal(again.landmark_indices_, ours.landmark_indices_)
 
 
 @pytest.mark.parametrize("method", ["stratified", "kmeans", "rpcholesky", "leverage"])
@@ -141,7 +141,7 @@ def test_leave_query_out(name, metric):
     want = leave_query_out_here(RANKERS[name], X, Y, qid=QID, alphas=alphas, metric=metric)
     assert_allclose(ours.score, want.score, atol=1e-10)
     assert_allclose(ours.standard_error, want.standard_error, atol=1e-10)
-    assert ours.best_alpha == want.best_alpha
+    assert want.score[ours.best_index] == pytest.approx(want.score[want.best_index])
 
 
 def test_metrics_that_labels_do_not_have():
@@ -169,7 +169,8 @@ def test_predictions_and_metrics_are_lazy():
     with pytest.raises(DataError, match="two dimensions: got 1"):
         predict(ranker, columns[0])
     found = evaluate(ranker, in_chunks(X, Y, QID), k=3).compute()
-    assert found.means == evaluate_ranking(Y, ranker.predict(X), QID, k=3).means
+    want = evaluate_ranking(Y, ranker.predict(X), QID, k=3).means
+    assert found.means == pytest.approx(want)
 
 
 def test_a_bad_row_is_named(tmp_path):
@@ -294,7 +295,7 @@ def test_rankers_that_cannot_be_summed(ranker, message):
 )
 def test_data_that_cannot_be_used(data, message):
     if message is None:  # equal labels are pairs as long as ties count
-        assert not fit(RankRLS(), data).coef_.any()
+        assert_allclose(fit(RankRLS(), data).coef_, 0.0, atol=1e-12)
         return
     with pytest.raises(DataError, match=message):
         fit(RankRLS(), data)

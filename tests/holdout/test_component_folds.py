@@ -112,7 +112,7 @@ def test_folds_are_refits_with_components_of_their_own(kind, by_query):
     groups = qid if by_query else fold
     want = [disagreement_error(y, f, groups) for f in held_out.T]
     assert_allclose(ranker.component_errors_.error, want, atol=1e-12)
-    assert ranker.n_components_ == int(np.argmin(want)) + 1
+    assert want[ranker.n_components_ - 1] == pytest.approx(min(want))  # either one of a tie
     assert "3 folds" in ranker.component_errors_.method
     assert "best" in str(ranker.component_errors_)
 
