@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -276,6 +276,33 @@ class Table:
                 *(Text(cell, "bold" if (r, c) in self.best else "") for c, cell in enumerate(row))
             )
         return table
+
+
+def text_table(columns: Sequence[str | Column], rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as plain text with aligned columns, for the ``__str__`` of a result.
+
+    Parameters
+    ----------
+    columns : sequence of str or Column
+        A name alone stands for a column of numbers with four decimals.
+    rows : iterable of sequences
+        Cells: text, numbers, or None where there is nothing.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> rows = [(0.1, 0.25, ""), (10.0, 0.125, "best")]
+    >>> print(text_table([Column("alpha", ".4g"), "error", ""], rows))
+    alpha   error
+    -----  ------
+      0.1  0.2500
+       10  0.1250  best
+    """
+    named = (Column(column) if isinstance(column, str) else column for column in columns)
+    return Table(tuple(named), tuple(map(tuple, rows))).to_text()
 
 
 def _plain(value: Any) -> Any:

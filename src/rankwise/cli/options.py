@@ -140,8 +140,7 @@ def make_ranker(
     of_landmarks: dict[str, Any],
 ) -> Any:
     """The ranker that the options describe, not fitted yet; dictionaries have them by name."""
-    from rankwise.estimators.least_squares.rankrls import RLS, RankRLS
-    from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS, SparseRLS
+    from rankwise.rankers import ranker_class
 
     kernel = kernel or KernelName(model.default_kernel)
     for name, value in of_kernel.items():
@@ -163,13 +162,7 @@ def make_ranker(
             "landmarks": str(method or LandmarkMethod.random),
             "random_state": seed or 0,
         }
-    rankers = {
-        Ranker.rankrls: RankRLS,
-        Ranker.rls: RLS,
-        Ranker.sparse_rankrls: SparseRankRLS,
-        Ranker.sparse_rls: SparseRLS,
-    }
-    return rankers[model](kernel=str(kernel), **given)
+    return ranker_class(model)(kernel=str(kernel), **given)
 
 
 def _refuse(option: str, why: str) -> NoReturn:
