@@ -3,11 +3,10 @@
 import os
 from importlib.util import find_spec
 
-# Each process of `pytest -n` has a core; problems here are small, and more threads only get in
-# each other's way. Must be set before NumPy is imported.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+# The problems are small and every core runs tests of its own: more threads of BLAS than one would
+# spend most of their time waiting for each other. This has to come before the import of NumPy.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 NEED_TORCH = ["_torch.py", "_torch_group_means.py", "_host_rows.py"]
 collect_ignore = (

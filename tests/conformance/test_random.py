@@ -1,4 +1,4 @@
-"""Random problems, hostile ones among them: torch and NumPy agree, or refuse in the same words."""
+"""Random problems, difficult ones among them: torch and NumPy agree, or raise the same error."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def outcome(call):
 
 
 def check_same(here, there):
-    """The same error, or the same numbers up to what rounding does to problems like these."""
+    """The same error, or the same numbers up to rounding."""
     if isinstance(here, Exception) or isinstance(there, Exception):
         assert type(here) is type(there), (here, there)
         return

@@ -21,14 +21,14 @@ from rankwise.model_selection import leave_query_out as leave_query_out_here
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3000, 5))
 Y = X @ RNG.standard_normal(5) + RNG.standard_normal(3000)
-QID = np.arange(3000) // 11  # cut by the partitions
+QID = np.arange(3000) // 11  # partitions split some queries
 ROWS_OF_A_PART = 150
 
 
 @pytest.fixture(scope="module")
 def client():
     with (
-        dask.config.set({"distributed.scheduler.work-stealing": False}),  # which moves rows as well
+        dask.config.set({"distributed.scheduler.work-stealing": False}),  # it would move rows
         connected(workers=2, cluster=None) as client,
     ):
         yield client

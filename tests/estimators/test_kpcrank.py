@@ -201,7 +201,7 @@ def test_spectral_selection_is_a_ranker_and_a_transformer():
         KPCRank(3, selection="spectral", ties="exclude").fit(X, np.c_[y, y], qid=qid)
 
 
-def test_the_rank_is_named_or_taken():
+def test_more_components_than_the_rank():
     X, y, qid = make_problem()
     with pytest.raises(ParameterError, match="numerical rank is 3"):
         KPCRank(4, kernel="linear").fit(X, y, qid=qid)
@@ -269,7 +269,7 @@ def test_float32_in_float32_out():
     for method in ("predict", "predict_path", "transform"):
         ours = getattr(narrow, method)(X.astype(np.float32))
         assert ours.dtype == np.float32
-        if method != "transform":  # whose signs are free
+        if method != "transform":  # its signs are arbitrary
             assert_allclose(ours, getattr(wide, method)(X), atol=1e-4)
 
 
@@ -316,7 +316,7 @@ def test_bad_parameters(parameters, words):
         KPCRank(**parameters).fit(X, y, qid=qid)
 
 
-def test_a_refit_forgets_the_model_before():
+def test_a_refit_forgets_the_previous_model():
     X, y, qid = make_problem()
     ranker = KPCRank(cv=3).fit(X, y, qid=qid)
     assert hasattr(ranker, "component_errors_")
@@ -340,8 +340,8 @@ def test_a_refit_that_fails_leaves_no_components(landmarks):
             getattr(ranker, method)(X)
 
 
-def test_spectral_directions_that_no_pair_sees():
-    """What varies between queries alone is rounding within them."""
+def test_spectral_directions_without_a_difference_in_any_pair():
+    """Components that vary only between queries are rounding errors within them."""
     rng = np.random.default_rng(0)
     qid = np.repeat(np.arange(10), 8)
     y = rng.standard_normal(80)
@@ -365,7 +365,7 @@ def test_the_whole_share_of_spectral_directions():
         assert share.explained_variance_ratio_[0] < 0.9
 
 
-def test_kernels_that_overflow_say_so():
+def test_kernels_that_overflow_raise_an_error():
     X, y, qid = make_problem()
     X[30:] *= 1e60
     for landmarks in (np.arange(20), X[:20]):
@@ -446,7 +446,7 @@ def test_kernels_that_are_not_positive():
     assert most.n_components_ == np.searchsorted(np.cumsum(ratio), 0.99) + 1
 
 
-def test_labels_that_overflow_say_so():
+def test_labels_that_overflow_raise_an_error():
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((60, 3)), rng.standard_normal(60), np.arange(60) // 6
     with pytest.raises(DataError, match="overflow"):

@@ -1,4 +1,4 @@
-"""RankSVM against a brute-force solver on all pairs, and its words."""
+"""RankSVM against a brute-force solver on all pairs, and its error messages."""
 
 import numpy as np
 import pytest
@@ -100,6 +100,6 @@ def test_what_cannot_be_used(call, error, words):
         call()
 
 
-def test_too_few_steps_are_said(data):
+def test_too_few_iterations_warn(data):
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         RankSVM(1e-6, max_iter=1).fit(data.X, data.y, qid=data.qid)

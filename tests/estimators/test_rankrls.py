@@ -204,7 +204,7 @@ def test_tiny_alpha_reproduces_learnable_differences():
             assert_allclose(np.diff(scores[rows]), np.diff(y[rows]), atol=1e-5)
 
 
-def test_a_refit_forgets_the_model_before():
+def test_a_refit_forgets_the_previous_model():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((10, 3)), rng.standard_normal(10)
     ranker = RankRLS(kernel="rbf").fit(X, y).set_params(kernel="linear").fit(X, y)
@@ -238,7 +238,7 @@ def test_features_far_from_zero_do_not_cancel(kind, solver, estimator):
     assert_allclose(estimator.fit(kind(X), y, qid=qid).coef_, near, atol=1e-6)
 
 
-def test_labels_that_overflow_are_named():
+def test_labels_that_overflow_raise_an_error():
     X = np.arange(6.0).reshape(3, 2)
     with pytest.raises(DataError, match="labels or margins overflow"):
         RankRLS().fit(X, [0.0, 1e308, -1e308])

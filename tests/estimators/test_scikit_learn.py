@@ -67,7 +67,7 @@ def test_qid_reaches_fit_and_score_through_a_search(problem):
     search = GridSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}, cv=GroupKFold(3))
     search.fit(X, y, qid=qid, groups=qid)
     assert search.best_estimator_.n_queries_ == 6
-    # Scores across queries would be ruled by the offsets of the queries.
+    # Scores across queries would be dominated by the offsets of the queries.
     assert search.best_score_ > 0.95
     want = RankRLS(search.best_params_["alpha"]).fit(X, y, qid=qid)
     assert_allclose(search.best_estimator_.coef_, want.coef_)

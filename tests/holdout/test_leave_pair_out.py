@@ -22,7 +22,7 @@ def refit_difference(K, y, qid, i, j, lam, ties, weighting):
 
 
 def check(parts, K, y, qid, lam, ties, weighting):
-    """Every pair that comes is a refit; returns the pairs."""
+    """Check that every pair is predicted as by a refit; return the pairs."""
     seen = []
     for first, second, difference in parts:
         for i, j, d in zip(first, second, difference[:, 0], strict=True):

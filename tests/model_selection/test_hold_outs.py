@@ -196,7 +196,7 @@ def test_any_metric_scores_the_predictions():
     assert result.greater_is_better
     assert result.score[result.best_index] == result.score.max()
     errors = leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS)
-    assert errors.best_index == 1 - int(np.argmin(errors.score[::-1]))  # of a tie, the last
+    assert errors.best_index == 1 - int(np.argmin(errors.score[::-1]))  # the last of a tie
     assert errors.score[0] == pytest.approx(disagreement_error(y, errors.predictions[0], qid))
     assert "best" in str(result)
 
@@ -340,7 +340,7 @@ def test_data_that_cannot_be_held_out(call, words):
         (lambda: leave_one_out(RankRLS(), X4, Y4), "leave_one_out needs RLS"),
     ],
 )
-def test_parameters_that_cannot_be(call, words):
+def test_parameters_that_are_refused(call, words):
     with pytest.raises(ParameterError, match=words):
         call()
 
@@ -380,12 +380,12 @@ def test_queries_that_are_idle_in_one_output():
                 assert_allclose(d, f[0] - f[1], atol=1e-8)
 
 
-def test_fewer_pairs_than_asked_for_are_told():
+def test_fewer_pairs_than_asked_for_warn():
     with pytest.warns(RankwiseWarning, match="only"):
         leave_pair_out(RankRLS(), X4, Y4, pairs=1000)
 
 
-def test_too_many_levels_are_refused_with_a_way_out():
+def test_too_many_levels_are_refused_with_advice():
     y = np.repeat(np.arange(1000), 2)
     with pytest.raises(DataError, match="need 499500 systems"):
         leave_pair_out(RankRLS(ties="exclude", kernel="rbf"), np.ones((2000, 1)), y)

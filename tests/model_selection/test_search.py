@@ -1,4 +1,4 @@
-"""RankingSearchCV against the loop of refits that it stands for."""
+"""RankingSearchCV against a loop of refits."""
 
 import io
 import pickle
@@ -96,7 +96,7 @@ def split_scores(search):
 def check_against(search, splits, means):
     assert_allclose(split_scores(search), splits, atol=1e-10)
     assert_allclose(search.cv_results_["mean_test_score"], means, atol=1e-10)
-    assert means[search.best_index_] == pytest.approx(means.max())  # either one of a tie
+    assert means[search.best_index_] == pytest.approx(means.max())  # any of a tie
     assert search.best_score_ == search.cv_results_["mean_test_score"][search.best_index_]
     assert search.best_params_ == search.cv_results_["params"][search.best_index_]
 
@@ -137,7 +137,7 @@ def test_holding_queries_out_is_refitting(problem, grid, cv):
 @pytest.mark.parametrize("scoring", ["concordance", "ndcg@3", "map", "kendall_tau"])
 def test_any_metric(problem, scoring):
     X, y, qid = problem
-    kept = qid != 4  # where the metrics differ in what they make of a single label
+    kept = qid != 4  # the metrics differ in how they score a single label
     X, y, qid = X[kept], y[kept], qid[kept]
     search = RankingSearchCV(RLS(), {"alpha": ALPHAS}, scoring=scoring).fit(X, y, qid=qid)
     tests = leave_queries_out(qid)
@@ -266,7 +266,7 @@ def test_pipelines_fit_their_transformers_without_the_held_out_rows(problem):
 
 
 @pytest.mark.parametrize("routing", [True, False])
-def test_pipelines_fit_once_for_all_alphas_and_pass_qid_to_who_requests_it(problem, routing):
+def test_pipelines_fit_once_for_all_alphas_and_pass_qid_to_steps_that_request_it(problem, routing):
     X, y, qid = problem
     pipeline = make_pipeline(CountsFits(), RankRLS())
     CountsFits.seen.clear()
@@ -391,7 +391,7 @@ def test_functions_score_splits(problem):
     assert_allclose(search.cv_results_["mean_test_score"], want.mean(axis=1))  # 2 queries each
     assert set(calls[0]) == set(NAMES[qid[tests[0]]])
     assert search.score(X, y, qid=qid) == pytest.approx(-((y - search.predict(X)) ** 2).mean())
-    # Labels that have no pair are the function's own business.
+    # A function may score labels without a pair.
     alone = RankingSearchCV(RLS(), {"alpha": ALPHAS}, scoring=squared_error)
     alone.fit(X[:9], y[:9], qid=np.arange(9))
     assert alone.n_splits_ == 9
@@ -474,7 +474,7 @@ def test_errors_stop_a_parallel_search(problem):
     with parallel_config("threading"):
         with pytest.raises(ParameterError, match="ties must be"):
             RankingSearchCV(RankRLS(), {"ties": ["no"]}, n_jobs=2).fit(X, y, qid=qid)
-        with pytest.raises(DataError, match="must be finite"):  # while others are at work
+        with pytest.raises(DataError, match="must be finite"):  # while other candidates run
             search.fit(X, y, qid=qid)
 
 
@@ -640,7 +640,7 @@ class NoPredict(BaseEstimator):
 
 
 class Odd(BaseEstimator):
-    """Predicts what it is told to."""
+    """Predicts a constant."""
 
     def __init__(self, value=0.0):
         self.value = value
@@ -739,7 +739,7 @@ GRID = {"alpha": [1.0]}
         ),
     ],
 )
-def test_what_cannot_be_searched(problem, search, change, error, words):
+def test_searches_that_are_refused(problem, search, change, error, words):
     X, y, qid = problem
     given = {"y": y, "qid": qid} | change
     with pytest.raises(error, match=words):

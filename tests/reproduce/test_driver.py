@@ -1,4 +1,4 @@
-"""The driver: what is run again, what is kept, and what the page shows."""
+"""The driver: what it runs again, what it keeps, and what the page shows."""
 
 import json
 import subprocess
@@ -54,15 +54,15 @@ def paper(*more, name="toy", **fields):
     return Paper("toy", "A toy", "About.", "Why.", (part,), **fields)
 
 
-def states(said=None):
-    said = [] if said is None else said
-    return [outcome.state for outcome in driver.run_all([], 1, said.append)]
+def states(lines=None):
+    lines = [] if lines is None else lines
+    return [outcome.state for outcome in driver.run_all([], 1, lines.append)]
 
 
 def test_a_part_runs_once(root):
-    said = []
-    assert states(said) == ["done"]
-    assert "toy: on the way" in said
+    lines = []
+    assert states(lines) == ["done"]
+    assert "toy: on the way" in lines
     assert states() == ["kept"]
     assert (root / "reproduce" / "toy" / "count.txt").read_text() == "1"
 
@@ -78,7 +78,7 @@ def test_a_change_of_code_or_data_runs_it_again(root, changed):
     assert states() == ["kept"]
 
 
-def test_a_failure_is_told_and_tried_again(root, monkeypatch):
+def test_a_failure_is_reported_and_tried_again(root, monkeypatch):
     monkeypatch.setattr(driver, "PAPERS", (paper("fail"),))
     outcomes = driver.run_all([], 1, lambda line: None)
     assert [outcome.state for outcome in outcomes] == ["failed"]
@@ -86,13 +86,13 @@ def test_a_failure_is_told_and_tried_again(root, monkeypatch):
     assert states() == ["failed"]
 
 
-def test_the_longest_start_first_and_are_told_in_the_order_of_the_page(root, monkeypatch):
+def test_the_longest_start_first_and_are_reported_in_the_order_of_the_page(root, monkeypatch):
     lengths = {"short": 1, "long": 9, "middle": 3}
     papers = tuple(paper(name=name, minutes=minutes) for name, minutes in lengths.items())
     monkeypatch.setattr(driver, "PAPERS", papers)
-    said = []
-    outcomes = driver.run_all([], 1, said.append)
-    started = [line.split(":")[0] for line in said if line.endswith("started")]
+    lines = []
+    outcomes = driver.run_all([], 1, lines.append)
+    started = [line.split(":")[0] for line in lines if line.endswith("started")]
     assert started == ["long", "middle", "short"]
     assert [outcome.part.name for outcome in outcomes] == list(lengths)
 
