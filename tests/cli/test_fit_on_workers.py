@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise import load_model
-from rankwise.cli.sources import _local_cluster
+from rankwise.cli.training_rows import local_cluster
 
 
 def test_workers_fit_the_same_model(files, run, tmp_path):
@@ -39,7 +39,7 @@ def test_workers_that_are_slow_to_start_get_another_chance(monkeypatch):
         return "a cluster"
 
     monkeypatch.setattr("distributed.LocalCluster", slow)
-    assert _local_cluster(2) == "a cluster"
+    assert local_cluster(2) == "a cluster"
     assert tried[0]["silence_logs"] == logging.CRITICAL  # a bad row gives one line, and no more
     with pytest.raises(AssertionError, match="did not start"):
-        _local_cluster(2)
+        local_cluster(2)

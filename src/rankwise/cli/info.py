@@ -56,10 +56,10 @@ def data_facts(data: LetorData) -> dict[str, Any]:
     import numpy as np
     from scipy import sparse
 
-    from rankwise.graph import Groups, PreferenceGraph
+    from rankwise.graph import PreferenceGraph, QueryGroups
 
     n_rows, n_features = data.X.shape
-    groups = Groups.of(data.qid, n_rows)
+    groups = QueryGroups.of(data.qid, n_rows)
     sizes = groups.sizes
     filled = data.X.nnz if sparse.issparse(data.X) else int(np.count_nonzero(data.X))
     unlike = PreferenceGraph.from_scores(data.y, data.qid, n_rows=n_rows, ties="exclude")

@@ -195,7 +195,8 @@ class RankerOptions:
         for option, having in KERNELS_WITH.items():
             if getattr(self, option) is not None and not set(kernels) & set(having):
                 _refuse(
-                    option, f"This is for the kernels {', '.join(having)}: got {', '.join(kernels)}."
+                    option,
+                    f"This is for the kernels {', '.join(having)}: got {', '.join(kernels)}.",
                 )
         for kernel in kernels:
             gammas = self._listed("gamma") if kernel in KERNELS_WITH["gamma"] else [None]
@@ -223,7 +224,9 @@ class RankerOptions:
             unused = parameter != "model" and parameter not in _defaults(cls)
             if unused and getattr(self, field.name) is not None:
                 having = [name for name in MODELS if parameter in _defaults(ranker_class(name))]
-                _refuse(field.name, f"This is for the models {', '.join(having)}: got {self.model}.")
+                _refuse(
+                    field.name, f"This is for the models {', '.join(having)}: got {self.model}."
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,7 +56,7 @@ class Program(TyperGroup):
 
 
 def _report(error: BaseException) -> int:
-    """Print one line on what went wrong and return the exit code; raise the error if it is a bug."""
+    """Print what went wrong in one line and return the exit code; raise what is a bug."""
     if isinstance(error, typer.Abort | KeyboardInterrupt):
         complain("stopped.")
         return INTERRUPTED

@@ -13,12 +13,12 @@ from scipy.linalg import lapack, solve_triangular
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError
+from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.preference_graph import Loader, PairBlock, PreferenceGraph, row_scale
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EdgeGraph(PreferenceGraph):
+class ComparisonGraph(PreferenceGraph):
     """Comparisons between rows, each with a weight w and a margin.
 
     With B the incidence matrix (1 at the preferred row of a pair, -1 at the other),
@@ -43,18 +43,10 @@ class EdgeGraph(PreferenceGraph):
     weight: Array
 
     @classmethod
-    def build(cls, n_rows: int, pairs: Any, margin: Any, weight: Any) -> EdgeGraph:
-        pairs = _check_pairs(pairs, n_rows)
-        n_pairs = len(pairs)
-        margin = _per_pair("margin", margin, n_pairs, max_ndim=2)
-        weight = _per_pair("weight", weight, n_pairs, max_ndim=1)
-        if (weight < 0).any():
-            k = int(np.argmax(weight < 0))
-            raise DataError(
-                f"Weights of pairs must not be negative: pair {k} has {weight[k]:g}. "
-                "To turn a preference round, swap the two rows of the pair."
-            )
-        return cls(n_rows, pairs[:, 0].copy(), pairs[:, 1].copy(), margin, weight)
+    def build(cls, n_rows: int, pairs: Any, margin: Any, weight: Any) -> ComparisonGraph:
+        given = Comparisons.check(n_rows, pairs, margin, weight)
+        first, second = given.pairs.T.copy()
+        return cls(n_rows, first, second, given.margin, given.weight)
 
     @property
     def n_pairs(self) -> int:
@@ -145,13 +137,15 @@ class EdgeGraph(PreferenceGraph):
         Z = row_scale(np.sqrt(self.weight), self.incidence @ X)  # differences: nothing cancels
         return np.asarray((Z.T @ Z).toarray())
 
-    def take(self, rows: Any) -> EdgeGraph:
+    def take(self, rows: Any) -> ComparisonGraph:
         rows = np.arange(self.n_rows)[rows]
         position = np.full(self.n_rows, -1, dtype=np.intp)
         position[rows] = np.arange(len(rows))
         first, second = position[self.first], position[self.second]
         kept = (first >= 0) & (second >= 0)
-        return EdgeGraph(len(rows), first[kept], second[kept], self.margin[kept], self.weight[kept])
+        return ComparisonGraph(
+            len(rows), first[kept], second[kept], self.margin[kept], self.weight[kept]
+        )
 
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
         """Every comparison as it was given: `first` is the preferred row."""
@@ -180,47 +174,3 @@ class CholeskyRoot:
         return solve_triangular(
             self.U[:, self.pivots], rhs[self.pivots], trans="T", check_finite=False
         )
-
-
-def _check_pairs(pairs: Any, n_rows: int) -> Index:
-    """Pairs as an (n, 2) array of row numbers."""
-    pairs = np.asarray(pairs)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise DataError(
-            f"pairs needs two columns, the preferred row and the other: got shape {pairs.shape}."
-        )
-    if len(pairs) == 0:
-        raise DataError("pairs is empty: there is no comparison to learn from.")
-    if pairs.dtype.kind not in "iu":
-        whole = pairs.dtype.kind == "f" and bool((pairs == np.floor(pairs)).all())
-        if not whole:
-            raise DataError(f"pairs must hold row numbers (integers): got dtype {pairs.dtype}.")
-    outside = (pairs < 0) | (pairs >= n_rows)
-    if outside.any():
-        k = int(np.argmax(outside.any(axis=1)))
-        raise DataError(
-            f"pairs[{k}] = {pairs[k].tolist()} points outside X, whose rows are 0 to {n_rows - 1}."
-        )
-    same = pairs[:, 0] == pairs[:, 1]
-    if same.any():
-        k = int(np.argmax(same))
-        raise DataError(
-            f"pairs[{k}] compares row {int(pairs[k, 0])} with itself "
-            f"({int(same.sum())} such pairs): drop them."
-        )
-    return np.asarray(pairs, dtype=np.intp)
-
-
-def _per_pair(name: str, values: Any, n_pairs: int, max_ndim: int) -> Array:
-    """One finite number (or row of numbers) per pair; ones by default."""
-    if values is None:
-        return np.ones(n_pairs)
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim == 0 or array.ndim > max_ndim or len(array) != n_pairs:
-        raise DataError(
-            f"{name} needs one entry per pair: got shape {array.shape} for {n_pairs} pairs."
-        )
-    bad = ~np.isfinite(array).reshape(n_pairs, -1).all(axis=1)
-    if bad.any():
-        raise DataError(f"{name} must be finite: entry {int(np.argmax(bad))} is {array[bad][0]}.")
-    return array

@@ -95,9 +95,9 @@ class PreferenceGraph(ABC):
         weighting : {"pairs", "rows", "queries"}
             As for `from_groups`.
         """
-        from rankwise.graph.query_graph import GroupedGraph  # a subclass, so not at the top
+        from rankwise.graph.query_graph import QueryGraph  # a subclass, so not at the top
 
-        return GroupedGraph.build(y, qid, n_rows=n_rows, ties=ties, weighting=weighting)
+        return QueryGraph.build(y, qid, n_rows=n_rows, ties=ties, weighting=weighting)
 
     @staticmethod
     def from_pairs(
@@ -116,9 +116,9 @@ class PreferenceGraph(ABC):
         weight : array-like of shape (n_pairs,), optional
             What a pair weighs, not negative. None: 1.
         """
-        from rankwise.graph.comparison_graph import EdgeGraph  # a subclass, so not at the top
+        from rankwise.graph.comparison_graph import ComparisonGraph  # a subclass, so not at the top
 
-        return EdgeGraph.build(n_rows, pairs, margin, weight)
+        return ComparisonGraph.build(n_rows, pairs, margin, weight)
 
     @property
     @abstractmethod

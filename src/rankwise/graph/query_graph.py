@@ -14,7 +14,7 @@ from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.preference_graph import Loader, PairBlock, PreferenceGraph, required, row_scale
-from rankwise.graph.query_groups import Groups
+from rankwise.graph.query_groups import QueryGroups
 from rankwise.graph.root_blocks import Nest, NestStream
 
 TIES = ("include", "exclude")
@@ -22,7 +22,7 @@ WEIGHTINGS = ("pairs", "rows", "queries")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupedGraph(PreferenceGraph):
+class QueryGraph(PreferenceGraph):
     """Pairs of rows of the same query; where ties are excluded, of different levels.
 
     On a query of n rows with weight w, the level l of row i holding n_l of them,
@@ -57,7 +57,7 @@ class GroupedGraph(PreferenceGraph):
     @classmethod
     def build(
         cls, y: Any, qid: Any, *, n_rows: int | None, ties: str, weighting: str
-    ) -> GroupedGraph:
+    ) -> QueryGraph:
         """Sort rows into queries and levels; the only O(n log n) step."""
         if ties not in TIES:
             raise ParameterError(f"ties must be one of {TIES}: got {ties!r}.")
@@ -70,7 +70,7 @@ class GroupedGraph(PreferenceGraph):
             if n_rows is not None and len(y) != n_rows:
                 raise DataError(f"y needs one entry per row: got {len(y)} for {n_rows} rows.")
             n_rows = len(y)
-        groups = Groups.of(qid, n_rows)
+        groups = QueryGroups.of(qid, n_rows)
         if ties == "include":
             one_level_each = np.arange(groups.n_groups + 1)
             return cls(groups.n_rows, groups.order, groups.indptr, one_level_each, ties, weighting)
@@ -79,7 +79,7 @@ class GroupedGraph(PreferenceGraph):
         return cls._with_levels(groups, y, weighting)
 
     @classmethod
-    def _with_levels(cls, groups: Groups, y: Any, weighting: str) -> GroupedGraph:
+    def _with_levels(cls, groups: QueryGroups, y: Any, weighting: str) -> QueryGraph:
         rows = np.lexsort((y, groups.codes))
         query, label = groups.codes[rows], y[rows]
         new_level = np.ones(len(rows), dtype=bool)
@@ -262,12 +262,10 @@ class GroupedGraph(PreferenceGraph):
             scatter += np.asarray(sums.multiply(sums).T @ coefficient).ravel()
         return np.flatnonzero((raw > 0) & (scatter < 1e-4 * raw))
 
-    def take(self, rows: Any) -> GroupedGraph:
+    def take(self, rows: Any) -> QueryGraph:
         rows = np.arange(self.n_rows)[rows]
         level, query = self.level_of_row[rows], self.query_of_row[rows]
-        return GroupedGraph.build(
-            level, query, n_rows=None, ties=self.ties, weighting=self.weighting
-        )
+        return QueryGraph.build(level, query, n_rows=None, ties=self.ties, weighting=self.weighting)
 
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
         for q in range(len(self.query_sizes)):

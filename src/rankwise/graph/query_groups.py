@@ -16,7 +16,7 @@ Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class QueryGroups:
     """Which rows belong together, in the order in which the groups first appear.
 
     Attributes
@@ -60,14 +60,14 @@ class Groups:
             yield self.order[start:stop]
 
     @classmethod
-    def of(cls, qid: Any, n_rows: int | None = None) -> Groups:
+    def of(cls, qid: Any, n_rows: int | None = None) -> QueryGroups:
         """Group rows by `qid`: any dtype, any order; None puts `n_rows` rows in one group.
 
         One pass where the rows of a query lie together, a sort otherwise.
 
         Examples
         --------
-        >>> groups = Groups.of(["b", "a", "b"])
+        >>> groups = QueryGroups.of(["b", "a", "b"])
         >>> groups.names.tolist(), groups.codes.tolist(), groups.order.tolist()
         (['b', 'a'], [0, 1, 0], [0, 2, 1])
         """

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
-from rankwise.graph.query_groups import Groups
+from rankwise.graph.query_groups import QueryGroups
 
 Array: TypeAlias = NDArray[np.float64]
 Undefined: TypeAlias = float | Literal["skip", "raise"]
@@ -44,7 +44,7 @@ class Ranking:
 
     Attributes
     ----------
-    groups : Groups
+    groups : QueryGroups
         The queries; ``labels[groups.indptr[g]:groups.indptr[g + 1]]`` is query g.
     labels : ndarray of shape (n_rows,)
         Query after query, best score first; rows with equal scores in the order of the input.
@@ -52,7 +52,7 @@ class Ranking:
         Whether a row has the score of the row before it in its query.
     """
 
-    groups: Groups
+    groups: QueryGroups
     labels: Array
     tied: NDArray[np.bool_]
 
@@ -69,7 +69,7 @@ class Ranking:
             )
         if not len(labels):
             raise DataError("There are no rows to evaluate: y is empty.")
-        groups = Groups.of(qid, len(labels))
+        groups = QueryGroups.of(qid, len(labels))
         ranked, tied = rank_rows(labels, values.view(np.int64), groups.order, groups.indptr)
         return cls(groups, ranked, tied)
 

@@ -8,10 +8,10 @@ from rankwise.plots._look import COLORS, INK, MARKERS, new_axes, require_matplot
 from rankwise.plots.alpha import plot_alpha_path, plot_hold_out
 from rankwise.plots.component_curves import plot_component_errors, plot_scree
 from rankwise.plots.learning_curve import plot_learning_curve
-from rankwise.plots.saving import figure_svg, save_figure
 from rankwise.plots.posterior import plot_item_ranking, plot_posterior, plot_reliability
 from rankwise.plots.queries import plot_ndcg_curve, plot_query_differences
 from rankwise.plots.roc import plot_roc
+from rankwise.plots.saving import figure_svg, save_figure
 
 __all__ = [
     "COLORS",

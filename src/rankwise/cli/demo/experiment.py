@@ -57,7 +57,7 @@ class Experiment:
 
     def n_queries(self, part: str) -> int:
         """How many queries a part has."""
-        return len(np.unique(self.parts[part].qid))
+        return len(np.unique(np.asarray(self.parts[part].qid)))
 
 
 def query_experiment(seed: int) -> Experiment:
@@ -86,9 +86,7 @@ def global_experiment(seed: int) -> Experiment:
     return Experiment(parts, _tuned_rankers(parts, RankRLS(weighting="rows")))
 
 
-def _tuned_rankers(
-    parts: Mapping[str, LetorData], ours: RankRLS
-) -> tuple[TunedRanker, ...]:
+def _tuned_rankers(parts: Mapping[str, LetorData], ours: RankRLS) -> tuple[TunedRanker, ...]:
     rankers = {"RankRLS": ours, "RLS (plain regression)": RLS()}
     return tuple(_tune(name, ranker, **parts) for name, ranker in rankers.items())
 

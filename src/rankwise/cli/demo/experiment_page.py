@@ -88,8 +88,8 @@ def _problem(experiment: Experiment) -> Section:
         "The problem",
         [
             Text(
-                f"The task is to order rows with {train.X.shape[1]} features and grades from 0 to 4 "
-                f"within their queries. {len(train.y):,} rows of {n_train} queries are for "
+                f"The task is to order rows with {train.X.shape[1]} features and grades from 0 to "
+                f"4 within their queries. {len(train.y):,} rows of {n_train} queries are for "
                 f"training, {len(valid.y):,} of {n_valid} for choosing the regularization, "
                 f"{len(test.y):,} of {n_test} for the test."
             ),
@@ -177,8 +177,8 @@ def _real(experiment: Experiment) -> Section:
             Text(
                 "With one global ranking, comparing all pairs is regression with a free intercept. "
                 'With `weighting="rows"`, which divides the weight of a pair by the number of '
-                "rows, even α means the same. Real data show it: patients ranked by the progress of "
-                f"their diabetes within a year, tested on {len(test.y)} of them."
+                "rows, even α means the same. Real data show it: patients ranked by the progress "
+                f"of their diabetes within a year, tested on {len(test.y)} of them."
             ),
             Table(columns, rows),
         ],

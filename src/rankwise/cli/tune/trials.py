@@ -80,7 +80,9 @@ class HoldOutPlan:
             if self.folds is None:
                 return f"Leave-query-out over {queries}"
             return f"{self.folds} folds of whole queries out of {queries}"
-        return f"Leave-pair-out over {rows}" if self.leaves_pairs else f"{self.folds} folds of {rows}"
+        return (
+            f"Leave-pair-out over {rows}" if self.leaves_pairs else f"{self.folds} folds of {rows}"
+        )
 
     def score(self, ranker: Any, alphas: Sequence[float]) -> HeldOut | LeavePairOut:
         """The held-out score of `ranker` at each alpha."""

@@ -33,7 +33,7 @@ from rankwise.estimators.least_squares.base import (
     finite_kernel_product,
     join_tasks,
 )
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 from rankwise.graph.preference_graph import Loader
 from rankwise.graph.query_groups import check_ids
 from rankwise.kernels import Kernel, Precomputed
@@ -257,7 +257,7 @@ class LandmarkRanker(LeastSquaresRanker):
 
     def _add(self, sums: Sums | None, basis: LandmarkBasis, X: Any, y: Array, qid: Any) -> Sums:
         """The sums with those of another block of validated rows."""
-        names = set(Groups.of(qid, len(y)).names.tolist())
+        names = set(QueryGroups.of(qid, len(y)).names.tolist())
         queries = None if qid is None and not self._pointwise else names
         if sums is not None:
             if self._make_kernel() != self.kernel_ or self._loss_parameters != sums.parameters:
