@@ -157,9 +157,14 @@ def local_cluster(workers: int, *, tries: int = 3) -> Any:
     """Worker processes on this machine, without logs: the client reports their errors."""
     from distributed import LocalCluster
 
-    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": CRITICAL}
     try:
-        return LocalCluster(n_workers=workers, **options)
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            silence_logs=CRITICAL,
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": ":0"},  # its HTTP server takes any free port
+        )
     except AssertionError:  # Dask's event loop must start within ten seconds
         if tries == 1:
             raise

@@ -1,7 +1,7 @@
-"""Figures of results; needs matplotlib, ``pip install 'rankwise[plots]'``.
+"""Figures of results; they need matplotlib, ``pip install 'rankwise[plots]'``.
 
-Every function draws on the Axes that it is given, or on new ones of a figure of its own that no
-global state knows of, and returns them: ``save_figure(ax.figure, "path.pdf")``.
+Every plot function draws on the Axes passed as ``ax``, or on new ones in a figure that pyplot does
+not manage, and returns the Axes: ``save_figure(ax.figure, "path.pdf")``.
 """
 
 from rankwise.plots._look import COLORS, INK, MARKERS, new_axes, require_matplotlib

@@ -50,9 +50,10 @@ class TunedRanker:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Rows for training, validation and test, by these names, and the rankers, RankRLS first."""
+    """Rows for training, validation and test, the alphas tried, the rankers (RankRLS first)."""
 
     parts: Mapping[str, LetorData]
+    alphas: NDArray[np.float64]
     rankers: tuple[TunedRanker, ...]
 
     def n_queries(self, part: str) -> int:
@@ -73,7 +74,7 @@ def query_experiment(seed: int) -> Experiment:
     for name, start, stop in zip(N_QUERIES, ends[:-1], ends[1:], strict=True):
         rows = (problem.qid >= start) & (problem.qid < stop)
         parts[name] = LetorData(X[rows], problem.y[rows], problem.qid[rows] + 1)
-    return Experiment(parts, _tuned_rankers(parts, RankRLS()))
+    return Experiment(parts, ALPHAS, _tuned_rankers(parts, RankRLS()))
 
 
 def global_experiment(seed: int) -> Experiment:
@@ -83,7 +84,7 @@ def global_experiment(seed: int) -> Experiment:
     X = np.asarray(data.X)
     shares = dict(zip(N_QUERIES, np.split(order, [200, 300]), strict=True))
     parts = {name: LetorData(X[rows], data.y[rows], None) for name, rows in shares.items()}
-    return Experiment(parts, _tuned_rankers(parts, RankRLS(weighting="rows")))
+    return Experiment(parts, ALPHAS, _tuned_rankers(parts, RankRLS(weighting="rows")))
 
 
 def _tuned_rankers(parts: Mapping[str, LetorData], ours: RankRLS) -> tuple[TunedRanker, ...]:

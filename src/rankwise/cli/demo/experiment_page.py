@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from rankwise.cli.demo.experiment import ALPHAS, Experiment
+from rankwise.cli.demo.experiment import Experiment
 from rankwise.metrics import paired_test
 from rankwise.plots import (
     figure_svg,
@@ -108,7 +108,7 @@ def _tuning(experiment: Experiment) -> Section:
     one, plain = (_milliseconds(tuned.fit_seconds) for tuned in experiment.rankers)
     path = _milliseconds(experiment.rankers[0].path_seconds)
     curves = {tuned.name: tuned.errors for tuned in experiment.rankers}
-    figure = plot_alpha_path(ALPHAS, curves, ylabel="pairs in wrong order")
+    figure = plot_alpha_path(experiment.alphas, curves, ylabel="pairs in wrong order")
     best = "; ".join(
         f"{tuned.name} is best at α = {tuned.alpha:.4g}, with {tuned.errors.min():.1%}"
         for tuned in experiment.rankers
@@ -117,8 +117,8 @@ def _tuning(experiment: Experiment) -> Section:
         "Choosing the regularization",
         [
             Text(
-                f"One RankRLS fit takes {one}, plain regression {plain}. All {len(ALPHAS)} values "
-                f"of α, which share one factorization, take {path}. "
+                f"One RankRLS fit takes {one}, plain regression {plain}. All "
+                f"{len(experiment.alphas)} values of α share one factorization and take {path}. "
                 "The score of each is the share of pairs of the validation queries that it puts in "
                 "the wrong order."
             ),
