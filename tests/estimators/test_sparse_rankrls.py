@@ -65,7 +65,7 @@ def test_near_singular_landmarks_lose_few_digits(gamma, alpha):
     sparse = SparseRankRLS(alpha, landmarks=np.arange(200), gamma=gamma).fit(X, y, qid=qid)
     dense = RankRLS(alpha, kernel="rbf", gamma=gamma).fit(X, y, qid=qid)
     gap = sparse.predict(new) - dense.predict(new)
-    # What is dropped of K is below 1e-12 of it, and counts by K / alpha.
+    # The dropped part is below 1e-12 of K, and enters as K / alpha.
     assert np.ptp(gap) < 1e-8 * np.ptp(dense.predict(new)) / min(alpha, 1.0)
 
 
@@ -244,7 +244,7 @@ def test_singular_landmarks_stay_finite(estimator, alpha, kernel, gamma):
     scores = ranker.fit(X, y, qid=qid).predict(X)
     assert np.isfinite(scores).all()
     assert ranker.rank_ <= 20
-    # Nowhere near an interpolation of what cannot be told apart.
+    # Rows with equal features are not interpolated.
     assert np.abs(scores - scores.mean()).max() < 100
 
 

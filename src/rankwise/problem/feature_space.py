@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rankwise.backends.arrays import Array, dense_rows, to_host
+from rankwise.backends.arrays import Array, Loader, dense_rows, to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.preference_graph import Loader
 from rankwise.kernels import NamedKernel
 from rankwise.kernels.products import feature_product
 from rankwise.kernels.training import training_kernel

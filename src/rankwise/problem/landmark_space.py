@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, Loader
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
-from rankwise.graph.preference_graph import Loader
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product, kernel_values
 from rankwise.kernels.training import check_precomputed, training_kernel

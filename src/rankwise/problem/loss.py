@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.arrays import Array, Loader, to_host
 from rankwise.backends.backend import Backend
 from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.graph.preference_graph import Loader
 from rankwise.graph.query_graph import pair_weight
 from rankwise.solvers.moments import CentredMoments, Moments
 

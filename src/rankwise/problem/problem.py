@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, Loader
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.preference_graph import Loader
+from rankwise.graph.query_graph import QueryGraph
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.problem.loss import Loss, Task
 from rankwise.solvers.moments import CentredMoments, Moments
@@ -109,6 +109,9 @@ class Problem:
     @cached_property
     def groups(self) -> QueryGroups:
         """The rows by query."""
+        graph = self.tasks[0].graph
+        if isinstance(graph, QueryGraph) and not self.loss.has_intercept:
+            return graph.groups
         return QueryGroups.of(self.qid, self.n_rows)
 
     def solve(self, alphas: Sequence[float]) -> Fit:
