@@ -213,7 +213,7 @@ def test_without_matplotlib(files, tune, tmp_path, monkeypatch):
     ("options", "message"),
     [
         (["--alphas", "1:10"], "'--alphas'"),
-        (["--alphas", "0,1"], "need an alpha above 0"),
+        (["--alphas", "0,1"], "need alphas above 0"),
         (["--gamma", "1:10", "--kernel", "rbf"], "'--gamma'"),
         (["--gamma", "1"], "for the kernels rbf, laplacian, polynomial, sigmoid: got linear"),
         (["--kernel", "rbf,linear", "--degree", "2"], "'--degree'"),

@@ -95,9 +95,9 @@ def test_a_search_refits_the_components(problem):
 
 def test_what_hold_outs_cannot_keep(problem):
     X, y, qid = problem
-    with pytest.raises(ParameterError, match="need a fixed n_components"):
+    with pytest.raises(ParameterError, match="keep the components fixed"):
         leave_query_out(KPCRank(), X, y, qid=qid)
-    with pytest.raises(ParameterError, match="need a fixed n_components"):
+    with pytest.raises(ParameterError, match="keep the components fixed"):
         leave_pair_out(KPCRank(3, alpha=0.1, selection="spectral"), X, y, qid=qid)
     with pytest.raises(ParameterError, match="use a small alpha"):
         leave_pair_out(KPCRank(3), X, y, qid=qid)
