@@ -1,4 +1,4 @@
-"""Compiling the few loops that no array expression does well."""
+"""Compile the few loops that array expressions do badly."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function, **options: Any) -> Function:
-    """Compile at the first call, without the interpreter lock, and keep the result on disk.
+    """Compile at the first call, without the interpreter lock, and cache the result on disk.
 
     Division by zero gives infinities, as in NumPy. Functions that call each other belong in
-    one file: the cache does not notice a change in another one.
+    one file: the cache does not notice changes in another file.
     """
     if options.get("parallel"):
-        # The cache goes by names and code alone: one function compiled in two ways would be
-        # loaded in the way that came first.
+        # The cache knows functions by name and code only: without a name of its own, the
+        # serial version could be loaded instead.
         function = _copy(function, f"{function.__qualname__}_in_parallel")
     settings = {"nogil": True, "error_model": "numpy", **options}
     try:
         return cast(Function, njit(cache=True, **settings)(function))
-    except RuntimeError:  # no folder that the compiled code could be kept in
+    except RuntimeError:  # no writable folder for the cache
         return cast(Function, njit(**settings)(function))
 
 
