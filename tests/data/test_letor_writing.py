@@ -94,11 +94,11 @@ def test_gzip_is_deterministic(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (([[np.nan], [1.0]], [1, 2]), "X holds 1 values that are NaN or infinite"),
-        ((sparse.csr_array([[np.inf], [1.0]]), [1, 2]), "X holds 1 values that are NaN"),
-        (([1.0, 2.0], [1, 2]), r"X needs two dimensions, rows and features: got shape \(2,\)"),
-        (([["a"]], [1]), "X must hold numbers: got dtype"),
-        (([[1.0]], [1, 2]), r"y needs one label per row of X: got shape \(2,\) for 1 rows"),
+        (([[np.nan], [1.0]], [1, 2]), "X contains 1 values that are NaN or infinite"),
+        ((sparse.csr_array([[np.inf], [1.0]]), [1, 2]), "X contains 1 values that are NaN"),
+        (([1.0, 2.0], [1, 2]), r"X must have two dimensions, rows and features: got shape \(2,\)"),
+        (([["a"]], [1]), "X must contain numbers: got dtype"),
+        (([[1.0]], [1, 2]), r"y must have one label per row of X: got shape \(2,\) for 1 rows"),
         (([[1.0], [2.0]], [1, np.inf]), "y is inf in row 1: labels must be finite"),
         (([[1.0]], [1], [1, 2]), "qid needs one entry per row of X: got 2 for 1 rows"),
         (([[1.0]], [1], ["a b"]), "The query id 'a b' cannot be written: an id must not"),
@@ -119,7 +119,7 @@ def test_errors_for_rows(tmp_path, arguments, words):
 @pytest.mark.parametrize(
     ("comments", "words"),
     [
-        (["a"], "comments needs one entry per row of X: got 1 for 2 rows"),
+        (["a"], "comments must have one entry per row of X: got 1 for 2 rows"),
         (["a", "b\nc"], r"The comment of row 1 contains a line break: 'b\\nc'"),
     ],
 )

@@ -34,6 +34,13 @@ class LetorData:
     comments : list of str or None
         The text after ``#`` in each row, without surrounding blanks (empty if there is no
         comment); None unless requested.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.data import LetorData
+    >>> LetorData(np.eye(2), np.array([1.0, 0.0]), np.array([7, 7])).X.shape
+    (2, 2)
     """
 
     X: NDArray[Any] | sparse.csr_array
@@ -90,6 +97,7 @@ def read_letor(
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
+    >>> from rankwise.data import read_letor
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "train.txt")
     ...     _ = path.write_text("2 qid:7 1:0.5 2:3 # best\\n0 qid:7 2:1e-1\\n")

@@ -80,6 +80,7 @@ class LetorBlocks:
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
+    >>> from rankwise.data import LetorBlocks
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "train.txt")
     ...     _ = path.write_text("1 qid:7 1:0.5\\n0 qid:7 1:2\\n3 qid:8 1:1 2:1\\n")
