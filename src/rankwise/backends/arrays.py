@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ Array: TypeAlias = NDArray[np.float64]  # or a torch tensor
 Index: TypeAlias = NDArray[np.intp]
 Sparse: TypeAlias = Any  # scipy.sparse arrays and matrices share no public base class
 Rows: TypeAlias = slice | Index  # which rows of an array
+Loader: TypeAlias = Callable[[Rows], Array]  # the features of some rows: dense, C-ordered
 
 EPS = float(np.finfo(np.float64).eps)  # the rounding unit of float64
 
