@@ -29,17 +29,19 @@ def test_it_prints_both_rankers_and_says_where_things_are(demo):
     ours, plain, p = map(float, line.split()[-3:])
     assert ours < plain
     assert p < 0.01
-    for name in ("report.html", "model.skops"):
+    for name in ("report.html", "model.rankwise"):
         assert str(folder / name) in result.stdout
     assert sorted(path.name for path in folder.iterdir()) == [
-        "model.skops", "report.html", "test.txt", "train.txt", "valid.txt",
+        "model.rankwise", "report.html", "test.txt", "train.txt", "valid.txt",
     ]  # fmt: skip
 
 
 def test_the_model_does_on_the_files_what_the_table_says(demo):
     folder, result = demo
     data = read_letor(folder / "test.txt")
-    error = disagreement_error(data.y, load_model(folder / "model.skops").predict(data.X), data.qid)
+    error = disagreement_error(
+        data.y, load_model(folder / "model.rankwise").predict(data.X), data.qid
+    )
     assert f"disagreement (lower is better)   {error:.4f}" in result.stdout
 
 

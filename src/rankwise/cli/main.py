@@ -25,9 +25,9 @@ that says what is wrong; with RANKWISE_TRACEBACK=1 in the environment, also wher
 \b
 Examples:
   rankwise demo
-  rankwise fit train.txt --valid valid.txt --out model.skops
-  rankwise tune train.txt --out model.skops
-  rankwise evaluate model.skops test.txt
+  rankwise fit train.txt --valid valid.txt --out model.rankwise
+  rankwise tune train.txt --out model.rankwise
+  rankwise evaluate model.rankwise test.txt
 """
 app = typer.Typer(
     name="rankwise",
