@@ -39,12 +39,7 @@ def evaluation_table(evaluation: RankingEvaluation, *, title: str = "") -> Table
     disagreement (lower is better)  0.3333        1          0
     Kendall tau_b                   0.3333        1          0
     """
-    columns = (Column("metric", ""), Column("mean"), Column("queries"), Column("undefined"))
-    rows = tuple(
-        (_label(name), value, len(evaluation.per_query[name]), evaluation.n_undefined[name])
-        for name, value in evaluation.means.items()
-    )
-    return Table(columns, rows, title)
+    return evaluation.to_table(title=title)
 
 
 def comparison_table(
