@@ -246,12 +246,12 @@ class TestValues:
             [1, [2.5]], (1, ("a",)), {1, "a"}, {"a": 1, 2: (None,), (1, 2): []},
             np.float32(0.1), np.int8(-3), np.bool_(True), np.float64("inf"), np.str_("text"),
         ],
-        ids=repr,
     )  # fmt: skip
     def test_plain_values_keep_their_type(self, back, value):
         same = back(value)
         assert type(same) is type(value)
-        assert repr(same) == repr(value)
+        assert same == value
+        assert isinstance(value, set) or repr(same) == repr(value)
 
     @pytest.mark.parametrize("order", ["C", "F"])
     def test_arrays_keep_dtype_and_memory_order(self, back, order):
@@ -302,7 +302,6 @@ class TestValues:
             sp.csc_array(np.eye(2)),
             [lambda x: x],
         ],
-        ids=repr,
     )
     def test_what_cannot_be_read_back_is_refused(self, back, value):
         with pytest.raises(ModelFileError, match=r"value is an? .* cannot hold"):

@@ -94,4 +94,4 @@ def test_a_zip_that_is_no_model(run, tmp_path):
     path = tmp_path / "holiday.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("beach.txt", "sun")
-    assert "was not written by rankwise" in run("info", path, ok=False)
+    assert "is not a model file of rankwise" in run("info", path, ok=False)

@@ -59,7 +59,7 @@ class ArchiveReader:
     ----------
     archive : ZipFile
     path : Path
-        Of the file, or of the archive around this one.
+        Of the file.
     """
 
     def __init__(self, archive: ZipFile, path: Path) -> None:
