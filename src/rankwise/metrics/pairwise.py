@@ -63,7 +63,7 @@ def disagreement_error(
     Examples
     --------
     >>> disagreement_error([2, 1, 0], [0.9, 0.2, 0.4])  # one of three pairs
-    0.3333333333333333
+    0.3333
     >>> disagreement_error([1, 0], [0.5, 0.5])
     0.5
     >>> disagreement_error([1, 0], [0.5, 0.5], score_ties="wrong")
