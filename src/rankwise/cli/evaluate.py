@@ -73,8 +73,8 @@ def evaluate(
 
     \b
     Examples:
-      rankwise evaluate model.skops test.txt
-      rankwise evaluate model.skops test.txt --relevant 2 --per-query test.csv
+      rankwise evaluate model.rankwise test.txt
+      rankwise evaluate model.rankwise test.txt --relevant 2 --per-query test.csv
       rankwise evaluate --scores scores.txt test.txt --json
     """
     import json

@@ -36,7 +36,7 @@ def info(
     \b
     Examples:
       rankwise info train.txt
-      rankwise info model.skops
+      rankwise info model.rankwise
       rankwise info train.txt.gz --json
     """
     import json
