@@ -27,8 +27,9 @@ import scipy.sparse as sp
 
 from benchmarks.harness import Result, extra_memory, megabytes
 from rankwise import SparseBilinearRanker
-from rankwise.estimators.bilinear.inputs import Relabelled, parts
-from rankwise.solvers.bilinear.learner import Learner, Settings
+from rankwise.estimators.bilinear.bilinear_training import FrequencyOrder
+from rankwise.estimators.bilinear.triplet_checks import csr_parts
+from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD, SGDSettings
 
 N_WORDS, N_MANY_WORDS = 10_000, 100_000
 ALPHA, MANY_ALPHA, ETA0 = 6e-6, 2e-5, 200.0
@@ -89,13 +90,15 @@ def triplets(labels: Any, n: int) -> Any:
     return rows[found][:n]
 
 
-def started(structure: str, dtype: str) -> tuple[Learner, float]:
+def started(structure: str, dtype: str) -> tuple[BilinearSGD, float]:
     """A learner after a warm-up, which has W grow to its usual density; and its λ."""
     X, labels = texts()
     lam = ALPHA if structure == "sparse" else 0.0
     start = sp.csr_array(sp.eye_array(X.shape[1], format="csr"))
-    learner = Learner(start, Settings(lam, ETA0, dtype=dtype), dense=structure == "dense")
-    learner.advance(parts(X), parts(by_frequency()), triplets(labels, WARM_UP + STEPS)[:WARM_UP])
+    learner = BilinearSGD(start, SGDSettings(lam, ETA0, dtype=dtype), dense=structure == "dense")
+    learner.advance(
+        csr_parts(X), csr_parts(by_frequency()), triplets(labels, WARM_UP + STEPS)[:WARM_UP]
+    )
     return learner, lam
 
 
@@ -103,17 +106,17 @@ def started(structure: str, dtype: str) -> tuple[Learner, float]:
 def by_frequency() -> Any:
     """Documents, their columns ordered as `fit` does."""
     X, _ = texts()
-    return Relabelled.by_frequency(X).columns(X)
+    return FrequencyOrder.of(X).apply(X)
 
 
-def ours(learner: Learner) -> float:
+def ours(learner: BilinearSGD) -> float:
     """Steps per second."""
     X, labels = texts()
     D, best = by_frequency(), 0.0
     rows = triplets(labels, WARM_UP + STEPS)[WARM_UP:]
     for part in np.split(rows, REPEATS):
         begin = time.process_time()
-        learner.advance(parts(X), parts(D), part)
+        learner.advance(csr_parts(X), csr_parts(D), part)
         best = max(best, len(part) / (time.process_time() - begin))
     return best
 

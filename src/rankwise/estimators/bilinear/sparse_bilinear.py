@@ -14,10 +14,25 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_random_state, check_whole
-from rankwise.estimators.bilinear.checkpoint import Checkpoint, fingerprint
-from rankwise.estimators.bilinear.inputs import (
-    Relabelled,
+from rankwise.estimators._checks import check_random_state
+from rankwise.estimators.bilinear.bilinear_parameters import (
+    STREAM_PARAMETERS,
+    check_bilinear_parameters,
+    check_streamable,
+    learner_for,
+    sgd_settings,
+    starting_weights,
+    wanted_density,
+)
+from rankwise.estimators.bilinear.bilinear_scoring import BilinearScorer
+from rankwise.estimators.bilinear.bilinear_training import (
+    BilinearFit,
+    FitPlan,
+    FrequencyOrder,
+    fit_weights,
+)
+from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint, fingerprint
+from rankwise.estimators.bilinear.triplet_checks import (
     check_classes,
     check_full_rows,
     check_grades,
@@ -25,26 +40,25 @@ from rankwise.estimators.bilinear.inputs import (
     check_rows,
     check_triplets,
     columns_of,
-    parts,
+    csr_parts,
 )
-from rankwise.estimators.bilinear.settings import (
-    check_parameters,
-    settings_of,
-    starting_weights,
-    wanted_density,
+from rankwise.parameters import Whole, check_value
+from rankwise.solvers.bilinear.bilinear_sgd import OVERFLOWED, SGDState
+from rankwise.solvers.bilinear.learning_curve import LearningCurve, TripletRows
+from rankwise.solvers.bilinear.triplet_sampling import (
+    ClassTriplets,
+    GradedTriplets,
+    RandomTriplets,
+    TripletSampler,
+    TripletsInOrder,
+    draw_classes,
 )
-from rankwise.estimators.bilinear.stream import Stream, check_streamable
-from rankwise.estimators.bilinear.training import Course, Outcome, Problem, find_weights
-from rankwise.estimators.bilinear.weights import BilinearModel
-from rankwise.solvers.bilinear.draws import Draws, Given, Graded, InOrder, SameClass, draw_classes
-from rankwise.solvers.bilinear.learner import OVERFLOWED
-from rankwise.solvers.bilinear.run import Curve, HeldOut
 
 CURVE_POINTS = 20
 HELD_OUT_TRIPLETS = 2000
 
 
-class SparseBilinearRanker(BilinearModel):
+class SparseBilinearRanker(BilinearScorer):
     """Scores a document for a query by all pairs of their features, most of which weigh nothing.
 
     f(q, d) = q'Wd is learned from triplets (query, preferred document, other document) by
@@ -223,11 +237,11 @@ class SparseBilinearRanker(BilinearModel):
         aside = self._held_out_triplets(held_out, queries, documents)
         n_steps = len(rows) if self.n_iter is None else self.n_iter
 
-        def draw(seed: int) -> Draws:
-            return InOrder(rows) if self.n_iter is None else Given(rows, seed)
+        def sampler_for(seed: int) -> TripletSampler:
+            return TripletsInOrder(rows) if self.n_iter is None else RandomTriplets(rows, seed)
 
         return self._fit(
-            queries, documents, draw, n_steps, [rows], aside, checkpoint, checkpoint_every
+            queries, documents, sampler_for, n_steps, [rows], aside, checkpoint, checkpoint_every
         )
 
     def fit_classes(
@@ -271,7 +285,7 @@ class SparseBilinearRanker(BilinearModel):
         if held_out is not None:
             aside = self._held_out_classes(held_out)
         return self._fit(
-            rows, rows, lambda seed: SameClass(numbers, seed), self.n_iter, [numbers], aside,
+            rows, rows, lambda seed: ClassTriplets(numbers, seed), self.n_iter, [numbers], aside,
             checkpoint, checkpoint_every,
         )  # fmt: skip
 
@@ -315,13 +329,13 @@ class SparseBilinearRanker(BilinearModel):
         query, values = check_grades(grades, qid, queries, documents)
         self._set_names(Q, D, query_names, document_names)
         aside = self._held_out_triplets(held_out, queries, documents)
-        if Graded(values, query, 0).n_pairs() == 0:
+        if GradedTriplets(values, query, 0).n_pairs() == 0:
             raise DataError(
                 "No query has documents of different grades: there is no pair to learn from. "
                 "Check grades and qid."
             )
         return self._fit(
-            queries, documents, lambda seed: Graded(values, query, seed), self.n_iter,
+            queries, documents, lambda seed: GradedTriplets(values, query, seed), self.n_iter,
             [query, values], aside, checkpoint, checkpoint_every,
         )  # fmt: skip
 
@@ -353,65 +367,50 @@ class SparseBilinearRanker(BilinearModel):
         -------
         self
         """
-        stream: Stream | None = getattr(self, "_stream", None)
-        if stream:
-            stream.check(self)
-        else:
-            self._forget()
-        check_streamable(self)
+        stream = getattr(self, "stream_", None)
+        check_streamable(self, stream and stream["parameters"])
         if stream:
             queries, documents = self._new_queries(Q), self._new_documents(D)
         else:
+            self._forget()
             queries, documents = self._rows(Q, D)
         rows = check_triplets(triplets, queries, documents)
+        shape = (queries.shape[1], documents.shape[1])
         if not stream:
-            shape = (queries.shape[1], documents.shape[1])
-            check_parameters(self, shape)
+            check_bilinear_parameters(self, shape)
             self._set_names(Q, D, query_names, document_names)
-            self._stream = stream = Stream.of(self, shape)
-        learner = stream.learner
-        try:
-            if self.structure != "identity":
-                learner.advance(parts(queries), parts(documents), rows)
-            W = learner.weights()
-            self._keep(Outcome(W, learner.settings.lam, Curve(), None), learner.step)
-        except BaseException:  # a step that was half taken cannot be gone on from
-            self._forget()
-            raise
+        self._forget()  # steps that fail leave nothing to resume from
+        learner = learner_for(self.structure, starting_weights(self, shape), sgd_settings(self, 1))
+        if stream:
+            learner.restore(SGDState(**stream["state"]))
+        if self.structure != "identity":
+            learner.advance(csr_parts(queries), csr_parts(documents), rows)
+        W = learner.weights()
+        self._keep(BilinearFit(W, learner.settings.lam, LearningCurve(), None), learner.step)
+        parameters = {name: getattr(self, name) for name in STREAM_PARAMETERS}
+        self.stream_ = {"parameters": parameters, "state": vars(learner.state())}
         return self
 
     def _forget(self) -> None:
-        """A call that fails leaves a ranker that is not fitted, not one that is half another."""
-        for name in ("coef_", "_stream"):
+        """Remove what was fitted, so that a call that fails leaves an unfitted ranker."""
+        for name in ("coef_", "stream_"):
             self.__dict__.pop(name, None)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A stream goes into files as arrays."""
-        state = dict(super().__getstate__())
-        if "_stream" in state:
-            state["_stream"] = state["_stream"].state()
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "_stream" in state:
-            self._stream = Stream.restored(state["_stream"], self.coef_.shape)
 
     def _fit(
         self,
         Q: sp.csr_array,
         D: sp.csr_array,
-        draw: Callable[[int], Draws],
+        sampler_for: Callable[[int], TripletSampler],
         n_steps: int,
         evidence: list[NDArray[Any]],
         held_out: tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]] | None,
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: int,
     ) -> Self:
-        """Relabel columns, run, and keep what comes out."""
+        """Check parameters, order columns by frequency, fit, and keep the result."""
         shape = (Q.shape[1], D.shape[1])
-        check_parameters(self, shape)
-        check_whole("checkpoint_every", checkpoint_every, 1)
+        check_bilinear_parameters(self, shape)
+        check_value("checkpoint_every", checkpoint_every, Whole(1))
         if self.structure == "sparse" and self.shrink_every > n_steps:
             raise ParameterError(
                 f"W is shrunk every {self.shrink_every} steps, and there are {n_steps}: alpha "
@@ -419,17 +418,17 @@ class SparseBilinearRanker(BilinearModel):
             )
         start = starting_weights(self, shape)
         if self.structure == "identity":
-            self._keep(Outcome(start, 0.0, Curve(), None), 0)
+            self._keep(BilinearFit(start, 0.0, LearningCurve(), None), 0)
             if held_out is not None:
                 self._record_start(held_out)
             return self
-        relabelled = Relabelled.by_frequency(D)
+        order = FrequencyOrder.of(D)
         aside = None
         if held_out is not None:
-            aside = HeldOut(parts(held_out[0]), parts(relabelled.columns(held_out[1])), held_out[2])
-        problem = Problem(parts(Q), parts(relabelled.columns(D)), aside)
-        course = Course(
-            settings_of(self, n_steps),
+            new_D = csr_parts(order.apply(held_out[1]))
+            aside = TripletRows(csr_parts(held_out[0]), new_D, held_out[2])
+        plan = FitPlan(
+            sgd_settings(self, n_steps),
             self.structure,
             n_steps,
             wanted_density(self),
@@ -440,11 +439,15 @@ class SparseBilinearRanker(BilinearModel):
         )
         kept = None
         if checkpoint is not None:
-            kept = Checkpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
+            kept = FitCheckpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
             kept.check_folder()
-        outcome = find_weights(course, problem, relabelled.columns(start), draw, self._seed(), kept)
-        outcome.W = relabelled.back(outcome.W)
-        self._keep(outcome, n_steps)
+        seed = int(check_random_state(self.random_state).integers(2**63))
+        result = fit_weights(
+            plan, csr_parts(Q), csr_parts(order.apply(D)), aside, order.apply(start), sampler_for,
+            seed, kept,
+        )  # fmt: skip
+        result.W = order.undo(result.W)
+        self._keep(result, n_steps)
         return self
 
     def _owner(
@@ -454,30 +457,29 @@ class SparseBilinearRanker(BilinearModel):
         params = {**self.get_params(), "verbose": False}
         seeded = isinstance(self.random_state, (int, np.integer))
         params["random_state"] = int(self.random_state) if seeded else None
-        arrays = [*parts(Q), *parts(D), *evidence]
+        arrays = [*csr_parts(Q), *csr_parts(D), *evidence]
         if held_out is not None:
-            arrays += [*parts(held_out[0]), *parts(held_out[1]), held_out[2]]
+            arrays += [*csr_parts(held_out[0]), *csr_parts(held_out[1]), held_out[2]]
         return fingerprint(params, arrays)
 
-    def _keep(self, outcome: Outcome, n_steps: int) -> None:
-        if not np.isfinite(outcome.W.data).all():
+    def _keep(self, result: BilinearFit, n_steps: int) -> None:
+        if not np.isfinite(result.W.data).all():
             raise DataError(OVERFLOWED)
-        self.coef_ = outcome.W
-        self.alpha_ = outcome.lam
+        self.coef_ = result.W
+        self.alpha_ = result.lam
         self.density_ = self.coef_.nnz / max(self.coef_.shape[0] * self.coef_.shape[1], 1)
         self.n_iter_ = n_steps
-        self.learning_curve_ = outcome.curve.arrays()
+        self.learning_curve_ = result.curve.arrays()
         self.__dict__.pop("refit_curve_", None)
-        if outcome.refit_curve is not None:
-            self.refit_curve_ = outcome.refit_curve.arrays()
+        if result.refit_curve is not None:
+            self.refit_curve_ = result.refit_curve.arrays()
 
     def _record_start(self, held_out: tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]) -> None:
         """The one record of a ranker that learns nothing: its error on held-out triplets."""
         right = self._share_in_order(*held_out)
-        self.learning_curve_ = Curve([0], [math.nan], [self.density_], [1.0 - right]).arrays()
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).integers(2**63))
+        self.learning_curve_ = LearningCurve(
+            [0], [math.nan], [self.density_], [1.0 - right]
+        ).arrays()
 
     def _rows(self, Q: Any, D: Any, name: str = "Q") -> tuple[sp.csr_array, sp.csr_array]:
         """Rows of a fit, whose features are those of all rows to come."""
@@ -485,7 +487,7 @@ class SparseBilinearRanker(BilinearModel):
         documents = queries if D is Q else check_rows(D, "D")
         validate_data(self, Q, skip_check_array=True)
         self.n_document_features_ = documents.shape[1]
-        self._document_columns = columns_of(D)
+        self.document_columns_in_ = columns_of(D)
         return queries, documents
 
     def _set_names(self, Q: Any, D: Any, query_names: Any, document_names: Any) -> None:
