@@ -1,16 +1,15 @@
 """Steps of the bilinear ranker beside plain NumPy and SciPy, and its memory.
 
-Claims: on 20 Newsgroups (10,000 words; generated texts of the same shape where the data are not
-there), at least 20 times as many steps a second as Algorithm 1 written down plainly in NumPy and
-SciPy, in dense and in sparse structure; 8,000 and 4,000 steps a second on one core; 100,000 words
+Claims: on 20 Newsgroups (10,000 words; generated texts of the same shape without the data), at
+least 20 times as many steps per second as a plain Algorithm 1 in NumPy and SciPy, in dense and in sparse structure; 8,000 and 4,000 steps a second on one core; 100,000 words
 in less than 2 GiB.
 
-Everyone starts from the W that 10,000 steps have made and takes the same steps from there. Time is
-that of the processor, so that others on the machine count less. The plain peer multiplies a sparse
-query by W, adds an outer product to the rows of the query, and shrinks all of W every 100 steps,
-as the paper has it. Beside it stands, without a claim, the fastest way in NumPy that we know: the
-block of rows and columns that a step touches, rows being shrunk when a query touches them. (A SciPy
-sparse W, rebuilt at every step, would be slower by far.)
+All start from the W after 10,000 steps and take the same steps from there. Times are processor
+times, so that other processes matter less. The plain peer multiplies a sparse query by W, adds an
+outer product to the rows of the query, and shrinks all of W every 100 steps, as in the paper. The
+second peer, without a claim, is the fastest way in NumPy that we know: it reads and writes only the
+block of rows and columns that a step touches, and shrinks rows when a query touches them. (A SciPy
+sparse W, rebuilt at every step, would be far slower.)
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def generated(n_rows: int, n_words: int) -> tuple[Any, Any]:
     ranks = np.arange(1, n_words + 1)
     shared = np.cumsum(1 / (ranks + 5))
     draws = np.searchsorted(shared, rng.uniform(0, shared[-1], (n_rows, 90)))
-    # A third of the words are moved to places that only their class uses them at.
+    # A third of the words are replaced by words of their class.
     own = rng.random(draws.shape) < 0.33
     draws = np.where(own, (draws * 21 + labels[:, None] * 479) % n_words, draws)
     rows = np.repeat(np.arange(n_rows), draws.shape[1])
@@ -91,7 +90,7 @@ def triplets(labels: Any, n: int) -> Any:
 
 
 def started(structure: str, dtype: str) -> tuple[BilinearSGD, float]:
-    """A learner after a warm-up, which has W grow to its usual density; and its λ."""
+    """A learner after a warm-up, in which W grows to its usual density; and its λ."""
     X, labels = texts()
     lam = ALPHA if structure == "sparse" else 0.0
     start = sp.csr_array(sp.eye_array(X.shape[1], format="csr"))
@@ -122,7 +121,7 @@ def ours(learner: BilinearSGD) -> float:
 
 
 def plain(W: Any, lam: float) -> float:
-    """Steps per second of Algorithm 1 as one writes it down."""
+    """Steps per second of a plain Algorithm 1."""
 
     def step(query: Any, difference: Any, eta: float) -> None:
         if ((query @ W) @ difference.T)[0, 0] < 1:
@@ -132,7 +131,7 @@ def plain(W: Any, lam: float) -> float:
 
 
 def blocks(W: Any, lam: float) -> float:
-    """Steps per second where only the block that a step touches is read and written."""
+    """Steps per second, reading and writing only the block that a step touches."""
     paid = np.zeros(len(W))
     total = 0.0
 

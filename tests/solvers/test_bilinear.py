@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -56,10 +57,9 @@ def random_problem(seed, n_steps, n_queries=6, n_documents=9, n_q=7, n_d=11, sha
 
 
 def learned(problem, *, n_threads=1, cuts=(), frozen=False, dense=False, dense_from=None, **how):
-    learner = BilinearSGD(
-        sp.csr_array(problem.W), SGDSettings(n_threads=n_threads, **how), frozen=frozen, dense=dense,
-        dense_from=dense_from,
-    )  # fmt: skip
+    settings = SGDSettings(n_threads=n_threads, **how)
+    stored = {"frozen": frozen, "dense": dense, "dense_from": dense_from}
+    learner = BilinearSGD(sp.csr_array(problem.W), settings, **stored)
     for part in np.split(problem.rows, cuts):
         learner.advance(rows_of(problem.Q), rows_of(problem.D), part)
     return learner
@@ -128,7 +128,7 @@ def test_a_stream_may_be_cut_anywhere_and_read(seed, cuts, schedule):
     assert_array_equal(parts.weights().toarray(), whole.toarray())
 
 
-@settings(max_examples=20)
+@hypothesis_settings(max_examples=20)
 @given(seeds, st.integers(0, 300), st.sampled_from(SCHEDULES), st.booleans())
 def test_a_run_resumes_from_a_state_bit_for_bit(seed, at, schedule, frozen):
     problem = random_problem(seed, 300, 40, 40, 30, 60, share=0.2)

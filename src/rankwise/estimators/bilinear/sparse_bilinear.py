@@ -1,4 +1,4 @@
-"""SparseBilinearRanker: raw features of queries against raw features of documents."""
+"""SparseBilinearRanker: weights for pairs of query and document features."""
 
 from __future__ import annotations
 
@@ -59,65 +59,64 @@ HELD_OUT_TRIPLETS = 2000
 
 
 class SparseBilinearRanker(BilinearScorer):
-    """Scores a document for a query by all pairs of their features, most of which weigh nothing.
+    """Ranker that scores a document for a query by sparse weights of pairs of their features.
 
     f(q, d) = q'Wd is learned from triplets (query, preferred document, other document) by
     stochastic subgradient steps on
 
         mean over triplets of max(0, 1 - q'W(d+ - d-)) + alpha sum_ij |W_ij|,
 
-    the L1 norm being dealt with by shrinking W every `shrink_every` steps (Algorithm 1), and,
-    with `refit`, a second run without it that changes only the entries that are left.
+    with shrinkage of W every `shrink_every` steps for the L1 norm (Algorithm 1). With `refit`, a
+    second run without the L1 norm changes only the entries that are not 0.
 
-    A step takes O(nnz(q) (nnz(d+) + nnz(d-) + r)) time with r the entries of a row of W, and all
-    of them memory in the order of the nonzeros of W: 12 bytes each in `coef_` (8 in float32), and
-    some two to four times that during the fit. Shrinking costs nothing: rows remember what they
-    owe. ``structure="dense"`` takes a full matrix.
+    A step takes O(nnz(q) (nnz(d+) + nnz(d-) + r)) time, where r is the number of entries in a row
+    of W. Memory is in the order of the nonzeros of W: 12 bytes each in `coef_` (8 in float32), and
+    two to four times as much during the fit. Shrinkage is lazy and costs nothing.
+    ``structure="dense"`` takes a full matrix.
 
-    For relevance that is not a class: where every document belongs to one of some known classes,
-    and only these are relevant to each other, a classifier ranks far better; see the guide.
+    Use it where relevance is not a class. If documents belong to known classes, and documents of
+    the same class are relevant to each other, a classifier ranks far better; see the guide.
 
     Parameters
     ----------
     alpha : float, optional
         Weight of the L1 norm, λ in the paper; above 0. Useful values are small, about one over
-        the sum of all rates. None: found such that `target_density` comes out. Only for
+        the sum of all rates. None: chosen to reach `target_density`. Only for
         ``structure="sparse"``.
     target_density : float, optional
-        Share of the entries of W that are not 0 at the end, up to 5 % less. Found by repeated fits
-        with different alpha. None, without alpha: 0.1.
+        Share of the entries of W that are not 0 at the end; W may have up to 5 % less. Found by
+        repeated fits with different alpha. None, without alpha: 0.1.
     n_iter : int or None, default=100_000
-        Steps, each with a triplet that is drawn at random. None: one step for each triplet, in
-        their order.
+        Steps, each with a triplet drawn at random. None: one step for each triplet, in order.
     eta0 : float, default=200.0
         Rate of the first step, C in the paper.
     schedule : {"invsqrt", "constant", "adagrad"}, default="invsqrt"
-        Rate of step t: eta0 / sqrt(t); eta0; or, for each row of W, eta0 over the root of the sum
-        of its squared gradients, which did better than the first in our trials, with an `eta0` of
-        4 on texts and of 1 on images.
+        Rate of step t: eta0 / sqrt(t); eta0; or, for each row of W, eta0 divided by the root of the
+        sum of its squared gradients, which was better than the first in our trials, with an `eta0`
+        of 4 on texts and of 1 on images.
     shrink_every : int, default=100
         Steps between two shrinkages, T in the paper; at most all steps.
     refit : bool, default=True
         Whether to fit a second time, to the same triplets, without the L1 norm but only where W
-        is not 0. Only for ``structure="sparse"``: the others have no bias to be rid of.
+        is not 0. This removes the bias of the shrinkage. Only for ``structure="sparse"``.
     structure : {"sparse", "dense", "diagonal", "identity"}, default="sparse"
-        Of W: with the L1 norm; without it; a weight for each feature that query and document
-        share; or nothing to learn, f(q, d) = q'd, the cosine of normalized rows.
+        Of W: with the L1 norm; without it; one weight per feature that query and document share;
+        or fixed to the identity, f(q, d) = q'd, the cosine of normalized rows.
     init : {"identity", "zeros"}, default="identity"
         W before the first step. Identity needs queries and documents of the same features.
     dtype : {"float64", "float32"}, default="float64"
         Of W.
     record_every : int, optional
-        Steps between two records of the learning curve; with several threads, up to the next
+        Steps between two records of the learning curve; with several threads, rounded up to a
         multiple of 16. None: a twentieth of all steps.
     n_jobs : int, default=1
-        Threads. With one, exactly Algorithm 1. With more, W stands still while the margins of 16
-        triplets are measured, so that there is work to share: other results than with one thread,
-        but always the same ones for the same number, on one machine.
+        Threads. One thread runs exactly Algorithm 1. Several threads measure the margins of 16
+        triplets before W changes. The results differ from those of one thread, but are the same
+        every time for the same number of threads, on one machine.
     random_state : int, Generator or None, default=None
-        Seed of the draws. The same seed gives the same W, bit for bit, on one machine.
+        Seed for drawing triplets. The same seed gives the same W, bit for bit, on one machine.
     verbose : bool, default=False
-        Show a bar with loss, density and steps per second on stderr.
+        Whether to show a progress bar with loss, density and steps per second on stderr.
 
     Attributes
     ----------
@@ -130,19 +129,21 @@ class SparseBilinearRanker(BilinearScorer):
     memory_bytes_ : int
         Of `coef_`.
     learning_curve_, refit_curve_ : dict of ndarray
-        "step", "loss" (mean hinge loss since the record before), "density", and "error" on
+        "step", "loss" (mean hinge loss since the previous record), "density", and "error" on
         held-out triplets (NaN without any), at intervals; see `rankwise.plots.plot_learning_curve`.
-        The second is there after a refit. Empty after `partial_fit`; the identity has one record,
-        of step 0, where there is something held out.
+        The second exists after a refit. Empty after `partial_fit`. The identity has one record, of
+        step 0, if there are held-out triplets.
     n_iter_ : int
         Steps taken.
+    stream_ : dict
+        After `partial_fit`: the state from which the next call continues.
     query_names_, document_names_ : ndarray of str or None
         Names of features.
     n_features_in_, n_document_features_ : int
 
     References
     ----------
-    Section and equation numbers are of "Learning preferences with millions of parameters by
+    Section and equation numbers refer to "Learning preferences with millions of parameters by
     enforcing sparsity" (ICDM 2010).
 
     Examples
@@ -158,7 +159,7 @@ class SparseBilinearRanker(BilinearScorer):
     ... )
     >>> ranker.score_all(queries, documents).argmax(axis=1)
     array([0, 1])
-    >>> [word for word, weight in ranker.related_features("car", 1)]
+    >>> [word for word, weight in ranker.related_features("car", k=1)]
     ['auto']
     """
 
@@ -216,15 +217,15 @@ class SparseBilinearRanker(BilinearScorer):
         triplets : array-like of int, shape (n_triplets, 3)
             Rows of Q, D and D: a query, the preferred document, the other one.
         query_names, document_names : sequence of str, optional
-            Names of the features. None: those of data frames, where Q and D are such.
+            Names of the features. None: the columns of data frames.
         held_out : array-like of shape (n, 3), or tuple (Q, D, triplets), optional
             Further triplets of the same or of other rows, for the learning curve.
         checkpoint : path-like, optional
-            A file that the fit is kept in while it runs. If it is there, the fit goes on from it,
-            and ends at the same W as if it had never been stopped, bit for bit. It stays when the
-            fit ends.
+            A file in which the fit saves its state. If it exists, the fit resumes from it, and
+            ends at the same W as if it had never been stopped, bit for bit. The file stays when
+            the fit ends.
         checkpoint_every : int, default=25_000
-            Steps between two of them; each writes all of W.
+            Steps between two saves; each writes all of W.
 
         Returns
         -------
@@ -254,10 +255,10 @@ class SparseBilinearRanker(BilinearScorer):
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 25_000,
     ) -> Self:
-        """Fit to rows with classes: each is a query, to which those of its class are relevant.
+        """Fit to rows with classes: rows of the same class are relevant to each other.
 
-        Draws a query, another row of its class and a row of another class, each evenly, as
-        section IV.A of the paper does.
+        Draws a query, another row of its class and a row of another class, each uniformly, as in
+        section IV.A of the paper.
 
         Parameters
         ----------
@@ -276,7 +277,7 @@ class SparseBilinearRanker(BilinearScorer):
         """
         self._forget()
         if self.n_iter is None:
-            raise ParameterError("fit_classes draws triplets: n_iter must say how many.")
+            raise ParameterError("fit_classes draws triplets: set n_iter to their number.")
         rows, _ = self._rows(X, X, "X")
         numbers = check_classes(labels, rows.shape[0])
         check_full_rows(rows, "X")
@@ -302,15 +303,15 @@ class SparseBilinearRanker(BilinearScorer):
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 25_000,
     ) -> Self:
-        """Fit to graded documents: of each query, those of a higher grade are preferred.
+        """Fit to graded documents: for each query, documents with a higher grade are preferred.
 
-        Every pair of documents of one query with different grades is as likely as the others.
+        Every pair of documents of one query with different grades is equally likely.
 
         Parameters
         ----------
         Q : array-like or sparse of shape (n_queries, n_query_features)
         D : array-like or sparse of shape (n_documents, n_document_features)
-            A document that was judged for several queries has a row for each.
+            A document that was judged for several queries needs a row for each.
         grades : array-like of shape (n_documents,)
             Higher is better.
         qid : array-like of int, shape (n_documents,)
@@ -324,7 +325,7 @@ class SparseBilinearRanker(BilinearScorer):
         """
         self._forget()
         if self.n_iter is None:
-            raise ParameterError("fit_graded draws triplets: n_iter must say how many.")
+            raise ParameterError("fit_graded draws triplets: set n_iter to their number.")
         queries, documents = self._rows(Q, D)
         query, values = check_grades(grades, qid, queries, documents)
         self._set_names(Q, D, query_names, document_names)
@@ -350,18 +351,17 @@ class SparseBilinearRanker(BilinearScorer):
     ) -> Self:
         """Learn from further triplets, one step each, in their order.
 
-        However a stream is cut, it gives what ``fit`` with ``n_iter=None`` gives for all of it.
-        That needs a fixed `alpha`, one thread, and ``refit=False``: a refit needs the triplets
-        once more. Parameters stay as they were in the first call. After ``fit``, the first call
-        starts anew: it does not go on from what was fitted. Each call also writes `coef_`, in the
-        time that takes: give triplets by the hundred or more.
+        However a stream is cut, the result is that of ``fit`` with ``n_iter=None`` on all of it.
+        This needs a fixed `alpha`, one thread, and ``refit=False``: a refit would need the
+        triplets twice. Parameters must not change between calls. After ``fit``, the first call
+        starts again from `init`. Each call copies W: pass triplets by the hundred or more.
 
         Parameters
         ----------
         Q, D, triplets
-            As for `fit`; rows may be others each time, features not.
+            As for `fit`; the rows may differ between calls, the features may not.
         query_names, document_names : sequence of str, optional
-            Names of the features; the first call counts.
+            Names of the features, in the first call.
 
         Returns
         -------
@@ -413,7 +413,7 @@ class SparseBilinearRanker(BilinearScorer):
         check_value("checkpoint_every", checkpoint_every, Whole(1))
         if self.structure == "sparse" and self.shrink_every > n_steps:
             raise ParameterError(
-                f"W is shrunk every {self.shrink_every} steps, and there are {n_steps}: alpha "
+                f"W shrinks every {self.shrink_every} steps, but there are only {n_steps}: alpha "
                 "would have no effect. Lower shrink_every, or take more steps."
             )
         start = starting_weights(self, shape)
@@ -453,7 +453,7 @@ class SparseBilinearRanker(BilinearScorer):
     def _owner(
         self, Q: sp.csr_array, D: sp.csr_array, evidence: list[NDArray[Any]], held_out: Any
     ) -> str:
-        """Which fit a checkpoint is of; where the draws have no seed, it brings its own."""
+        """The fingerprint of a fit; without a seed, the checkpoint brings its own."""
         params = {**self.get_params(), "verbose": False}
         seeded = isinstance(self.random_state, (int, np.integer))
         params["random_state"] = int(self.random_state) if seeded else None
@@ -475,14 +475,14 @@ class SparseBilinearRanker(BilinearScorer):
             self.refit_curve_ = result.refit_curve.arrays()
 
     def _record_start(self, held_out: tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]) -> None:
-        """The one record of a ranker that learns nothing: its error on held-out triplets."""
+        """The only record of a ranker that learns nothing: its error on held-out triplets."""
         right = self._share_in_order(*held_out)
         self.learning_curve_ = LearningCurve(
             [0], [math.nan], [self.density_], [1.0 - right]
         ).arrays()
 
     def _rows(self, Q: Any, D: Any, name: str = "Q") -> tuple[sp.csr_array, sp.csr_array]:
-        """Rows of a fit, whose features are those of all rows to come."""
+        """Check the rows of a fit, and remember their features."""
         queries = check_rows(Q, name)
         documents = queries if D is Q else check_rows(D, "D")
         validate_data(self, Q, skip_check_array=True)
@@ -513,10 +513,10 @@ class SparseBilinearRanker(BilinearScorer):
         self, held_out: Any
     ) -> tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]:
         if not isinstance(held_out, (tuple, list)) or len(held_out) != 2:
-            raise DataError("held_out of fit_classes is a tuple (X, labels) of other rows.")
+            raise DataError("held_out of fit_classes must be a tuple (X, labels) of other rows.")
         rows = self._new_queries(held_out[0])
         numbers = check_classes(held_out[1], rows.shape[0], "held_out labels")
-        full = np.flatnonzero(np.diff(rows.indptr))  # a document without a known word ranks nowhere
+        full = np.flatnonzero(np.diff(rows.indptr))  # rows without a known word
         rng = np.random.default_rng(0)
         kept = check_classes(numbers[full], len(full), "held_out labels of rows with a known word")
         drawn = draw_classes(kept, HELD_OUT_TRIPLETS, rng)
@@ -524,7 +524,7 @@ class SparseBilinearRanker(BilinearScorer):
 
 
 def _is_problem(held_out: Any) -> bool:
-    """Whether held-out triplets bring rows of their own: (Q, D, triplets)."""
+    """Whether held-out triplets come with their own rows: (Q, D, triplets)."""
     if not isinstance(held_out, (tuple, list)) or len(held_out) != 3:
         return False
     first = held_out[0]
