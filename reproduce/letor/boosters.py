@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.errors import MissingExtraError
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 from rankwise.metrics import average_precision
 from reproduce.letor.parts import FOLDS, Part, load, minmax
 from reproduce.letor.protocol import figures, mean_figures
@@ -36,7 +36,7 @@ class Setting:
 
 def in_order(part: Part) -> tuple[Part, np.ndarray]:
     """Rows with the queries lying together, which these libraries need, and the query sizes."""
-    groups = Groups.of(part.qid, len(part.y))
+    groups = QueryGroups.of(part.qid, len(part.y))
     rows = groups.order
     return Part(part.X[rows], part.y[rows], part.qid[rows]), groups.sizes
 

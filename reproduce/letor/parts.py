@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from rankwise.data import load_dataset, normalize_per_query
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 
 FOLDS = range(1, 6)
 POSITIONS = range(1, 11)
@@ -81,6 +81,6 @@ PREPARATIONS: dict[str, Callable[[Part], np.ndarray]] = {
 def _by_query(part: Part, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     X = np.asarray(part.X, dtype=np.float64)
     out = np.empty_like(X)
-    for rows in Groups.of(part.qid, len(X)):
+    for rows in QueryGroups.of(part.qid, len(X)):
         out[rows] = change(X[rows])
     return out

@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import (
 from rankwise import PairwiseGP, RankRLS
 from rankwise.data import make_sinc_comparisons
 from rankwise.errors import RankwiseWarning
-from rankwise.estimators import _gp_fit
+from rankwise.estimators.gp import hyperparameters
 from tests.oracles.pairwise_gp import dense_ep
 from tests.strategies import comparisons
 
@@ -348,7 +348,7 @@ def test_a_fit_that_stops_early_says_what_to_do(inference):
 
 
 def test_an_optimizer_that_does_not_end_says_what_to_do(monkeypatch):
-    monkeypatch.setattr(_gp_fit, "_BOXES", 1)
+    monkeypatch.setattr(hyperparameters, "_BOXES", 1)
     data = make_sinc_comparisons(n_train_pairs=60, random_state=0)
     with pytest.warns(ConvergenceWarning, match="narrow the bounds"):
         PairwiseGP().fit_pairs(data.X_train, data.pairs_train)

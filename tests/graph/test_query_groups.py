@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 
 KINDS = {
     "small integers": st.lists(st.integers(-3, 3), max_size=30),
@@ -17,7 +17,7 @@ KINDS = {
 
 @given(st.sampled_from(sorted(KINDS)).flatmap(lambda kind: KINDS[kind]))
 def test_groups_are_those_of_a_dictionary(ids):
-    groups = Groups.of(np.array(ids))
+    groups = QueryGroups.of(np.array(ids))
     rows = {}
     for row, name in enumerate(ids):
         rows.setdefault(name, []).append(row)
@@ -30,6 +30,6 @@ def test_groups_are_those_of_a_dictionary(ids):
 
 def test_unsigned_integers_at_the_edge():
     ids = np.array([2**64 - 1, 2**64 - 3, 2**64 - 1], dtype=np.uint64)
-    assert Groups.of(ids).codes.tolist() == [0, 1, 0]
+    assert QueryGroups.of(ids).codes.tolist() == [0, 1, 0]
     narrow = np.arange(256, dtype=np.uint8).view(np.int8)
-    assert Groups.of(np.tile(narrow, 2)).codes.tolist() == [*range(256), *range(256)]
+    assert QueryGroups.of(np.tile(narrow, 2)).codes.tolist() == [*range(256), *range(256)]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 from rankwise.solvers.squared_hinge import LabelledPairs
 from tests.oracles.ranksvm import hinge_gradient, hinge_hessian, hinge_loss, pairs_of
 from tests.strategies import problems, seeds, weightings
@@ -15,7 +15,7 @@ scales = st.sampled_from([0.0, 0.1, 1.0, 10.0])
 
 
 def labelled(problem, weighting="pairs"):
-    return LabelledPairs.of(problem.y, Groups.of(problem.qid).codes, weighting)
+    return LabelledPairs.of(problem.y, QueryGroups.of(problem.qid).codes, weighting)
 
 
 @given(problems(), weightings, scales, seeds)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from rankwise.errors import DataError
-from rankwise.graph.query_groups import Groups
+from rankwise.graph.query_groups import QueryGroups
 
 _ROWS_AT_A_TIME = 4096
 
@@ -58,18 +58,18 @@ def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.
     """
     if sparse.issparse(X):
         rows = _own_csr(X)
-        return _normalize_sparse(rows, Groups.of(qid, rows.shape[0]))
+        return _normalize_sparse(rows, QueryGroups.of(qid, rows.shape[0]))
     dense = np.asarray(X)
     if dense.ndim != 2:
         raise DataError(f"X needs two dimensions, rows and features: got shape {dense.shape}.")
     if dense.dtype.kind not in "biuf":
         raise DataError(f"X must hold numbers: got dtype {dense.dtype}.")
     return _normalize_dense(
-        dense.astype(_float_type(dense.dtype), copy=False), Groups.of(qid, len(dense))
+        dense.astype(_float_type(dense.dtype), copy=False), QueryGroups.of(qid, len(dense))
     )
 
 
-def _normalize_dense(X: NDArray[Any], groups: Groups) -> NDArray[Any]:
+def _normalize_dense(X: NDArray[Any], groups: QueryGroups) -> NDArray[Any]:
     out = X.copy()
     if groups.n_groups == 0:
         return out
@@ -87,7 +87,7 @@ def _normalize_dense(X: NDArray[Any], groups: Groups) -> NDArray[Any]:
     return out
 
 
-def _normalize_sparse(X: sparse.csr_array, groups: Groups) -> sparse.csr_array:
+def _normalize_sparse(X: sparse.csr_array, groups: QueryGroups) -> sparse.csr_array:
     """The same on stored entries; X is ours to change."""
     if X.nnz == 0:
         return X
@@ -116,7 +116,7 @@ def _normalize_sparse(X: sparse.csr_array, groups: Groups) -> sparse.csr_array:
 
 
 def _store(
-    X: sparse.csr_array, query: NDArray[np.intp], feature: NDArray[np.intp], groups: Groups
+    X: sparse.csr_array, query: NDArray[np.intp], feature: NDArray[np.intp], groups: QueryGroups
 ) -> sparse.csr_array:
     """X with the zeros of these features stored in all rows of these queries."""
     sizes = groups.sizes[query]

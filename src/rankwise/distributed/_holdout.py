@@ -14,7 +14,7 @@ from rankwise.distributed._parts import Part
 from rankwise.distributed._sums import Loss, joined_parts, part_graph, take_queries, without_queries
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._checks import check_alphas
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 from rankwise.graph.partitioned import SplitQueries
 from rankwise.holdout.leave_query_out import Spectrum, predict_without
 from rankwise.metrics import get_metric
@@ -106,7 +106,7 @@ def _held_out(
     """Values per query, for each alpha and output; None where the part has no rows."""
     if part is None or len(part.y) == 0:
         return None
-    groups = Groups.of(part.qid, len(part.y))
+    groups = QueryGroups.of(part.qid, len(part.y))
     coordinates = space.coordinates(part.X)
     F = np.concatenate([coordinates(rows) for rows in _blocks(len(part.y))])
     y = part.y.reshape(len(part.y), -1)

@@ -10,13 +10,12 @@ import numpy as np
 from dask.delayed import delayed
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import Array, dense_rows
+from rankwise.backends.arrays import Array, Loader, dense_rows
 from rankwise.distributed._parts import Part, Parts
 from rankwise.errors import DataError
 from rankwise.estimators._landmark_choice import stacked
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 from rankwise.graph.partitioned import PartOfGraph, SplitQueries, count_levels
-from rankwise.graph.preference_graph import Loader
 from rankwise.solvers.moments import CentredMoments, Moments
 from rankwise.solvers.partition_moments import PlaceMoments
 
@@ -67,7 +66,7 @@ class Loss:
 
 def survey(part: Part, loss: Loss) -> Survey:
     """Sizes and queries of a part; those at its edges are counted, as they may be split."""
-    names = Groups.of(part.qid, len(part.y)).names.tolist()
+    names = QueryGroups.of(part.qid, len(part.y)).names.tolist()
     edges = level_counts(part, {*names[:1], *names[-1:]}, loss)
     shape = len(part.y), part.X.shape[1], part.y.shape[1:]
     return Survey(*shape, frozenset(names), part.where, edges)
@@ -231,7 +230,7 @@ def joined_parts(parts: list[Part | None]) -> Part:
 
 
 def _is_in(part: Part, queries: set[Any]) -> NDArray[np.bool_]:
-    groups = Groups.of(part.qid, len(part.y))
+    groups = QueryGroups.of(part.qid, len(part.y))
     wanted = np.array([name in queries for name in groups.names.tolist()], dtype=bool)
     return wanted[groups.codes]
 

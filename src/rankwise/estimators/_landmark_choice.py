@@ -19,7 +19,7 @@ from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_choice, check_whole
 from rankwise.estimators._kernels import training_kernel
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.sampling import (
     leverage_rows,
@@ -94,7 +94,7 @@ class LandmarkChoice:
         if self.method == "random":
             rows = random_rows(n_rows, n, rng)
         elif self.method == "stratified":
-            rows = stratified_rows(Groups.of(qid, n_rows).codes, n, rng)
+            rows = stratified_rows(QueryGroups.of(qid, n_rows).codes, n, rng)
         else:
             candidates = _candidates(n_rows, n, rng)
             seen = X if candidates is None else X[candidates]

@@ -16,7 +16,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alpha, check_choice, check_whole
 from rankwise.estimators.least_squares.base import DTYPES, narrowed
 from rankwise.estimators.ranker_mixin import RankerMixin
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 from rankwise.graph.query_graph import WEIGHTINGS
 from rankwise.solvers.squared_hinge import LabelledPairs, squared_hinge
 
@@ -120,7 +120,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         self.__dict__.pop("coef_", None)  # a fit that fails leaves no model of other rows
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
         X, y = validate_data(self, X, y, y_numeric=True, **options)
-        groups = Groups.of(qid, len(y))
+        groups = QueryGroups.of(qid, len(y))
         self.n_queries_ = groups.n_groups
         pairs = LabelledPairs.of(np.asarray(y, np.float64), groups.codes, self.weighting)
         if not pairs.n_pairs:

@@ -11,27 +11,27 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import lapack, solve_triangular
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import Array, Index, Loader, is_sparse
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError
-from rankwise.graph.preference_graph import Loader, PairBlock, PreferenceGraph, row_scale
+from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.pair_graph import PairBlock, PairGraph, row_scale
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EdgeGraph(PreferenceGraph):
+class ComparisonGraph(PairGraph):
     """Comparisons between rows, each with a weight w and a margin.
 
     With B the incidence matrix (1 at the preferred row of a pair, -1 at the other),
     L = B' diag(w) B and the right-hand side is B' diag(w) margin.
 
-    Two roots, each the cheaper one in its place: diag(sqrt w) B has a row per comparison;
-    where comparisons outnumber rows, the pivoted Cholesky factor of L has at most one per row.
+    The root is diag(sqrt w) B, with a row per comparison; or, if there are more comparisons than
+    rows, the pivoted Cholesky factor of L, with at most one row per row of X.
 
     Attributes
     ----------
     n_rows : int
     first, second : ndarray of shape (n_pairs,)
-        The preferred and the other row of every pair.
+        The preferred and the other row of each pair.
     margin : ndarray of shape (n_pairs,) or (n_pairs, n_outputs)
     weight : ndarray of shape (n_pairs,)
     """
@@ -43,18 +43,10 @@ class EdgeGraph(PreferenceGraph):
     weight: Array
 
     @classmethod
-    def build(cls, n_rows: int, pairs: Any, margin: Any, weight: Any) -> EdgeGraph:
-        pairs = _check_pairs(pairs, n_rows)
-        n_pairs = len(pairs)
-        margin = _per_pair("margin", margin, n_pairs, max_ndim=2)
-        weight = _per_pair("weight", weight, n_pairs, max_ndim=1)
-        if (weight < 0).any():
-            k = int(np.argmax(weight < 0))
-            raise DataError(
-                f"Weights of pairs must not be negative: pair {k} has {weight[k]:g}. "
-                "To turn a preference round, swap the two rows of the pair."
-            )
-        return cls(n_rows, pairs[:, 0].copy(), pairs[:, 1].copy(), margin, weight)
+    def build(cls, n_rows: int, pairs: Any, margin: Any, weight: Any) -> ComparisonGraph:
+        given = Comparisons.check(n_rows, pairs, margin, weight)
+        first, second = given.pairs.T.copy()
+        return cls(n_rows, first, second, given.margin, given.weight)
 
     @property
     def n_pairs(self) -> int:
@@ -85,7 +77,7 @@ class EdgeGraph(PreferenceGraph):
 
     @cached_property
     def _cholesky(self) -> CholeskyRoot | None:
-        """The root with fewer rows than B, where comparisons outnumber rows."""
+        """The root with fewer rows than B, if there are more comparisons than rows."""
         return CholeskyRoot.of(self.laplacian) if len(self.first) > self.n_rows else None
 
     def __matmul__(self, X: Any) -> Any:
@@ -98,7 +90,7 @@ class EdgeGraph(PreferenceGraph):
         return on.sparse_product(self.laplacian, X)
 
     def rhs(self, y: Any = None) -> Array:
-        """B' diag(w) margin, or L y where scores are given."""
+        """B' diag(w) margin, or L y if scores are given."""
         if y is not None:
             return super().rhs(y)
         return np.asarray(self.incidence.T @ row_scale(self.weight, self.margin))
@@ -142,19 +134,22 @@ class EdgeGraph(PreferenceGraph):
             yield row_scale(root_weight, F[first] - F[second]), t
 
     def gram(self, X: Any) -> Array:
-        Z = row_scale(np.sqrt(self.weight), self.incidence @ X)  # differences: nothing cancels
+        # A product of differences: nothing cancels, unlike in X' (L X).
+        Z = row_scale(np.sqrt(self.weight), self.incidence @ X)
         return np.asarray((Z.T @ Z).toarray())
 
-    def take(self, rows: Any) -> EdgeGraph:
+    def take(self, rows: Any) -> ComparisonGraph:
         rows = np.arange(self.n_rows)[rows]
         position = np.full(self.n_rows, -1, dtype=np.intp)
         position[rows] = np.arange(len(rows))
         first, second = position[self.first], position[self.second]
         kept = (first >= 0) & (second >= 0)
-        return EdgeGraph(len(rows), first[kept], second[kept], self.margin[kept], self.weight[kept])
+        return ComparisonGraph(
+            len(rows), first[kept], second[kept], self.margin[kept], self.weight[kept]
+        )
 
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
-        """Every comparison as it was given: `first` is the preferred row."""
+        """Each comparison as given: `first` is the preferred row."""
         counted = np.flatnonzero(self.weight)
         for start in range(0, len(counted), block_size):
             part = counted[start : start + block_size]
@@ -163,7 +158,7 @@ class EdgeGraph(PreferenceGraph):
 
 @dataclass(frozen=True)
 class CholeskyRoot:
-    """U with U'U = L, whose columns `pivots`, in this order, are upper triangular."""
+    """U with U'U = L; its columns `pivots`, in this order, are upper triangular."""
 
     U: Array
     pivots: Index
@@ -180,47 +175,3 @@ class CholeskyRoot:
         return solve_triangular(
             self.U[:, self.pivots], rhs[self.pivots], trans="T", check_finite=False
         )
-
-
-def _check_pairs(pairs: Any, n_rows: int) -> Index:
-    """Pairs as an (n, 2) array of row numbers."""
-    pairs = np.asarray(pairs)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise DataError(
-            f"pairs needs two columns, the preferred row and the other: got shape {pairs.shape}."
-        )
-    if len(pairs) == 0:
-        raise DataError("pairs is empty: there is no comparison to learn from.")
-    if pairs.dtype.kind not in "iu":
-        whole = pairs.dtype.kind == "f" and bool((pairs == np.floor(pairs)).all())
-        if not whole:
-            raise DataError(f"pairs must hold row numbers (integers): got dtype {pairs.dtype}.")
-    outside = (pairs < 0) | (pairs >= n_rows)
-    if outside.any():
-        k = int(np.argmax(outside.any(axis=1)))
-        raise DataError(
-            f"pairs[{k}] = {pairs[k].tolist()} points outside X, whose rows are 0 to {n_rows - 1}."
-        )
-    same = pairs[:, 0] == pairs[:, 1]
-    if same.any():
-        k = int(np.argmax(same))
-        raise DataError(
-            f"pairs[{k}] compares row {int(pairs[k, 0])} with itself "
-            f"({int(same.sum())} such pairs): drop them."
-        )
-    return np.asarray(pairs, dtype=np.intp)
-
-
-def _per_pair(name: str, values: Any, n_pairs: int, max_ndim: int) -> Array:
-    """One finite number (or row of numbers) per pair; ones by default."""
-    if values is None:
-        return np.ones(n_pairs)
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim == 0 or array.ndim > max_ndim or len(array) != n_pairs:
-        raise DataError(
-            f"{name} needs one entry per pair: got shape {array.shape} for {n_pairs} pairs."
-        )
-    bad = ~np.isfinite(array).reshape(n_pairs, -1).all(axis=1)
-    if bad.any():
-        raise DataError(f"{name} must be finite: entry {int(np.argmax(bad))} is {array[bad][0]}.")
-    return array

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.graph.query_graph import GroupedGraph, pair_weight
-from rankwise.graph.query_groups import Groups
+from rankwise.graph.query_graph import QueryGraph, pair_weight
+from rankwise.graph.query_groups import QueryGroups
 
 Level = tuple[Any, float]  # a query id and a label; where ties count, a query is a single level 0.0
 
@@ -54,10 +54,10 @@ class SplitQueries:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PartOfGraph(GroupedGraph):
+class PartOfGraph(QueryGraph):
     """The rows of a grouped graph that lie in one place.
 
-    Queries that lie here as a whole are as in `GroupedGraph`. Of the others, each level is
+    Queries that lie here as a whole are as in `QueryGraph`. Of the others, each level is
     centred on its own, with the coefficient that the query has over all places: what is missing
     is the scatter between the means of these parts, which
     `rankwise.solvers.partition_moments` adds.
@@ -86,8 +86,8 @@ class PartOfGraph(GroupedGraph):
         cls, y: Any, qid: Any, elsewhere: SplitQueries, *, n_rows: int, ties: str, weighting: str
     ) -> PartOfGraph:
         """The graph of the rows here; `elsewhere` tells of queries that have more."""
-        whole = GroupedGraph.build(y, qid, n_rows=n_rows, ties=ties, weighting=weighting)
-        names = Groups.of(qid, n_rows).names
+        whole = QueryGraph.build(y, qid, n_rows=n_rows, ties=ties, weighting=weighting)
+        names = whole.groups.names
         labels = np.zeros(len(whole.level_sizes))
         if ties == "exclude":
             labels = np.asarray(y, dtype=np.float64)[whole.rows[whole.level_ptr[:-1]]]
@@ -101,8 +101,9 @@ class PartOfGraph(GroupedGraph):
             query_totals[q], pair_totals[q] = elsewhere.n_rows[name], n_pairs[name]
             for level in range(whole.query_ptr[q], whole.query_ptr[q + 1]):
                 level_totals[level] = elsewhere.levels[name, float(labels[level])]
-        fields = (whole.n_rows, whole.rows, whole.level_ptr, whole.query_ptr, ties, weighting)
-        return cls(*fields, names, labels, query_totals, pair_totals, level_totals, split)
+        fields = (whole.n_rows, whole.groups, whole.rows, whole.level_ptr, whole.query_ptr)
+        totals = (query_totals, pair_totals, level_totals)
+        return cls(*fields, ties, weighting, names, labels, *totals, split)
 
     @cached_property
     def pairs_of_query(self) -> Index:
@@ -134,7 +135,7 @@ class PartOfGraph(GroupedGraph):
 
 def count_levels(y: Any, qid: Any, queries: set[Any], *, ties: str) -> dict[Level, int]:
     """Rows of each level of some queries, in one place."""
-    groups = Groups.of(qid, len(y))
+    groups = QueryGroups.of(qid, len(y))
     counts: dict[Level, int] = {}
     for k, name in enumerate(groups.names.tolist()):
         if name not in queries:

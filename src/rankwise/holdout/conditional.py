@@ -17,7 +17,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.query_graph import GroupedGraph
+from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout.leave_query_out import sums_without
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 
@@ -55,7 +55,7 @@ class Conditional:
 
 
 def dual_conditionals(
-    K: Array, graph: GroupedGraph, y: Array, lams: Sequence[float]
+    K: Array, graph: QueryGraph, y: Array, lams: Sequence[float]
 ) -> Iterator[tuple[int, Conditional]]:
     """(k, query) for each lam number k and each query that has pairs; K is overwritten.
 
@@ -81,7 +81,7 @@ def dual_conditionals(
 
 
 def primal_conditionals(
-    F: Any, graph: GroupedGraph, y: Array, lams: Sequence[float]
+    F: Any, graph: QueryGraph, y: Array, lams: Sequence[float]
 ) -> Iterator[tuple[int, Conditional]]:
     """As `dual_conditionals`, from features.
 
@@ -105,7 +105,7 @@ def primal_conditionals(
                 yield k, Conditional(rows, f, y[rows] - f, features=features)
 
 
-def query_rows(graph: GroupedGraph) -> Iterator[Index]:
+def query_rows(graph: QueryGraph) -> Iterator[Index]:
     """Ascending rows of each query that has pairs."""
     ends = graph.level_ptr[graph.query_ptr]
     for q in np.flatnonzero(graph.pairs_of_query):

@@ -39,7 +39,7 @@ class PairDifferences(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """Which pairs of a query count in training, and what they weigh: as in `GroupedGraph`."""
+    """Which pairs of a query count in training, and what they weigh: as in `QueryGraph`."""
 
     ties: str
     weighting: str

@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.query_graph import GroupedGraph
+from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout.pair_differences import moments_of_folds
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 
@@ -20,7 +20,7 @@ THREADS = 2  # that solve small systems side by side
 
 
 def dual_folds(
-    K: Array, graph: GroupedGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
+    K: Array, graph: QueryGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
 ) -> Array:
     """Predictions for every fold without it, shape (n_lams, n_rows, n_outputs); K is overwritten.
 
@@ -50,7 +50,7 @@ def dual_folds(
 
 
 def primal_folds(
-    F: Any, graph: GroupedGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
+    F: Any, graph: QueryGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
 ) -> Array:
     """As `dual_folds`, from features: by |U| where all folds are shorter than features.
 
@@ -203,7 +203,7 @@ def _all_but_one(stack: Array) -> Array:
     return before + after
 
 
-def _mean_groups(graph: GroupedGraph) -> Index:
+def _mean_groups(graph: QueryGraph) -> Index:
     """A number for each query that has pairs, and for each row of the other queries."""
     query = np.empty(graph.n_rows, dtype=np.intp)
     query[graph.rows] = np.repeat(np.arange(len(graph.query_sizes)), graph.query_sizes)

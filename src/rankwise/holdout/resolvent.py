@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.query_graph import GroupedGraph
+from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout.rounding import nonnegative, warn_if_lost
 
 
@@ -67,7 +67,7 @@ class SpectralResolvent:
         return (self.V[rows] / (self.s + self.lam)) @ self.rotated_C[:, columns]
 
 
-def lifted_root_kernel(K: Array, graph: GroupedGraph) -> Array:
+def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
     """M = R K R, with the null space of R lifted to the size of all else; K is overwritten.
 
     R takes the constant vector of a query to zero, where N would be 1 / lam: large, of no

@@ -18,8 +18,8 @@ from rankwise.estimators._checks import check_alphas
 from rankwise.estimators._device import travels
 from rankwise.estimators.components.component_ranker import ComponentRanker
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, Space, Task
-from rankwise.graph import Groups
-from rankwise.graph.query_graph import GroupedGraph
+from rankwise.graph import QueryGroups
+from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout.leave_pair_out import Rule
 
 LARGEST = 1e70  # fourth powers of it are still finite
@@ -38,7 +38,7 @@ class Problem:
     qid: Any
     tasks: list[Task]
     n_outputs: int | None
-    groups: Groups
+    groups: QueryGroups
     alphas: Array
 
     @classmethod
@@ -62,7 +62,7 @@ class Problem:
                 "and labels."
             )
         qid = to_host(qid)
-        groups = Groups.of(qid, len(y))
+        groups = QueryGroups.of(qid, len(y))
         tasks = ranker._checked_tasks(y, qid)
         n_outputs = y.shape[1] if y.ndim == 2 else None
         return cls(ranker, X, y.reshape(len(y), -1), qid, tasks, n_outputs, groups, values)
@@ -91,9 +91,9 @@ class Problem:
             return Rule("include", "rows")
         return Rule(self.ranker.ties, self.ranker.weighting)
 
-    def graph(self, task: int) -> GroupedGraph:
+    def graph(self, task: int) -> QueryGraph:
         """The graph of a task: of queries, since hold-outs have scores."""
-        return cast(GroupedGraph, self.tasks[task].graph)
+        return cast(QueryGraph, self.tasks[task].graph)
 
     def columns(self, task: int) -> slice:
         """The outputs that a task has."""

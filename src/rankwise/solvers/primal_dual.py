@@ -9,13 +9,13 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph import PreferenceGraph
-from rankwise.graph.query_graph import GroupedGraph
+from rankwise.graph import PairGraph
+from rankwise.graph.query_graph import QueryGraph
 from rankwise.solvers.moments import Moments
 from rankwise.solvers.ridge_path import solve_shifted
 
 
-def primal(F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
+def primal(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """w = (F'LF + lam I)^-1 F'Ly for each lam: equation (11) of the RankRLS paper.
 
     O(m n^2 + n^3) time and O(n^2) memory for m rows of n features.
@@ -24,9 +24,7 @@ def primal(F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float
     return solve_shifted(moments.A, moments.b, lams, gram=True)
 
 
-def linear_dual(
-    F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]
-) -> list[Array]:
+def linear_dual(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """w = F'a of `dual` with the linear kernel: for more features than rows.
 
     With Z = R F, M = Z Z' and w = Z'z: differences are taken before products, so that features
@@ -37,7 +35,7 @@ def linear_dual(
     if not is_sparse(F):
         Z = on.contiguous(graph.root(on.rows(F, slice(None))))
         return [Z.T @ z for z in solve_shifted(on.matmul(Z, Z.T), t, lams)]
-    offset = graph.offset_columns(F) if isinstance(graph, GroupedGraph) else np.empty(0, np.intp)
+    offset = graph.offset_columns(F) if isinstance(graph, QueryGraph) else np.empty(0, np.intp)
     near = np.setdiff1d(np.arange(F.shape[1]), offset)
     rest, Z = F[:, near], graph.root(F[:, offset].toarray())
     M = graph.root_kernel(np.ascontiguousarray((rest @ rest.T).toarray(), dtype=np.float64))
@@ -49,7 +47,7 @@ def linear_dual(
     return solutions
 
 
-def dual(K: Array, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
+def dual(K: Array, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """a = (LK + lam I)^-1 Ly for each lam: equation (8) of the RankRLS paper.
 
     LK is not symmetric; with L = R'R, pushing R through gives

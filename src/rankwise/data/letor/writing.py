@@ -17,7 +17,7 @@ from scipy import sparse
 
 from rankwise.errors import DataError
 from rankwise.files import replacing
-from rankwise.graph.query_groups import Groups
+from rankwise.graph.query_groups import QueryGroups
 
 _ROWS_AT_A_TIME = 1024
 _QUERY_ID = re.compile(r"[^\s#\x00-\x1f]+")
@@ -125,7 +125,7 @@ def _row_heads(labels: NDArray[np.float64], qid: ArrayLike | None) -> list[str]:
     numbers = [repr(label).removesuffix(".0") for label in labels.tolist()]
     if qid is None:
         return numbers
-    groups = Groups.of(qid, len(labels))
+    groups = QueryGroups.of(qid, len(labels))
     ids = [f" qid:{_query_id(name)}" for name in groups.names.tolist()]
     return [number + ids[code] for number, code in zip(numbers, groups.codes.tolist(), strict=True)]
 

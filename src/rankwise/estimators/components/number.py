@@ -14,7 +14,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_whole
 from rankwise.estimators.least_squares.base import Task
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 from rankwise.graph.query_graph import pair_weight
 from rankwise.holdout.component_folds import component_folds, component_pair_losses
 from rankwise.solvers.kpca import Count
@@ -134,7 +134,7 @@ def errors_by_queries(
     limit: Count,
 ) -> list[ComponentErrors]:
     """Every query held out of the weights, exactly; the components are those of all rows."""
-    groups = Groups.of(qid, X.shape[0])
+    groups = QueryGroups.of(qid, X.shape[0])
     _check_scores(tasks, "leave_query_out")
     if groups.n_groups < 2:
         raise DataError(
@@ -184,7 +184,7 @@ def errors_by_row_pairs(
     limit: Count,
 ) -> list[ComponentErrors]:
     """Every pair of rows of one ranking held out of the weights, exactly."""
-    groups, m = Groups.of(qid, X.shape[0]), X.shape[0]
+    groups, m = QueryGroups.of(qid, X.shape[0]), X.shape[0]
     ties = "include" if ranker._pointwise else ranker.ties
     _check_scores(tasks, "leave_pair_out")
     if groups.n_groups > 1 or ties != "include":
@@ -220,7 +220,7 @@ def _check_scores(tasks: list[Task], cv: str) -> None:
 
 def check_outputs(y: Array, queries: Index) -> None:
     """Every output has rows of one query (or fold) whose order can be wrong."""
-    groups = Groups.of(queries, len(y))
+    groups = QueryGroups.of(queries, len(y))
     for k, column in enumerate(y.T):
         if len(queries_with_pairs(column[:, None], groups)) == 0:
             which = f"of output {k} " if y.shape[1] > 1 else ""
@@ -248,7 +248,7 @@ def _fixed_components(
     return ranker._features(X, projected), projected.components.eigenvalues
 
 
-def queries_with_pairs(y: Array, groups: Groups) -> Index:
+def queries_with_pairs(y: Array, groups: QueryGroups) -> Index:
     """Those in which some output has different labels, and an order can be wrong."""
     differs = [bool((y[rows] != y[rows[0]]).any()) for rows in groups]
     return np.flatnonzero(differs)

@@ -23,8 +23,8 @@ from rankwise.estimators.components.number import (
     standard_error,
 )
 from rankwise.estimators.least_squares.base import Task
-from rankwise.graph import Groups, PreferenceGraph
-from rankwise.graph.comparison_graph import EdgeGraph
+from rankwise.graph import PreferenceGraph, QueryGroups
+from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.solvers.kpca import Count
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def errors_by_folds(
     """Refits without one fold after the other, each with components of its own."""
     if tasks[0].y is None:
         return _errors_by_comparisons(ranker, X, tasks[0], alphas, limit)
-    y, groups = labels(tasks), Groups.of(qid, X.shape[0])
+    y, groups = labels(tasks), QueryGroups.of(qid, X.shape[0])
     by_query = groups.n_groups > 1
     if by_query:
         told = queries_with_pairs(y, groups)
@@ -83,7 +83,7 @@ def _errors_by_comparisons(
     ranker: ComponentRanker, X: Any, task: Task, alphas: list[float], limit: Count
 ) -> list[ComponentErrors]:
     """Folds of comparisons; rows that only these know are left out of the components as well."""
-    graph = cast(EdgeGraph, task.graph)
+    graph = cast(ComparisonGraph, task.graph)
     n = len(graph.first)
     n_folds = _n_folds(ranker.cv, n, "comparisons")
     margin = graph.margin.reshape(n, -1)

@@ -12,7 +12,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.estimators.gp.process import Observations
 from rankwise.graph import PreferenceGraph
-from rankwise.graph.comparison_graph import EdgeGraph
+from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.solvers.gp.comparisons import PairCounts
 
 
@@ -43,7 +43,7 @@ class Comparisons:
                     shape = np.shape(values)
                     raise DataError(f"{name} needs one entry per pair: got {shape} for 0 pairs.")
             return cls(np.zeros((0, 2), np.intp), np.zeros(0), np.zeros(0))
-        graph = EdgeGraph.build(n_rows, pairs, margin, weight)
+        graph = ComparisonGraph.build(n_rows, pairs, margin, weight)
         if graph.margin.ndim > 1:
             raise DataError(
                 f"margin needs one number per pair: got shape {graph.margin.shape}. "

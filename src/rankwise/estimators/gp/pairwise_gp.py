@@ -32,7 +32,7 @@ from rankwise.estimators.gp.parameters import (
 from rankwise.estimators.gp.posterior import PosteriorMixin, dense
 from rankwise.estimators.gp.process import Inference, Observations
 from rankwise.estimators.ranker_mixin import RankerMixin
-from rankwise.graph import Groups, PreferenceGraph
+from rankwise.graph import PreferenceGraph, QueryGroups
 
 
 class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
@@ -223,7 +223,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         """
         check_parameters(self)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        groups = Groups.of(qid, len(y))
+        groups = QueryGroups.of(qid, len(y))
         if len(y) > 1:
             n_pairs = PreferenceGraph.from_groups(qid, n_rows=len(y)).n_pairs
             check_has_pairs(n_pairs, len(y), groups.n_groups)

@@ -12,16 +12,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.backends.arrays import Array, is_tensor, to_host
+from rankwise.backends.arrays import Array, Loader, is_tensor, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._checks import check_alpha, check_alphas
 from rankwise.estimators._device import check_targets, check_tensor, place_rows, returned, travels
 from rankwise.estimators.ranker_mixin import RankerMixin
-from rankwise.graph import Groups, PreferenceGraph
-from rankwise.graph.comparison_graph import EdgeGraph
-from rankwise.graph.preference_graph import Loader
+from rankwise.graph import PreferenceGraph, QueryGroups
+from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.kernels import Kernel, kernel_product
 from rankwise.solvers.moments import CentredMoments, Moments
 
@@ -38,7 +37,7 @@ class Task:
     @property
     def n_axes(self) -> int:
         """1 where a row has one score (a comparison, one margin), 2 where it has several."""
-        values = self.graph.margin if isinstance(self.graph, EdgeGraph) else self.y
+        values = self.graph.margin if isinstance(self.graph, ComparisonGraph) else self.y
         return 0 if values is None else values.ndim
 
 
@@ -228,7 +227,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
 
     def _checked_tasks(self, y: Array, qid: Any) -> list[Task]:
         """Tasks that have something to learn from; counts queries."""
-        self.n_queries_ = Groups.of(qid, len(y)).n_groups
+        self.n_queries_ = QueryGroups.of(qid, len(y)).n_groups
         tasks = self._tasks(y, qid)
         self._check_enough([task.graph.n_pairs for task in tasks], len(y))
         return tasks

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.arrays import Array, Loader, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, at_home, backend_of
 from rankwise.errors import DataError, ParameterError
@@ -33,8 +33,7 @@ from rankwise.estimators.least_squares.base import (
     finite_kernel_product,
     join_tasks,
 )
-from rankwise.graph import Groups
-from rankwise.graph.preference_graph import Loader
+from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import check_ids
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import kernel_values
@@ -257,7 +256,7 @@ class LandmarkRanker(LeastSquaresRanker):
 
     def _add(self, sums: Sums | None, basis: LandmarkBasis, X: Any, y: Array, qid: Any) -> Sums:
         """The sums with those of another block of validated rows."""
-        names = set(Groups.of(qid, len(y)).names.tolist())
+        names = set(QueryGroups.of(qid, len(y)).names.tolist())
         queries = None if qid is None and not self._pointwise else names
         if sums is not None:
             if self._make_kernel() != self.kernel_ or self._loss_parameters != sums.parameters:

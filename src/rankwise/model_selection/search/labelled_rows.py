@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class LabelledRows:
     X: Any
     y: NDArray[Any]
     qid: NDArray[Any] | None
-    groups: Groups
+    groups: QueryGroups
 
     @classmethod
     def of(cls, X: Any, y: Any, qid: Any) -> LabelledRows:
@@ -40,7 +40,7 @@ class LabelledRows:
         ):
             X = np.asarray(X)
         check_consistent_length(X, y)
-        groups = Groups.of(qid, len(y))
+        groups = QueryGroups.of(qid, len(y))
         return cls(X, y, None if qid is None else np.asarray(qid).ravel(), groups)
 
     @property

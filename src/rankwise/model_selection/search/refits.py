@@ -15,7 +15,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.graph import Groups
+from rankwise.graph import QueryGroups
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
 from rankwise.model_selection.search.splits import Splits
 
@@ -84,7 +84,7 @@ def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any) -> None:
         accepted = signature(last.fit).parameters
         metadata: dict[str, Any] = {}
         if "group" in accepted:
-            groups = Groups.of(qid, len(y))
+            groups = QueryGroups.of(qid, len(y))
             X, y, qid = take(X, groups.order), y[groups.order], groups.codes[groups.order]
             metadata = {"qid": qid} if "qid" in accepted else {"group": groups.sizes}
         elif "qid" in accepted and qid is not None:

@@ -1,0 +1,113 @@
+"""The files that commands read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwise.cli.terminal import progress
+
+if TYPE_CHECKING:
+    from rankwise.data import LetorData
+    from rankwise.persistence import ModelFile
+
+
+def read_data(path: Path, *, n_features: int | None = None, whose: str = "") -> LetorData:
+    """Read a LETOR file, with as many features as `whose` has, if that is given.
+
+    LETOR files leave out zeros: a file with fewer features has zeros in the last ones. A file
+    with more features cannot be used.
+    """
+    from rankwise.data import read_letor
+
+    with (
+        progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"),
+        explaining_width(path, n_features, whose),
+    ):
+        return read_letor(path, n_features=n_features)
+
+
+@contextmanager
+def explaining_width(path: Path, n_features: int | None, whose: str) -> Iterator[None]:
+    """Raise an error about the number of features where a file has more than expected."""
+    from rankwise.data.letor.reading import count_features
+    from rankwise.errors import DataError, LetorFormatError
+
+    try:
+        yield
+    except LetorFormatError as error:
+        if n_features is None:
+            raise
+        try:
+            found = count_features(path)
+        except LetorFormatError:
+            raise error from None  # the file has another fault
+        if found <= n_features:
+            raise
+        raise DataError(
+            f"{path} has {found} features, but {whose} has {n_features}: they do not belong "
+            "together."
+        ) from None
+
+
+def normalized(data: LetorData) -> LetorData:
+    """The same rows, each feature of each query scaled to [0, 1]."""
+    from dataclasses import replace
+
+    from rankwise.data import normalize_per_query
+
+    return replace(data, X=normalize_per_query(data.X, data.qid))
+
+
+def read_model(path: Path) -> ModelFile:
+    """Read a model file."""
+    from rankwise.persistence import open_model
+
+    with progress(f"Reading {path}"):
+        return open_model(path)
+
+
+def read_data_for(file: ModelFile, model_path: Path, path: Path) -> LetorData:
+    """Read rows for a model: as many features, normalized if its training rows were."""
+    n_features = getattr(file.model, "n_features_in_", None)
+    data = read_data(path, n_features=n_features, whose=f"the model {model_path}")
+    return normalized(data) if file.normalized_per_query else data
+
+
+def scores_of(file: ModelFile, data: LetorData) -> Any:
+    """The score of each row."""
+    import numpy as np
+
+    from rankwise.errors import DataError
+
+    with progress(f"Scoring {len(data.y):,} rows"):
+        scores = np.asarray(file.model.predict(data.X))
+    if scores.ndim != 1:
+        raise DataError(
+            f"The model gives {scores.shape[1]} scores per row. The command line works with one: "
+            "use predict in Python."
+        )
+    return scores
+
+
+def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:
+    """Read one number per line, one line per row of the data."""
+    import numpy as np
+
+    from rankwise.errors import DataError
+
+    values = []
+    with progress(f"Reading {path}"), path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                values.append(float(line))
+            except ValueError:
+                raise DataError(
+                    f"{path}, line {number}: {line.strip()[:40]!r} is not a number. Such a file "
+                    "has one score per line, in the order of the rows."
+                ) from None
+    if len(values) != n_rows:
+        raise DataError(f"{path} has {len(values)} scores, but {data_path} has {n_rows} rows.")
+    return np.array(values)

@@ -1,0 +1,197 @@
+"""The settings that `rankwise tune` tries, and how it scores them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from rankwise.cli.options import SelectionOptions
+from rankwise.data import LetorData
+from rankwise.model_selection import (
+    HeldOut,
+    LeavePairOut,
+    k_fold,
+    leave_pair_out,
+    leave_query_out,
+)
+
+PAIRWISE = {"disagreement": "error", "auc": "auc", "concordance": "auc"}
+SEED = 0  # for folds of rows, so that a command always gives the same result
+
+
+@dataclass(frozen=True, eq=False)
+class HoldOutPlan:
+    """Which rows are held out, and the metric that scores their predictions.
+
+    Queries, or `folds` of them; without queries, pairs of rows, or folds of rows.
+    """
+
+    data: LetorData
+    selection: SelectionOptions
+    folds: int | None
+
+    def __post_init__(self) -> None:
+        self.selection.metric_function()  # raises an error where its options do not fit together
+        if self.has_queries:
+            return
+        if self.selection.relevant is not None:
+            raise typer.BadParameter(
+                "This needs queries, and the file has a single ranking.",
+                param_hint="'--relevant'",
+            )
+        if self.leaves_pairs and self.metric.lower() not in PAIRWISE:
+            raise typer.BadParameter(
+                f"Without queries, pairs are held out, and the metric is disagreement or auc. For "
+                f"{self.metric} give --folds as well.",
+                param_hint="'--metric'",
+            )
+
+    @property
+    def metric(self) -> str:
+        return self.selection.metric_name
+
+    @cached_property
+    def n_queries(self) -> int:
+        return 1 if self.data.qid is None else len(np.unique(self.data.qid))
+
+    @property
+    def has_queries(self) -> bool:
+        return self.n_queries > 1
+
+    @property
+    def leaves_pairs(self) -> bool:
+        return not self.has_queries and self.folds is None
+
+    @property
+    def quantity(self) -> str | None:
+        """The `quantity` to plot, as in `rankwise.plots.plot_hold_out`."""
+        return PAIRWISE[self.metric.lower()] if self.leaves_pairs else None
+
+    def __str__(self) -> str:
+        rows = f"{len(self.data.y):,} rows"
+        if self.has_queries:
+            queries = f"{self.n_queries:,} queries, {rows}"
+            if self.folds is None:
+                return f"Leave-query-out over {queries}"
+            return f"{self.folds} folds of whole queries out of {queries}"
+        return (
+            f"Leave-pair-out over {rows}" if self.leaves_pairs else f"{self.folds} folds of {rows}"
+        )
+
+    def score(self, ranker: Any, alphas: Sequence[float]) -> HeldOut | LeavePairOut:
+        """The held-out score of `ranker` at each alpha."""
+        X, y, qid = self.data.X, self.data.y, self.data.qid
+        if self.leaves_pairs:
+            return leave_pair_out(ranker, X, y, alphas=alphas)
+        if self.folds is not None and not self.has_queries:
+            result = k_fold(
+                ranker, X, y, n_splits=self.folds, alphas=alphas, metric=self.metric,
+                random_state=SEED,
+            )  # fmt: skip
+        else:
+            result = leave_query_out(
+                ranker, X, y, qid=qid, alphas=alphas, metric=self.metric, n_folds=self.folds
+            )
+            if self.selection.relevant is not None:
+                result = self._with_relevant(result)
+        # Drop the predictions: one per row and alpha is too much to keep for every setting.
+        return replace(result, predictions=np.empty((len(result.alphas), 0)))
+
+    def _with_relevant(self, result: HeldOut) -> HeldOut:
+        """The same hold-out, scored with the least label that counts as relevant."""
+        metric, _ = self.selection.metric_function()
+        values = np.array(
+            [
+                metric(self.data.y, scores, self.data.qid, per_query=True).values
+                for scores in result.predictions
+            ]
+        )
+        spread = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
+        return replace(result, score=values.mean(axis=1), standard_error=spread)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One setting: its parameters, a ranker with them, and its score at every alpha."""
+
+    setting: dict[str, Any]
+    ranker: Any
+    result: HeldOut | LeavePairOut
+    quantity: str | None
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        if isinstance(self.result, HeldOut):
+            return self.result.score
+        return self.result.auc if self.quantity == "auc" else self.result.error
+
+    @property
+    def best(self) -> int:
+        return self.result.best_index
+
+    @property
+    def alpha(self) -> float:
+        return self.result.best_alpha
+
+    @property
+    def gain(self) -> float:
+        """The best value, with its sign changed where lower is better."""
+        greater = isinstance(self.result, HeldOut) and self.result.greater_is_better
+        sign = 1.0 if greater or self.quantity == "auc" else -1.0
+        return sign * float(self.values[self.best])
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All trials of one command."""
+
+    plan: HoldOutPlan
+    trials: tuple[Trial, ...]
+
+    @cached_property
+    def ranked(self) -> tuple[Trial, ...]:
+        """The trials, best first; equal ones in the order in which they were tried."""
+        return tuple(sorted(self.trials, key=lambda trial: -trial.gain))
+
+    @property
+    def best(self) -> Trial:
+        return self.ranked[0]
+
+    @cached_property
+    def varied(self) -> list[str]:
+        """Names of the parameters that differ between trials."""
+        return _varied([trial.setting for trial in self.trials])
+
+    def label(self, trial: Trial) -> str:
+        """The parameters in which a trial differs from others."""
+        return _label(trial.setting, self.varied)
+
+
+def run_trials(
+    plan: HoldOutPlan,
+    rankers: Sequence[tuple[dict[str, Any], Any]],
+    alphas: Sequence[float],
+    progress: Callable[..., None],
+) -> Study:
+    """Score every ranker, given with its setting, at every alpha."""
+    varied = _varied([setting for setting, _ in rankers])
+    trials = []
+    for done, (setting, ranker) in enumerate(rankers):
+        progress(done, len(rankers), _label(setting, varied))
+        trials.append(Trial(setting, ranker, plan.score(ranker, alphas), plan.quantity))
+    return Study(plan, tuple(trials))
+
+
+def _varied(settings: Sequence[dict[str, Any]]) -> list[str]:
+    return [name for name in settings[0] if len({setting[name] for setting in settings}) > 1]
+
+
+def _label(setting: dict[str, Any], names: Sequence[str]) -> str:
+    parts = ((name, setting[name]) for name in names if setting[name] is not None)
+    return ", ".join(f"{n} {v:g}" if isinstance(v, float) else f"{n} {v}" for n, v in parts)

@@ -1,0 +1,128 @@
+"""The variance of components, and held-out errors for every number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from rankwise.errors import DataError
+from rankwise.plots._look import COLORS, axes_or_new, look, name_curves
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from rankwise.model_selection import ComponentErrors
+
+
+def plot_scree(ranker: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw the share of the variance that each component explains, and the cumulative share.
+
+    Parameters
+    ----------
+    ranker : KPCRank or KPCR
+        Fitted, with selection="leading".
+    ax : matplotlib Axes, optional
+        Where to draw. By default on new axes.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import KPCRank
+    >>> X = np.random.default_rng(0).standard_normal((30, 3))
+    >>> ax = plot_scree(KPCRank(5).fit(X, X[:, 0]))
+    >>> ax.get_xlabel()
+    'component'
+    """
+    if getattr(ranker, "selection", None) != "leading":
+        raise DataError(
+            'plot_scree draws a KPCRank or KPCR with selection="leading": got '
+            f"{type(ranker).__name__}."
+        )
+    check_is_fitted(ranker)
+    share = ranker.explained_variance_ratio_
+    number = np.arange(1, len(share) + 1)
+    ax = axes_or_new(ax)
+    for k, (values, name) in enumerate(
+        ((share, "share of the variance"), (np.cumsum(share), "cumulative"))
+    ):
+        color, marker = look(k)
+        size = 4 if len(share) <= 60 else 0
+        ax.plot(number, values, color=color, marker=marker, ms=size, lw=1.6, label=name, zorder=3)
+    ax.set_yscale("log")
+    ax.set_xlabel("component")
+    ax.set_ylabel("share of the variance")
+    name_curves(ax, ["share of the variance", "cumulative"])
+    return ax
+
+
+def plot_component_errors(
+    errors: ComponentErrors | Mapping[str, ComponentErrors],
+    *,
+    mark: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw held-out errors against the number of components, with a band of one standard error.
+
+    Parameters
+    ----------
+    errors : ComponentErrors, or mapping of str to such
+        ``component_errors_`` of a ranker with ``n_components="cv"``, or a result of
+        `rankwise.model_selection.component_errors`; several by name.
+    mark : bool, default=True
+        Whether to mark the smallest error, and the fewest components within one standard error.
+    ax : matplotlib Axes, optional
+        Where to draw. By default on new axes.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import KPCRank
+    >>> from rankwise.model_selection import component_errors
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.standard_normal((60, 3)), np.arange(60) // 6
+    >>> found = component_errors(KPCRank(max_components=9), X, X[:, 0], qid=qid)
+    >>> plot_component_errors(found).get_ylabel()
+    'held-out disagreement error (± s.e.)'
+    """
+    from rankwise.model_selection import ComponentErrors
+
+    named = dict(errors) if isinstance(errors, Mapping) else {"": errors}
+    if not named or not all(isinstance(found, ComponentErrors) for found in named.values()):
+        raise DataError(
+            "plot_component_errors draws a result of component_errors, or a mapping of names to "
+            f"results: got {type(errors).__name__}."
+        )
+    ax = axes_or_new(ax)
+    labels = []
+    for k, (name, found) in enumerate(named.items()):
+        color, marker = COLORS[k % len(COLORS)], look(k)[1]
+        x, y = found.n_components, found.error
+        ax.plot(x, y, color=color, lw=1.8, label=name or "error", zorder=3)
+        if np.isfinite(found.standard_error).any() and len(named) <= 2:
+            low, high = y - found.standard_error, y + found.standard_error
+            ax.fill_between(x, low, high, color=color, alpha=0.09, lw=0, zorder=2)
+        text = ""
+        if mark:
+            best, fewest = found.best_n_components, found.one_se_n_components
+            for p, fill in ((best, "none"), (fewest, color)):
+                ax.plot(
+                    p, y[p - 1], color=color, marker=marker, ms=9, mew=1.8, mfc=fill, zorder=4,
+                    label="_mark",
+                )  # fmt: skip
+            text = f"best {y[best - 1]:.3f} at p = {best}, within one s.e. at p = {fewest}"
+        labels.append(": ".join(filter(None, (name, text))))
+    ax.set_xlabel("number of components p")
+    ax.set_ylabel("held-out disagreement error (± s.e.)")
+    name_curves(ax, labels)
+    return ax

@@ -1,0 +1,186 @@
+"""The program as a whole: help, one line per error, pipes."""
+
+import gzip
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rankwise import __version__
+from rankwise.cli.main import app
+
+COMMANDS = ("demo", "fit", "tune", "predict", "evaluate", "info")
+PROGRAM = [sys.executable, "-m", "rankwise.cli.main"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches_with_examples(run, command):
+    text = run(command, "--help").stdout
+    assert "Examples:" in text
+    assert f"rankwise {command}" in text
+
+
+def test_no_arguments_give_help(run):
+    text = run().stdout
+    for command in COMMANDS:
+        assert f" {command} " in text
+    assert text == run("--help").stdout == run("-h").stdout
+
+
+def test_version(run):
+    assert run("--version").stdout == f"rankwise {__version__}\n"
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from rankwise.cli.main import app\n"
+        "try: app(['fit', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'skops', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fitt"], "No such command"),
+        (["fit"], "--help"),
+        (["fit", "no-such-file", "-o", "x"], "does not exist"),
+        (["info", os.curdir], "is a directory"),
+        (["--no-such-option"], "--no-such-option"),
+        (["info", os.devnull], "is empty"),
+    ],
+)
+def test_wrong_arguments(run, arguments, message):
+    assert message in run(*arguments, ok=False)
+
+
+def test_a_truncated_gz(files, run, tmp_path):
+    path = tmp_path / "train.txt.gz"
+    path.write_bytes(gzip.compress(files.train.read_bytes())[:-40])
+    assert "cut off" in run("fit", path, "-o", tmp_path / "model.rankwise", ok=False)
+
+
+def test_a_pickle_is_never_loaded(files, run, tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "boom"),)
+
+    path = tmp_path / "model.rankwise"
+    path.write_bytes(pickle.dumps(Bomb()))
+    assert "is not a model file" in run("predict", path, files.test, ok=False)
+    assert not (tmp_path / "boom").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError("Unable to allocate 9 TiB"), "Not enough memory. Unable to allocate 9 TiB"),
+        (MemoryError(), "Not enough memory."),
+        (PermissionError(13, "Permission denied", "a.txt"), "a.txt: Permission denied."),
+        (ValueError("two\n   lines"), "two lines"),
+        (EOFError("at byte 7"), "A file ends too early: at byte 7"),
+        (np.linalg.LinAlgError("Singular matrix"), "Singular matrix"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), "can't decode"),
+        (ImportError("no pandas"), "no pandas"),
+    ],
+)
+def test_every_error_about_input_is_one_line(files, run, monkeypatch, error, message):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("rankwise.data.read_letor", fail)
+    assert message in run("info", files.train, ok=False)
+
+
+def test_bugs_are_not_hidden(files, monkeypatch):
+    monkeypatch.setattr("rankwise.data.read_letor", 7)
+    result = CliRunner().invoke(app, ["info", str(files.train)])
+    assert isinstance(result.exception, TypeError)
+
+
+def test_a_traceback_on_request(files, monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("no")
+
+    monkeypatch.setattr("rankwise.data.read_letor", fail)
+    monkeypatch.setenv("RANKWISE_TRACEBACK", "1")
+    result = CliRunner().invoke(app, ["info", str(files.train)])
+    assert isinstance(result.exception, ValueError)
+
+
+def test_an_interrupt_ends_without_traceback(files, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rankwise.data.read_letor", stop)
+    result = CliRunner().invoke(app, ["info", str(files.train)])
+    assert result.exit_code == 130
+    assert result.stdout == ""
+
+
+def test_warnings_are_one_line_each(files, run, monkeypatch):
+    import rankwise.data
+
+    read = rankwise.data.read_letor
+
+    def warn(*arguments, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("a doubt", UserWarning, stacklevel=1)
+        return read(*arguments, **options)
+
+    monkeypatch.setattr("rankwise.data.read_letor", warn)
+    result = run("info", files.train)
+    assert result.stderr == "rankwise: warning: a doubt\n"
+
+
+def test_errors_of_the_process_are_one_line():
+    done = subprocess.run([*PROGRAM, "fitt"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "No such command" in done.stderr
+
+
+def test_a_reader_that_closes_the_pipe_early():
+    code = (
+        "from rankwise.cli.main import app\n"
+        "@app.command()\n"
+        "def chatter():\n"
+        "    for _ in range(20_000): print('more than a pipe holds')\n"
+        "app(['chatter'])"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        assert program.stdout.readline().startswith(b"more")
+        program.stdout.close()
+        complaint = program.stderr.read()
+        assert program.wait(timeout=120) == 141
+    assert complaint == b""
+
+
+def test_a_terminal_with_ascii_only(files):
+    result = CliRunner(charset="ascii").invoke(app, ["info", str(files.train)])
+    assert result.exit_code == 0, result.exception
+    assert "?????" in result.stdout  # the bars of the histogram
+
+
+@pytest.mark.parametrize("command", ["fit DATA --out DATA", "tune DATA --out DATA"])
+def test_no_command_overwrites_its_input(command, tmp_path):
+    data = tmp_path / "train.txt"
+    text = "".join(f"{k % 2} qid:{k // 4} 1:{k}\n" for k in range(12))
+    data.write_text(text)
+    result = CliRunner().invoke(app, command.replace("DATA", str(data)).split())
+    assert result.exit_code == 2
+    assert "is an input of this command" in result.output
+    assert data.read_text() == text
