@@ -1,8 +1,8 @@
 """Steps of the bilinear ranker beside plain NumPy and SciPy, and its memory.
 
 Claims: on 20 Newsgroups (10,000 words; generated texts of the same shape without the data), at
-least 20 times as many steps per second as a plain Algorithm 1 in NumPy and SciPy, in dense and in sparse structure; 8,000 and 4,000 steps a second on one core; 100,000 words
-in less than 2 GiB.
+least 20 times as many steps per second as a plain Algorithm 1 in NumPy and SciPy, in dense and in
+sparse structure; 8,000 and 4,000 steps per second on one core; 100,000 words in less than 2 GiB.
 
 All start from the W after 10,000 steps and take the same steps from there. Times are processor
 times, so that other processes matter less. The plain peer multiplies a sparse query by W, adds an
