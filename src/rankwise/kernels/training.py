@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.kernels.functions import Kernel, Precomputed
 from rankwise.kernels.products import kernel_values
@@ -34,7 +34,7 @@ def training_kernel(kernel: Kernel, X: Any) -> Array:
 
 def check_precomputed(K: Any) -> None:
     """Raise an error where a precomputed kernel matrix is not square and symmetric."""
-    K = at_home(K)
+    K = as_given(K)
     xp = backend_of(K).xp
     if K.shape[0] != K.shape[1]:
         raise DataError(

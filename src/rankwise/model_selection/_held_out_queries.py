@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
@@ -314,7 +314,7 @@ def _global_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
 
 
 def _refits(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
-    X, y, on = at_home(problem.problem.X), problem.by_output(problem.y), backend_of(problem.y)
+    X, y, on = as_given(problem.problem.X), problem.by_output(problem.y), backend_of(problem.y)
     out = on.empty(len(problem.alphas), *problem.y.shape)
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(y)), fold)

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, to_host
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alphas
 from rankwise.estimators._device import is_sent
@@ -61,7 +61,7 @@ class HoldOutProblem:
         if len(targets) > 1 or targets[0].ndim == 2:
             n_outputs = len(targets) if len(targets) > 1 else targets[0].shape[1]
         columns = backend_of(targets[0]).xp.column_stack(targets)
-        if max(abs(at_home(problem.X)).max(), abs(columns).max()) > LARGEST:
+        if max(abs(as_given(problem.X)).max(), abs(columns).max()) > LARGEST:
             raise DataError(
                 f"Products of values above {LARGEST:g} overflow. Scale the features and labels."
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product
 from rankwise.kernels.training import training_kernel
@@ -51,7 +51,7 @@ class KernelSpace:
         """Equation (8) of the RankRLS paper."""
         X, on = problem.X, backend_of(problem.X)
         precomputed = isinstance(self.kernel, Precomputed)
-        basis = KernelBasis(self.kernel, None if precomputed else at_home(X))
+        basis = KernelBasis(self.kernel, None if precomputed else as_given(X))
         check_kernel_fits(problem.n_rows, on, n_matrices=kernel_copies(X, alphas))
 
         def mean_scores(weights: Array) -> Array:

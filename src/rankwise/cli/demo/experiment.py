@@ -84,7 +84,7 @@ def global_experiment(seed: int) -> Experiment:
     X = np.asarray(data.X)
     shares = dict(zip(N_QUERIES, np.split(order, [200, 300]), strict=True))
     parts = {name: LetorData(X[rows], data.y[rows], None) for name, rows in shares.items()}
-    return Experiment(parts, ALPHAS, _tuned_rankers(parts, RankRLS(weighting="rows")))
+    return Experiment(parts, ALPHAS, _tuned_rankers(parts, RankRLS()))
 
 
 def _tuned_rankers(parts: Mapping[str, LetorData], ours: RankRLS) -> tuple[TunedRanker, ...]:

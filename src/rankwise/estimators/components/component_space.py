@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, Rows
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.kernels import Kernel, Precomputed
@@ -177,7 +177,7 @@ class ComponentSpace:
         advice = "Use landmarks, as in n_landmarks=1000, or fewer rows."
         check_kernel_fits(m, backend_of(X), advice, matrices_needed(m, wanted))
         components, features = kernel_components(training_kernel(self.kernel, X), count)
-        points = None if isinstance(self.kernel, Precomputed) else at_home(X)
+        points = None if isinstance(self.kernel, Precomputed) else as_given(X)
         return Projection(_basis(self.kernel, points, None, False, components), features)
 
     def _learn_on_landmarks(

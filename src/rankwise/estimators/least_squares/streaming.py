@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_alphas
 from rankwise.estimators._device import moved, returned
@@ -177,7 +177,7 @@ def _system_of_blocks(ranker: Any, blocks: Iterable[Any]) -> LandmarkSystem | No
         raise _no_blocks()
     on: Backend = backend_of(first[0])
     space = ranker.make_space(first[0].shape[1])
-    at_rest = ((at_home(X), qid) for X, qid in chain([first], rows))
+    at_rest = ((as_given(X), qid) for X, qid in chain([first], rows))
     rng = as_generator(ranker.random_state)
     landmarks = space.choice.among_blocks(at_rest, space.kernel, rng)
     return LandmarkSystem.of(space.kernel, landmarks, ranker.precision, on)
