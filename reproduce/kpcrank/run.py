@@ -61,9 +61,11 @@ class Task:
 
 def parses() -> Iterator[Task]:
     """The sample of BioInfer: 100 candidate parses of 22 sentences, and 100 of 20 others."""
+    from reproduce.parses import bioinfer
+
     parts = []
     for name in ("train", "test"):
-        data = load_dataset("bioinfer", part=name)
+        data = bioinfer.load(name)
         parts.append(Part(data.X, data.y, data.qid))
     yield Task(*parts, ({"kernel": "linear"}, {"kernel": "cosine"}))
 
@@ -152,7 +154,7 @@ def by_ridge(kind, task: Task) -> dict:
     """RLS or RankRLS: likewise, with the largest alpha that each rule allows."""
     X, y, qid = task.train.X, task.train.y, task.train.qid
     found = [
-        leave_query_out(kind(**kernel), X, y, qid=qid, alphas=ALPHAS, n_folds=5)
+        leave_query_out(kind(**kernel), X, y, qid=qid, alphas=ALPHAS, n_splits=5)
         for kernel in task.kernels
     ]
     k = int(np.argmin([held_out.score.min() for held_out in found]))

@@ -29,8 +29,8 @@ RANKERS: dict[str, list[Any]] = {
 
 def fitted(candidate: Any, train: Part) -> Iterator[Any]:
     """The candidate at each alpha."""
-    if hasattr(candidate, "fit_path"):
-        path = candidate.fit_path(train.X, train.y, ALPHAS, qid=train.qid)
+    if hasattr(candidate, "path"):
+        path = candidate.path(train.X, train.y, ALPHAS, qid=train.qid)
         yield from (path.estimator(i) for i in range(len(ALPHAS)))
     else:
         for alpha in ALPHAS:

@@ -140,7 +140,7 @@ def choose(
     for number, kernel in enumerate(KERNELS):
         held_out = leave_query_out(
             method.ranker(rows), features[number][rows.index], rows.y, qid=rows.qid,
-            alphas=method.alphas, n_folds=FOLDS,
+            alphas=method.alphas, n_splits=FOLDS,
         )  # fmt: skip
         for metric, function in METRICS.items():
             larger = get_metric(metric).greater_is_better

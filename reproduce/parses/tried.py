@@ -55,8 +55,8 @@ def scores_of(
 ) -> tuple[np.ndarray, dict]:
     """Validation scores at the chosen alpha, and what was chosen."""
     X = phi[rows.index]
-    held_out = leave_query_out(ranker, X, rows.y, qid=rows.qid, alphas=ALPHAS, n_folds=FOLDS)
-    path = ranker.fit_path(X, rows.y, [held_out.best_alpha], qid=rows.qid)
+    held_out = leave_query_out(ranker, X, rows.y, qid=rows.qid, alphas=ALPHAS, n_splits=FOLDS)
+    path = ranker.path(X, rows.y, [held_out.best_alpha], qid=rows.qid)
     chosen = {"alpha": held_out.best_alpha, "held-out": float(held_out.score.min())}
     return path.predict(phi[validation.index])[0], chosen
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise import KPCRank
-from rankwise.backends.blas import symmetrize
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.graph import PreferenceGraph
 from rankwise.solvers.kpca import (
@@ -19,7 +18,7 @@ from rankwise.solvers.kpca import (
     number_with_share,
     scatter,
 )
-from rankwise.solvers.landmark_basis import LandmarkBasis
+from rankwise.solvers.landmark_factor import LandmarkFactor
 from rankwise.solvers.moments import Moments
 from rankwise.solvers.nested_least_squares import (
     Triangle,
@@ -185,7 +184,7 @@ def test_all_rows_as_landmarks_give_the_components_of_the_kernel():
     X = rng.standard_normal((60, 3))
     K = laplace(X, X)
     want, F = kernel_components(K.copy(), Count(12))
-    basis = LandmarkBasis.of(K)
+    basis = LandmarkFactor.of(K)
     ours = landmark_components(lambda rows: K[rows][:, basis.kept], 60, basis, Count(12))
     assert_allclose(ours.eigenvalues, want.eigenvalues, rtol=1e-9)
     assert ours.total == pytest.approx(want.total)
@@ -249,14 +248,6 @@ def test_features_that_are_zero_are_idle():
     assert not weights.any()
 
 
-@pytest.mark.parametrize("n", [1, 255, 256, 600])
-def test_symmetrize(n):
-    A = np.random.default_rng(0).standard_normal((n, n))
-    want = (A + A.T) / 2
-    symmetrize(A)
-    assert_allclose(A, want, rtol=0, atol=0)
-
-
 def test_few_components_need_no_second_matrix():
     X = np.random.default_rng(0).standard_normal((1600, 3))
     K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
@@ -270,6 +261,6 @@ def test_few_components_need_no_second_matrix():
 def test_kernel_values_against_landmarks_that_overflow():
     K = np.full((20, 2), 1e200)
     K[::2] = -1e200
-    basis = LandmarkBasis.of(np.eye(2))
+    basis = LandmarkFactor.of(np.eye(2))
     with pytest.raises(DataError, match=r"overflow\. Scale"):
         landmark_components(lambda rows: K[rows].copy(), 20, basis, Count(1))

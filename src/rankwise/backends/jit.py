@@ -1,4 +1,4 @@
-"""Compiling the few loops that no array expression does well."""
+"""Compile the few loops that array expressions do badly."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function, **options: Any) -> Function:
-    """Compile at the first call, without the interpreter lock, and keep the result on disk.
+    """Compile at the first call, without the interpreter lock, and cache the result on disk.
 
     Division by zero gives infinities, as in NumPy. Functions that call each other belong in
-    one file: the cache does not notice a change in another one.
+    one file: the cache does not notice changes in another file.
     """
     settings = {"nogil": True, "error_model": "numpy", **options}
     try:
         return cast(Function, njit(cache=True, **settings)(function))
-    except RuntimeError:  # no folder that the compiled code could be kept in
+    except RuntimeError:  # no writable folder for the cache
         return cast(Function, njit(**settings)(function))
 
 

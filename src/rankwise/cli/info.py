@@ -141,4 +141,6 @@ def _text(facts: dict[str, Any]) -> str:
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if value is None:
+        return "None"
     return Column("", "g").show(value)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rankwise.backends.arrays import Array, to_host
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.errors import DataError
 from rankwise.kernels.functions import Kernel, NamedKernel, Precomputed
 
 PREDICT_BYTES = 64 * 2**20  # of kernel values in memory at a time
@@ -32,6 +35,18 @@ def kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
     return out.reshape(len(out), *V.shape[1:])
 
 
+def finite_kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
+    """As `kernel_product`, with an error where the result is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):  # checked below
+        product = kernel_product(kernel, X, Y, V)
+    if not backend_of(product).is_finite(product):
+        raise DataError(
+            "The kernel overflows between these rows and the training rows: scale the features "
+            "of both in the same way, for example in a pipeline with a scaler."
+        )
+    return product
+
+
 def feature_product(X: Any, V: Array) -> Array:
     """X V, a block of rows of X at a time, on the device as for `kernel_product`."""
     on = backend_of(X)
@@ -49,7 +64,7 @@ def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
     on = backend_of(X)
     if on.is_host or isinstance(kernel, (NamedKernel, Precomputed)):
         return kernel(X, Y)
-    return on.array(kernel(to_host(at_home(X)), to_host(Y)))
+    return on.array(kernel(to_host(as_given(X)), to_host(Y)))
 
 
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
@@ -57,4 +72,4 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
     on = backend_of(X)
     if on.is_host or isinstance(kernel, (NamedKernel, Precomputed)):
         return on.array(kernel.diag(X))
-    return on.array(kernel.diag(to_host(at_home(X))))
+    return on.array(kernel.diag(to_host(as_given(X))))

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Loader, Rows, to_host
+from rankwise.backends.arrays import EPS, Array, Loader, Rows, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.solvers.lanczos import leading_eigenpairs
-from rankwise.solvers.landmark_basis import LandmarkBasis
+from rankwise.solvers.landmark_factor import LandmarkFactor
 
 LEAST_EIGENVALUE = 1e-12  # of the largest: components below it are nothing but rounding
 FIRST_TRY = 64  # components, where a share of the variance does not tell their number
@@ -32,7 +32,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Components:
+class KernelComponents:
     """Coordinates of rows on principal components, F(x) = k(x, points) A - offset.
 
     The points are the training rows, or landmarks. Over the training rows, components have the
@@ -60,12 +60,8 @@ class Components:
         """Components of rows, from their kernel values against the points."""
         return backend_of(K).matmul(K, self.A) - self.offset
 
-    def rotated(self, V: Array, eigenvalues: Array, total: float) -> Components:
-        """Coordinates in the directions V, which are orthonormal columns."""
-        return Components(backend_of(V).matmul(self.A, V), self.offset @ V, eigenvalues, total)
 
-
-def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
+def kernel_components(K: Array, count: Count) -> tuple[KernelComponents, Array]:
     """Components of a kernel matrix, which is overwritten, and the coordinates of its rows.
 
     With H = I - 11'/m, the centred kernel is HKH (section 6.1 of the KPCRank paper), V diag(s) V'
@@ -79,18 +75,18 @@ def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
     K -= mean
     K -= K.mean(axis=1)[:, None]  # not the same numbers: what rounding left is centred as well
     on.symmetrize(K)
-    floor = 4 * m * on.eps * size
+    floor = 4 * m * EPS * size
     total = float(K.diagonal().sum())
     s, V, total = _leading(K, count, total, floor, most=m - 1)
     V -= V.mean(axis=0)
     root = on.xp.sqrt(s)
     A = V / root
-    return Components(A, mean @ A, s, total), V * root
+    return KernelComponents(A, mean @ A, s, total), V * root
 
 
 def landmark_components(
-    load: Loader, n_rows: int, basis: LandmarkBasis, count: Count
-) -> Components:
+    load: Loader, n_rows: int, basis: LandmarkFactor, count: Count
+) -> KernelComponents:
     """Components of the kernel that landmarks span, K_MR K_RR^-1 K_RM.
 
     Rows have the coordinates Phi = K_MR C^-T of the basis; the eigenvectors W of their scatter
@@ -119,10 +115,10 @@ def landmark_components(
         lost = float(pivots.max() / pivots.min())
         S, mean = basis.whiten_system(S, mean)
         size = float(S.diagonal().sum() + n_rows * (mean @ mean))
-    floor = 4 * on.eps * lost * size
+    floor = 4 * EPS * lost * size
     total = float(S.diagonal().sum())
     s, W, total = _leading(S, count, total, floor, most=min(basis.rank, n_rows - 1))
-    return Components(basis.coefficients(W), mean @ W, s, total)
+    return KernelComponents(basis.coefficients(W), mean @ W, s, total)
 
 
 def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> tuple[Array, Array]:
@@ -131,7 +127,7 @@ def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> 
     Blocks are shifted by the mean of the first, so that nothing cancels; O(m n^2) time.
     """
     step = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
-    A, total = on.gram_zeros(n_features), on.zeros(n_features)
+    A, total = on.zeros(n_features, n_features), on.zeros(n_features)
     shift = None
     for start in range(0, n_rows, step):
         F = load(slice(start, min(start + step, n_rows)))

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
-from rankwise.estimators._checks import check_has_pairs, check_kernel_fits, check_random_state
+from rankwise.estimators._checks import check_random_state
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators.gp.comparisons import Comparisons
 from rankwise.estimators.gp.evidence import Evidence
@@ -33,6 +33,8 @@ from rankwise.estimators.gp.posterior import PosteriorMixin, dense
 from rankwise.estimators.gp.process import Inference, Observations
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
+from rankwise.problem import PairLoss
+from rankwise.problem.memory import check_kernel_fits
 
 
 class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
@@ -226,7 +228,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         groups = QueryGroups.of(qid, len(y))
         if len(y) > 1:
             n_pairs = PreferenceGraph.from_groups(qid, n_rows=len(y)).n_pairs
-            check_has_pairs(n_pairs, len(y), groups.n_groups)
+            PairLoss().check_learnable([n_pairs], len(y), groups.n_groups)
         self.n_queries_ = groups.n_groups
         y = np.asarray(y, dtype=np.float64)
         rng = check_random_state(self.random_state)

@@ -6,9 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import EPS, Array, Index
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers.ridge_path import solve_shifted
@@ -19,7 +17,7 @@ DELICATE_PIVOT = 1e-3  # below it, sums of products of kernel values would lose 
 
 
 @dataclass(frozen=True)
-class LandmarkBasis:
+class LandmarkFactor:
     """K_RR = C C' on landmarks of which none is told by the others.
 
     A function on landmarks, f = k(., R) a, has |f|^2 = a'K_RR a; with z = C'a it is |z|^2, and
@@ -41,10 +39,10 @@ class LandmarkBasis:
     C: Array
 
     @classmethod
-    def of(cls, K_RR: Array) -> LandmarkBasis:
+    def of(cls, K_RR: Array) -> LandmarkFactor:
         """Factor the kernel matrix of the landmarks: r^3/3 flops."""
         n, largest = len(K_RR), float(K_RR.diagonal().max())
-        tolerance = max(LEAST_PIVOT, 8 * n * float(np.finfo(np.float64).eps)) * largest
+        tolerance = max(LEAST_PIVOT, 8 * n * EPS) * largest
         if tolerance <= 0.0:
             if K_RR.diagonal().min() < 0.0:
                 raise DataError(
