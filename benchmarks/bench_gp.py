@@ -157,7 +157,7 @@ def many_rows() -> list[Result]:
     )
     return [
         Result(
-            f"posterior, n = {ITEMS}, N = {PAIRS}, fixed hyper-parameters ({gp.n_sweeps_} sweeps)",
+            f"posterior, n = {ITEMS}, N = {PAIRS}, fixed hyperparameters ({gp.n_sweeps_} sweeps)",
             seconds(fitted),
             f"one Cholesky factorization of {ITEMS}: {seconds(cholesky)}",
             fitted / cholesky,
@@ -177,7 +177,7 @@ def inducing() -> list[Result]:
     return [
         Result(f"memory of a fit, {size}", megabytes(extra), "4 GiB", extra / 2**32, 1.0),
         Result(
-            f"fit with fixed hyper-parameters, {size}",
+            f"fit with fixed hyperparameters, {size}",
             f"{seconds(spent)}, {score:.4f} of pairs right",
             "a minute",
             spent / 60,

@@ -119,7 +119,7 @@ def test_gaussian_process_kernels(rows, path, kernel):
     [
         {},
         {"likelihood": "gaussian"},
-        {"marginalize": "grid", "ties": "threshold"},
+        {"marginalize": "grid", "tie_model": "threshold"},
         {"n_landmarks": 4, "random_state": 0},
         {"kernel": ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(), "optimizer": None},
     ],

@@ -101,8 +101,8 @@ def test_posterior_and_prediction_are_those_of_dense_matrices():
         {"inference": "laplace"},
         {"likelihood": "gaussian", "noise": 0.5},
         {"noise": 0.8, "noise_bounds": (0.1, 10.0)},
-        {"ties": "threshold"},
-        {"ties": "threshold", "inference": "laplace", "noise_bounds": (0.1, 10.0)},
+        {"tie_model": "threshold"},
+        {"tie_model": "threshold", "inference": "laplace", "noise_bounds": (0.1, 10.0)},
     ],
     ids=str,
 )
@@ -136,7 +136,7 @@ def test_the_optimizer_climbs_and_is_at_a_top():
     assert gp.log_marginal_likelihood_value_ > start.log_marginal_likelihood_value_
     _, gradient = gp.log_marginal_likelihood(eval_gradient=True)
     assert np.abs(gradient).max() < 0.05
-    more = PairwiseGP(n_restarts=2, random_state=0).fit_pairs(X, pairs)
+    more = PairwiseGP(n_restarts_optimizer=2, random_state=0).fit_pairs(X, pairs)
     assert more.log_marginal_likelihood_value_ >= gp.log_marginal_likelihood_value_ - 1e-3
     near = PairwiseGP(prior_scale=0.01).fit_pairs(X, pairs)
     assert np.abs(near.theta_ - start.theta_).max() < np.abs(gp.theta_ - start.theta_).max()
@@ -184,7 +184,7 @@ def test_ties_with_a_threshold():
     i, j = i[i != j], j[i != j]
     observed = f[i] - f[j] + rng.standard_normal(len(i))
     margin = np.where(np.abs(observed) < t, 0.0, np.sign(observed))
-    gp = PairwiseGP(ties="threshold").fit_pairs(X, np.column_stack((i, j)), margin=margin)
+    gp = PairwiseGP(tie_model="threshold").fit_pairs(X, np.column_stack((i, j)), margin=margin)
     assert gp.threshold_ == pytest.approx(t, abs=0.15)
     assert np.corrcoef(gp.predict(X), f)[0, 1] > 0.99
     pairs = rng.integers(0, 30, (2000, 2))
@@ -193,7 +193,7 @@ def test_ties_with_a_threshold():
     gap = f[pairs[:, 0]] - f[pairs[:, 1]]
     assert_allclose(tie, ndtr(t - gap) - ndtr(-t - gap), atol=0.12)
     assert_allclose(wins + gp.predict_preference(X2, X1, observed=True), 1.0)
-    no_ties = PairwiseGP(ties="threshold", optimizer=None).fit_pairs(X, [[0, 1]])
+    no_ties = PairwiseGP(tie_model="threshold", optimizer=None).fit_pairs(X, [[0, 1]])
     assert no_ties.threshold_ == 0.0
     assert_allclose(no_ties.predict_tie(X[:2], X[1:3]), 0.0)
 
@@ -203,7 +203,7 @@ def test_scores_with_equal_values_have_ties():
     gp = PairwiseGP(optimizer=None).fit(X, [0, 0, 1, 1, 2, 2])
     assert len(gp.pairs_) == 15
     assert gp.score(X, [0, 0, 1, 1, 2, 2]) == 1.0
-    learned = PairwiseGP(ties="threshold").fit(X, [0, 0, 1, 1, 2, 2])
+    learned = PairwiseGP(tie_model="threshold").fit(X, [0, 0, 1, 1, 2, 2])
     assert learned.threshold_ > 0
 
 
@@ -251,7 +251,7 @@ def test_samples_have_the_posterior_moments():
     X, pairs = some_comparisons()
     for settings_ in ({}, {"marginalize": "grid"}):
         gp = PairwiseGP(**settings_).fit_pairs(X, pairs)
-        draws = gp.sample(X, 40_000, random_state=0)
+        draws = gp.sample(X, n_samples=40_000, random_state=0)
         mean, cov = gp.predict(X, return_cov=True)
         assert draws.shape == (40_000, len(X))
         scale = np.sqrt(np.diagonal(cov))
@@ -259,7 +259,9 @@ def test_samples_have_the_posterior_moments():
         assert_allclose(
             np.cov(draws.T) / np.outer(scale, scale), cov / np.outer(scale, scale), atol=0.05
         )
-        assert_allclose(gp.sample(X, 3, random_state=1), gp.sample(X, 3, random_state=1))
+        assert_allclose(
+            gp.sample(X, n_samples=3, random_state=1), gp.sample(X, n_samples=3, random_state=1)
+        )
 
 
 def test_rank_probabilities():

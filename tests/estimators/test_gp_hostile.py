@@ -18,7 +18,7 @@ WAYS = [
     {"sweeps": "sequential"},
     {"likelihood": "gaussian"},
     {"marginalize": "grid"},
-    {"ties": "threshold"},
+    {"tie_model": "threshold"},
     {"flips": 0.1},
     {"n_landmarks": 3, "random_state": 0},
 ]
@@ -28,7 +28,7 @@ def check_proper(gp, rows):
     """Every number that can be asked for is finite and makes sense."""
     mean, std = gp.predict(rows, return_std=True)
     _, cov = gp.predict(rows, return_cov=True)
-    for part in (mean, std, cov, gp.sample(rows, 3, random_state=0)):
+    for part in (mean, std, cov, gp.sample(rows, n_samples=3, random_state=0)):
         assert np.isfinite(part).all()
     assert (std >= 0).all()
     assert np.linalg.eigvalsh(cov).min() > -1e-6 * max(np.abs(cov).max(), 1e-300)
@@ -171,7 +171,7 @@ def test_margins_of_any_size(kernel):
             "raise noise",
         ),
         (
-            lambda: PairwiseGP(HUGE, optimizer=None, ties="threshold").fit_pairs(
+            lambda: PairwiseGP(HUGE, optimizer=None, tie_model="threshold").fit_pairs(
                 X, PAIRS, margin=[1.0, 1.0, 1.0, 0.0, 1.0]
             ),
             "raise noise",
@@ -186,7 +186,7 @@ def test_margins_of_any_size(kernel):
         ),
         (
             lambda: (
-                PairwiseGP(ties="threshold", optimizer=None)
+                PairwiseGP(tie_model="threshold", optimizer=None)
                 .fit_pairs(X, PAIRS)
                 .tell([0, 1], margin=0.0)
             ),
@@ -212,14 +212,14 @@ def test_data_that_cannot_be_used(call, words):
         ({"noise_bounds": ("a", "b")}, "the smaller first"),
         ({"noise_bounds": 3.0}, "the smaller first"),
         ({"noise_bounds": "free"}, "noise_bounds must be one of"),
-        ({"ties": "drop"}, "ties must be one of"),
+        ({"tie_model": "drop"}, "ties must be one of"),
         ({"threshold": -1.0}, "threshold must be"),
         ({"flips": 0.5}, "share from 0 to below 0.5"),
         ({"flips": True}, "share from 0"),
         ({"flips": "learn"}, "flips must be one of"),
         ({"flips": 0.1, "inference": "laplace"}, 'needs likelihood="probit"'),
         ({"optimizer": "adam"}, "optimizer must be one of"),
-        ({"n_restarts": -1}, "n_restarts must be"),
+        ({"n_restarts_optimizer": -1}, "n_restarts_optimizer must be"),
         ({"prior_scale": 0.0}, "prior_scale must be"),
         ({"prior_scale": "wide"}, "prior_scale must be"),
         ({"prior_scale": [1.0, 2.0, 3.0]}, "one entry for each"),
@@ -236,7 +236,7 @@ def test_data_that_cannot_be_used(call, words):
         ({"n_landmarks": 100}, "more than the 7 rows"),
         ({"landmarks": "best"}, "landmarks must be one of"),
         ({"random_state": "seed"}, "random_state must be"),
-        ({"n_restarts": 1, "kernel": RBF(1.0, (1e-3, np.inf))}, "bounds that are finite"),
+        ({"n_restarts_optimizer": 1, "kernel": RBF(1.0, (1e-3, np.inf))}, "bounds that are finite"),
     ],
 )
 def test_parameters_out_of_range(parameters, words):
@@ -249,7 +249,7 @@ def test_questions_out_of_range():
     with pytest.raises(ParameterError, match="not both"):
         gp.predict(X, return_std=True, return_cov=True)
     with pytest.raises(ParameterError, match="n must be"):
-        gp.sample(X, 0)
+        gp.sample(X, n_samples=0)
     with pytest.raises(ParameterError, match="n_samples must be"):
         gp.rank_probabilities(X, n_samples=0)
     for theta in ([0.0], [0.0, np.nan]):

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 
 from rankwise import PairwiseGP
 from rankwise.errors import ParameterError
-from rankwise.solvers.gp.choice import bald, choose_greedily, eubo
+from rankwise.solvers.gp.acquisition import bald, choose_greedily, eubo
 from tests.strategies import comparisons
 
 X = np.random.default_rng(0).uniform(-2, 2, (40, 2))
