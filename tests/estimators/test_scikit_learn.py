@@ -39,7 +39,7 @@ ESTIMATORS = [
     KPCRank(),
     KPCRank(0.9, kernel="precomputed"),
     KPCR(0.9, landmarks="random"),
-    PairwiseGP(max_pairs=200),
+    PairwiseGP(max_pairs=50),
     PairwiseGP(likelihood="gaussian", optimizer=None, n_landmarks=1),
 ]
 

@@ -46,7 +46,7 @@ def moments_of_pairs(mean, covariance, pairs):
 
 @settings(max_examples=15)
 @given(gp_problems())
-def test_ep_is_that_of_dense_matrices(p):
+def test_ep_agrees_with_dense_matrices(p):
     mean, covariance, evidence = dense_ep(p.K, p.pairs, p.counts, p.threshold)
     want = moments_of_pairs(mean, covariance, p.pairs)
     for form in FORMS:
@@ -60,7 +60,7 @@ def test_ep_is_that_of_dense_matrices(p):
 
 
 @given(gp_problems(max_rows=12, max_pairs=40))
-def test_both_forms_and_both_sweeps_agree(p):
+def test_both_weight_spaces_and_both_sweeps_agree(p):
     found = [
         expectation_propagation(
             p.differences(form), p.counts, p.threshold, sequential=sequential, **TIGHT
@@ -75,7 +75,7 @@ def test_both_forms_and_both_sweeps_agree(p):
 
 
 @given(gp_problems())
-def test_laplace_is_at_the_mode(p):
+def test_laplace_finds_the_mode(p):
     found = laplace(p.differences("rows"), p.counts, p.threshold, **TIGHT)
     root = np.linalg.cholesky(p.K)
 
@@ -94,7 +94,7 @@ def test_laplace_is_at_the_mode(p):
 
 
 @given(gp_problems(max_rows=10, max_pairs=25))
-def test_the_gaussian_model_is_the_textbook_one(p):
+def test_the_gaussian_model_agrees_with_the_textbook(p):
     rng = np.random.default_rng(len(p.pairs))
     margin, weight = rng.standard_normal(len(p.pairs)), rng.uniform(0.3, 3.0, len(p.pairs))
     noise = 0.7
@@ -118,7 +118,7 @@ def test_the_gaussian_model_is_the_textbook_one(p):
 
 @settings(max_examples=15)
 @given(gp_problems(max_rows=10, max_pairs=25))
-def test_gradients_are_differences_of_the_evidence(p):
+def test_gradients_agree_with_finite_differences(p):
     rng = np.random.default_rng(len(p.pairs))
     V = rng.standard_normal(p.K.shape)
     dK = p.K[0, 0] * V @ V.T / len(V)
@@ -144,7 +144,7 @@ def test_gradients_are_differences_of_the_evidence(p):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_evidence_is_close_to_the_orthant_probability(seed):
-    """Without noise of its own the evidence of wins is a normal orthant probability."""
+    """The exact evidence of single wins is a normal orthant probability."""
     p = make_problem(seed, 5, 4, repeats=False, ties=False)
     found = expectation_propagation(p.differences("rows"), p.counts, **TIGHT)
     sign = p.counts[:, 0] - p.counts[:, 1]
@@ -155,16 +155,18 @@ def test_the_evidence_is_close_to_the_orthant_probability(seed):
     assert found.log_evidence == pytest.approx(np.log(exact), abs=0.04)
 
 
-def test_ep_is_close_to_a_long_run_of_slice_sampling_and_laplace_is_not():
-    """Twelve problems; `reproduce/pairwise_gp` has the table with longer runs."""
+def test_ep_is_close_to_slice_sampling_and_laplace_is_not():
+    """Six problems; `reproduce/pairwise_gp` has the table for twelve, with longer runs."""
     off = {"ep": [], "laplace": []}
-    for seed in range(12):
+    for seed in range(6):
         p = make_problem(seed, 10 + seed, 25 + 3 * seed, scale=2.0 + 2 * (seed % 4), ties=False)
         differences = p.differences("rows")
         found = {}
         for name, infer in (("ep", expectation_propagation), ("laplace", laplace)):
             found[name] = p.posterior(infer(differences, p.counts).weights)
-        mean, std = elliptical_slice(p.K, p.pairs, p.counts, reference=found["ep"], seed=seed)
+        mean, std = elliptical_slice(
+            p.K, p.pairs, p.counts, reference=found["ep"], n_steps=10_000, seed=seed
+        )
         for name, (f, covariance) in found.items():
             spread = np.sqrt(np.diagonal(covariance))
             off[name].append((np.mean(np.abs(f - mean) / std), np.mean(np.abs(spread / std - 1))))
@@ -174,13 +176,13 @@ def test_ep_is_close_to_a_long_run_of_slice_sampling_and_laplace_is_not():
 
 
 @given(gp_problems(max_rows=8, max_pairs=20))
-def test_sites_are_proper_and_the_posterior_is_narrower(p):
+def test_sites_are_proper_and_the_posterior_is_narrower_than_the_prior(p):
     found = expectation_propagation(p.differences("rows"), p.counts, p.threshold)
     assert (found.tau >= 0).all()
     assert (found.variance <= p.differences("rows").prior_variances * (1 + 1e-9)).all()
 
 
-def test_starting_from_the_end_takes_no_sweep():
+def test_starting_from_converged_sites_takes_no_sweep():
     p = make_problem(3, 12, 30)
     problem = p.differences("rows"), p.counts, p.threshold
     first = expectation_propagation(*problem)
@@ -191,7 +193,7 @@ def test_starting_from_the_end_takes_no_sweep():
 
 
 @pytest.mark.parametrize("infer", [expectation_propagation, laplace])
-def test_too_few_sweeps_are_told(infer):
+def test_too_few_sweeps_are_reported(infer):
     p = make_problem(0, 12, 40, scale=100.0)
     found = infer(p.differences("rows"), p.counts, p.threshold, max_sweeps=1)
     assert not found.converged
@@ -245,10 +247,10 @@ def test_further_comparisons_leave_the_order_of_pairs_and_rows(c, n_first):
         assert part.second.tolist() == all_of_them.second[:n].tolist()
 
 
-@pytest.mark.parametrize(("n_rows", "n_pairs", "rank"), [(520, 600, 520), (700, 800, 300)])
+@pytest.mark.parametrize(("n_rows", "n_pairs", "rank"), [(300, 500, 300), (350, 500, 290)])
 @pytest.mark.parametrize("negative", [False, True])
-def test_stairs_in_blocks_are_dense_matrices(n_rows, n_pairs, rank, negative):
-    """Sizes at which A is not kept, and blocks end in the middle."""
+def test_blocks_of_stairs_agree_with_dense_matrices(n_rows, n_pairs, rank, negative):
+    """Sizes at which A is not stored, and the last block is not full."""
     rng = np.random.default_rng(0)
     F = rng.standard_normal((n_rows, rank)) / np.sqrt(rank)
     K = F @ F.T

@@ -37,7 +37,7 @@ def test_hazard_does_not_cancel(z):
 
 
 @given(st.floats(-6, 6), counts, counts, counts, st.floats(0.01, 2.0))
-def test_value_is_the_definition(d, a, b, c, t):
+def test_the_value_agrees_with_the_definition(d, a, b, c, t):
     value = log_likelihood(d, a, b, c, t, 0.0)[0]
     assert value == pytest.approx(float(oracle_likelihood(d, a, b, c, t)), rel=1e-9, abs=1e-9)
 
@@ -50,7 +50,7 @@ def test_value_is_the_definition(d, a, b, c, t):
     st.floats(0.05, 2.0),
     st.sampled_from([0.0, 0.01, 0.2]),
 )
-def test_derivatives_are_differences(d, a, b, c, t, e):
+def test_derivatives_agree_with_finite_differences(d, a, b, c, t, e):
     step = 1e-5
     _, f1, f2, f3, t0, t1, t2, e0 = log_likelihood(d, a, b, c, t, e)
     up, down = (np.array(log_likelihood(d + s, a, b, c, t, e)) for s in (step, -step))
@@ -78,7 +78,7 @@ def test_tilted_moments(m, v, a, b, c, t, e):
 @pytest.mark.parametrize("m", [-1e5, -30.0, 0.0, 1e5])
 @pytest.mark.parametrize("outcome", [(1, 0, 0), (3, 0, 0), (1, 1, 0), (0.5, 0.5, 0), (2, 1, 1)])
 @pytest.mark.parametrize("e", [0.0, 0.05])
-def test_tilted_moments_are_sound_at_the_extremes(m, v, outcome, e):
+def test_tilted_moments_are_finite_at_the_extremes(m, v, outcome, e):
     t = 0.3
     log_z, slope, bend, by_t, by_e = tilted(m, v, *map(float, outcome), t, e)
     assert np.isfinite([log_z, slope, bend, by_t, by_e]).all()
@@ -87,7 +87,7 @@ def test_tilted_moments_are_sound_at_the_extremes(m, v, outcome, e):
     assert bend * v <= 1 + 1e-9
 
 
-def test_the_tail_of_one_win_matches_repeated_digits():
+def test_the_tail_of_one_win_agrees_with_high_precision():
     with mpmath.workdps(50):
         s = mpmath.sqrt(1 + mpmath.mpf(2))
         z = mpmath.mpf(-60) / s
