@@ -166,8 +166,8 @@ def plot_reliability(
         chance = np.asarray(values, dtype=np.float64)
         if chance.ndim != 1 or chance.shape != happened.shape or not len(chance):
             raise DataError(
-                f"{name or 'probability'} needs one entry for each outcome: got shape {chance.shape} "
-                f"for {happened.shape}."
+                f"{name or 'probability'} needs one entry for each outcome: got shape "
+                f"{chance.shape} for {happened.shape}."
             )
         if not ((chance >= 0) & (chance <= 1)).all():
             raise DataError(f"{name or 'probability'} must lie between 0 and 1.")
