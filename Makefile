@@ -37,7 +37,7 @@ demo: $(VENV)/.demo
 	$(BIN)/rankwise demo --out demo-output
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,6 +1,12 @@
-"""Modules that need torch are collected, for their doctests, only where it is installed."""
+"""What must be settled before the tests are collected: threads, and modules that need torch."""
 
+import os
 from importlib.util import find_spec
+
+# The problems are small and every core runs tests of its own: more threads of BLAS than one would
+# spend most of their time waiting for each other. This has to come before the import of NumPy.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 NEED_TORCH = ["_torch.py", "_torch_group_means.py", "_host_rows.py"]
 collect_ignore = (

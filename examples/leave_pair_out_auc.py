@@ -72,7 +72,7 @@ print("\ns.e.: standard error at the best alpha. seconds: all ten alphas.")
 # Each row's share of wins over the pairs that it was held out in is a score from which a ROC
 # curve can be drawn.
 
-axes = new_axes(2, len(studies), size=(4.2, 3.9))
+axes = new_axes(2, columns=len(studies), size=(4.2, 3.9))
 for k, (study, (X, y)) in enumerate(studies.items()):
     upper, lower = axes[k], axes[len(studies) + k]
     plot_hold_out({kernel: results[study, kernel] for kernel in rankers}, quantity="auc", ax=upper)

@@ -51,7 +51,8 @@ def posts(archive):
 def docstrings():
     """First line and rest of what the functions of the standard library say about themselves."""
     library = Path(sysconfig.get_paths()["stdlib"])
-    for path in sorted([*library.glob("*.py"), *library.glob("[a-h]*/*.py")]):
+    patterns = ["[a-p]*.py"] if QUICK else ["*.py", "[a-h]*/*.py"]
+    for path in sorted(path for pattern in patterns for path in library.glob(pattern)):
         if "packages" in str(path.relative_to(library)):
             continue
         try:

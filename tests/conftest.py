@@ -1,4 +1,4 @@
-"""Hypothesis without deadlines: the first example of a test may compile a loop."""
+"""How the tests run: Hypothesis, threads of BLAS, real data."""
 
 import os
 from pathlib import Path
@@ -6,15 +6,25 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# The same examples on every run: a test that passes here passes elsewhere. No deadlines, as the
+# first example of a test may compile a loop.
 settings.register_profile(
-    "rankwise", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+    "rankwise",
+    derandomize=True,
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# New examples on every run, and more of them, to look for faults.
+settings.register_profile(
+    "thorough", settings.get_profile("rankwise"), derandomize=False, max_examples=300
 )
 settings.load_profile("rankwise")
 
 
 @pytest.fixture(scope="session")
 def data_folder():
-    """The folder of real data, or a skip that says what is missing."""
+    """The folder of real data; skips the test if there is none."""
     folder = os.environ.get("RANKWISE_DATA")
     if not folder or not Path(folder).is_dir():
         pytest.skip("RANKWISE_DATA does not point to the folder with real data")

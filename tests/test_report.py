@@ -52,6 +52,12 @@ def test_text_is_aligned(table):
     assert str(table) == table.to_text()
 
 
+def test_text_without_header():
+    assert Table((Column(""), Column("")), (("rows", 7), ("features", 12))).to_text() == (
+        "rows       7\nfeatures  12"
+    )
+
+
 def test_markdown_marks_the_best_and_escapes_bars(table):
     lines = table.to_markdown().splitlines()
     assert lines[0] == "**50% of it**"
@@ -70,7 +76,7 @@ def test_latex_escapes_and_writes_powers(table):
     assert text.count(r"\begin{") == text.count(r"\end{") == 2
 
 
-def test_json_rounds_nothing_and_has_no_nan(table):
+def test_json_is_unrounded_and_without_nan(table):
     content = json.loads(table.to_json())
     assert content["rows"][0] == {
         "ranker": "Rank_RLS & co",
@@ -108,7 +114,7 @@ def test_a_row_of_the_wrong_length():
         Table((Column("a"), Column("b")), ((1, 2), (3,)))
 
 
-def test_words_and_truth_values_are_shown_as_they_are():
+def test_cells_of_every_type():
     column = Column("x")
     assert [column.show(value) for value in ("word", True, None, 2, 2.0)] == [
         "word", "True", "–", "2", "2.0000",
@@ -140,7 +146,7 @@ def test_comparison_marks_the_best_and_tests_against_the_first(evaluations):
     )  # fmt: skip
 
 
-def test_lower_is_better_for_disagreement_and_equals_are_both_best(evaluations):
+def test_lower_disagreement_is_better_and_equal_means_are_both_best(evaluations):
     good, bad = evaluations["good"], evaluations["bad"]
     table = comparison_table({"bad": bad, "good": good}, metrics=["disagreement", "MAP"])
     assert table.best == {(0, 2), (1, 2)}
@@ -161,7 +167,7 @@ def test_one_query_gives_no_p_value():
     assert comparison_table({"a": one, "b": one}, metrics=["NDCG"]).rows[0][3] is None
 
 
-def test_comparisons_that_cannot_be_made(evaluations):
+def test_invalid_comparisons(evaluations):
     with pytest.raises(DataError, match="nothing to compare"):
         comparison_table({})
     with pytest.raises(DataError, match="Not every ranker has 'NDCG@7'"):
@@ -178,7 +184,7 @@ def test_evaluation_table_counts_queries(evaluations):
 SVG = '<?xml version="1.0"?>\n<svg width="9"><g id="a"/><use href="#a"/><p clip="url(#a)"/></svg>'
 
 
-def test_a_page_holds_everything_and_escapes_it(table):
+def test_a_page_contains_every_element_escaped(table):
     page = Page(
         "A & B",
         "We tried `a < b`.",
@@ -210,14 +216,14 @@ def test_two_figures_share_no_id():
     assert re.findall(r"url\(#(.*?)\)", text) == ["figure-1-a", "figure-2-a"]
 
 
-def test_a_page_needs_nothing_from_elsewhere():
+def test_a_page_is_self_contained():
     text = Page("t", "s").to_html()
     assert "http" not in text
     assert "@import" not in text
     assert "color-scheme: light dark" in text
 
 
-def test_a_page_is_written_whole(tmp_path):
+def test_a_page_is_written_to_a_file(tmp_path):
     path = Page("Grüße", "s").write(tmp_path / "page.html")
     assert "<h1>Grüße</h1>" in path.read_text(encoding="utf-8")
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]

@@ -228,7 +228,7 @@ def table(name: str, result: dict) -> Table:
 
 def draw(results: dict) -> None:
     """Error over r above, seconds over r below, a column for each data set."""
-    axes = new_axes(2, len(results), size=(4.1, 3.1))
+    axes = new_axes(2, columns=len(results), size=(4.1, 3.1))
     uppers, lowers = axes[: len(results)], axes[len(results) :]
     for upper, lower, (name, result) in zip(uppers, lowers, results.items(), strict=True):
         task = TASKS[name]

@@ -217,7 +217,7 @@ def bias_text(found: dict) -> str:
 
 def draw(found: dict) -> None:
     """Seconds over rows."""
-    (ax,) = new_axes(1, 1, size=(5.2, 3.6))
+    (ax,) = new_axes(size=(5.2, 3.6))
     lines = (
         ("held out", "all pairs held out"),
         ("refits", "all pairs refitted"),

@@ -139,7 +139,7 @@ def markdown(title: str, lines: list[list[str]]) -> str:
 
 def draw(name: str, rows: dict[str, dict]) -> None:
     """Figure 1: error and density along the steps; bars at the end are Table II of the paper."""
-    axes = new_axes(1, 2, size=(4.8, 3.4))
+    axes = new_axes(columns=2, size=(4.8, 3.4))
     curves = {row: rows[row]["curve"] for row in FIGURE}
     for ax, quantity in zip(axes, ("error", "density"), strict=True):
         plot_learning_curve(curves, quantity=quantity, ax=ax)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from rankwise.rankers import RANKERS
+
 if TYPE_CHECKING:
     from rankwise.estimators.bilinear.sparse_bilinear import (
         SparseBilinearRanker as SparseBilinearRanker,
@@ -25,16 +27,7 @@ __version__ = "0.1.0"
 
 # Names are imported when they are first used: `import rankwise` costs nothing.
 _HOME = {
-    "KPCR": "rankwise.estimators.components.kpcrank",
-    "KPCRank": "rankwise.estimators.components.kpcrank",
-    "PairwiseGP": "rankwise.estimators.gp.pairwise_gp",
-    "RLS": "rankwise.estimators.least_squares.rankrls",
-    "RankRLS": "rankwise.estimators.least_squares.rankrls",
-    "RankSVM": "rankwise.estimators.rank_svm",
-    "SparseRLS": "rankwise.estimators.least_squares.sparse_rankrls",
-    "SparseRankRLS": "rankwise.estimators.least_squares.sparse_rankrls",
-    "RankingSearchCV": "rankwise.model_selection.search.ranking_search",
-    "SparseBilinearRanker": "rankwise.estimators.bilinear.sparse_bilinear",
+    **{path.rpartition(".")[2]: path.rpartition(".")[0] for path in RANKERS.values()},
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }

@@ -13,11 +13,11 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A new, empty file beside `path` that takes its place at the end of the block.
+    """A new, empty file next to `path`, which replaces `path` at the end of the block.
 
-    If the block raises, the new file vanishes and `path` is as it was. A link is followed, a
-    file that is there keeps its permissions, a new one gets those of any new file (the umask).
-    What is no regular file, such as ``/dev/null`` or a pipe, cannot be replaced: the block then
+    If the block raises an error, the new file is removed and `path` stays as it was. Links are
+    followed. An existing file keeps its permissions; a new one gets the default ones (umask).
+    What is not a regular file, such as ``/dev/null`` or a pipe, cannot be replaced: the block
     writes to it directly.
 
     Parameters
@@ -27,7 +27,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Yields
     ------
     Path
-        What to write to, with any function that takes a path.
+        Where to write.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
     beside = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
-    # Unlike tempfile, which makes files that nobody else may read.
+    # Not tempfile, whose files only their owner may read.
     os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         if mode is not None:

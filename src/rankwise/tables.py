@@ -1,4 +1,4 @@
-"""One table, in every form that somebody may want it in."""
+"""Tables as text, Markdown, LaTeX, JSON and HTML."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Column:
     Parameters
     ----------
     name : str
-        What stands above it.
+        The header.
     format : str, default=".4f"
-        How its numbers are written, as Python's `format` understands it. Whole numbers are
-        written with thousands separators instead, and text as it is.
+        Format of its numbers, as for Python's `format`. Whole numbers have thousands separators
+        instead; text is shown as it is.
     """
 
     name: str
@@ -72,9 +72,9 @@ class Table:
     rows : tuple of tuple
         Cells: text, numbers, or None where there is nothing.
     title, note : str
-        What stands above and below.
+        Text above and below the table.
     best : frozenset of (int, int)
-        Row and column of the cells that are set in bold.
+        Row and column of the cells in bold.
 
     Examples
     --------
@@ -105,8 +105,8 @@ class Table:
         for i, row in enumerate(self.rows):
             if len(row) != len(self.columns):
                 raise ParameterError(
-                    f"Each row needs a cell for each of the {len(self.columns)} columns: row {i} "
-                    f"has {len(row)}."
+                    f"Each row must have one cell for each of the {len(self.columns)} columns: row "
+                    f"{i} has {len(row)}."
                 )
 
     @cached_property
@@ -119,7 +119,7 @@ class Table:
 
     @cached_property
     def numeric(self) -> tuple[bool, ...]:
-        """Whether a column holds numbers, which are set flush right."""
+        """Whether each column holds numbers, which are aligned to the right."""
         return tuple(
             any(isinstance(row[c], Real) for row in self.rows)
             and not any(isinstance(row[c], str) for row in self.rows)
@@ -130,12 +130,12 @@ class Table:
         return self.to_text()
 
     def to_text(self) -> str:
-        """Plain text, columns aligned."""
-        lines = [[column.name for column in self.columns], *map(list, self.cells)]
+        """Plain text with aligned columns; without a header if no column has a name."""
+        names = [column.name for column in self.columns]
+        lines = [names, *map(list, self.cells)]
         widths = [max(len(line[c]) for line in lines) for c in range(len(self.columns))]
-        lines.insert(
-            1, ["-" * width if name else "" for name, width in zip(lines[0], widths, strict=True)]
-        )
+        rule = ["-" * width if name else "" for name, width in zip(names, widths, strict=True)]
+        lines = [names, rule, *lines[1:]] if any(names) else lines[1:]
         body = [
             "  ".join(
                 cell.rjust(width) if right else cell.ljust(width)
@@ -148,7 +148,7 @@ class Table:
         return "\n".join(above + body + below)
 
     def to_markdown(self) -> str:
-        """A pipe table, as GitHub shows it."""
+        """A Markdown table, as on GitHub."""
 
         def line(cells: Iterator[str]) -> str:
             return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -166,7 +166,7 @@ class Table:
         return "\n".join(above + head + body + below)
 
     def to_latex(self) -> str:
-        r"""A tabular with the rules of the booktabs package; in a table if there is a title.
+        r"""A LaTeX tabular with booktabs rules, within a table environment if there is a title.
 
         Examples
         --------
@@ -208,12 +208,12 @@ class Table:
         return "\n".join(lines)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A dictionary per row, with plain numbers that JSON can hold and nothing rounded."""
+        """A dictionary per row, with unrounded plain numbers that JSON can hold."""
         names = [column.name for column in self.columns]
         return [dict(zip(names, map(_plain, row), strict=True)) for row in self.rows]
 
     def to_json(self) -> str:
-        """Title, rows and note as JSON; nothing is rounded.
+        """Title, rows and note as JSON, unrounded.
 
         Examples
         --------
@@ -225,7 +225,7 @@ class Table:
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
     def to_html(self) -> str:
-        """A table element with caption and header cells, without any style."""
+        """An HTML table element with a caption and header cells, without style."""
         kinds = ["number" if right else "text" for right in self.numeric]
         head = "".join(
             f'<th scope="col" class="{kind}">{html.escape(column.name)}</th>'
@@ -256,7 +256,7 @@ class Table:
         return self.to_html()
 
     def __rich__(self) -> Any:
-        """What rich's console prints."""
+        """The table for rich's console."""
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text

@@ -1,4 +1,4 @@
-"""A small ranking problem in files, and a way to run the program in this process."""
+"""A small ranking problem in files, and a function that runs the program in this process."""
 
 from collections import namedtuple
 
@@ -14,7 +14,7 @@ Files = namedtuple("Files", "train valid test")
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
-    """Queries 0 to 9, 10 to 14 and 15 to 24 of one problem; raw features on unlike scales."""
+    """Queries 0 to 9, 10 to 14 and 15 to 24 of one problem; features on different scales."""
     folder = tmp_path_factory.mktemp("letor")
     problem = make_ranking(25, (4, 9), 6, noise=0.5, n_levels=4, grading="global", random_state=0)
     X = np.round(problem.X * [1, 10, 0.1, 1, 100, 1], 3)
@@ -26,7 +26,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def run():
-    """Run the program; `ok=False` expects exit code 2 and gives its one line of complaint."""
+    """Run the program; `ok=False` expects exit code 2 and returns the line of its error."""
 
     def run(*arguments, ok=True):
         result = CliRunner().invoke(app, [str(argument) for argument in arguments])

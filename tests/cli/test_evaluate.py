@@ -1,4 +1,4 @@
-"""Metrics of models and of scores from anywhere."""
+"""evaluate: metrics of models and of given scores."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ def test_the_table_has_every_metric(files, run, model, want):
     assert printed.startswith(f"{want.n_rows} rows in 10 queries")
 
 
-def test_scores_are_evaluated_like_the_model_that_gave_them(files, run, model, want, tmp_path):
+def test_scores_are_evaluated_like_their_model(files, run, model, want, tmp_path):
     scores = tmp_path / "scores.txt"
     run("predict", model, files.test, "-o", scores)
     printed = run("evaluate", "--scores", scores, files.test, "--json").stdout
@@ -58,7 +58,7 @@ def test_values_per_query_as_csv(run, tmp_path):
     assert [row["disagreement"] for row in rows] == ["0.0", ""]  # b has one label
 
 
-def test_metrics_without_a_meaning_are_left_out_with_a_remark(run, tmp_path):
+def test_undefined_metrics_are_left_out_with_a_remark(run, tmp_path):
     data, scores = tmp_path / "data.txt", tmp_path / "scores.txt"
     data.write_text("-1.5 1:1\n0.5 1:0\n")
     scores.write_text("2\n1\n")
@@ -84,7 +84,7 @@ def test_scores_that_cannot_be_used(files, run, tmp_path, text, message):
     assert message in run("evaluate", "--scores", scores, files.test, ok=False)
 
 
-def test_scores_that_are_no_text(files, run, tmp_path):
+def test_scores_that_are_not_text(files, run, tmp_path):
     scores = tmp_path / "scores.txt"
     scores.write_bytes(b"\xff\xfe\x00")
     assert "utf-8" in run("evaluate", "--scores", scores, files.test, ok=False)

@@ -1,20 +1,24 @@
-"""What ends up in the model file, and what does not get that far."""
+"""fit: which model is written, and which input is refused."""
 
 import re
 from functools import partial
+from inspect import signature
+from itertools import product
+from typing import get_type_hints
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS, load_model
-from rankwise.cli.fit import parse_alphas
+from rankwise.cli.options import CHOICES, MODELS, RankerOptions, parse_numbers
 from rankwise.data import LetorBlocks, normalize_per_query, read_letor
 from rankwise.metrics import average_precision, disagreement_error
 from rankwise.persistence import open_model
+from rankwise.rankers import ranker_class
 
 
-def test_fit_writes_the_model_that_python_would_have_fitted(files, run, tmp_path):
+def test_fit_writes_the_model_that_python_fits(files, run, tmp_path):
     out = tmp_path / "model.skops"
     result = run("fit", files.train, "--alpha", 3, "--ties", "exclude", "-o", out)
     data = read_letor(files.train)
@@ -78,7 +82,7 @@ def test_valid_chooses_the_best_alpha_and_shows_all(files, run, tmp_path, option
     assert [i for i, row in enumerate(rows) if row[2:] == ["chosen"]] == [best]
 
 
-def test_an_alpha_at_the_end_of_the_grid_is_remarked_on(files, run, tmp_path):
+def test_a_hint_where_the_best_alpha_is_at_the_end_of_the_grid(files, run, tmp_path):
     result = run(
         "fit", files.train, "-o", tmp_path / "m.skops", "--valid", files.valid,
         "--alphas", "1e7,1e9", "--model", "rls",
@@ -86,7 +90,7 @@ def test_an_alpha_at_the_end_of_the_grid_is_remarked_on(files, run, tmp_path):
     assert "widen --alphas" in result.stderr
 
 
-def test_normalize_is_remembered_by_the_file(files, run, tmp_path):
+def test_the_model_file_says_that_features_are_normalized(files, run, tmp_path):
     out = tmp_path / "model.skops"
     run("fit", files.train, "-o", out, "--normalize", "--valid", files.valid)
     data = read_letor(files.train)
@@ -106,7 +110,7 @@ def test_a_file_without_queries_is_one_ranking(run, tmp_path):
     assert_allclose(load_model(out).coef_, RankRLS().fit(data.X, data.y).coef_)
 
 
-def test_features_says_how_many_there_are(files, run, tmp_path):
+def test_the_number_of_features(files, run, tmp_path):
     out = tmp_path / "model.skops"
     run("fit", files.train, "-o", out, "--features", 9)
     assert load_model(out).n_features_in_ == 9
@@ -115,8 +119,32 @@ def test_features_says_how_many_there_are(files, run, tmp_path):
 
 
 def test_alphas_as_grid_and_as_list():
-    assert_allclose(parse_alphas("1e-2:1e2:5"), [0.01, 0.1, 1, 10, 100])
-    assert parse_alphas("0, 1,2.5") == [0.0, 1.0, 2.5]
+    assert_allclose(parse_numbers("1e-2:1e2:5", "alphas"), [0.01, 0.1, 1, 10, 100])
+    assert parse_numbers("0, 1,2.5", "alphas") == [0.0, 1.0, 2.5]
+
+
+def test_the_help_shows_the_defaults_of_the_rankers():
+    hints = get_type_hints(RankerOptions, include_extras=True)
+    shown = {name: hint.__metadata__[0].show_default for name, hint in hints.items()}
+    for model in MODELS:
+        for name, parameter in signature(ranker_class(model)).parameters.items():
+            if name in ("degree", "coef0", "ties", "weighting"):
+                assert shown[name] == str(parameter.default)
+            if name == "kernel":
+                assert parameter.default == ("rbf" if "sparse" in model else "linear")
+            if name == "landmarks":
+                assert shown["landmark_method"] == parameter.default
+    assert shown["kernel"] == "linear, or rbf for sparse models"
+
+
+def test_the_choices_are_those_of_the_rankers():
+    X, y = np.eye(4), np.arange(4.0)
+    for kernel in CHOICES["kernel"]:
+        RankRLS(kernel=kernel).fit(X, y)
+    for ties, weighting in product(CHOICES["ties"], CHOICES["weighting"]):
+        RankRLS(ties=ties, weighting=weighting).fit(X, y)
+    for method in CHOICES["landmark_method"]:
+        SparseRankRLS(landmarks=method, n_landmarks=2, random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -131,15 +159,18 @@ def test_alphas_as_grid_and_as_list():
         (["--valid", "VALID", "--alphas", "1,-2"], "FROM:TO:COUNT"),
         (["--valid", "VALID", "--metric", "mop"], "metric must be one of"),
         (["--valid", "VALID", "--metric", "ndcg@5", "--relevant", "2"], "'--relevant'"),
-        (["--gamma", "1"], "The linear kernel has none"),
-        (["--kernel", "rbf", "--degree", "2"], "The rbf kernel has none"),
+        (["--gamma", "1"], "for the kernels rbf, laplacian, polynomial, sigmoid: got linear"),
+        (["--kernel", "rbf", "--degree", "2"], "for the kernels polynomial: got rbf"),
         (["--kernel", "rbf", "--gamma", "0"], "gamma must be"),
         (["--kernel", "spline"], "'--kernel'"),
+        (["--kernel", "linear,rbf"], "use 'rankwise tune'"),
+        (["--kernel", "rbf", "--gamma", "1,2"], "'--gamma': Give a single value"),
+        (["--model", "ranknet"], "Choose from rankrls, rls, sparse-rankrls, sparse-rls"),
         (["--model", "rls", "--ties", "exclude"], "'--ties'"),
         (["--model", "rls", "--weighting", "rows"], "'--weighting'"),
     ],
 )
-def test_options_that_contradict_each_other(files, run, tmp_path, options, message):
+def test_options_that_are_refused(files, run, tmp_path, options, message):
     out = tmp_path / "model.skops"
     options = [files.valid if option == "VALID" else option for option in options]
     assert message in run("fit", files.train, "-o", out, *options, ok=False)
@@ -164,7 +195,7 @@ def test_files_that_cannot_be_learned_from(run, tmp_path, text, message):
     assert not out.exists()
 
 
-def test_the_place_of_the_model_is_checked_before_the_work(files, run, tmp_path, monkeypatch):
+def test_the_model_file_is_checked_before_the_data_are_read(files, run, tmp_path, monkeypatch):
     monkeypatch.setattr("rankwise.data.read_letor", None)
     missing = tmp_path / "no" / "model.skops"
     assert "no such folder" in run("fit", files.train, "-o", missing, ok=False)
@@ -188,7 +219,7 @@ def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypat
     method = ["--landmark-method", "rpcholesky", "--seed", 3, "--landmarks", 8]
     chosen = ["--valid", files.valid, "--alphas", "0.1,1"] if valid else ["--alpha", 0.5]
     run("fit", files.train, "--model", "sparse-rankrls", "--normalize", *method, *chosen, "-o", out)
-    got = open_model(out).model  # which does not remind of --normalize
+    got = open_model(out).model  # without the warning about --normalize
     data = read_letor(files.train)
     X = normalize_per_query(data.X, data.qid)
     assert got.get_params()["landmarks"] == "rpcholesky"
@@ -198,7 +229,7 @@ def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypat
     assert "8, of which 8 count" in result.stdout
 
 
-def test_a_sparse_model_needs_queries_that_stand_together(run, tmp_path):
+def test_a_sparse_model_needs_adjacent_rows_of_a_query(run, tmp_path):
     path = tmp_path / "unsorted.txt"
     path.write_text("1 qid:1 1:1\n0 qid:2 1:2\n0 qid:1 1:3\n1 qid:2 1:3\n")
     said = run("fit", path, "--model", "sparse-rankrls", "-o", tmp_path / "m.skops", ok=False)
@@ -209,9 +240,9 @@ def test_a_sparse_model_needs_queries_that_stand_together(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--landmarks", 3], "only models named sparse-... have them"),
-        (["--model", "rls", "--seed", 3], "This is about landmarks"),
-        (["--model", "sparse-rls", "--ties", "exclude"], "This is about pairs"),
+        (["--landmarks", 3], "for the models sparse-rankrls, sparse-rls: got rankrls"),
+        (["--model", "rls", "--seed", 3], "for the models sparse-rankrls, sparse-rls: got rls"),
+        (["--model", "sparse-rls", "--ties", "exclude"], "for the models rankrls, sparse-rankrls"),
         (["--model", "sparse-rankrls", "--landmarks", 99999], "more than the"),
     ],
 )
@@ -219,7 +250,7 @@ def test_options_without_effect_are_refused(files, run, tmp_path, options, words
     assert words in run("fit", files.train, *options, "-o", tmp_path / "m.skops", ok=False)
 
 
-def test_without_query_ids_a_sparse_model_reads_the_file_whole(files, run, tmp_path):
+def test_without_query_ids_a_sparse_model_reads_all_rows_at_once(files, run, tmp_path):
     path, out = tmp_path / "one.txt", tmp_path / "m.skops"
     path.write_text(re.sub(r" qid:\S+", "", files.train.read_text()))
     run("fit", path, "--model", "sparse-rankrls", "--normalize", "--landmarks", 9, "-o", out)

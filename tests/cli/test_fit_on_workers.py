@@ -1,18 +1,22 @@
-"""rankwise fit with workers: the model of a plain fit, and options that make no sense."""
+"""rankwise fit with workers: the model of a plain fit, and options that exclude each other."""
 
 import logging
+from functools import partial
 
 import pytest
+from distributed import LocalCluster
 from numpy.testing import assert_allclose
 
 from rankwise import load_model
-from rankwise.cli.sources import _local_cluster
+from rankwise.cli.training_rows import local_cluster
 
 
-def test_workers_fit_the_same_model(files, run, tmp_path):
+def test_workers_fit_the_same_model(files, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("distributed.LocalCluster", partial(LocalCluster, processes=False))
     one, many = tmp_path / "one.skops", tmp_path / "many.skops"
-    run("fit", files.train, "--valid", files.valid, "-o", one)
-    run("fit", files.train, "--valid", files.valid, "--workers", 1, "-o", many)
+    options = "--valid", files.valid, "--alphas", "1:1e4:5"
+    run("fit", files.train, *options, "-o", one)
+    run("fit", files.train, *options, "--workers", 1, "-o", many)
     assert_allclose(load_model(many).coef_, load_model(one).coef_, rtol=1e-9)
     assert load_model(many).alpha == load_model(one).alpha
 
@@ -20,17 +24,17 @@ def test_workers_fit_the_same_model(files, run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--workers", 2, "--cluster", "tcp://127.0.0.1:1"], "leave one out"),
+        (["--workers", 2, "--cluster", "tcp://127.0.0.1:1"], "leave one option out"),
         (["--workers", 2, "--normalize"], "cannot be normalized"),
         (["--workers", 1, "--kernel", "rbf"], "SparseRankRLS"),
         (["--cluster", "nowhere"], "No Dask scheduler answers"),
     ],
 )
-def test_options_that_make_no_sense(files, run, tmp_path, options, message):
+def test_options_that_exclude_each_other(files, run, tmp_path, options, message):
     assert message in run("fit", files.train, *options, "-o", tmp_path / "m.skops", ok=False)
 
 
-def test_workers_that_are_slow_to_start_get_another_chance(monkeypatch):
+def test_starting_slow_workers_is_tried_again(monkeypatch):
     tried = []
 
     def slow(**options):
@@ -39,7 +43,7 @@ def test_workers_that_are_slow_to_start_get_another_chance(monkeypatch):
         return "a cluster"
 
     monkeypatch.setattr("distributed.LocalCluster", slow)
-    assert _local_cluster(2) == "a cluster"
-    assert tried[0]["silence_logs"] == logging.CRITICAL  # a bad row gives one line, and no more
+    assert local_cluster(2) == "a cluster"
+    assert tried[0]["silence_logs"] == logging.CRITICAL  # an error gives one line, without logs
     with pytest.raises(AssertionError, match="did not start"):
-        _local_cluster(2)
+        local_cluster(2)

@@ -1,4 +1,4 @@
-"""What is told of data and of models."""
+"""Descriptions of data and of models."""
 
 import gzip
 import json
@@ -35,7 +35,7 @@ def test_data(run, tmp_path, packed):
         "pairs within queries": 4,
         "pairs with different labels": 2,
         "queries without two labels": 2,
-        "labels": {"0": 3, "1": 2, "2": 1},
+        "rows per label": {"0": 3, "1": 2, "2": 1},
     }
 
 
@@ -43,19 +43,18 @@ def test_data_as_text(run, tmp_path):
     path = tmp_path / "data.txt"
     path.write_text(TEXT)
     printed = run("info", path).stdout
-    lines = [line.split("  ") for line in printed.splitlines()]
-    assert lines[0] == [f"{path}: ranking data"]
-    assert "1 to 3, median 2" in printed
+    assert printed.startswith(f"{path}: ranking data\n\nrows")
+    assert "\nleast           1\nmedian          2\nmost            3\n" in printed
     bars = [line.count("█") for line in printed.splitlines()[-3:]]
     assert bars == [30, 20, 10]
 
 
-def test_many_labels_are_summed_up_and_queries_may_lack(run, tmp_path):
+def test_quantiles_of_many_labels_without_queries(run, tmp_path):
     path = tmp_path / "data.txt"
     path.write_text("".join(f"{label} 1:1\n" for label in np.arange(-10, 11)))
     facts = json.loads(run("info", path, "--json").stdout)
     assert facts["queries"] == "none: one global ranking"
-    assert facts["labels"]["different"] == 21
+    assert facts["different labels"] == 21
     assert facts["labels"]["smallest"] == -10
     assert facts["labels"]["median"] == 0
     assert "lower quartile  -5" in run("info", path).stdout
@@ -88,7 +87,7 @@ def test_a_pipeline(run, tmp_path):
     assert facts["parameters"]["alpha"] == 7.0
 
 
-def test_a_zip_that_is_no_model(run, tmp_path):
+def test_a_zip_file_that_is_not_a_model(run, tmp_path):
     import zipfile
 
     path = tmp_path / "holiday.zip"

@@ -28,7 +28,7 @@ def test_a_normalized_model_normalizes(files, run, tmp_path):
     assert not np.allclose(got, model.predict(data.X))
 
 
-def test_last_features_that_are_zero_need_not_be_written(run, model, tmp_path):
+def test_trailing_zero_features_may_be_left_out(run, model, tmp_path):
     narrow = tmp_path / "narrow.txt"
     narrow.write_text("0 qid:1 1:0.5\n0 qid:1 2:0.25\n")
     got = [float(line) for line in run("predict", model, narrow).stdout.splitlines()]
@@ -48,7 +48,7 @@ def test_a_model_with_several_outputs(run, tmp_path):
     data, path = tmp_path / "data.txt", tmp_path / "model.skops"
     data.write_text("0 1:0.5\n")
     save_model(RankRLS().fit([[0.0], [1.0]], [[0, 1], [1, 0]]), path)
-    assert "gives 2 scores for a row" in run("predict", path, data, ok=False)
+    assert "gives 2 scores per row" in run("predict", path, data, ok=False)
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_a_model_with_several_outputs(run, tmp_path):
     [(b"", "is not a model file"), (b"\x80\x04N.", "is not a model file"),
      (b"PK\x05\x06" + 18 * b"\0", "is damaged or was not written by rankwise")],
 )  # fmt: skip
-def test_a_model_that_is_none(files, run, tmp_path, content, message):
+def test_a_file_that_is_not_a_model(files, run, tmp_path, content, message):
     path = tmp_path / "model.skops"
     path.write_bytes(content)
     assert message in run("predict", path, files.test, ok=False)
 
 
-def test_nothing_is_written_when_it_fails(files, run, model, tmp_path):
+def test_nothing_is_written_after_an_error(files, run, model, tmp_path):
     assert "no such folder" in run("predict", model, files.test, "-o", tmp_path / "no/f", ok=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.skops"]

@@ -1,20 +1,28 @@
-"""tune: choose without a validation file."""
+"""tune: choose parameters without a validation file."""
 
 import io
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from rankwise import RLS, RankRLS, load_model
-from rankwise.cli.terminal import stepping
+from rankwise.cli.terminal import progress
 from rankwise.data import normalize_per_query, read_letor, write_letor
 from rankwise.metrics import average_precision
 from rankwise.model_selection import k_fold, leave_pair_out, leave_query_out
 from rankwise.persistence import open_model
 
 GRID = [0.1, 1.0, 10.0, 100.0, 1000.0]
+
+
+@pytest.fixture
+def tune(run, monkeypatch):
+    """Run the command without drawing."""
+    monkeypatch.setattr("rankwise.cli.tune.tuning_page.write_picture", lambda *_: None)
+    return partial(run, "tune")
 
 
 def lines_of(result):
@@ -33,10 +41,10 @@ def ranking(tmp_path):
     return path, X, y
 
 
-def test_every_setting_is_judged_and_the_best_is_written(files, run, tmp_path):
+def test_every_setting_is_scored_and_the_best_is_written(files, tune, tmp_path):
     out = tmp_path / "model.skops"
-    result = run(
-        "tune", files.train, "-o", out, "--alphas", "0.1:1000:5", "--ties", "include,exclude",
+    result = tune(
+        files.train, "-o", out, "--alphas", "0.1:1000:5", "--ties", "include,exclude",
         "--metric", "ndcg@3",
     )  # fmt: skip
     data = read_letor(files.train)
@@ -61,11 +69,10 @@ def test_every_setting_is_judged_and_the_best_is_written(files, run, tmp_path):
     assert result.stdout.startswith("Leave-query-out over 10 queries, ")
     assert str(out) in result.stderr
     assert str(tmp_path / "model.svg") in result.stderr
-    assert (tmp_path / "model.svg").read_text().startswith("<?xml")
 
 
-def test_one_setting_shows_every_alpha(files, run, tmp_path):
-    result = run("tune", files.train, "-o", tmp_path / "m.skops", "--alphas", "0.1:1000:5")
+def test_one_setting_shows_every_alpha(files, tune, tmp_path):
+    result = tune(files.train, "-o", tmp_path / "m.skops", "--alphas", "0.1:1000:5")
     data = read_letor(files.train)
     want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, alphas=GRID)
     rows = lines_of(result)
@@ -75,18 +82,18 @@ def test_one_setting_shows_every_alpha(files, run, tmp_path):
     assert [i for i, row in enumerate(rows) if row[3:] == ["chosen"]] == [want.best_index]
 
 
-def test_folds_of_queries(files, run, tmp_path):
-    result = run("tune", files.train, "-o", tmp_path / "m.skops", "--alphas", "1", "--folds", 5)
+def test_folds_of_queries(files, tune, tmp_path):
+    result = tune(files.train, "-o", tmp_path / "m.skops", "--alphas", "1", "--folds", 5)
     data = read_letor(files.train)
     want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, n_folds=5)
     assert result.stdout.startswith("5 folds of whole queries out of 10 queries, ")
     assert_allclose(float(lines_of(result)[0][1]), want.score[0], atol=6e-5)
 
 
-def test_normalize_is_remembered_and_relevant_is_used(files, run, tmp_path):
+def test_normalized_features_and_relevant_labels(files, tune, tmp_path):
     out = tmp_path / "m.skops"
-    result = run(
-        "tune", files.train, "-o", out, "--normalize", "--metric", "MAP", "--relevant", 2,
+    result = tune(
+        files.train, "-o", out, "--normalize", "--metric", "MAP", "--relevant", 2,
         "--alphas", "0.1:1000:5",
     )  # fmt: skip
     data = read_letor(files.train)
@@ -105,10 +112,10 @@ def test_normalize_is_remembered_and_relevant_is_used(files, run, tmp_path):
     assert values[GRID.index(file.model.alpha)] == values.max()
 
 
-def test_every_combination_that_makes_sense(files, run, tmp_path):
+def test_every_combination_is_tried(files, tune, tmp_path):
     out = tmp_path / "m.skops"
-    result = run(
-        "tune", files.train, "-o", out, "--kernel", "linear,rbf,polynomial", "--gamma", "0.01,0.1",
+    result = tune(
+        files.train, "-o", out, "--kernel", "linear,polynomial", "--gamma", "0.01,0.1",
         "--degree", 2, "--weighting", "queries,pairs", "--normalize", "--alphas", "1,10",
     )  # fmt: skip
     assert result.stdout.splitlines()[2].split()[:3] == ["kernel", "gamma", "weighting"]
@@ -116,10 +123,6 @@ def test_every_combination_that_makes_sense(files, run, tmp_path):
     assert [tuple(row[:3]) for row in rows] == [
         ("linear", "–", "queries"),
         ("linear", "–", "pairs"),
-        ("rbf", "0.01", "queries"),
-        ("rbf", "0.01", "pairs"),
-        ("rbf", "0.1", "queries"),
-        ("rbf", "0.1", "pairs"),
         ("polynomial", "0.01", "queries"),
         ("polynomial", "0.01", "pairs"),
         ("polynomial", "0.1", "queries"),
@@ -130,13 +133,13 @@ def test_every_combination_that_makes_sense(files, run, tmp_path):
     assert [model.kernel, model.weighting] == [chosen[0], chosen[2]]
 
 
-def test_without_queries_pairs_are_held_out(ranking, run, tmp_path):
+def test_without_queries_pairs_are_held_out(ranking, tune, tmp_path):
     path, X, y = ranking
     out = tmp_path / "m.skops"
     options = "--alphas", "0.1:1000:5", "--ties", "exclude"
     want = leave_pair_out(RankRLS(ties="exclude"), X, y, alphas=GRID)
     for metric, values in (("disagreement", want.error), ("auc", want.auc)):
-        result = run("tune", path, "-o", out, "--metric", metric, *options)
+        result = tune(path, "-o", out, "--metric", metric, *options)
         assert result.stdout.startswith("Leave-pair-out over 40 rows\n")
         rows = lines_of(result)
         assert_allclose([float(row[1]) for row in rows], values, atol=6e-5)
@@ -144,20 +147,20 @@ def test_without_queries_pairs_are_held_out(ranking, run, tmp_path):
         assert load_model(out).alpha == want.best_alpha
 
 
-def test_the_best_of_several_aucs_is_the_largest(ranking, run, tmp_path):
+def test_the_best_of_several_aucs_is_the_largest(ranking, tune, tmp_path):
     path, *_ = ranking
-    result = run(
-        "tune", path, "-o", tmp_path / "m.skops", "--metric", "auc", "--alphas", "1",
+    result = tune(
+        path, "-o", tmp_path / "m.skops", "--metric", "auc", "--alphas", "1",
         "--kernel", "rbf", "--gamma", "100,0.1",
     )  # fmt: skip
     rows = lines_of(result)
     assert max(rows, key=lambda row: float(row[2]))[-1] == "chosen"
 
 
-def test_without_queries_folds_are_of_rows(ranking, run, tmp_path):
+def test_without_queries_folds_are_of_rows(ranking, tune, tmp_path):
     path, X, y = ranking
-    result = run(
-        "tune", path, "-o", tmp_path / "m.skops", "--folds", 4, "--metric", "map",
+    result = tune(
+        path, "-o", tmp_path / "m.skops", "--folds", 4, "--metric", "map",
         "--alphas", "0.1:1000:5", "--model", "rls",
     )  # fmt: skip
     want = k_fold(RLS(), X, y, n_splits=4, alphas=GRID, metric="map", random_state=0)
@@ -165,10 +168,10 @@ def test_without_queries_folds_are_of_rows(ranking, run, tmp_path):
     assert_allclose([float(row[1]) for row in lines_of(result)], want.score, atol=6e-5)
 
 
-def test_an_alpha_at_the_end_of_the_grid_is_remarked_on(files, run, tmp_path):
-    options = "tune", files.train, "-o", tmp_path / "m.skops", "--model", "rls"
-    assert "widen --alphas" in run(*options, "--alphas", "1e7,1e9").stderr
-    assert "widen --alphas" not in run(*options, "--alphas", "1").stderr
+def test_a_hint_where_the_best_alpha_is_at_the_end_of_the_grid(files, tune, tmp_path):
+    options = files.train, "-o", tmp_path / "m.skops", "--model", "rls"
+    assert "widen --alphas" in tune(*options, "--alphas", "1e7,1e9").stderr
+    assert "widen --alphas" not in tune(*options, "--alphas", "1").stderr
 
 
 @pytest.mark.parametrize(
@@ -196,13 +199,13 @@ def test_a_page_has_everything(files, run, tmp_path):
     assert "<code>RankRLS(" in text
 
 
-def test_without_matplotlib(files, run, tmp_path, monkeypatch):
+def test_without_matplotlib(files, tune, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     out = tmp_path / "m.skops"
-    result = run("tune", files.train, "-o", out, "--alphas", "1,10")
+    result = tune(files.train, "-o", out, "--alphas", "1,10")
     assert "No picture: " in result.stderr
     assert list(tmp_path.iterdir()) == [out]
-    message = run("tune", files.train, "-o", out, "--plot", tmp_path / "p.svg", ok=False)
+    message = tune(files.train, "-o", out, "--plot", tmp_path / "p.svg", ok=False)
     assert "pip install 'rankwise[plots]'" in message
 
 
@@ -212,12 +215,12 @@ def test_without_matplotlib(files, run, tmp_path, monkeypatch):
         (["--alphas", "1:10"], "'--alphas'"),
         (["--alphas", "0,1"], "need an alpha above 0"),
         (["--gamma", "1:10", "--kernel", "rbf"], "'--gamma'"),
-        (["--gamma", "1"], "None of these kernels has it"),
+        (["--gamma", "1"], "for the kernels rbf, laplacian, polynomial, sigmoid: got linear"),
         (["--kernel", "rbf,linear", "--degree", "2"], "'--degree'"),
-        (["--kernel", "rbf,spline"], "Give one or more of linear, rbf"),
-        (["--ties", "both"], "Give one or more of include, exclude"),
+        (["--kernel", "rbf,spline"], "Choose from linear, rbf"),
+        (["--ties", "both"], "Choose from include, exclude"),
         (["--weighting", ""], "'--weighting'"),
-        (["--model", "rls", "--ties", "exclude"], "plain regression"),
+        (["--model", "rls", "--ties", "exclude"], "for the models rankrls"),
         (["--metric", "mop"], "metric must be one of"),
         (["--metric", "ndcg", "--relevant", "2"], "'--relevant'"),
         (["--folds", "1"], "'--folds'"),
@@ -226,26 +229,26 @@ def test_without_matplotlib(files, run, tmp_path, monkeypatch):
         (["--plot", "no/folder/p.svg"], "no such folder"),
     ],
 )
-def test_options_that_make_no_sense(files, run, tmp_path, options, message):
+def test_options_that_are_refused(files, tune, tmp_path, options, message):
     out = tmp_path / "model.skops"
-    assert message in run("tune", files.train, "-o", out, *options, ok=False)
+    assert message in tune(files.train, "-o", out, *options, ok=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_options_that_need_queries(ranking, run, tmp_path):
+def test_options_that_need_queries(ranking, tune, tmp_path):
     path, *_ = ranking
     out = tmp_path / "m.skops"
-    assert "give --folds as well" in run("tune", path, "-o", out, "--metric", "map", ok=False)
+    assert "give --folds as well" in tune(path, "-o", out, "--metric", "map", ok=False)
     options = "--metric", "map", "--folds", 4, "--relevant", 1
-    assert "needs queries" in run("tune", path, "-o", out, *options, ok=False)
+    assert "needs queries" in tune(path, "-o", out, *options, ok=False)
 
 
-def test_the_picture_does_not_take_the_place_of_the_model(files, run, tmp_path):
+def test_the_picture_does_not_overwrite_the_model(files, tune, tmp_path):
     out = tmp_path / "model.svg"
-    assert "take the place of the model" in run("tune", files.train, "-o", out, ok=False)
+    assert "would overwrite the model" in tune(files.train, "-o", out, ok=False)
 
 
-def test_a_terminal_sees_the_steps(monkeypatch):
+def test_a_terminal_shows_the_progress(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -253,23 +256,23 @@ def test_a_terminal_sees_the_steps(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    with stepping("Holding out", 2) as step:
-        step("ties include")
-        step("ties exclude")
+    with progress("Holding out") as report:
+        report(0, 2, "ties include")
+        report(1, 2, "ties exclude")
     seen = terminal.getvalue()
     assert "Holding out" in seen
     assert "ties exclude" in seen
-    assert "2/2" in seen
+    assert "50%" in seen
 
 
-def test_ohsumed_as_good_as_with_a_validation_file(data_folder, run, tmp_path):
+def test_ohsumed_without_a_validation_file(data_folder, run, tune, tmp_path):
     train, valid, test = (
         data_folder / "letor1_ohsumed" / "Fold1" / f"{part}set.txt.gz"
         for part in ("training", "validation", "test")
     )
     tuned, fitted = tmp_path / "tuned.skops", tmp_path / "fitted.skops"
     options = "--normalize", "--metric", "map"
-    run("tune", train, "-o", tuned, "--ties", "include,exclude", *options)
+    tune(train, "-o", tuned, "--ties", "include,exclude", *options)
     run("fit", train, "-o", fitted, "--valid", valid, *options)
 
     def map_of(path):
@@ -277,4 +280,3 @@ def test_ohsumed_as_good_as_with_a_validation_file(data_folder, run, tmp_path):
         return float(next(line for line in table.splitlines() if line.startswith("MAP")).split()[1])
 
     assert map_of(tuned) == pytest.approx(map_of(fitted), abs=0.01)
-    assert (tmp_path / "tuned.svg").exists()

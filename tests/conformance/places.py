@@ -1,4 +1,4 @@
-"""Where arrays are: NumPy, tensors on a device, or NumPy that travels to one."""
+"""Where arrays are: in NumPy, in tensors on a device, or in NumPy and copied to a device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Place:
-    """How a check gives its arrays, which parameters it adds, and what must come back."""
+    """How a check passes its arrays, which parameters it adds, and what it must get back."""
 
     name: str
     give: Callable[[Any], Any]
@@ -50,16 +50,16 @@ def tensors(device: str) -> Place:
 
 
 def no_way_back() -> AbstractContextManager[Any]:
-    """Let NumPy refuse tensors of this machine as it refuses those of a GPU."""
+    """Make NumPy refuse tensors on the CPU, as it refuses tensors on a GPU."""
     return patch("torch.Tensor.__array__", _refused)
 
 
 def _refused(self: Any, *_: Any, **__: Any) -> Any:
-    raise TypeError("a tensor was made an array of NumPy by the way")
+    raise TypeError("a tensor was silently converted to a NumPy array")
 
 
 def travelling(device: str) -> Place:
-    """NumPy that is worked on elsewhere: results must be NumPy's."""
+    """NumPy arrays that rankers copy to a device: results must be NumPy arrays."""
     import torch
 
     return Place(

@@ -1,7 +1,7 @@
-"""What every ranker does, to be done in every place with the same result.
+"""Checks that every ranker gives the same results wherever its arrays are.
 
-A check gives arrays to a place and returns results by name. The same check with NumPy is the
-reference, and results agree to `TOLERANCE`, relative to the largest of them.
+A check passes arrays to a place and returns results by name. The same check with NumPy is the
+reference: results agree to `TOLERANCE`, relative to the largest entry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.conformance.places import NUMPY, Place, to_numpy
 
 TOLERANCE = 1e-9
 ALPHAS = np.geomspace(1e-2, 1e2, 3)
-MANY = np.geomspace(1e-2, 1e2, 45)  # so many that they share a reduction everywhere
+MANY = np.geomspace(1e-2, 1e2, 45)  # enough to share a reduction everywhere
 
 Check = Callable[[Place], dict[str, Any]]
 CHECKS: dict[str, Check] = {}
@@ -169,7 +169,7 @@ def one_ranking(place: Place) -> dict[str, Any]:
 
 @named
 def queries_longer_than_a_block(place: Place) -> dict[str, Any]:
-    """Groups that no block holds are put together from the means of their parts."""
+    """Queries longer than a block are combined from the means of their parts."""
     rng = np.random.default_rng(1)
     m = 2500
     X = rng.standard_normal((m, 3))
@@ -185,7 +185,7 @@ def queries_longer_than_a_block(place: Place) -> dict[str, Any]:
 
 @contextmanager
 def small_blocks() -> Iterator[None]:
-    """As few rows at a time as there can be: 256."""
+    """The smallest blocks of rows: 256."""
     with ExitStack() as stack:
         stack.enter_context(patch("rankwise.solvers.moments.BLOCK_BYTES", 1))
         if "rankwise.backends._torch" in sys.modules:
@@ -258,7 +258,7 @@ def blocks_of_rows(place: Place) -> dict[str, Any]:
 
 @named
 def duplicates_and_constants(place: Place) -> dict[str, Any]:
-    """Nothing is NaN where kernels are singular; what is kept agrees as far as it is told."""
+    """Singular kernels give finite scores that agree."""
     X, y, qid = rows()
     X = np.column_stack((X[np.arange(240) // 3], np.full(240, 7.0)))
     found = {}
@@ -305,7 +305,7 @@ def components_of_rows(place: Place) -> dict[str, Any]:
 
 @named
 def few_of_many_components(place: Place) -> dict[str, Any]:
-    """So many rows that the leading components come from a Lanczos method."""
+    """Enough rows for the leading components to come from a Lanczos method."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1600, 3))
     ranker = place.of(KPCRank(10)).fit(place.give(X), place.give(np.sin(X[:, 0])))
@@ -336,7 +336,7 @@ def held_out(estimator: Any, *, outputs: bool = False, queries: bool = True) -> 
 
     def check(place: Place) -> dict[str, Any]:
         X, y, qid = rows(90, 4)
-        y, qid = np.round(y / 4), qid % 7  # few levels: each two of them are a system of their own
+        y, qid = np.round(y / 4), qid % 7  # few levels: one system for each two of them
         if outputs:
             y = np.column_stack((y, np.sin(X[:, 0])))
         ids = qid if queries else None
@@ -415,12 +415,12 @@ def rows_held_out(place: Place) -> dict[str, Any]:
 
 @cache
 def reference(check: Check) -> dict[str, Any]:
-    """What NumPy finds."""
+    """The results of NumPy."""
     return check(NUMPY)
 
 
 def differences(check: Check, place: Place) -> Iterator[tuple[str, float]]:
-    """By how much each result differs from NumPy's, relative to the largest entry of it."""
+    """How much each result differs from NumPy's, relative to its largest entry."""
     want = reference(check)
     with place.strict():
         got = check(place)

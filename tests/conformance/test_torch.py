@@ -1,4 +1,4 @@
-"""Every ranker on torch, on this machine: the results of NumPy, and nothing leaves the device."""
+"""Every ranker on torch's CPU device gives the results of NumPy, and nothing leaves the device."""
 
 import pytest
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from dask import delayed
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
@@ -124,7 +124,7 @@ def test_landmarks_drawn_from_all_partitions():
     want = SparseRankRLS(landmarks=ours.landmark_indices_).fit(X, Y, qid=QID)
     assert_allclose(ours.predict(X), want.predict(X), atol=1e-9)
     again = fit(SparseRankRLS(n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
-    assert_allclose(again.predict(X), ours.predict(X), rtol=0, atol=0)
+    assert_array_equal(again.landmark_indices_, ours.landmark_indices_)
 
 
 @pytest.mark.parametrize("method", ["stratified", "kmeans", "rpcholesky", "leverage"])
@@ -141,10 +141,10 @@ def test_leave_query_out(name, metric):
     want = leave_query_out_here(RANKERS[name], X, Y, qid=QID, alphas=alphas, metric=metric)
     assert_allclose(ours.score, want.score, atol=1e-10)
     assert_allclose(ours.standard_error, want.standard_error, atol=1e-10)
-    assert ours.best_alpha == want.best_alpha
+    assert want.score[ours.best_index] == pytest.approx(want.score[want.best_index])
 
 
-def test_metrics_that_labels_do_not_have():
+def test_metrics_that_are_undefined_for_the_labels():
     sorted_ids = np.sort(QID)
     below = np.where(sorted_ids < 4, Y - 1, Y)  # in some partitions only
     with pytest.raises(DataError, match="NDCG needs labels of 0 and above"):
@@ -169,7 +169,8 @@ def test_predictions_and_metrics_are_lazy():
     with pytest.raises(DataError, match="two dimensions: got 1"):
         predict(ranker, columns[0])
     found = evaluate(ranker, in_chunks(X, Y, QID), k=3).compute()
-    assert found.means == evaluate_ranking(Y, ranker.predict(X), QID, k=3).means
+    want = evaluate_ranking(Y, ranker.predict(X), QID, k=3).means
+    assert found.means == pytest.approx(want)
 
 
 def test_a_bad_row_is_named(tmp_path):
@@ -208,7 +209,7 @@ def test_a_row_without_numbers_is_named(tmp_path, column, what):
 
 
 @pytest.mark.parametrize("dtype", [complex, "datetime64[ns]"])
-def test_what_is_no_number_is_refused(dtype):
+def test_values_that_are_not_numbers_are_refused(dtype):
     with pytest.raises(DataError, match="a feature must be a number, and is of dtype"):
         fit(RankRLS(), in_chunks(X.astype(dtype), Y, QID))
     with pytest.raises(DataError, match="the label must be a number, and is of dtype"):
@@ -229,7 +230,9 @@ def test_a_bad_line_is_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize("rows", [57, 60])  # within a file, and in another one
 def test_rows_with_and_without_query_ids_are_refused(tmp_path, monkeypatch, rows):
     monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 15 * 19)
-    lines = [f"{k % 3} qid:7 1:{k:03d} " for k in range(60)]  # 19 of 15 letters are a part
+    lines = [
+        f"{k % 3} qid:7 1:{k:03d} " for k in range(60)
+    ]  # 19 lines of 15 characters are a partition
     lines[rows:] = [line.replace("qid:7", "     ") for line in lines[rows:]]
     (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
     (tmp_path / "b.txt").write_text("1 1:5\n0 1:6\n")
@@ -248,7 +251,7 @@ def test_a_name_may_look_like_a_pattern(tmp_path):
 def test_files_that_cannot_be_used(tmp_path):
     with pytest.raises(DataError, match="no files in this folder"):
         fit(RankRLS(), tmp_path)
-    (tmp_path / "x.parquet").write_bytes(b"this is none")
+    (tmp_path / "x.parquet").write_bytes(b"not Parquet")
     with pytest.raises(DataError, match=r"x\.parquet: this is no Parquet file"):
         fit(RankRLS(), tmp_path)
     (tmp_path / "a.txt").write_text("0 qid:1\n1 qid:1 1:2 5:1\n")
@@ -293,8 +296,8 @@ def test_rankers_that_cannot_be_summed(ranker, message):
     ],
 )
 def test_data_that_cannot_be_used(data, message):
-    if message is None:  # equal labels are pairs as long as ties count
-        assert not fit(RankRLS(), data).coef_.any()
+    if message is None:  # with ties="include", equal labels are pairs
+        assert_allclose(fit(RankRLS(), data).coef_, 0.0, atol=1e-12)
         return
     with pytest.raises(DataError, match=message):
         fit(RankRLS(), data)
@@ -326,7 +329,7 @@ def test_columns_that_cannot_be_used():
         fit(RankRLS(), dd.from_pandas(twice, npartitions=2))
 
 
-def test_columns_without_text_as_names():
+def test_columns_whose_names_are_not_strings():
     table = frame().rename(columns={f"feature {k}": k for k in range(4)})
     ranker = fit(RankRLS(), dd.from_pandas(table, npartitions=2))
     assert not hasattr(ranker, "feature_names_in_")
@@ -340,7 +343,7 @@ def test_columns_without_text_as_names():
         (SparseRankRLS(precision="tf32"), "precision='tf32'"),
     ],
 )
-def test_machines_work_with_numpy(ranker, words):
+def test_workers_use_numpy(ranker, words):
     X, y = da.ones((10, 2)), da.arange(10)
     with pytest.raises(ParameterError, match=words):
         fit(ranker, (X, y))
@@ -367,7 +370,7 @@ def test_arguments_without_effect_are_refused(given, message):
         fit(RankRLS(), in_chunks(X, Y, QID), **given)
 
 
-def test_a_landmark_that_is_no_number_is_named():
+def test_a_landmark_with_a_missing_value_is_named():
     bad = X.copy()
     bad[150, 1] = np.nan
     with pytest.raises(DataError, match="Partition 3, row 15: feature 1"):

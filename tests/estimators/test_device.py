@@ -1,4 +1,4 @@
-"""Where rankers work: what is asked of a device, and what is said where it cannot be."""
+"""The device of rankers: what it needs, and the errors if it is missing."""
 
 import os
 import subprocess
@@ -54,7 +54,7 @@ def test_without_torch(problem, monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["gpu", 3, "cuda:x"])
-def test_devices_that_are_none(problem, device):
+def test_devices_that_do_not_exist(problem, device):
     X, y, _ = problem
     for rows in (X, torch.tensor(X)):
         with pytest.raises(ParameterError, match="device must be None"):
@@ -131,7 +131,7 @@ def test_models_follow_their_rows(problem):
         tensor = tensor.detach()
 
 
-def test_sparse_rows_travel(problem):
+def test_sparse_rows_are_copied_to_the_device(problem):
     X, y, qid = problem
     X = np.where(np.abs(X) < 0.3, 0.0, X)
     for ranker in (RankRLS(), RankRLS(kernel="rbf"), SparseRankRLS(n_landmarks=20, random_state=0)):
@@ -140,17 +140,19 @@ def test_sparse_rows_travel(problem):
         assert_allclose(there.predict(sp.csr_array(X)), want, atol=1e-9)
 
 
-def test_model_files_know_no_device(problem, tmp_path):
+def test_model_files_do_not_depend_on_the_device(problem, tmp_path):
     X, y, qid = problem
     tensors = torch.tensor(X), torch.tensor(y)
     for k, ranker in enumerate((RankRLS(kernel="rbf", device=CPU), KPCRank(5), SparseRankRLS())):
         ranker.fit(*tensors, qid=qid)
         same = load_model(save_model(ranker, tmp_path / f"{k}.skops"))
         assert_allclose(same.predict(X), ranker.predict(tensors[0]).numpy(), atol=1e-12)
-        assert isinstance(ranker.predict(tensors[0]), torch.Tensor)  # the model is as it was
+        assert isinstance(
+            ranker.predict(tensors[0]), torch.Tensor
+        )  # saving did not change the model
 
 
-def test_sums_go_on_elsewhere(problem, tmp_path):
+def test_partial_fits_may_change_the_device(problem, tmp_path):
     X, y, qid = problem
     first, second = slice(0, 40), slice(40, 80)
     want = SparseRankRLS(landmarks=np.arange(20)).partial_fit(X[first], y[first], qid=qid[first])
@@ -213,7 +215,7 @@ for ranker in (RankRLS(), SparseRankRLS(n_landmarks=10, random_state=0), KPCRank
 
 
 def test_array_api_dispatch():
-    # SciPy reads its switch when it is imported, so in a process of its own.
+    # SciPy reads its switch on import, so this needs a process of its own.
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", ARRAY_API],
         env={**os.environ, "SCIPY_ARRAY_API": "1"},

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
@@ -69,7 +69,6 @@ def test_comparisons_solve_equation_6(c, alpha):
     assert_allclose(ranker.predict(c.X), F @ equation_6(K, L, rhs, p, alpha), atol=1e-8)
 
 
-@settings(max_examples=25)
 @given(problems(min_pairs=2), seeds, st.sampled_from([KPCRank, KPCR]))
 def test_the_order_of_rows_does_not_matter(p, seed, kind):
     rows = np.random.default_rng(seed).permutation(len(p.y))
@@ -80,7 +79,6 @@ def test_the_order_of_rows_does_not_matter(p, seed, kind):
     assert_allclose(moved, scores, atol=1e-7)
 
 
-@settings(max_examples=25)
 @given(problems(min_pairs=2), seeds, ties, weightings)
 def test_a_shift_of_the_scores_of_a_query_does_not_matter(p, seed, ties, weighting):
     names, codes = np.unique(p.qid, return_inverse=True)
@@ -97,7 +95,6 @@ def test_a_shift_of_the_scores_of_a_query_does_not_matter(p, seed, ties, weighti
     assert_allclose(ranker.fit(p.X, p.y + shift, qid=p.qid).predict(p.X), scores, atol=1e-7)
 
 
-@settings(max_examples=25)
 @given(problems(min_pairs=2), st.floats(-100, 100), st.sampled_from([KPCRank, KPCR]))
 def test_a_constant_added_to_the_kernel_does_not_matter(p, constant, kind):
     K = pairwise_kernels(p.X, p.X, "laplacian", gamma=0.5)
@@ -204,7 +201,7 @@ def test_spectral_selection_is_a_ranker_and_a_transformer():
         KPCRank(3, selection="spectral", ties="exclude").fit(X, np.c_[y, y], qid=qid)
 
 
-def test_the_rank_is_named_or_taken():
+def test_more_components_than_the_rank():
     X, y, qid = make_problem()
     with pytest.raises(ParameterError, match="numerical rank is 3"):
         KPCRank(4, kernel="linear").fit(X, y, qid=qid)
@@ -272,7 +269,7 @@ def test_float32_in_float32_out():
     for method in ("predict", "predict_path", "transform"):
         ours = getattr(narrow, method)(X.astype(np.float32))
         assert ours.dtype == np.float32
-        if method != "transform":  # whose signs are free
+        if method != "transform":  # its signs are arbitrary
             assert_allclose(ours, getattr(wide, method)(X), atol=1e-4)
 
 
@@ -319,7 +316,7 @@ def test_bad_parameters(parameters, words):
         KPCRank(**parameters).fit(X, y, qid=qid)
 
 
-def test_a_refit_forgets_the_model_before():
+def test_a_refit_forgets_the_previous_model():
     X, y, qid = make_problem()
     ranker = KPCRank(cv=3).fit(X, y, qid=qid)
     assert hasattr(ranker, "component_errors_")
@@ -343,8 +340,8 @@ def test_a_refit_that_fails_leaves_no_components(landmarks):
             getattr(ranker, method)(X)
 
 
-def test_spectral_directions_that_no_pair_sees():
-    """What varies between queries alone is rounding within them."""
+def test_spectral_directions_without_a_difference_in_any_pair():
+    """Components that vary only between queries are rounding errors within them."""
     rng = np.random.default_rng(0)
     qid = np.repeat(np.arange(10), 8)
     y = rng.standard_normal(80)
@@ -368,7 +365,7 @@ def test_the_whole_share_of_spectral_directions():
         assert share.explained_variance_ratio_[0] < 0.9
 
 
-def test_kernels_that_overflow_say_so():
+def test_kernels_that_overflow_raise_an_error():
     X, y, qid = make_problem()
     X[30:] *= 1e60
     for landmarks in (np.arange(20), X[:20]):
@@ -449,7 +446,7 @@ def test_kernels_that_are_not_positive():
     assert most.n_components_ == np.searchsorted(np.cumsum(ratio), 0.99) + 1
 
 
-def test_labels_that_overflow_say_so():
+def test_labels_that_overflow_raise_an_error():
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((60, 3)), rng.standard_normal(60), np.arange(60) // 6
     with pytest.raises(DataError, match="overflow"):

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS
-from rankwise.estimators import _landmarks
+from rankwise.estimators import _landmark_choice
 from rankwise.model_selection import leave_pair_out, leave_query_out
 from tests.oracles.landmarks import sparse_coefficients
 from tests.oracles.laplacian import grouped_laplacian
@@ -65,7 +65,7 @@ def test_near_singular_landmarks_lose_few_digits(gamma, alpha):
     sparse = SparseRankRLS(alpha, landmarks=np.arange(200), gamma=gamma).fit(X, y, qid=qid)
     dense = RankRLS(alpha, kernel="rbf", gamma=gamma).fit(X, y, qid=qid)
     gap = sparse.predict(new) - dense.predict(new)
-    # What is dropped of K is below 1e-12 of it, and counts by K / alpha.
+    # The dropped part is below 1e-12 of K, and enters as K / alpha.
     assert np.ptp(gap) < 1e-8 * np.ptp(dense.predict(new)) / min(alpha, 1.0)
 
 
@@ -119,7 +119,7 @@ def test_costly_methods_look_at_a_sample_of_many_rows(method, monkeypatch):
         return spied
 
     for name in ("_cluster_centres", "pivoted_cholesky_rows", "leverage_rows"):
-        monkeypatch.setattr(_landmarks, name, spy(getattr(_landmarks, name)))
+        monkeypatch.setattr(_landmark_choice, name, spy(getattr(_landmark_choice, name)))
     X, y, qid = make()
     ranker = SparseRankRLS(n_landmarks=10, landmarks=method, random_state=3).fit(X, y, qid=qid)
     assert sizes == [40]
@@ -216,7 +216,7 @@ def test_a_reservoir_gives_every_row_the_same_chance():
     counts = np.zeros(30)
     rng = np.random.default_rng(0)
     for _ in range(2000):
-        sample = _landmarks.Reservoir(6, rng)
+        sample = _landmark_choice.Reservoir(6, rng)
         for start in (0, 4, 5, 20):
             stop = {0: 4, 4: 5, 5: 20, 20: 30}[start]
             sample.add(np.arange(start, stop)[:, None], np.arange(start, stop))
@@ -244,7 +244,7 @@ def test_singular_landmarks_stay_finite(estimator, alpha, kernel, gamma):
     scores = ranker.fit(X, y, qid=qid).predict(X)
     assert np.isfinite(scores).all()
     assert ranker.rank_ <= 20
-    # Nowhere near an interpolation of what cannot be told apart.
+    # Rows with equal features are not interpolated.
     assert np.abs(scores - scores.mean()).max() < 100
 
 

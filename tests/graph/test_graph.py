@@ -1,4 +1,4 @@
-"""Preference graphs against Laplacians made by two loops."""
+"""Preference graphs against Laplacians computed by two loops."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph import PreferenceGraph
+from rankwise.graph import PreferenceGraph, QueryGroups
 from tests.oracles.laplacian import edge_laplacian, edge_rhs, grouped_laplacian
 from tests.strategies import comparisons, problems, ties, weightings
 
@@ -85,6 +85,7 @@ def test_take_is_the_graph_of_these_rows_alone(p, ties, weighting, data):
     part = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting).take(rows)
     want = grouped_laplacian(p.y[rows], p.qid[rows], ties, weighting)
     assert_allclose(part.to_dense(), want, atol=1e-12)
+    assert part.groups.names[part.query_of_row].tolist() == p.qid[rows].tolist()
 
 
 @given(comparisons(), st.data())
@@ -126,6 +127,20 @@ def test_several_margins_share_the_graph():
         assert_allclose(rhs[:, k], PreferenceGraph.from_pairs(3, pairs, margin[:, k]).rhs())
 
 
+def test_every_graph_is_a_preference_graph():
+    assert isinstance(PreferenceGraph.from_groups([1, 1]), PreferenceGraph)
+    assert isinstance(PreferenceGraph.from_pairs(2, [[0, 1]]), PreferenceGraph)
+
+
+@given(problems(), ties, weightings)
+def test_groups_can_be_shared(p, ties, weighting):
+    groups = QueryGroups.of(p.qid)
+    graph = PreferenceGraph.from_scores(p.y, groups, ties=ties, weighting=weighting)
+    assert graph.groups is groups
+    want = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting)
+    assert_allclose(graph.to_dense(), want.to_dense(), atol=1e-12)
+
+
 def test_query_ids_of_mixed_types():
     qid = np.array([1, "1", 2.5, 1], dtype=object)
     assert PreferenceGraph.from_groups(qid).n_pairs == 1
@@ -149,6 +164,7 @@ def test_unknown_names(call, words):
         (lambda: PreferenceGraph.from_groups(None), "number of rows is needed"),
         (lambda: PreferenceGraph.from_groups([[1, 2], [3, 4]]), r"got shape \(2, 2\)"),
         (lambda: PreferenceGraph.from_groups([1, 2], n_rows=3), "got 2 for 3 rows"),
+        (lambda: PreferenceGraph.from_groups(QueryGroups.of([1]), n_rows=3), "got 1 for 3 rows"),
         (lambda: PreferenceGraph.from_groups([1.0, np.nan]), "missing in row 1"),
         (lambda: PreferenceGraph.from_groups(np.array(["a", None], object)), "missing in row 1"),
         (lambda: PreferenceGraph.from_scores([[1], [2]]), "one-dimensional"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -30,7 +30,6 @@ def make_problem(seed=0, n_rows=36, n_queries=6, p=5):
     return X, y, qid, np.ascontiguousarray(F), components.eigenvalues
 
 
-@settings(max_examples=30)
 @given(seeds, ties, weightings, st.sampled_from([0.0, 0.2]))
 def test_queries_held_out_for_every_number_of_components(seed, ties, weighting, lam):
     _, y, qid, F, s = make_problem(seed)
@@ -47,7 +46,6 @@ def test_queries_held_out_for_every_number_of_components(seed, ties, weighting, 
             assert_allclose(ours[fold, p - 1, 0], want, atol=1e-8)
 
 
-@settings(max_examples=30)
 @given(seeds, st.sampled_from([0.0, 0.2]))
 def test_queries_held_out_of_a_regression(seed, lam):
     X, y, qid, F, _ = make_problem(seed)
@@ -61,7 +59,6 @@ def test_queries_held_out_of_a_regression(seed, lam):
         assert errors.error[p - 1] == pytest.approx(disagreement_error(y, f, qid))
 
 
-@settings(max_examples=15)
 @given(seeds, st.sampled_from([0.0, 0.2]), weightings)
 def test_pairs_held_out_for_every_number_of_components(seed, alpha, weighting):
     X, y, _, F, _ = make_problem(seed, n_rows=12, p=4)
@@ -115,12 +112,12 @@ def test_folds_are_refits_with_components_of_their_own(kind, by_query):
     groups = qid if by_query else fold
     want = [disagreement_error(y, f, groups) for f in held_out.T]
     assert_allclose(ranker.component_errors_.error, want, atol=1e-12)
-    assert ranker.n_components_ == int(np.argmin(want)) + 1
+    assert want[ranker.n_components_ - 1] == pytest.approx(min(want))  # either one of a tie
     assert "3 folds" in ranker.component_errors_.method
     assert "best" in str(ranker.component_errors_)
 
 
-def test_folds_of_comparisons_leave_rows_out_that_only_they_know():
+def test_folds_of_comparisons_leave_out_rows_that_no_other_comparison_has():
     X, y, _, _, _ = make_problem()
     pairs = np.random.default_rng(0).permutation(36).reshape(18, 2)  # every row in one pair
     margin = y[pairs[:, 0]] - y[pairs[:, 1]]
@@ -152,7 +149,7 @@ def test_one_standard_error_of_the_best():
         KPCRank(rule="two_se").fit(X, y, qid=qid)
 
 
-def test_few_queries_make_few_folds_and_one_is_none():
+def test_few_queries_make_few_folds_and_one_query_is_an_error():
     X, y, _, _, _ = make_problem()
     qid = np.repeat([0, 1], 18)
     assert "2 folds" in KPCRank(cv=5).fit(X, y, qid=qid).component_errors_.method
@@ -162,7 +159,7 @@ def test_few_queries_make_few_folds_and_one_is_none():
         KPCRank(cv=2).fit_pairs(X, [[0, 1], [2, 3], [4, 5], [6, 7]], margin=np.zeros(4))
 
 
-def test_folds_follow_no_period_of_the_rows():
+def test_folds_do_not_follow_a_period_in_the_rows():
     for n, n_folds in ((36, 3), (17, 5)):
         fold = dealt(n, n_folds)
         assert np.ptp(np.bincount(fold)) <= 1
@@ -172,7 +169,9 @@ def test_folds_follow_no_period_of_the_rows():
     errors = KPCRank(cv=3, max_components=3).fit(X, y).component_errors_
     assert np.isfinite(errors.error).all()
     pairs = np.column_stack((np.arange(0, 36, 2), np.arange(1, 36, 2)))
-    margin = np.tile([1.0, 0.0, 0.0], 6)  # in order, two folds of three would tell nothing
+    margin = np.tile(
+        [1.0, 0.0, 0.0], 6
+    )  # dealt in order, two folds of three would have no difference
     found = KPCRank(cv=3, max_components=3).fit_pairs(X, pairs, margin=margin).component_errors_
     assert np.isfinite(found.standard_error).all()
 
@@ -215,7 +214,7 @@ def test_queries_without_pairs_always_train(ties):
     y, qid = y.round(1), qid.copy()
     first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
     code = np.array([first[q] for q in qid.tolist()])
-    y[code == 0] = 0.0  # nothing to tell
+    y[code == 0] = 0.0  # no pair to learn from
     single = np.flatnonzero(code == 3)
     qid[single] = 100 + np.arange(len(single))
     dealt_queries = [1, 2, 4, 5]
@@ -225,8 +224,8 @@ def test_queries_without_pairs_always_train(ties):
         test = np.isin(code, dealt_queries[k::2])
         part = KPCRank(3, ties=ties).fit(X[~test], y[~test], qid=qid[~test])
         held_out[test] = part.predict_path(X[test])
-    told = np.isin(code, dealt_queries)
-    want = [disagreement_error(y[told], f[told], qid[told]) for f in held_out.T]
+    dealt_rows = np.isin(code, dealt_queries)
+    want = [disagreement_error(y[dealt_rows], f[dealt_rows], qid[dealt_rows]) for f in held_out.T]
     assert_allclose(ranker.component_errors_.error, want, atol=1e-12)
     many = KPCRank(cv=30, max_components=3, ties=ties).fit(X, y, qid=qid)
     assert "4 folds" in many.component_errors_.method
@@ -235,7 +234,7 @@ def test_queries_without_pairs_always_train(ties):
         KPCRank(ties=ties).fit(X, y, qid=qid)
 
 
-def test_what_a_refit_cannot_do_is_said_of_the_fold():
+def test_errors_of_a_refit_name_the_fold():
     X, _, _, _, _ = make_problem()
     y = np.zeros(36)
     y[0] = 1.0
@@ -257,7 +256,7 @@ def test_an_output_that_is_constant_is_named(cv):
 
 
 @pytest.mark.parametrize("cv", ["leave_query_out", "leave_pair_out"])
-def test_comparisons_are_told_to_use_folds(cv):
+def test_comparisons_need_folds(cv):
     X, _, _, _, _ = make_problem()
     with pytest.raises(DataError, match="fit_pairs has comparisons: use a number of folds"):
         KPCRank(cv=cv).fit_pairs(X, [[0, 1], [2, 3], [4, 5]])

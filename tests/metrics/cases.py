@@ -1,7 +1,11 @@
-"""Random rankings for Hypothesis: ties everywhere, short queries, shuffled rows."""
+"""Random rankings: ties everywhere, short queries, shuffled rows."""
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from tests.oracles.metrics import by_query
 
 
 @st.composite
@@ -23,3 +27,26 @@ def rankings(draw, max_rows=12, real_labels=True, per_query=None):
     elif names == "float":
         qid = 0.5 - qid
     return y.astype(float), f.astype(float), qid
+
+
+def noisy_ranking(seed=0, n_queries=30, noise=1.0):
+    """Grades, noisy scores and shuffled query ids; two queries have no relevant row."""
+    rng = np.random.default_rng(seed)
+    qid = rng.permutation(np.repeat([f"q{i}" for i in range(n_queries)], 12))
+    y = rng.integers(0, 3, len(qid))
+    y[np.isin(qid, ["q3", "q7"])] = 0
+    return y, np.round(y + noise * rng.standard_normal(len(qid)), 1), qid
+
+
+def check_against_oracle(metric, oracle, ranking, undefined, **options):
+    """`metric` gives the values of the oracle, query by query, and their mean."""
+    y, f, qid = ranking
+    lists = y.tolist(), f.tolist(), qid.tolist()
+    want = by_query(lambda labels, scores: oracle(labels, scores, **options), *lists, undefined)
+    assume(want)
+    got = metric(y, f, qid, undefined=undefined, per_query=True, **options)
+    assert got.qid.tolist() == list(want)
+    assert_allclose(got.values, list(want.values()), rtol=1e-12, atol=1e-15)
+    mean = metric(y, f, qid, undefined=undefined, **options)
+    assert isinstance(mean, float)
+    assert_allclose(mean, np.mean(list(want.values())), rtol=1e-12, atol=1e-15)

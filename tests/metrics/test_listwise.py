@@ -1,14 +1,14 @@
-"""Metrics down a ranking against all orders of tied rows, and what must not change them."""
+"""Listwise metrics against all orders of tied rows, and their invariances."""
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.errors import DataError
 from rankwise.metrics import average_precision, ndcg, precision_at_k, reciprocal_rank
-from tests.metrics.cases import rankings
+from tests.metrics.cases import check_against_oracle, rankings
 from tests.oracles import metrics as oracle
 
 score_ties = st.sampled_from(["average", "order"])
@@ -17,50 +17,22 @@ small = rankings(max_rows=24, per_query=5)
 graded = rankings(max_rows=24, per_query=5, real_labels=False)
 
 
-def check(function, metric, ranking, undefined):
-    y, f, qid = ranking
-    want = oracle.by_query(metric, y.tolist(), f.tolist(), qid.tolist(), undefined)
-    assume(want)
-    got = function(y, f, qid, undefined=undefined, per_query=True)
-    assert got.qid.tolist() == list(want)
-    assert_allclose(got.values, list(want.values()), rtol=1e-12, atol=1e-15)
-    mean = function(y, f, qid, undefined=undefined)
-    assert isinstance(mean, float)
-    assert_allclose(mean, np.mean(list(want.values())), rtol=1e-12, atol=1e-15)
-
-
-def bind(function, **options):
-    return lambda *args, **kwargs: function(*args, **options, **kwargs)
-
-
 @given(small, score_ties, st.sampled_from([1, 0.0, 2, -0.5]), undefineds)
 def test_average_precision_is_the_mean_over_orders(ranking, score_ties, relevant, undefined):
     options = {"relevant": relevant, "score_ties": score_ties}
-    check(
-        bind(average_precision, **options),
-        bind(oracle.average_precision, **options),
-        ranking,
-        undefined,
-    )
+    check_against_oracle(average_precision, oracle.average_precision, ranking, undefined, **options)
 
 
 @given(small, score_ties, st.sampled_from([1, 0.0, 2]), undefineds)
 def test_reciprocal_rank_is_the_mean_over_orders(ranking, score_ties, relevant, undefined):
     options = {"relevant": relevant, "score_ties": score_ties}
-    check(
-        bind(reciprocal_rank, **options),
-        bind(oracle.reciprocal_rank, **options),
-        ranking,
-        undefined,
-    )
+    check_against_oracle(reciprocal_rank, oracle.reciprocal_rank, ranking, undefined, **options)
 
 
 @given(small, score_ties, st.integers(1, 8), undefineds)
 def test_precision_at_k_is_the_mean_over_orders(ranking, score_ties, k, undefined):
     options = {"k": k, "score_ties": score_ties}
-    check(
-        bind(precision_at_k, **options), bind(oracle.precision_at_k, **options), ranking, undefined
-    )
+    check_against_oracle(precision_at_k, oracle.precision_at_k, ranking, undefined, **options)
 
 
 @given(
@@ -74,9 +46,9 @@ def test_precision_at_k_is_the_mean_over_orders(ranking, score_ties, k, undefine
 )
 def test_ndcg_is_the_mean_over_orders(ranking, score_ties, k, gain, discount, undefined, shift):
     y, f, qid = ranking
-    y = np.where(y > 0, y + shift, y)  # not whole, or too many to count: the sorted way
+    y = np.where(y > 0, y + shift, y)  # fractions and large labels are sorted, not counted
     options = {"k": k, "gain": gain, "discount": discount, "score_ties": score_ties}
-    check(bind(ndcg, **options), bind(oracle.ndcg, **options), (y, f, qid), undefined)
+    check_against_oracle(ndcg, oracle.ndcg, (y, f, qid), undefined, **options)
 
 
 @pytest.mark.parametrize("function", [ndcg, precision_at_k])
@@ -85,11 +57,11 @@ def test_several_cutoffs_at_once_are_the_same(function, ranking, ks):
     y, f, qid = ranking
     curve = function(y, f, qid, k=ks)
     assert curve.shape == (len(ks),)
-    assert curve.tolist() == [function(y, f, qid, k=k) for k in ks]
+    assert_allclose(curve, [function(y, f, qid, k=k) for k in ks], rtol=1e-14)
     values = function(y, f, qid, k=np.array(ks), per_query=True)
     assert values.values.shape == (len(set(qid.tolist())), len(ks))
     one = function(y, f, qid, k=ks[0], per_query=True)
-    assert values.values[:, 0].tolist() == one.values.tolist()
+    assert_allclose(values.values[:, 0], one.values, rtol=1e-14)
 
 
 @pytest.mark.parametrize("function", [average_precision, reciprocal_rank, precision_at_k, ndcg])
@@ -122,7 +94,7 @@ def test_a_query_shorter_than_k_is_divided_by_k():
     assert precision_at_k([1, 1], [0.2, 0.1], k=10) == 0.2
 
 
-def test_label_two_alone_can_be_relevant():
+def test_threshold_of_relevance():
     y, f = [2, 1, 0], [0.1, 0.9, 0.5]
     assert average_precision(y, f, relevant=1) == (1 / 1 + 2 / 3) / 2
     assert average_precision(y, f, relevant=2) == 1 / 3
@@ -139,7 +111,7 @@ def test_queries_without_a_relevant_row_count_zero_unless_skipped():
 
 
 def test_one_long_block_of_ties():
-    """The expectation over 100,000! orders, against the sum it must be."""
+    """The expectation over 100,000! orders, against its closed form."""
     n, r = 100_000, 400
     y = np.zeros(n)
     y[:r] = 1
@@ -150,3 +122,14 @@ def test_one_long_block_of_ties():
     assert_allclose(precision_at_k(y, f, k=50), r / n)
     discounts = 1 / np.log2(ranks + 1)
     assert_allclose(ndcg(y, f), r / n * discounts.sum() / discounts[:r].sum(), rtol=1e-10)
+
+
+def test_labels_without_a_gain():
+    for gain in ("exponential", "linear"):
+        with pytest.raises(DataError, match=r"labels of 0 and above: got -1\. Shift.*pairwise"):
+            ndcg([1, -1], [1.0, 2.0], gain=gain)
+    with pytest.raises(DataError, match=r"up to 1200 are too large for gain='exponential': use"):
+        ndcg([1200, 0], [1.0, 2.0])
+    assert ndcg([1200, 0], [1.0, 2.0], gain="linear") == pytest.approx(1 / np.log2(3))
+    with pytest.raises(DataError, match=r"too large for gain='linear': divide them"):
+        ndcg([1e308, 1e308], [1.0, 2.0], gain="linear")

@@ -1,29 +1,16 @@
-"""Pair-counting metrics against two loops over the rows, and what must not change them."""
+"""Pair-counting metrics against two loops over the rows, and their invariances."""
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.metrics import concordance_index, disagreement_error, kendall_tau
-from tests.metrics.cases import rankings
+from tests.metrics.cases import check_against_oracle, rankings
 from tests.oracles import metrics as oracle
 
 FUNCTIONS = [disagreement_error, concordance_index, kendall_tau]
-
-
-def check(function, metric, ranking, undefined):
-    """`function` gives the oracle's values, query by query, and their mean."""
-    y, f, qid = ranking
-    want = oracle.by_query(metric, y.tolist(), f.tolist(), qid.tolist(), undefined)
-    assume(want)
-    got = function(y, f, qid, undefined=undefined, per_query=True)
-    assert got.qid.tolist() == list(want)
-    assert_allclose(got.values, list(want.values()), rtol=1e-13, atol=1e-15)
-    mean = function(y, f, qid, undefined=undefined)
-    assert isinstance(mean, float)
-    assert_allclose(mean, np.mean(list(want.values())), rtol=1e-12, atol=1e-15)
 
 
 @given(
@@ -34,17 +21,12 @@ def check(function, metric, ranking, undefined):
 )
 def test_disagreement_is_the_sum_over_pairs(ranking, score_ties, label_ties, undefined):
     options = {"score_ties": score_ties, "label_ties": label_ties}
-    check(
-        lambda *args, **kwargs: disagreement_error(*args, **options, **kwargs),
-        lambda y, f: oracle.disagreement(y, f, **options),
-        ranking,
-        undefined,
-    )
+    check_against_oracle(disagreement_error, oracle.disagreement, ranking, undefined, **options)
 
 
 @given(rankings(max_rows=40), st.sampled_from(["skip", 0.0, 0.5]))
 def test_tau_b_is_the_sum_over_pairs(ranking, undefined):
-    check(kendall_tau, oracle.tau_b, ranking, undefined)
+    check_against_oracle(kendall_tau, oracle.tau_b, ranking, undefined)
 
 
 @given(rankings(max_rows=40), st.sampled_from(["skip", 0.0, 0.5]))
@@ -53,12 +35,12 @@ def test_concordance_is_one_minus_disagreement(ranking, undefined):
         error = oracle.disagreement(y, f)
         return None if error is None else 1 - error
 
-    check(concordance_index, metric, ranking, undefined)
+    check_against_oracle(concordance_index, metric, ranking, undefined)
 
 
 @given(rankings(max_rows=15), st.sampled_from(["exclude", "half"]))
 def test_both_signs_agree_on_a_symmetric_graph(ranking, label_ties):
-    """The claim of the docstring about the KPCRank paper (4), and that it is our default."""
+    """What the docstring says about equation (4) of the KPCRank paper, with our default."""
     y, f, _ = ranking
     ours = disagreement_error(y, f, label_ties=label_ties, undefined=-1.0)
     for sign in (oracle.sign, oracle.sign_minus):
@@ -131,7 +113,7 @@ def test_a_monotone_map_of_scores_or_labels_does_not_matter(function, ranking):
 
 
 @given(rankings(max_rows=30))
-def test_reversing_the_scores_turns_the_metrics_over(ranking):
+def test_negated_scores_reverse_the_metrics(ranking):
     y, f, qid = ranking
     error = disagreement_error(y, f, qid, undefined=0.5)
     assert_allclose(disagreement_error(y, -f, qid, undefined=0.5), 1 - error)
@@ -140,7 +122,7 @@ def test_reversing_the_scores_turns_the_metrics_over(ranking):
 
 
 def test_counts_of_a_long_query_are_exact():
-    """More pairs than 32 bits hold, counted by levels instead."""
+    """More pairs than fit into 32 bits, against a count by levels."""
     rng = np.random.default_rng(3)
     n = 200_000
     y = rng.integers(0, 4, n)

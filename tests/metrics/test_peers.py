@@ -2,6 +2,7 @@
 
 import warnings
 
+import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -57,8 +58,10 @@ def test_scipy(seed, tied):
 
 @pytest.fixture(scope="module")
 def ranx():
-    with warnings.catch_warnings():
+    """ranx with its loops in Python: compiling them would take 20 seconds."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        patch.setattr(numba.config, "DISABLE_JIT", True)
         return pytest.importorskip("ranx")
 
 

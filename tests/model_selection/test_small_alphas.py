@@ -1,4 +1,4 @@
-"""Pairs held out where alpha is next to nothing, against refits."""
+"""Pairs held out with a tiny alpha, against refits."""
 
 import numpy as np
 import pytest
@@ -34,12 +34,12 @@ def test_large_features_are_a_small_alpha(size):
 
 
 @pytest.mark.parametrize("kind", [KPCRank, KPCR])
-def test_more_components_than_the_rows_that_are_left_tell(kind):
+def test_more_components_than_the_remaining_rows_determine(kind):
     leave_pair_out(kind(27, gamma=1.0), X, Y)
     with pytest.raises(ParameterError, match="weights of 27 components at most: got 28"):
         leave_pair_out(kind(28, gamma=1.0), X, Y)
 
 
-def test_without_ties_there_must_be_an_alpha():
+def test_without_ties_alpha_must_be_positive():
     with pytest.raises(ParameterError, match='With ties="exclude", pairs cannot be held out'):
         leave_pair_out(KPCRank(5, ties="exclude"), X, Y)

@@ -128,7 +128,7 @@ def ndcg(y, f, k=None, gain="exponential", discount="log2", score_ties="average"
 
 
 def by_query(metric, y, f, qid, undefined):
-    """{query: value} in order of first appearance, with undefined queries treated as asked."""
+    """{query: value} in order of first appearance, with `undefined` as in the library."""
     values = {}
     for query in dict.fromkeys(qid):
         rows = [i for i in range(len(y)) if qid[i] == query]

@@ -1,11 +1,11 @@
-"""The driver: what is run again, what is kept, and what the page shows."""
+"""The driver: what it runs again, what it keeps, and what the page shows."""
 
 import json
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,15 +54,15 @@ def paper(*more, name="toy", **fields):
     return Paper("toy", "A toy", "About.", "Why.", (part,), **fields)
 
 
-def states(said=None):
-    said = [] if said is None else said
-    return [outcome.state for outcome in driver.run_all([], 1, said.append)]
+def states(lines=None):
+    lines = [] if lines is None else lines
+    return [outcome.state for outcome in driver.run_all([], 1, lines.append)]
 
 
 def test_a_part_runs_once(root):
-    said = []
-    assert states(said) == ["done"]
-    assert "toy: on the way" in said
+    lines = []
+    assert states(lines) == ["done"]
+    assert "toy: on the way" in lines
     assert states() == ["kept"]
     assert (root / "reproduce" / "toy" / "count.txt").read_text() == "1"
 
@@ -78,7 +78,7 @@ def test_a_change_of_code_or_data_runs_it_again(root, changed):
     assert states() == ["kept"]
 
 
-def test_a_failure_is_told_and_tried_again(root, monkeypatch):
+def test_a_failure_is_reported_and_tried_again(root, monkeypatch):
     monkeypatch.setattr(driver, "PAPERS", (paper("fail"),))
     outcomes = driver.run_all([], 1, lambda line: None)
     assert [outcome.state for outcome in outcomes] == ["failed"]
@@ -86,32 +86,31 @@ def test_a_failure_is_told_and_tried_again(root, monkeypatch):
     assert states() == ["failed"]
 
 
-def test_the_longest_start_first_and_are_told_in_the_order_of_the_page(root, monkeypatch):
+def test_the_longest_start_first_and_are_reported_in_the_order_of_the_page(root, monkeypatch):
     lengths = {"short": 1, "long": 9, "middle": 3}
     papers = tuple(paper(name=name, minutes=minutes) for name, minutes in lengths.items())
     monkeypatch.setattr(driver, "PAPERS", papers)
-    said = []
-    outcomes = driver.run_all([], 1, said.append)
-    started = [line.split(":")[0] for line in said if line.endswith("started")]
+    lines = []
+    outcomes = driver.run_all([], 1, lines.append)
+    started = [line.split(":")[0] for line in lines if line.endswith("started")]
     assert started == ["long", "middle", "short"]
     assert [outcome.part.name for outcome in outcomes] == list(lengths)
 
 
 def test_nothing_starts_after_an_interruption(root, monkeypatch):
-    ran, interrupted = [], threading.Event()
+    ran, stopped = [], threading.Event()
 
     def run_part(paper, part, data, say):
         if part.name == "interrupted":
-            interrupted.set()
             raise KeyboardInterrupt
-        interrupted.wait(10)
-        time.sleep(0.2)
+        assert stopped.wait(60)  # until the driver has seen the interruption
         ran.append(part.name)
 
     first, second = (Part(name, (), ()) for name in ("first", "second"))
     busy = Paper("busy", "Busy", "About.", "Why.", (first, second))
     monkeypatch.setattr(driver, "PAPERS", (paper(name="interrupted", minutes=9), busy))
     monkeypatch.setattr(driver, "run_part", run_part)
+    monkeypatch.setattr(driver, "threading", SimpleNamespace(Event=lambda: stopped))
     with pytest.raises(KeyboardInterrupt):
         driver.run_all([], 2, lambda line: None)
     assert ran in ([], ["first"])

@@ -216,7 +216,7 @@ def test_a_corpus_is_parsed_once(bank, stored, tmp_path, monkeypatch):
     calls = []
 
     class Stored:
-        """In the place of Link Grammar."""
+        """Instead of Link Grammar."""
 
         def __init__(self, folder, **limits):
             calls.append(folder)
@@ -234,7 +234,7 @@ def test_a_corpus_is_parsed_once(bank, stored, tmp_path, monkeypatch):
     assert first.counts == {"sentences": 2, "not parsed": 0, "other tokens": 0, "one parse": 0}
 
 
-def test_a_missing_library_is_said(tmp_path):
+def test_a_missing_library_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"install\.sh"):
         LinkParser(tmp_path, linkage_limit=1, seconds=1)
 
@@ -306,7 +306,7 @@ def test_hashed_features_keep_their_sums(linkages):
         assert_allclose(plain.sum(axis=1), table.sum(axis=1))
 
 
-def test_without_apt_it_is_said_what_helps(tmp_path, monkeypatch):
+def test_without_apt_the_error_gives_advice(tmp_path, monkeypatch):
     def fails(command, **_):
         raise subprocess.CalledProcessError(1, command)
 

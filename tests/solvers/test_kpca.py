@@ -162,7 +162,7 @@ def test_the_triangle_of_products_is_that_of_reflections(seed, sizes):
     t = rng.standard_normal((60, 2))
     quick = Triangle.of_moments(Moments.of_root_blocks([(Z, t)], len(sizes)))
     slow = Triangle.of_blocks([(Z, t)], len(sizes))
-    assert quick is not None  # random columns are told apart, whatever their sizes
+    assert quick is not None  # random columns are independent, whatever their sizes
     sign = np.sign(np.diagonal(slow.U))
     assert_allclose(quick.U / sizes, sign[:, None] * slow.U / sizes, atol=1e-12)
     assert_allclose(quick.z, sign[:, None] * slow.z, atol=1e-12)
@@ -171,7 +171,7 @@ def test_the_triangle_of_products_is_that_of_reflections(seed, sizes):
 @pytest.mark.parametrize(
     "mixed",
     [[0.0, 0.0], [1.0, 1e-6], [0.0, 1e-170], [0.0, 1e170]],
-    ids=["zero", "nearly told", "underflow", "overflow"],
+    ids=["zero", "nearly dependent", "underflow", "overflow"],
 )
 def test_products_that_lose_digits_are_left_to_reflections(mixed):
     Z = np.random.default_rng(0).standard_normal((30, 2))

@@ -1,4 +1,4 @@
-"""Leading eigenpairs: dense below, Lanczos above."""
+"""Leading eigenpairs: dense for small matrices, Lanczos for large ones."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_lanczos_is_used_for_few_of_many(monkeypatch):
 
 @pytest.mark.parametrize("multiplicity", [40, 150])
 def test_equal_eigenvalues_are_all_found(monkeypatch, multiplicity):
-    """More of them than a block is wide: Lanczos cannot count them and says so."""
+    """More equal eigenvalues than a block has columns: Lanczos gives up, the dense method runs."""
     monkeypatch.setattr(lanczos, "SMALL", 0)
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((300, 300)))[0]
     s = np.r_[10.0, np.full(multiplicity, 5.0), np.ones(299 - multiplicity)]

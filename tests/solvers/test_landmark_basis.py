@@ -22,7 +22,7 @@ def test_coordinates_have_the_products_of_the_kernel():
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
-def test_landmarks_that_others_tell_are_dropped(scale):
+def test_linearly_dependent_landmarks_are_dropped(scale):
     K = scale * gram(1, rank=5)
     basis = LandmarkBasis.of(K)
     assert basis.rank == 5

@@ -1,4 +1,4 @@
-"""Moments of rows in several places, against the dense Laplacian of all rows."""
+"""Moments of rows in several partitions, against the dense Laplacian of all rows."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,7 @@ from tests.strategies import problems, seeds, ties, weightings
 
 
 def moments_by_places(X, y, qid, places, ties, weighting):
-    """Every place knows its rows, and how many rows of its queries are elsewhere."""
+    """Every partition knows its rows, and how many rows of its queries are in others."""
     seen = [set(qid[rows].tolist()) for rows in places]
     several = {q for q in set(qid.tolist()) if sum(q in queries for queries in seen) > 1}
     counts = [count_levels(y[rows], qid[rows], several, ties=ties) for rows in places]
@@ -28,7 +28,7 @@ def moments_by_places(X, y, qid, places, ties, weighting):
 
 
 @given(problems(), seeds, st.integers(1, 5), ties, weightings, st.sampled_from([0.0, 1e5]))
-def test_places_add_up_to_all_rows(p, seed, n_places, ties, weighting, far):
+def test_partitions_add_up_to_all_rows(p, seed, n_places, ties, weighting, far):
     place = np.random.default_rng(seed).integers(0, n_places, len(p.y))
     places = [np.flatnonzero(place == k) for k in np.unique(place)]
     L = grouped_laplacian(p.y, p.qid, ties, weighting)

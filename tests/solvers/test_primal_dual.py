@@ -2,7 +2,7 @@
 
 import numpy as np
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -16,7 +16,6 @@ from tests.strategies import comparisons, problems, ties, weightings
 lams = st.sampled_from([0.1, 1.0, 30.0])
 
 
-@settings(max_examples=15)
 @given(problems(max_rows=9, max_features=3), ties, weightings, lams)
 def test_the_primal_minimizes_the_pairwise_objective(p, ties, weighting, lam):
     graph = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting)
@@ -24,7 +23,6 @@ def test_the_primal_minimizes_the_pairwise_objective(p, ties, weighting, lam):
     assert_allclose(primal(p.X, graph, p.y, [lam])[0], want, atol=2e-4)
 
 
-@settings(max_examples=15)
 @given(problems(max_rows=7, max_features=3), ties, weightings, lams)
 def test_the_dual_minimizes_the_pairwise_objective(p, ties, weighting, lam):
     graph = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting)
@@ -34,7 +32,6 @@ def test_the_dual_minimizes_the_pairwise_objective(p, ties, weighting, lam):
     assert_allclose(f, want, atol=1e-3)
 
 
-@settings(max_examples=15)
 @given(comparisons(max_rows=6, max_pairs=10), lams)
 def test_comparisons_minimize_the_errors_of_the_margins(c, lam):
     graph = PreferenceGraph.from_pairs(len(c.X), c.pairs, c.margin, c.weight)

@@ -1,4 +1,4 @@
-"""Shifted systems against a general solver, by every way there is."""
+"""Ridge systems for many penalties, by every method, against a general solver."""
 
 import numpy as np
 import pytest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ Array: TypeAlias = NDArray[np.float64]  # or a tensor, where a backend works on 
 Index: TypeAlias = NDArray[np.intp]
 Sparse: TypeAlias = Any  # scipy.sparse arrays and matrices share no public base class
 Rows: TypeAlias = slice | Index  # rows of an array: a view where they lie together
+Loader: TypeAlias = Callable[[Rows], Array]  # the features of some rows: dense, C-ordered
 
 
 def is_sparse(X: Any) -> bool:

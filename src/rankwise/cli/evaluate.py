@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankwise.cli.inputs import read_data, read_data_for, read_model, read_scores, scores_of
-from rankwise.cli.options import check_not_input
+from rankwise.cli.input_files import read_data, read_data_for, read_model, read_scores, scores_of
+from rankwise.cli.output_files import check_not_input
 from rankwise.cli.terminal import note, show
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def evaluate(
             metavar="[MODEL] DATA",
             exists=True,
             dir_okay=False,
-            help="A model that fit has written (not with --scores), and a LETOR file.",
+            help="A model file (not with --scores), and a LETOR file.",
         ),
     ],
     scores: Annotated[
@@ -67,9 +67,9 @@ def evaluate(
     """Evaluate a model, or scores from anywhere, on a LETOR file with labels.
 
     Prints MAP, MRR, NDCG, NDCG@k, P@k, the disagreement error (the share of pairs of a query in
-    the wrong order) and Kendall's tau_b, each computed for every query and averaged. "undefined"
-    counts the queries on which a metric has no value: those without a relevant row count as 0,
-    those without two different labels are left out of the last two.
+    the wrong order) and Kendall's tau_b, each averaged over queries. The column "undefined" counts
+    the queries for which a metric has no value: a query without a relevant row counts as 0; a
+    query without two different labels is left out of the last two metrics.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def evaluate(
         values = scores_of(file, data)
         ranker = file.model[-1] if hasattr(file.model, "steps") else file.model
         if data.qid is None and getattr(ranker, "n_queries_", 1) > 1:
-            note(f"{files[1]} has no qid: its rows are ranked together, unlike in training.")
+            note(f"{files[1]} has no query ids: its rows are ranked together, unlike in training.")
     else:
         data = read_data(files[0])
         values = read_scores(scores, len(data.y), files[0])
@@ -128,7 +128,7 @@ def _cutoffs(text: str) -> list[int]:
 
 
 def _write_per_query(evaluation: RankingEvaluation, path: Path) -> None:
-    """A row per query, a column per metric, nothing where a metric has left the query out."""
+    """Write a row per query and a column per metric; a cell is empty where there is no value."""
     import csv
 
     from rankwise.files import replacing

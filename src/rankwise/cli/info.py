@@ -1,4 +1,4 @@
-"""rankwise info: what a file holds."""
+"""rankwise info: what is in a file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankwise.cli.inputs import read_data, read_model
+from rankwise.cli.input_files import read_data, read_model
+from rankwise.tables import Column, text_table
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
     from rankwise.persistence import ModelFile
 
-FEW_LABELS = 12  # up to so many, each is listed with its rows
-BAR = 30
+FEW_LABELS = 12  # up to this many are listed one by one
+BAR = 30  # characters of the longest bar
 
 
 def info(
@@ -26,10 +27,10 @@ def info(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Tell what a LETOR file or a model file holds.
+    """Describe a LETOR file or a model file.
 
-    Of data: rows, features and how many of their values are not zero, queries and their sizes,
-    labels, and the pairs that a ranker can learn from. Of a model: its type and parameters, and
+    For data: rows, features and the share of values that are not zero, queries and their sizes,
+    labels, and the pairs that a ranker can learn from. For a model: its type, its parameters and
     what it was fitted to.
 
     \b
@@ -47,11 +48,11 @@ def info(
         print(json.dumps({"file": str(file), **facts}, indent=2))
         return
     print(f"{file}: {'a model' if is_model else 'ranking data'}")
-    print("\n".join(_lines(facts)))
+    print(f"\n{_text(facts)}")
 
 
 def data_facts(data: LetorData) -> dict[str, Any]:
-    """What rows, queries and labels a LETOR file has."""
+    """Rows, queries and labels of a LETOR file."""
     import numpy as np
     from scipy import sparse
 
@@ -79,24 +80,27 @@ def data_facts(data: LetorData) -> dict[str, Any]:
         "pairs within queries": pairs.n_pairs,
         "pairs with different labels": unlike.n_pairs,
         "queries without two labels": int((lowest == highest).sum()),
-        "labels": _label_facts(data.y),
+        **_label_facts(data.y),
     }
 
 
 def _label_facts(y: Any) -> dict[str, Any]:
-    """Rows of every label, or where there are many labels, how they are spread."""
+    """The number of rows with each label; where there are many labels, their quantiles."""
     import numpy as np
 
     labels, counts = np.unique(y, return_counts=True)
     if len(labels) <= FEW_LABELS:
-        return {f"{label:g}": int(n) for label, n in zip(labels, counts, strict=True)}
+        return {"rows per label": {f"{v:g}": int(n) for v, n in zip(labels, counts, strict=True)}}
     quantiles = np.quantile(y, [0, 0.25, 0.5, 0.75, 1])
     names = ("smallest", "lower quartile", "median", "upper quartile", "largest")
-    return {"different": len(labels), **dict(zip(names, quantiles.tolist(), strict=True))}
+    return {
+        "different labels": len(labels),
+        "labels": dict(zip(names, quantiles.tolist(), strict=True)),
+    }
 
 
 def model_facts(file: ModelFile) -> dict[str, Any]:
-    """Type, parameters and what is known of the training rows."""
+    """Type, parameters and training rows of a model."""
     model = file.model
     ranker = model.steps[-1][1] if hasattr(model, "steps") else model
     facts: dict[str, Any] = {"type": type(model).__name__}
@@ -118,37 +122,23 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
-    width = max(map(len, facts))
-    lines = []
-    for name, value in facts.items():
-        if name == "labels" and "different" not in value:
-            lines += [f"  {name}", *_histogram(value)]
-        elif name == "rows per query":
-            spread = f"{value['least']:,} to {value['most']:,}, median {value['median']:g}"
-            lines.append(f"  {name:<{width}}  {spread}")
-        elif isinstance(value, dict):
-            inner = max(map(len, value))
-            lines.append(f"  {name}")
-            lines += [f"    {key:<{inner}}  {_show(entry)}" for key, entry in value.items()]
+def _text(facts: dict[str, Any]) -> str:
+    """Facts as a list, and those that have several values as tables below it."""
+    several = {name: value for name, value in facts.items() if isinstance(value, dict)}
+    single = [(name, _word(value)) for name, value in facts.items() if name not in several]
+    parts = [text_table([Column(""), Column("")], single)]
+    for name, values in several.items():
+        if name == "rows per label":
+            most = max(values.values())
+            bars = [(k, n, "█" * max(1, round(BAR * n / most))) for k, n in values.items()]
+            parts.append(text_table(["label", "rows", ""], bars))
         else:
-            lines.append(f"  {name:<{width}}  {_show(value)}")
-    return lines
+            rows = [(key, _word(value)) for key, value in values.items()]
+            parts.append(text_table([name, ""], rows))
+    return "\n\n".join(parts)
 
 
-def _show(value: Any) -> str:
+def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _histogram(counts: dict[str, int]) -> list[str]:
-    names = max(map(len, counts))
-    numbers = max(len(f"{count:,}") for count in counts.values())
-    most = max(counts.values())
-    return [
-        f"    {name:>{names}}  {count:>{numbers},}  {'█' * max(1, round(BAR * count / most))}"
-        for name, count in counts.items()
-    ]
+    return Column("", "g").show(value)

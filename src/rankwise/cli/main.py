@@ -1,4 +1,4 @@
-"""The program: its commands, its version, its help."""
+"""The program `rankwise`: its commands, its version, its help."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Annotated
 
 import typer
 
-from rankwise.cli.demo.command import demo
+from rankwise.cli.demo.demo import demo
 from rankwise.cli.evaluate import evaluate
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
 from rankwise.cli.predict import predict
-from rankwise.cli.terminal import Shell, as_help
-from rankwise.cli.tune.command import tune
+from rankwise.cli.terminal import Program, as_help
+from rankwise.cli.tune.tune import tune
 
 ABOUT = """Learning to rank, at the price of regression.
 
 Data are LETOR (svmlight) text files, plain or gzipped, one row per line:
 `label qid:ID index:value index:value ...`
 
-Results go to stdout, everything else to stderr. Bad input ends with exit code 2 and one line
-that says what is wrong; with RANKWISE_TRACEBACK=1 in the environment, also where.
+Results go to stdout, everything else to stderr. Invalid input gives exit code 2 and one line that
+says what is wrong; set RANKWISE_TRACEBACK=1 to see the traceback as well.
 
 \b
 Examples:
@@ -31,7 +31,7 @@ Examples:
 """
 app = typer.Typer(
     name="rankwise",
-    cls=Shell,
+    cls=Program,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -64,7 +64,7 @@ def program(
 
 
 def run() -> None:
-    """What the program `rankwise` starts with."""
+    """The entry point of the program."""
     app()
 
 

@@ -1,107 +1,324 @@
-"""What commands that fit have in common: their options, and what these mean."""
+"""The options that several commands share: declared once, checked once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import StrEnum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from inspect import Parameter, Signature, signature
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
-from rankwise.cli.terminal import note
-from rankwise.errors import ParameterError
+from rankwise.cli.input_files import normalized, read_data
+from rankwise.rankers import ranker_class
+
+if TYPE_CHECKING:
+    from rankwise.data import LetorData
 
 ALPHAS = "1e-3:1e8:23"
-Name = TypeVar("Name", bound=StrEnum)
-
-
-class Ranker(StrEnum):
-    rankrls = "rankrls"
-    rls = "rls"
-    sparse_rankrls = "sparse-rankrls"
-    sparse_rls = "sparse-rls"
-
-    @property
-    def on_landmarks(self) -> bool:
-        return self in (Ranker.sparse_rankrls, Ranker.sparse_rls)
-
-    @property
-    def compares_pairs(self) -> bool:
-        return self in (Ranker.rankrls, Ranker.sparse_rankrls)
-
-    @property
-    def default_kernel(self) -> str:
-        return "rbf" if self.on_landmarks else "linear"
-
-
-class LandmarkMethod(StrEnum):
-    random = "random"
-    stratified = "stratified"
-    kmeans = "kmeans"
-    rpcholesky = "rpcholesky"
-    leverage = "leverage"
-
-
-class KernelName(StrEnum):
-    linear = "linear"
-    rbf = "rbf"
-    laplacian = "laplacian"
-    polynomial = "polynomial"
-    sigmoid = "sigmoid"
-    cosine = "cosine"
-
-
-class Ties(StrEnum):
-    include = "include"
-    exclude = "exclude"
-
-
-class Weighting(StrEnum):
-    pairs = "pairs"
-    rows = "rows"
-    queries = "queries"
-
-
-USES = {  # which options mean something to which kernel
+MODELS = ("rankrls", "rls", "sparse-rankrls", "sparse-rls")
+CHOICES = {
+    "model": MODELS,
+    "kernel": ("linear", "rbf", "laplacian", "polynomial", "sigmoid", "cosine"),
+    "ties": ("include", "exclude"),
+    "weighting": ("pairs", "rows", "queries"),
+    "landmark_method": ("random", "stratified", "kmeans", "rpcholesky", "leverage"),
+}
+KERNELS_WITH = {
     "gamma": ("rbf", "laplacian", "polynomial", "sigmoid"),
     "degree": ("polynomial",),
     "coef0": ("polynomial", "sigmoid"),
 }
-FILE = {"exists": True, "dir_okay": False}
-Model = Annotated[
-    Ranker,
-    typer.Option(
-        metavar="NAME",
-        help="rankrls compares rows of a query; rls is plain regression; sparse-rankrls and "
-        "sparse-rls have a kernel on landmarks, for very many rows.",
-    ),
+_ranker_option = partial(typer.Option, rich_help_panel="Ranker")
+_data_option = partial(typer.Option, rich_help_panel="Data")
+_selection_option = partial(typer.Option, rich_help_panel="Choosing alpha")
+# Options whose parameter of the ranker has another name.
+PARAMETERS = {"landmarks": "n_landmarks", "landmark_method": "landmarks", "seed": "random_state"}
+
+TrainingFile = Annotated[
+    Path,
+    typer.Argument(metavar="TRAIN", exists=True, dir_okay=False, help="LETOR file to learn from."),
 ]
-LandmarkCount = Annotated[
-    int | None,
-    typer.Option(
-        metavar="R",
-        min=1,
-        help="How many landmarks a sparse model has.",
-        show_default="1000, or all rows where there are fewer",
-    ),
+ModelOut = Annotated[
+    Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
 ]
-Method = Annotated[
-    LandmarkMethod | None,
-    typer.Option(
-        metavar="NAME",
-        help=f"How landmarks are chosen: {', '.join(LandmarkMethod)}.",
-        show_default="random",
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=0, help="What landmarks are drawn with.", show_default="0"),
+ModelFile = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", exists=True, dir_okay=False, help="Model file to read."),
 ]
 
 
-def parse_alphas(text: str, option: str = "--alphas") -> list[float]:
-    """The values that FROM:TO:COUNT or a list with commas means."""
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take groups of options: parameters whose type is a dataclass of options.
+
+    Typer reads options from a signature. The fields of each dataclass take the place of its
+    parameter there; the command receives the object.
+    """
+    groups: dict[str, Any] = {}
+    parameters: list[Parameter] = []
+    for name, parameter in signature(command, eval_str=True).parameters.items():
+        kind = parameter.annotation
+        if not is_dataclass(kind):
+            parameters.append(parameter)
+            continue
+        groups[name] = kind
+        hints = get_type_hints(kind, include_extras=True)
+        parameters += [
+            Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+            for f in fields(kind)
+        ]
+
+    def run(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{f.name: values.pop(f.name) for f in fields(kind)})
+        command(**values)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankerOptions:
+    """Which ranker. Options that are not given have the default of the ranker itself."""
+
+    model: Annotated[
+        str,
+        _ranker_option(
+            metavar="NAME",
+            help="rankrls compares the rows of a query; rls is plain regression; sparse-rankrls "
+            "and sparse-rls use a kernel on landmarks, for very many rows.",
+        ),
+    ] = "rankrls"
+    kernel: Annotated[
+        str | None,
+        _ranker_option(
+            metavar="NAME",
+            help="linear, rbf, laplacian, polynomial, sigmoid or cosine. With all but linear, the "
+            "model file holds the training rows, or the landmarks.",
+            show_default="linear, or rbf for sparse models",
+        ),
+    ] = None
+    gamma: Annotated[
+        str | None,
+        _ranker_option(
+            metavar="G",
+            help="Of the rbf, laplacian, polynomial and sigmoid kernels.",
+            show_default="1 / features",
+        ),
+    ] = None
+    degree: Annotated[
+        float | None,
+        _ranker_option(
+            metavar="D",
+            help="Of the polynomial kernel.",
+            show_default="3",
+        ),
+    ] = None
+    coef0: Annotated[
+        float | None,
+        _ranker_option(
+            metavar="C",
+            help="Of the polynomial and sigmoid kernels.",
+            show_default="1.0",
+        ),
+    ] = None
+    ties: Annotated[
+        str | None,
+        _ranker_option(
+            metavar="NAME",
+            help="Whether to include or exclude pairs with equal labels.",
+            show_default="include",
+        ),
+    ] = None
+    weighting: Annotated[
+        str | None,
+        _ranker_option(
+            metavar="NAME",
+            help="Weight of a pair: 1 (pairs), 1 / rows of its query (rows), or 1 / pairs of its "
+            "query (queries).",
+            show_default="pairs",
+        ),
+    ] = None
+    landmarks: Annotated[
+        int | None,
+        _ranker_option(
+            metavar="R",
+            min=1,
+            help="Number of landmarks of a sparse model.",
+            show_default="1000, or all rows where there are fewer",
+        ),
+    ] = None
+    landmark_method: Annotated[
+        str | None,
+        _ranker_option(
+            metavar="NAME",
+            help=f"How to choose landmarks: {', '.join(CHOICES['landmark_method'])}.",
+            show_default="random",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        _ranker_option(
+            metavar="N",
+            min=0,
+            help="Seed for the choice of landmarks.",
+            show_default="0",
+        ),
+    ] = None
+
+    def single(self) -> Any:
+        """The one ranker that the options describe."""
+        rankers = [ranker for _, ranker in self.combinations()]
+        if len(rankers) > 1:
+            listed = ("kernel", "gamma", "ties", "weighting")
+            option = next(name for name in listed if len(self._listed(name)) > 1)
+            _refuse(option, "Give a single value here. To try several, use 'rankwise tune'.")
+        return rankers[0]
+
+    def combinations(self) -> Iterator[tuple[dict[str, Any], Any]]:
+        """Every combination of the values listed: its varying parameters, and a ranker."""
+        cls = ranker_class(_word("model", self.model))
+        self._check_that_the_ranker_has_these(cls)
+        defaults = _defaults(cls)
+        fixed: dict[str, Any]
+        fixed = {"degree": self.degree, "coef0": self.coef0, "n_landmarks": self.landmarks}
+        if self.landmark_method is not None:
+            fixed["landmarks"] = _word("landmark_method", self.landmark_method)
+        if "random_state" in defaults:
+            fixed["random_state"] = self.seed or 0
+        kernels = self._listed("kernel") if self.kernel else [defaults["kernel"]]
+        for option, having in KERNELS_WITH.items():
+            if getattr(self, option) is not None and not set(kernels) & set(having):
+                _refuse(
+                    option,
+                    f"This is for the kernels {', '.join(having)}: got {', '.join(kernels)}.",
+                )
+        for kernel in kernels:
+            gammas = self._listed("gamma") if kernel in KERNELS_WITH["gamma"] else [None]
+            for gamma, ties, weighting in product(
+                gammas, self._listed("ties"), self._listed("weighting")
+            ):
+                varying = {"kernel": kernel, "gamma": gamma, "ties": ties, "weighting": weighting}
+                given = {
+                    name: value
+                    for name, value in (varying | fixed).items()
+                    if value is not None and kernel in KERNELS_WITH.get(name, kernels)
+                }
+                yield varying, cls(**given)
+
+    def _listed(self, option: str) -> list[Any]:
+        """The values of an option that may list several; one None where it is not given."""
+        text = getattr(self, option)
+        if text is None:
+            return [None]
+        return parse_numbers(text, option) if option == "gamma" else _words(option, text)
+
+    def _check_that_the_ranker_has_these(self, cls: Any) -> None:
+        for field in fields(self):
+            parameter = PARAMETERS.get(field.name, field.name)
+            unused = parameter != "model" and parameter not in _defaults(cls)
+            if unused and getattr(self, field.name) is not None:
+                having = [name for name in MODELS if parameter in _defaults(ranker_class(name))]
+                _refuse(
+                    field.name, f"This is for the models {', '.join(having)}: got {self.model}."
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """How to read the training file."""
+
+    normalize: Annotated[
+        bool,
+        _data_option(
+            "--normalize",
+            help="Scale each feature of each query to \\[0, 1] first.",
+        ),
+    ] = False
+    features: Annotated[
+        int | None,
+        _data_option(
+            metavar="N",
+            min=1,
+            help="Number of features.",
+            show_default="largest index in TRAIN",
+        ),
+    ] = None
+
+    def read(self, path: Path) -> LetorData:
+        """All rows of the file."""
+        data = read_data(path, n_features=self.features, whose="--features")
+        return normalized(data) if self.normalize else data
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions:
+    """How to choose alpha."""
+
+    alphas: Annotated[
+        str | None,
+        _selection_option(
+            metavar="GRID",
+            help="Values to try: FROM:TO:COUNT, evenly spaced on a logarithmic scale, or a list "
+            "such as 0.1,1,10.",
+            show_default=ALPHAS,
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        _selection_option(
+            metavar="NAME",
+            help="What to choose by: disagreement, kendall_tau, auc, MAP, MRR, ndcg, ndcg@10, "
+            "precision@10, ...",
+            show_default="disagreement",
+        ),
+    ] = None
+    relevant: Annotated[
+        float | None,
+        _selection_option(
+            metavar="LABEL",
+            help="Rows with at least this label are relevant, for MAP, MRR and precision.",
+            show_default="1",
+        ),
+    ] = None
+
+    @property
+    def grid(self) -> list[float]:
+        """The values of alpha to try."""
+        return parse_numbers(self.alphas or ALPHAS, "alphas")
+
+    @property
+    def metric_name(self) -> str:
+        """What to choose by."""
+        return self.metric or "disagreement"
+
+    def metric_function(self) -> tuple[Callable[..., Any], bool]:
+        """A function of labels, scores and queries, and whether larger values are better."""
+        from rankwise.metrics import get_metric
+
+        function, greater_is_better = get_metric(self.metric_name)
+        if self.relevant is None:
+            return function, greater_is_better
+        if self.metric_name.partition("@")[0].lower() not in ("map", "mrr", "precision"):
+            _refuse("relevant", f"--metric {self.metric_name} does not use it: leave it out.")
+        return partial(function, relevant=self.relevant), greater_is_better
+
+    def remark_on(self, alpha: float) -> str:
+        """A hint where the best alpha is the first or last that was tried; empty elsewhere."""
+        grid = self.grid
+        if len(grid) == 1 or alpha not in (min(grid), max(grid)) or min(grid) == 0:
+            return ""
+        end = "smallest" if alpha == min(grid) else "largest"
+        return f"The best alpha is the {end} one tried: widen --alphas to see whether more helps."
+
+
+def parse_numbers(text: str, option: str) -> list[float]:
+    """The numbers that FROM:TO:COUNT or a list with commas stands for."""
     import numpy as np
 
     try:
@@ -113,112 +330,30 @@ def parse_alphas(text: str, option: str = "--alphas") -> list[float]:
     except ValueError:
         values = []
     if not values or not all(0 <= value < float("inf") for value in values):
-        raise typer.BadParameter(
+        _refuse(
+            option,
             f"Give FROM:TO:COUNT with numbers above 0, as in {ALPHAS}, or a list with commas, as "
             f"in 0.1,1,10: got {text!r}.",
-            param_hint=f"'{option}'",
         )
     return values
 
 
-def parse_names(text: str, names: type[Name], option: str) -> list[Name]:
-    """The names that a list with commas means, each once."""
-    try:
-        return list(dict.fromkeys(names(part.strip()) for part in text.split(",")))
-    except ValueError:
-        raise typer.BadParameter(
-            f"Give one or more of {', '.join(names)}, with commas between them: got {text!r}.",
-            param_hint=f"'{option}'",
-        ) from None
+def _words(option: str, text: str) -> list[str]:
+    """The words that a list with commas stands for, each once."""
+    return list(dict.fromkeys(_word(option, part.strip()) for part in text.split(",")))
 
 
-def make_ranker(
-    model: Ranker,
-    of_pairs: dict[str, Any],
-    kernel: KernelName | None,
-    of_kernel: dict[str, Any],
-    of_landmarks: dict[str, Any],
-) -> Any:
-    """The ranker that the options describe, not fitted yet; dictionaries have them by name."""
-    from rankwise.estimators.least_squares.rankrls import RLS, RankRLS
-    from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS, SparseRLS
+def _word(option: str, text: str) -> str:
+    """A word, checked to be one of those that the option takes."""
+    if text not in CHOICES[option]:
+        _refuse(option, f"Choose from {', '.join(CHOICES[option])}: got {text!r}.")
+    return text
 
-    kernel = kernel or KernelName(model.default_kernel)
-    for name, value in of_kernel.items():
-        if value is not None and kernel not in USES[name]:
-            _refuse(name, f"The {kernel} kernel has none: it is for {', '.join(USES[name])}.")
-    for name, value in of_pairs.items():
-        if value is not None and not model.compares_pairs:
-            _refuse(name, "This is about pairs, and plain regression knows none.")
-    for name, value in of_landmarks.items():
-        if value is not None and not model.on_landmarks:
-            _refuse(name, "This is about landmarks, and only models named sparse-... have them")
-    given: dict[str, Any]
-    given = {name: str(value) for name, value in of_pairs.items() if value is not None}
-    given |= {name: value for name, value in of_kernel.items() if value is not None}
-    if model.on_landmarks:
-        method, seed = of_landmarks["landmark-method"], of_landmarks["seed"]
-        given |= {
-            "n_landmarks": of_landmarks["landmarks"],
-            "landmarks": str(method or LandmarkMethod.random),
-            "random_state": seed or 0,
-        }
-    rankers = {
-        Ranker.rankrls: RankRLS,
-        Ranker.rls: RLS,
-        Ranker.sparse_rankrls: SparseRankRLS,
-        Ranker.sparse_rls: SparseRLS,
-    }
-    return rankers[model](kernel=str(kernel), **given)
+
+def _defaults(cls: Any) -> dict[str, Any]:
+    """The parameters of a ranker with their defaults."""
+    return {name: p.default for name, p in signature(cls).parameters.items()}
 
 
 def _refuse(option: str, why: str) -> NoReturn:
-    raise typer.BadParameter(why, param_hint=f"'--{option}'")
-
-
-def check_not_input(out: Path | None, *inputs: Path | None) -> None:
-    """Refuse to write over a file that is read."""
-    for path in inputs:
-        if out and path and out.exists() and path.exists() and out.samefile(path):
-            raise ParameterError(f"{out} is an input of this command: write to another file.")
-
-
-def check_writable(out: Path, *inputs: Path | None) -> None:
-    """Say now, not after an hour of work, that the model cannot be written there."""
-    from rankwise.files import replacing
-
-    check_not_input(out, *inputs)
-
-    class Enough(Exception):
-        pass
-
-    try:
-        with replacing(out):
-            raise Enough
-    except Enough:
-        pass
-
-
-def judge(metric: str, relevant: float | None) -> tuple[Callable[..., float], bool]:
-    """A function of labels, scores and queries, and whether larger values of it are better."""
-    from functools import partial
-
-    from rankwise.metrics import get_metric
-
-    function, greater_is_better = get_metric(metric)
-    if relevant is None:
-        return function, greater_is_better
-    if metric.partition("@")[0].lower() not in ("map", "mrr", "precision"):
-        raise typer.BadParameter(
-            f"It means nothing to --metric {metric}: leave it out.", param_hint="'--relevant'"
-        )
-    return partial(function, relevant=relevant), greater_is_better
-
-
-def remark_on_ends(alpha: float, alphas: list[float]) -> None:
-    """Say that the best alpha may lie beyond those that were tried."""
-    if len(alphas) > 1 and alpha in (min(alphas), max(alphas)) and min(alphas) > 0:
-        end = "smallest" if alpha == min(alphas) else "largest"
-        note(
-            f"The best alpha is the {end} that was tried: widen --alphas to see whether more helps."
-        )
+    raise typer.BadParameter(why, param_hint=f"'--{option.replace('_', '-')}'")

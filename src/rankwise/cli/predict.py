@@ -8,23 +8,19 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from rankwise.cli.inputs import read_data_for, read_model, scores_of
-from rankwise.cli.options import check_not_input
+from rankwise.cli.input_files import read_data_for, read_model, scores_of
+from rankwise.cli.options import ModelFile
+from rankwise.cli.output_files import check_not_input
 
 BLOCK = 10_000  # scores written at a time
 
 
 def predict(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", exists=True, dir_okay=False, help="A model that fit has written."
-        ),
-    ],
+    model: ModelFile,
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="DATA", exists=True, dir_okay=False, help="LETOR file; its labels are not used."
+            metavar="DATA", exists=True, dir_okay=False, help="LETOR file; its labels are ignored."
         ),
     ],
     out: Annotated[
@@ -55,7 +51,7 @@ def predict(
 
 
 def _write(scores: Any, file: TextIO) -> None:
-    """Block by block: a single huge write may be cut short, and needs the memory."""
+    """Write block by block: one huge write may be cut short, and needs more memory."""
     for start in range(0, len(scores), BLOCK):
         block = scores[start : start + BLOCK].tolist()
         file.write("".join(f"{score!r}\n" for score in block))

@@ -1,11 +1,11 @@
-"""How commands meet the terminal: one line for an error, results on stdout, the rest on stderr."""
+"""Input and output of commands: results on stdout, the rest on stderr, one line per error."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -14,29 +14,29 @@ import typer
 from typer.core import TyperGroup
 
 if TYPE_CHECKING:
-    from rankwise.report import Table
+    from rankwise.tables import Table
 
 BAD_INPUT = 2
-BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE has ended
+BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 INTERRUPTED = 130
 SHOW_TRACEBACK = "RANKWISE_TRACEBACK"
 
 
-class Shell(TyperGroup):
-    """Turns whatever ends a command into an exit code, and into one line where it is an error."""
+class Program(TyperGroup):
+    """Runs commands; turns what ends them into an exit code, and errors into one line each."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; its warnings are one line each."""
+        """Run a command; print each warning as one line."""
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
                 result = super().invoke(ctx)
-            sys.stdout.flush()  # here, not when the interpreter ends and can only complain
+            sys.stdout.flush()  # now: an error at interpreter exit can no longer be handled
         except BrokenPipeError:
-            # What was not read is not wanted: let the last flush of stdout go nowhere.
+            # The reader has closed the pipe: discard what is left.
             _silence_stdout()
             raise typer.Exit(BROKEN_PIPE) from None
-        except EOFError as error:  # typer takes it for the end of a dialogue
+        except EOFError as error:  # typer would treat it as the end of a prompt
             raise OSError(f"A file ends too early: {error}") from error
         return result
 
@@ -44,7 +44,7 @@ class Shell(TyperGroup):
         """Run the program and exit."""
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="replace")  # a terminal may not know every letter
+                stream.reconfigure(errors="replace")  # a terminal may not have every character
         kwargs["standalone_mode"] = False
         try:
             code = super().main(*args, **kwargs)
@@ -56,11 +56,11 @@ class Shell(TyperGroup):
 
 
 def _report(error: BaseException) -> int:
-    """Say in one line what went wrong, and give the exit code for it; re-raise what is a bug."""
+    """Print what went wrong in one line and return the exit code; raise what is a bug."""
     if isinstance(error, typer.Abort | KeyboardInterrupt):
         complain("stopped.")
         return INTERRUPTED
-    if hasattr(error, "format_message"):  # an error in the arguments, which typer has found
+    if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rankwise"
         complain(f"{error.format_message().rstrip('.')}. Try '{command} --help'.")
@@ -79,22 +79,22 @@ def _report(error: BaseException) -> int:
 
 
 def as_help(docstring: str) -> str:
-    """A docstring for typer, which breaks lines where the docstring does.
+    """A docstring as help text for typer, which keeps every line break.
 
-    Lines of a paragraph are joined, to be broken again as wide as the terminal is; a paragraph
-    that begins with a backspace alone in its line stays as it is.
+    Join the lines of each paragraph, so that they wrap at the width of the terminal. A paragraph
+    whose first line is a backspace stays as it is.
     """
     paragraphs = cleandoc(docstring).split("\n\n")
     return "\n\n".join(p if p.startswith("\b") else " ".join(p.split("\n")) for p in paragraphs)
 
 
 def complain(message: str) -> None:
-    """One line on stderr, however many the message has."""
+    """Print an error or warning on stderr, as one line."""
     print(f"rankwise: {' '.join(message.split())}", file=sys.stderr)
 
 
 def note(message: str) -> None:
-    """A remark on stderr, which nobody takes for a result."""
+    """Print a remark on stderr, apart from the results."""
     print(message, file=sys.stderr)
 
 
@@ -109,34 +109,20 @@ def show(table: Table) -> None:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Tell on stderr, if that is a terminal, what takes so long."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+def progress(what: str) -> Iterator[Callable[..., None]]:
+    """Show on stderr, if that is a terminal, what is being done and how much of it is done.
 
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        progress.add_task(what, total=None)
-        yield
-
-
-@contextmanager
-def stepping(what: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show on stderr, if that is a terminal, how many of `total` steps are done.
-
-    Call what this yields before each step, with a few words on it.
+    Yields a function to call with the amount done so far, the total (0 or None where it is not
+    known), and, optionally, a few words about the current step.
     """
     if not sys.stderr.isatty():
-        yield lambda step: None
+        yield lambda done, total, words="": None
         return
     from rich.console import Console
     from rich.progress import (
         BarColumn,
-        MofNCompleteColumn,
         Progress,
+        TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
     )
@@ -144,73 +130,17 @@ def stepping(what: str, total: int) -> Iterator[Callable[[str], None]]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.fields[words]}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total, words="")
-        begun = 0
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(what, total=None, words="")
 
-        def step(words: str) -> None:
-            nonlocal begun
-            progress.update(task, completed=begun, words=words, refresh=True)
-            begun += 1
-
-        yield step
-        progress.update(task, completed=total, words="")
-
-
-@contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Show on stderr, if that is a terminal, how many things are done; None where it is not."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-@contextmanager
-def measuring(passes: Sequence[str]) -> Iterator[Callable[[int, int], None]]:
-    """Show on stderr, if that is a terminal, how much of a file is read, pass after pass.
-
-    Call what this yields with the bytes read so far in this pass, and with those in all (0 where
-    that is not known); a pass begins with 0 bytes.
-    """
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    names = iter(passes)
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        tasks: list[Any] = []
-
-        def report(done: int, total: int) -> None:
-            if done == 0:
-                name = next(names, passes[-1])
-                tasks.append(progress.add_task(name, total=total or None))
-            progress.update(tasks[-1], completed=done)
+        def report(done: float, total: float | None, words: str = "") -> None:
+            display.update(
+                task, completed=done, total=total or None, words=words, refresh=bool(words)
+            )
 
         yield report
 
@@ -229,5 +159,5 @@ def _show_warning(
 def _silence_stdout() -> None:
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # no real file, as in a test
+    except (OSError, ValueError):  # not a real file, as in a test
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115

@@ -10,13 +10,12 @@ import numpy as np
 from dask.delayed import delayed
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import Array, dense_rows
+from rankwise.backends.arrays import Array, Loader, dense_rows
 from rankwise.distributed._parts import Part, Parts
 from rankwise.errors import DataError
 from rankwise.estimators._landmark_choice import stacked
 from rankwise.graph import QueryGroups
 from rankwise.graph.partitioned import PartOfGraph, SplitQueries, count_levels
-from rankwise.graph.preference_graph import Loader
 from rankwise.solvers.moments import CentredMoments, Moments
 from rankwise.solvers.partition_moments import PlaceMoments
 

@@ -11,27 +11,27 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import lapack, solve_triangular
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import Array, Index, Loader, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.preference_graph import Loader, PairBlock, PreferenceGraph, row_scale
+from rankwise.graph.pair_graph import PairBlock, PairGraph, row_scale
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ComparisonGraph(PreferenceGraph):
+class ComparisonGraph(PairGraph):
     """Comparisons between rows, each with a weight w and a margin.
 
     With B the incidence matrix (1 at the preferred row of a pair, -1 at the other),
     L = B' diag(w) B and the right-hand side is B' diag(w) margin.
 
-    Two roots, each the cheaper one in its place: diag(sqrt w) B has a row per comparison;
-    where comparisons outnumber rows, the pivoted Cholesky factor of L has at most one per row.
+    The root is diag(sqrt w) B, with a row per comparison; or, if there are more comparisons than
+    rows, the pivoted Cholesky factor of L, with at most one row per row of X.
 
     Attributes
     ----------
     n_rows : int
     first, second : ndarray of shape (n_pairs,)
-        The preferred and the other row of every pair.
+        The preferred and the other row of each pair.
     margin : ndarray of shape (n_pairs,) or (n_pairs, n_outputs)
     weight : ndarray of shape (n_pairs,)
     """
@@ -77,7 +77,7 @@ class ComparisonGraph(PreferenceGraph):
 
     @cached_property
     def _cholesky(self) -> CholeskyRoot | None:
-        """The root with fewer rows than B, where comparisons outnumber rows."""
+        """The root with fewer rows than B, if there are more comparisons than rows."""
         return CholeskyRoot.of(self.laplacian) if len(self.first) > self.n_rows else None
 
     def __matmul__(self, X: Any) -> Any:
@@ -90,7 +90,7 @@ class ComparisonGraph(PreferenceGraph):
         return on.sparse_product(self.laplacian, X)
 
     def rhs(self, y: Any = None) -> Array:
-        """B' diag(w) margin, or L y where scores are given."""
+        """B' diag(w) margin, or L y if scores are given."""
         if y is not None:
             return super().rhs(y)
         return np.asarray(self.incidence.T @ row_scale(self.weight, self.margin))
@@ -134,7 +134,8 @@ class ComparisonGraph(PreferenceGraph):
             yield row_scale(root_weight, F[first] - F[second]), t
 
     def gram(self, X: Any) -> Array:
-        Z = row_scale(np.sqrt(self.weight), self.incidence @ X)  # differences: nothing cancels
+        # A product of differences: nothing cancels, unlike in X' (L X).
+        Z = row_scale(np.sqrt(self.weight), self.incidence @ X)
         return np.asarray((Z.T @ Z).toarray())
 
     def take(self, rows: Any) -> ComparisonGraph:
@@ -148,7 +149,7 @@ class ComparisonGraph(PreferenceGraph):
         )
 
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
-        """Every comparison as it was given: `first` is the preferred row."""
+        """Each comparison as given: `first` is the preferred row."""
         counted = np.flatnonzero(self.weight)
         for start in range(0, len(counted), block_size):
             part = counted[start : start + block_size]
@@ -157,7 +158,7 @@ class ComparisonGraph(PreferenceGraph):
 
 @dataclass(frozen=True)
 class CholeskyRoot:
-    """U with U'U = L, whose columns `pivots`, in this order, are upper triangular."""
+    """U with U'U = L; its columns `pivots`, in this order, are upper triangular."""
 
     U: Array
     pivots: Index

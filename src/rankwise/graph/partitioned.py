@@ -87,7 +87,7 @@ class PartOfGraph(QueryGraph):
     ) -> PartOfGraph:
         """The graph of the rows here; `elsewhere` tells of queries that have more."""
         whole = QueryGraph.build(y, qid, n_rows=n_rows, ties=ties, weighting=weighting)
-        names = QueryGroups.of(qid, n_rows).names
+        names = whole.groups.names
         labels = np.zeros(len(whole.level_sizes))
         if ties == "exclude":
             labels = np.asarray(y, dtype=np.float64)[whole.rows[whole.level_ptr[:-1]]]
@@ -101,8 +101,9 @@ class PartOfGraph(QueryGraph):
             query_totals[q], pair_totals[q] = elsewhere.n_rows[name], n_pairs[name]
             for level in range(whole.query_ptr[q], whole.query_ptr[q + 1]):
                 level_totals[level] = elsewhere.levels[name, float(labels[level])]
-        fields = (whole.n_rows, whole.rows, whole.level_ptr, whole.query_ptr, ties, weighting)
-        return cls(*fields, names, labels, query_totals, pair_totals, level_totals, split)
+        fields = (whole.n_rows, whole.groups, whole.rows, whole.level_ptr, whole.query_ptr)
+        totals = (query_totals, pair_totals, level_totals)
+        return cls(*fields, ties, weighting, names, labels, *totals, split)
 
     @cached_property
     def pairs_of_query(self) -> Index:

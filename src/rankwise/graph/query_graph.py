@@ -1,4 +1,4 @@
-"""All pairs within a query, with or without tied ones: L by nested means."""
+"""All pairs within a query, with or without ties: L by nested means."""
 
 from __future__ import annotations
 
@@ -10,44 +10,49 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import Array, Index, Loader, is_sparse
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError, ParameterError
-from rankwise.graph.preference_graph import Loader, PairBlock, PreferenceGraph, required, row_scale
+from rankwise.errors import DataError
+from rankwise.graph.pair_graph import PairBlock, PairGraph, required, row_scale
 from rankwise.graph.query_groups import QueryGroups
-from rankwise.graph.root_blocks import Nest, NestStream
+from rankwise.graph.root_blocks import NestedLevels, RootBlocks
+from rankwise.parameters import Choice, check_value
 
 TIES = ("include", "exclude")
 WEIGHTINGS = ("pairs", "rows", "queries")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QueryGraph(PreferenceGraph):
-    """Pairs of rows of the same query; where ties are excluded, of different levels.
+class QueryGraph(PairGraph):
+    """Pairs of rows of the same query; if ties are excluded, those with different labels.
 
-    On a query of n rows with weight w, the level l of row i holding n_l of them,
+    Rows with equal labels form a level of the query. On a query of n rows whose pairs have weight
+    w, the level l of row i having n_l rows,
 
         (L x)_i = within_l (x_i - mean_l) + between (mean_l - mean),
 
-    with between = w n and within_l = w (n - n_l). Where ties count, the query is a single
-    level, and within = w n. The two parts are orthogonal projections, so a power of L, its
-    square root above all, has the powers of the two coefficients. This is the low-rank form
-    of sections 2.3 and 3 of the RankRLS paper, sorted by eigenvalue.
+    with between = w n and within_l = w (n - n_l). If ties count, the query is a single level, and
+    within = w n. The two parts are orthogonal projections, so a power of L, such as its square
+    root, has the powers of the two coefficients. This is the low-rank form of sections 2.3 and 3
+    of the RankRLS paper, sorted by eigenvalue.
 
     Attributes
     ----------
     n_rows : int
+    groups : QueryGroups
+        The rows of each query.
     rows : ndarray of shape (n_rows,)
-        Row numbers, query after query, and within a query level after level.
+        Row numbers, query by query, and level by level within a query.
     level_ptr : ndarray of shape (n_levels + 1,)
-        Where the levels begin and end in `rows`.
+        ``rows[level_ptr[l]:level_ptr[l + 1]]`` are the rows of level l.
     query_ptr : ndarray of shape (n_queries + 1,)
-        Where the queries begin and end among the levels.
+        Query q has the levels from query_ptr[q] to query_ptr[q + 1].
     ties, weighting : str
-        As given.
+        See `PreferenceGraph.from_scores`.
     """
 
     n_rows: int
+    groups: QueryGroups
     rows: Index
     level_ptr: Index
     query_ptr: Index
@@ -59,10 +64,8 @@ class QueryGraph(PreferenceGraph):
         cls, y: Any, qid: Any, *, n_rows: int | None, ties: str, weighting: str
     ) -> QueryGraph:
         """Sort rows into queries and levels; the only O(n log n) step."""
-        if ties not in TIES:
-            raise ParameterError(f"ties must be one of {TIES}: got {ties!r}.")
-        if weighting not in WEIGHTINGS:
-            raise ParameterError(f"weighting must be one of {WEIGHTINGS}: got {weighting!r}.")
+        check_value("ties", ties, Choice(*TIES))
+        check_value("weighting", weighting, Choice(*WEIGHTINGS))
         if y is not None:
             y = np.asarray(y)
             if y.ndim != 1:
@@ -72,38 +75,22 @@ class QueryGraph(PreferenceGraph):
             n_rows = len(y)
         groups = QueryGroups.of(qid, n_rows)
         if ties == "include":
-            one_level_each = np.arange(groups.n_groups + 1)
-            return cls(groups.n_rows, groups.order, groups.indptr, one_level_each, ties, weighting)
-        if y is None:
-            raise DataError("Ties can only be excluded where scores are given.")
-        return cls._with_levels(groups, y, weighting)
-
-    @classmethod
-    def _with_levels(cls, groups: QueryGroups, y: Any, weighting: str) -> QueryGraph:
-        rows = np.lexsort((y, groups.codes))
-        query, label = groups.codes[rows], y[rows]
-        new_level = np.ones(len(rows), dtype=bool)
-        new_level[1:] = (query[1:] != query[:-1]) | (label[1:] != label[:-1])
-        starts = np.flatnonzero(new_level)
-        levels_of_query = np.bincount(query[starts], minlength=groups.n_groups)
-        return cls(
-            groups.n_rows,
-            rows.astype(np.intp, copy=False),
-            np.append(starts, len(rows)).astype(np.intp),
-            np.concatenate(([0], np.cumsum(levels_of_query))).astype(np.intp),
-            "exclude",
-            weighting,
-        )
+            rows, level_ptr, query_ptr = groups.order, groups.indptr, np.arange(groups.n_groups + 1)
+        elif y is None:
+            raise DataError("Ties can only be excluded if scores y are given.")
+        else:
+            rows, level_ptr, query_ptr = _sort_into_levels(groups, y)
+        return cls(groups.n_rows, groups, rows, level_ptr, query_ptr, ties, weighting)
 
     @cached_property
     def level_sizes(self) -> Index:
-        """Rows of every level."""
+        """The number of rows of each level."""
         return np.diff(self.level_ptr)
 
-    @cached_property
+    @property
     def query_sizes(self) -> Index:
-        """Rows of every query."""
-        return np.diff(self.level_ptr[self.query_ptr])
+        """The number of rows of each query."""
+        return self.groups.sizes
 
     @cached_property
     def query_of_level(self) -> Index:
@@ -111,7 +98,7 @@ class QueryGraph(PreferenceGraph):
 
     @cached_property
     def pairs_of_query(self) -> Index:
-        """Pairs that count, query by query."""
+        """The number of pairs of each query that count."""
         n_pairs = self.query_sizes * (self.query_sizes - 1) // 2
         if self.ties == "exclude":
             tied = self.level_sizes * (self.level_sizes - 1) // 2
@@ -122,18 +109,18 @@ class QueryGraph(PreferenceGraph):
 
     @cached_property
     def pair_weight(self) -> Array:
-        """What one pair of a query weighs, query by query."""
+        """The weight of a pair of each query."""
         weight = pair_weight(self.weighting, self.query_sizes, self.pairs_of_query)
         return np.asarray(weight, dtype=np.float64)
 
     @cached_property
     def between(self) -> Array:
-        """The coefficient of mean_l - mean, query by query."""
+        """The coefficient of mean_l - mean, one per query."""
         return self.pair_weight * self.query_sizes
 
     @cached_property
     def within(self) -> Array:
-        """The coefficient of x_i - mean_l, level by level."""
+        """The coefficient of x_i - mean_l, one per level."""
         others = self.query_sizes[self.query_of_level].astype(np.float64)
         if self.ties == "exclude":
             others -= self.level_sizes
@@ -149,17 +136,15 @@ class QueryGraph(PreferenceGraph):
 
     @cached_property
     def level_of_row(self) -> Index:
-        return self._of_row(self.level_sizes)
+        """The level of each row."""
+        level = np.empty(self.n_rows, dtype=np.intp)
+        level[self.rows] = np.repeat(np.arange(len(self.level_sizes)), self.level_sizes)
+        return level
 
-    @cached_property
+    @property
     def query_of_row(self) -> Index:
-        return self._of_row(self.query_sizes)
-
-    def _of_row(self, sizes: Index) -> Index:
-        """Which of these consecutive parts of `rows` each row lies in."""
-        part = np.empty(self.n_rows, dtype=np.intp)
-        part[self.rows] = np.repeat(np.arange(len(sizes)), sizes)
-        return part
+        """The query of each row, as an index into `groups.names`."""
+        return self.groups.codes
 
     @property
     def degrees(self) -> Array:
@@ -189,7 +174,7 @@ class QueryGraph(PreferenceGraph):
         return product.tocsr()
 
     def _low_rank(self) -> list[tuple[Any, Array]]:
-        """L - diag(within) as P diag(c) P' terms, P the indicator of levels and of queries."""
+        """L - diag(within) as a sum of P diag(c) P', where P indicates levels or queries."""
         level = self.level_of_row
         of_query = self.between / self.query_sizes
         if self.ties == "include":
@@ -211,12 +196,12 @@ class QueryGraph(PreferenceGraph):
         return np.sqrt(self.within), np.sqrt(self.between)
 
     def root_inverse(self, X: Any) -> Array:
-        """The pseudo-inverse of R, times X: R+ R centres every query that has pairs."""
+        """R+ X, with the pseudoinverse R+ of R: R+ R centres each query that has pairs."""
         a, b = self._root_coefficients
         return self._combine(X, _reciprocal(a), _reciprocal(b))
 
     def root_kernel(self, K: Array) -> Array:
-        nest = Nest(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
+        nest = NestedLevels(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
         on = backend_of(K)
         on.combine_rows(K, K, self.rows, *nest)
         on.combine_columns(K, *nest)
@@ -229,10 +214,10 @@ class QueryGraph(PreferenceGraph):
         self, load: Loader, y: Array | None, max_rows: int
     ) -> Iterator[tuple[Array, Array]]:
         y = required(y)
-        nest = Nest(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
+        nest = NestedLevels(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
         on = backend_of(y)
         targets = on.contiguous(on.array(y).reshape(self.n_rows, -1))
-        for Z, t in NestStream(nest, load, targets, max_rows):
+        for Z, t in RootBlocks(nest, load, targets, max_rows):
             yield Z, t.reshape(len(t), *y.shape[1:])
 
     def gram(self, X: Any) -> Array:
@@ -250,9 +235,10 @@ class QueryGraph(PreferenceGraph):
         return A
 
     def offset_columns(self, X: Any) -> Index:
-        """Columns of a sparse X whose products would cancel: values far from zero, spread little.
+        """Columns of a sparse X that vary little around a value far from zero.
 
-        Their scatter is the difference of two large sums; they are to be made dense and centred.
+        Their scatter is the difference of two large sums, most of which cancels. Make such columns
+        dense and centre them.
         """
         squares = X.multiply(X)
         raw = np.asarray(squares.T @ self.within[self.level_of_row]).ravel()
@@ -264,8 +250,10 @@ class QueryGraph(PreferenceGraph):
 
     def take(self, rows: Any) -> QueryGraph:
         rows = np.arange(self.n_rows)[rows]
-        level, query = self.level_of_row[rows], self.query_of_row[rows]
-        return QueryGraph.build(level, query, n_rows=None, ties=self.ties, weighting=self.weighting)
+        level, groups = self.level_of_row[rows], self.groups.take(rows)
+        return QueryGraph.build(
+            level, groups, n_rows=None, ties=self.ties, weighting=self.weighting
+        )
 
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
         for q in range(len(self.query_sizes)):
@@ -286,8 +274,21 @@ class QueryGraph(PreferenceGraph):
                     yield PairBlock(first, second, np.full(len(i), self.pair_weight[q]))
 
 
+def _sort_into_levels(groups: QueryGroups, y: Array) -> tuple[Index, Index, Index]:
+    """`rows`, `level_ptr` and `query_ptr` of a graph without ties."""
+    rows = np.lexsort((y, groups.codes))
+    query, label = groups.codes[rows], y[rows]
+    new_level = np.ones(len(rows), dtype=bool)
+    new_level[1:] = (query[1:] != query[:-1]) | (label[1:] != label[:-1])
+    starts = np.flatnonzero(new_level)
+    level_ptr = np.append(starts, len(rows)).astype(np.intp)
+    n_levels = np.bincount(query[starts], minlength=groups.n_groups)
+    query_ptr = np.concatenate(([0], np.cumsum(n_levels))).astype(np.intp)
+    return rows.astype(np.intp, copy=False), level_ptr, query_ptr
+
+
 def pair_weight(weighting: str, n_rows: Any, n_pairs: Any) -> Any:
-    """What a pair weighs in a query with so many rows, and so many pairs that count."""
+    """The weight of a pair in a query with `n_rows` rows and `n_pairs` pairs that count."""
     size = {"pairs": np.ones_like(n_rows), "rows": n_rows, "queries": n_pairs}[weighting]
     return 1.0 / np.maximum(size, 1)
 

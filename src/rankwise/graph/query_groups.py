@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.backends.arrays import Index
 from rankwise.errors import DataError
-
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
 class QueryGroups:
-    """Which rows belong together, in the order in which the groups first appear.
+    """The rows of each query, in the order in which the queries first appear.
 
     Attributes
     ----------
     names : ndarray of shape (n_groups,)
-        The query id of every group.
+        The query id of each group.
     codes : ndarray of shape (n_rows,)
-        The group of every row, as an index into `names`.
+        The group of each row, as an index into `names`.
     order : ndarray of shape (n_rows,)
-        Row numbers, group after group, in ascending order within a group.
+        Row numbers, group by group, in ascending order within a group.
     indptr : ndarray of shape (n_groups + 1,)
         ``order[indptr[g]:indptr[g + 1]]`` are the rows of group g.
     """
@@ -46,24 +45,25 @@ class QueryGroups:
 
     @cached_property
     def sizes(self) -> Index:
-        """Rows of every group, shape (n_groups,)."""
+        """The number of rows of each group, shape (n_groups,)."""
         return np.diff(self.indptr)
 
     @cached_property
     def contiguous(self) -> bool:
-        """Whether the rows of every group already lie together."""
+        """Whether the rows of each group are adjacent."""
         return bool((np.diff(self.order) == 1).all())
 
     def __iter__(self) -> Iterator[Index]:
-        """The rows of one group after the other."""
+        """The rows of each group."""
         for start, stop in zip(self.indptr[:-1], self.indptr[1:], strict=True):
             yield self.order[start:stop]
 
     @classmethod
     def of(cls, qid: Any, n_rows: int | None = None) -> QueryGroups:
-        """Group rows by `qid`: any dtype, any order; None puts `n_rows` rows in one group.
+        """Group rows by `qid`, of any dtype and in any order.
 
-        One pass where the rows of a query lie together, a sort otherwise.
+        None puts `n_rows` rows in one group, and groups are returned as they are. One pass if the
+        rows of each query are adjacent, a sort otherwise.
 
         Examples
         --------
@@ -71,9 +71,12 @@ class QueryGroups:
         >>> groups.names.tolist(), groups.codes.tolist(), groups.order.tolist()
         (['b', 'a'], [0, 1, 0], [0, 2, 1])
         """
+        if isinstance(qid, QueryGroups):
+            check_length(qid.n_rows, n_rows)
+            return qid
         if qid is None:
             if n_rows is None:
-                raise DataError("Without qid the number of rows is needed.")
+                raise DataError("Without qid, the number of rows is needed.")
             qid = np.zeros(n_rows, dtype=np.intp)
         qid = check_ids(qid, n_rows)
         runs = np.flatnonzero(_differs(qid)) + 1
@@ -91,16 +94,26 @@ class QueryGroups:
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
         return cls(names, codes, order, indptr)
 
+    def take(self, rows: Index) -> QueryGroups:
+        """The groups of these rows alone."""
+        part = QueryGroups.of(self.codes[rows])
+        return replace(part, names=self.names[part.names])
+
+
+def check_length(n_ids: int, n_rows: int | None) -> None:
+    """Raise an error unless there is one query id per row."""
+    if n_rows is not None and n_ids != n_rows:
+        raise DataError(f"qid needs one entry per row of X: got {n_ids} for {n_rows} rows.")
+
 
 def check_ids(qid: Any, n_rows: int | None, first_row: int = 0) -> NDArray[Any]:
-    """Query ids as an array, one for each row; `first_row` is the number of the first."""
+    """Query ids as an array, one per row; errors count rows from `first_row`."""
     ids = np.asarray(qid)
     if ids.ndim == 2 and 1 in ids.shape:
         ids = ids.ravel()
     if ids.ndim != 1:
         raise DataError(f"qid needs one entry per row, in one dimension: got shape {ids.shape}.")
-    if n_rows is not None and len(ids) != n_rows:
-        raise DataError(f"qid needs one entry per row of X: got {len(ids)} for {n_rows} rows.")
+    check_length(len(ids), n_rows)
     missing = missing_entries(ids)
     if missing.any():
         raise DataError(
@@ -111,7 +124,7 @@ def check_ids(qid: Any, n_rows: int | None, first_row: int = 0) -> NDArray[Any]:
 
 
 def missing_entries(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which entries of one dimension are not known: NaN, NaT, None, or pandas' NA."""
+    """Which entries of a one-dimensional array are NaN, NaT, None or pandas' NA."""
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
     if values.dtype.kind in "mM":
@@ -122,7 +135,7 @@ def missing_entries(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _is_missing(value: Any) -> bool:
-    """None, NaN, or pandas' NA, which is not to be compared."""
+    """Whether a value is None, NaN or pandas' NA, which cannot be compared."""
     try:
         return value is None or bool(value != value)
     except TypeError:
@@ -130,7 +143,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _differs(ids: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each entry but the first is another one than the entry before."""
+    """Whether each entry but the first differs from the one before it."""
     return np.asarray(ids[1:] != ids[:-1], dtype=bool)
 
 
@@ -155,9 +168,10 @@ def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
 
 
 def _factorize_integers(offsets: Index, span: int, ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
-    """`_factorize` for integers of which `offsets`, counted from the least, are below `span`."""
+    """`_factorize` for integers whose `offsets` from the smallest one are below `span`."""
     first = np.full(span, -1, dtype=np.intp)
-    first[offsets[::-1]] = np.arange(len(offsets))[::-1]  # the last to be written is the first
+    # Written backwards, so that the first appearance is the one that stays.
+    first[offsets[::-1]] = np.arange(len(offsets))[::-1]
     appearance = np.sort(first[first >= 0])
     code = np.empty(span, dtype=np.intp)
     code[offsets[appearance]] = np.arange(len(appearance))

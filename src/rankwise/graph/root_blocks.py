@@ -1,4 +1,4 @@
-"""The root of a grouped graph, applied to features that come block by block."""
+"""The root of a query graph, applied to features that are read block by block."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, Loader
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.preference_graph import Loader
 
 
-class Nest(NamedTuple):
+class NestedLevels(NamedTuple):
     """x_i <- a_l (x_i - mean_l) + b_g (mean_l - mean_g): rows in levels, levels in groups.
 
     Level l holds the positions level_ptr[l]:level_ptr[l + 1] of `rows`, group g the levels
@@ -27,8 +26,8 @@ class Nest(NamedTuple):
     b: Array
 
 
-class Block(NamedTuple):
-    """Features F and targets t of some rows, and their root Z = R F, R t."""
+class RootBlock(NamedTuple):
+    """Features F and targets t of some rows, and R F and R t."""
 
     F: Array
     t: Array
@@ -37,10 +36,10 @@ class Block(NamedTuple):
 
 
 @dataclass
-class NestStream:
-    """Root rows of a `Nest`, at most `max_rows` rows of features at a time."""
+class RootBlocks:
+    """Blocks of R F and R t, from at most `max_rows` rows of features at a time."""
 
-    nest: Nest
+    nest: NestedLevels
     load: Loader
     targets: Array
     max_rows: int
@@ -62,14 +61,14 @@ class NestStream:
                 yield block.root_F, block.root_t
 
     def _long_group(self, group: int) -> Iterator[tuple[Array, Array]]:
-        """Root rows of a group that is longer than a block.
+        """Blocks of a group that has more rows than a block.
 
-        The scatter of a group is the scatter within its parts plus that of the means of the
-        parts. So every part is centred on its own, and a few rows made of means follow.
+        The scatter of a group is the scatter within its parts plus the scatter of their means. So
+        each part is centred on its own, and a few rows made of the means follow.
         """
         nest = self.nest
         begin, end = nest.group_ptr[group], nest.group_ptr[group + 1]
-        parts = _Means()
+        parts = _PartMeans()
         for first, last in runs(np.diff(nest.level_ptr[begin : end + 1]), self.max_rows):
             levels = slice(begin + first, begin + last)
             ptr = nest.level_ptr[levels.start : levels.stop + 1]
@@ -79,7 +78,7 @@ class NestStream:
                 yield block.root_F, block.root_t
                 parts.add(block)
                 continue
-            pieces = _Means()
+            pieces = _PartMeans()
             for start in range(ptr[0], ptr[-1], self.max_rows):
                 piece = np.array([start, min(start + self.max_rows, ptr[-1])])
                 block = self._block(piece, np.array([0, 1]), nest.a[levels], np.zeros(1))
@@ -89,10 +88,10 @@ class NestStream:
             parts.extend(pieces)
         yield parts.spread(nest.b[group])
 
-    def _block(self, level_ptr: Index, group_ptr: Index, a: Array, b: Array) -> Block:
+    def _block(self, level_ptr: Index, group_ptr: Index, a: Array, b: Array) -> RootBlock:
         rows = self.nest.rows[level_ptr[0] : level_ptr[-1]]
         low, high = int(rows.min()), int(rows.max()) + 1
-        if high - low == len(rows):  # a slice spares the copy
+        if high - low == len(rows):  # a slice avoids the copy
             F, t, local = self.load(slice(low, high)), self.targets[low:high], rows - low
         else:
             F, t, local = self.load(rows), self.targets[rows], np.arange(len(rows))
@@ -103,21 +102,21 @@ class NestStream:
         in_order, level_ptr = np.arange(len(rows)), level_ptr - level_ptr[0]
         on.combine_rows(F, root_F, local, in_order, level_ptr, group_ptr, a, b)
         on.combine_rows(t, root_t, local, in_order, level_ptr, group_ptr, a, b)
-        return Block(F, t, root_F, root_t)
+        return RootBlock(F, t, root_F, root_t)
 
 
-class _Means:
-    """Means of the parts of a group, each with its number of rows."""
+class _PartMeans:
+    """The means of the parts of a group, and the numbers of rows of the parts."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
         self.F: list[Array] = []
         self.t: list[Array] = []
 
-    def add(self, block: Block) -> None:
+    def add(self, block: RootBlock) -> None:
         self._append(len(block.F), block.F.mean(axis=0), block.t.mean(axis=0))
 
-    def extend(self, pieces: _Means) -> None:
+    def extend(self, pieces: _PartMeans) -> None:
         """Add the parts of another collection as one part."""
         on = backend_of(pieces.F[0])
         weights = on.array(np.array(pieces.sizes) / sum(pieces.sizes))
@@ -125,7 +124,7 @@ class _Means:
         self._append(sum(pieces.sizes), weights @ F, weights @ t)
 
     def spread(self, scale: float) -> tuple[Array, Array]:
-        """Root rows of the scatter between the parts."""
+        """Rows whose products are the scatter between the parts."""
         on, sizes = backend_of(self.F[0]), np.array(self.sizes, dtype=np.float64)
         factors = on.array(scale * np.sqrt(sizes)[:, None])
         F, t = on.xp.stack(self.F), on.xp.stack(self.t)

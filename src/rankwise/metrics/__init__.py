@@ -1,15 +1,15 @@
-"""Ranking metrics, per query and averaged, with every convention a parameter.
+"""Ranking metrics, averaged over queries, with every convention an explicit parameter.
 
-Every function takes ``(y, scores, qid=None, ...)``, labels and scores of which larger is better,
-and returns the mean over queries, or with ``per_query=True`` the value of every query.
+Every metric takes ``(y, scores, qid=None, *, ..., undefined=..., per_query=False)``: labels and
+scores, larger is better, and the query of each row. It returns the mean over queries, or with
+``per_query=True`` a `QueryValues` with the value of each query.
 """
 
-from rankwise.metrics._ranking import QueryValues
 from rankwise.metrics.evaluation import RankingEvaluation, evaluate_ranking
-from rankwise.metrics.gain import ndcg
+from rankwise.metrics.listwise import average_precision, ndcg, precision_at_k, reciprocal_rank
+from rankwise.metrics.metric_names import METRICS, Metric, get_metric
 from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
-from rankwise.metrics.registry import METRICS, Metric, get_metric
-from rankwise.metrics.relevance import average_precision, precision_at_k, reciprocal_rank
+from rankwise.metrics.ranking_metric import QueryValues
 from rankwise.metrics.significance import PairedTest, paired_test
 
 __all__ = [

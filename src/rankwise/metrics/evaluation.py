@@ -1,56 +1,56 @@
-"""The whole table of metrics for one ranking, as an object that prints well."""
+"""All metrics of one ranking, in an object that prints itself."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError
-from rankwise.metrics._ranking import (
-    Array,
-    QueryValues,
-    Ranking,
-    Undefined,
-    check_cutoffs,
-    check_undefined,
-    mean,
-    settle,
+from rankwise.metrics.listwise import (
+    GAIN_OPTIONS,
+    RELEVANCE_OPTIONS,
+    Cutoffs,
+    average_precision,
+    ndcg,
+    precision_at_k,
+    reciprocal_rank,
 )
-from rankwise.metrics.gain import NO_CUTOFF, NO_GAIN, check_gain_options, ndcgs
-from rankwise.metrics.pairwise import ONE_LABEL, count_pairs, disagreements, tau_bs
-from rankwise.metrics.relevance import (
-    average_precisions,
-    check_relevant,
-    no_relevant,
-    precisions,
-    reciprocal_ranks,
+from rankwise.metrics.pairwise import disagreement_error, kendall_tau
+from rankwise.metrics.ranked_queries import Array, RankedQueries
+from rankwise.metrics.ranking_metric import (
+    UNDEFINED,
+    QueryValues,
+    RankingMetric,
+    Undefined,
+    settle_undefined,
 )
 from rankwise.metrics.significance import LOWER_IS_BETTER, PairedTest, paired_test
+from rankwise.parameters import AnyOf, check_value
+from rankwise.tables import Column, Table
 
 
 @dataclass(frozen=True, eq=False)
 class RankingEvaluation:
-    """Every metric of one ranking, with its value for every query.
+    """All metrics of one ranking, with the values of each query.
 
-    Print it, show it in a notebook, or take `to_frame`, `per_query_frame` and `to_dict`;
-    `compare` tests it against another ranker on the same queries.
+    Print it, show it in a notebook, or call `to_table`, `to_frame`, `per_query_frame` or
+    `to_dict`; `compare` tests it against another ranker on the same queries.
 
     Attributes
     ----------
     means : mapping of str to float
-        The mean over queries of every metric, in the order of the table.
+        The mean over queries of each metric, in the order of the table.
     per_query : mapping of str to QueryValues
-        The values behind the means; queries that were left out are not among them.
+        The values behind the means, without the queries that were left out.
     n_undefined : mapping of str to int
-        On how many queries a metric was not defined, whatever these then contributed.
+        On how many queries a metric was undefined, whatever those then counted.
     n_rows, n_queries : int
-        What was evaluated.
+        How many rows and queries were evaluated.
     qid : ndarray of shape (n_queries,)
         The query ids, in the order in which they first appear.
     settings : mapping of str to object
@@ -76,32 +76,28 @@ class RankingEvaluation:
         return self.means[metric]
 
     def __str__(self) -> str:
-        rows = [("metric", "mean", "queries", "undefined"), *self._rows()]
-        widths = [max(len(row[c]) for row in rows) for c in range(4)]
-        lines = [self._title(), ""]
-        for row in rows:
-            first, *others = row
-            cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-            lines.append("  ".join([first.ljust(widths[0]), *cells]))
-        lines.insert(3, "  ".join("-" * width for width in widths))
-        lines += ["", self._conventions(), *self.notes]
-        return "\n".join(lines)
+        return str(self._described_table())
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value:.4f}" for name, value in self.means.items())
-        return f"<RankingEvaluation of {self.n_queries} queries: {values}>"
+        return f"<RankingEvaluation of {_plural(self.n_queries, 'query')}: {values}>"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in ("metric", "mean", "queries", "undefined"))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._rows()
+        return self._described_table().to_html()
+
+    def to_table(self, *, title: str = "", note: str = "") -> Table:
+        """A table with a row per metric: its mean, queries in it, queries undefined."""
+        columns = (Column("metric", ""), Column("mean"), Column("queries"), Column("undefined"))
+        rows = tuple(
+            (
+                f"{name} (lower is better)" if name in LOWER_IS_BETTER else name,
+                value,
+                len(self.per_query[name]),
+                self.n_undefined[name],
+            )
+            for name, value in self.means.items()
         )
-        remarks = "<br>".join(html.escape(line) for line in (self._conventions(), *self.notes))
-        return (
-            f"<table><caption>{html.escape(self._title())}</caption>"
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{remarks}</p>"
-        )
+        return Table(columns, rows, title, note)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per metric: its mean, queries in it, queries undefined."""
@@ -117,7 +113,7 @@ class RankingEvaluation:
         return frame
 
     def per_query_frame(self) -> Any:
-        """A pandas frame with a row per query, a column per metric; NaN where left out."""
+        """A pandas frame with a row per query and a column per metric; NaN where left out."""
         pandas = _pandas()
         columns = {
             name: pandas.Series(values.values, index=values.qid)
@@ -148,25 +144,17 @@ class RankingEvaluation:
         }
 
     def compare(self, other: RankingEvaluation) -> dict[str, PairedTest]:
-        """A paired Wilcoxon test on every metric that both have; this ranker is a, `other` is b.
+        """A paired Wilcoxon test on each metric that both have; this ranker is a, `other` is b.
 
-        See `paired_test`, which does one metric.
+        See `paired_test`, which compares one metric.
         """
         return {name: paired_test(self, other, name) for name in self.means if name in other.means}
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        return [
-            (
-                f"{name} (lower is better)" if name in LOWER_IS_BETTER else name,
-                f"{value:.4f}",
-                str(len(self.per_query[name])),
-                str(self.n_undefined[name]),
-            )
-            for name, value in self.means.items()
-        ]
-
-    def _title(self) -> str:
-        return f"Ranking of {_plural(self.n_rows, 'row')} in {_plural(self.n_queries, 'query')}"
+    def _described_table(self) -> Table:
+        """The table, with what was evaluated above it and the conventions below it."""
+        rows, queries = _plural(self.n_rows, "row"), _plural(self.n_queries, "query")
+        note = "\n".join((self._conventions(), *self.notes))
+        return self.to_table(title=f"Ranking of {rows} in {queries}", note=note)
 
     def _conventions(self) -> str:
         gains = {"exponential": "2^y - 1", "linear": "y"}
@@ -192,16 +180,16 @@ def evaluate_ranking(
     score_ties: str = "average",
     undefined: Undefined | None = None,
 ) -> RankingEvaluation:
-    """Every metric at once: MAP, MRR, NDCG, NDCG@k, P@k, disagreement error and Kendall's tau_b.
+    """All metrics at once: MAP, MRR, NDCG, NDCG@k, P@k, disagreement error and Kendall's tau_b.
 
     Parameters
     ----------
     y : array-like of shape (n_rows,)
-        Labels, larger is better.
+        Labels; larger is better.
     scores : array-like of shape (n_rows,)
-        Predicted scores, larger is better.
+        Predicted scores; larger is better.
     qid : array-like of shape (n_rows,), optional
-        Query of every row, any dtype, in any order. None: all rows are one query.
+        Query of each row, of any dtype and in any order. None: all rows are one query.
     k : int or sequence of int, default=(1, 3, 5, 10)
         Cut-offs of NDCG@k and P@k.
     relevant : float, default=1
@@ -209,21 +197,23 @@ def evaluate_ranking(
     gain, discount : str
         See `ndcg`.
     score_ties : {"average", "order"}, default="average"
-        See `average_precision`. In pairs a tie in the scores always counts as half an error.
+        See `average_precision`. In pairwise metrics a tie between scores always counts as half
+        an error.
     undefined : {"skip", "raise"} or float, optional
-        What becomes of a query where a metric is not defined. None: the default of each metric,
-        which is 0 for MAP, MRR, P@k and NDCG, and leaves the query out of pairwise metrics.
+        What to do with a query where a metric is undefined: leave it out of the mean, raise an
+        error, or count it as this number. None: the default of each metric, which is 0 for MAP,
+        MRR, P@k and NDCG, and "skip" for pairwise metrics.
 
     Returns
     -------
     RankingEvaluation
-        The means, the values per query, and how to print them.
+        The means and the values of each query.
 
     Notes
     -----
-    Metrics that the labels give no meaning to are left out, and a note says so: NDCG where a
-    label is negative or too large; MAP, MRR and P@k where a label is negative or none reaches
-    `relevant`; any metric that would leave out every query.
+    Metrics that have no meaning for the labels are left out, and a note says so: NDCG if a label
+    is negative or too large; MAP, MRR and P@k if a label is negative or none reaches `relevant`;
+    any metric that would leave out every query.
 
     O(n log n) time in the rows of a query, O(n) memory; the rows are sorted once.
 
@@ -250,16 +240,19 @@ over their orders; half an error in pairs.
     >>> round(evaluation["MAP"], 4)
     0.9167
     """
-    check_gain_options(gain, discount, score_ties)
-    check_relevant(relevant)
-    if undefined is not None:
-        check_undefined(undefined)
-    cutoffs = check_cutoffs(k)
-    ranking = Ranking.of(y, scores, qid)
+    relevance = {"relevant": relevant, "score_ties": score_ties}
+    gains = {"gain": gain, "discount": discount, "score_ties": score_ties}
+    settings = relevance | gains
+    for name, rule in {**RELEVANCE_OPTIONS, **GAIN_OPTIONS}.items():
+        check_value(name, settings[name], rule)
+    check_value("k", k, Cutoffs())
+    check_value("undefined", undefined, AnyOf(UNDEFINED, None))
+    ranked = RankedQueries.of(y, scores, qid)
+    cutoffs = np.atleast_1d(k)
     families: dict[str, Callable[[], list[_Column]]] = {
-        "MAP, MRR and P@k": lambda: _of_relevance(ranking, cutoffs, relevant, score_ties),
-        "NDCG": lambda: _of_gain(ranking, cutoffs, gain, discount, score_ties),
-        "Pairwise metrics": lambda: _of_pairs(ranking),
+        "MAP, MRR and P@k": lambda: _relevance_columns(ranked, cutoffs, relevance),
+        "NDCG": lambda: _gain_columns(ranked, cutoffs, gains),
+        "Pairwise metrics": lambda: _pair_columns(ranked),
     }
     columns: list[_Column] = []
     notes: list[str] = []
@@ -276,63 +269,73 @@ over their orders; half an error in pairs.
         if chosen == "skip" and missing == len(values):
             notes.append(f"{name} left out: every query has {lacks}.")
             continue
-        per_query[name] = settle(ranking, values, chosen, metric=name, lacks=lacks)
+        per_query[name] = settle_undefined(ranked, values, chosen, metric=name, lacks=lacks)
         n_undefined[name] = missing
     if not per_query:
         raise DataError(f"No metric is defined. {' '.join(notes)}")
-    settings = {"relevant": relevant, "gain": gain, "discount": discount, "score_ties": score_ties}
     return RankingEvaluation(
-        means={name: mean(values) for name, values in per_query.items()},
+        means={name: values.mean() for name, values in per_query.items()},
         per_query=per_query,
         n_undefined=n_undefined,
-        n_rows=len(ranking.labels),
-        qid=ranking.groups.names,
+        n_rows=len(ranked.labels),
+        qid=ranked.groups.names,
         settings=settings,
         notes=tuple(notes),
     )
 
 
-_Column = tuple[str, Array, Undefined, str]  # name, values, undefined, what a query lacks
+class _Column(NamedTuple):
+    """The values of a metric, NaN where it is undefined, and what then happens by default."""
+
+    name: str
+    values: Array
+    undefined: Undefined
+    lacks: str
 
 
-def _of_relevance(
-    ranking: Ranking, cutoffs: NDArray[np.int64], relevant: float, score_ties: str
+def _columns(
+    metric: RankingMetric, names: Sequence[str], ranked: RankedQueries, **options: Any
+) -> Iterator[_Column]:
+    """One column, or a column per cut-off."""
+    values = metric.of_ranked(ranked, **options).reshape(-1, len(names))
+    for name, column in zip(names, values.T, strict=True):
+        yield _Column(name, column.copy(), metric.undefined, metric.lacks.format(**options))
+
+
+def _relevance_columns(
+    ranked: RankedQueries, cutoffs: NDArray[np.integer], options: Mapping[str, Any]
 ) -> list[_Column]:
-    smallest, largest = ranking.labels.min(), ranking.labels.max()
+    smallest, largest, relevant = ranked.labels.min(), ranked.labels.max(), options["relevant"]
     if smallest < 0:
         raise DataError(
-            f"labels go down to {smallest:g} and are no grades. Call average_precision with the "
-            "label from which a row is relevant."
+            f"labels go down to {smallest:g}, so they are not grades. Call average_precision with "
+            "the label from which a row is relevant."
         )
     if largest < relevant:
         raise DataError(
             f"no label reaches relevant={relevant:g}, the largest is {largest:g}. Give the label "
             "from which a row is relevant."
         )
-    lacks = no_relevant(relevant)
-    curves = precisions(ranking, cutoffs, relevant, score_ties)
+    names = [f"P@{k}" for k in cutoffs]
     return [
-        ("MAP", average_precisions(ranking, relevant, score_ties), 0.0, lacks),
-        ("MRR", reciprocal_ranks(ranking, relevant, score_ties), 0.0, lacks),
-        *((f"P@{n}", curves[:, j], 0.0, lacks) for j, n in enumerate(cutoffs)),
+        *_columns(average_precision, ["MAP"], ranked, **options),
+        *_columns(reciprocal_rank, ["MRR"], ranked, **options),
+        *_columns(precision_at_k, names, ranked, k=cutoffs, **options),
     ]
 
 
-def _of_gain(
-    ranking: Ranking, cutoffs: NDArray[np.int64], gain: str, discount: str, score_ties: str
+def _gain_columns(
+    ranked: RankedQueries, cutoffs: NDArray[np.integer], options: Mapping[str, Any]
 ) -> list[_Column]:
-    curves = ndcgs(ranking, np.append(cutoffs, NO_CUTOFF), gain, discount, score_ties)
-    return [
-        ("NDCG", curves[:, -1], 0.0, NO_GAIN),
-        *((f"NDCG@{n}", curves[:, j], 0.0, NO_GAIN) for j, n in enumerate(cutoffs)),
-    ]
+    whole = len(ranked.labels)  # no query has more rows
+    names = ["NDCG", *(f"NDCG@{k}" for k in cutoffs)]
+    return list(_columns(ndcg, names, ranked, k=np.append(whole, cutoffs), **options))
 
 
-def _of_pairs(ranking: Ranking) -> list[_Column]:
-    pairs = count_pairs(ranking)
+def _pair_columns(ranked: RankedQueries) -> list[_Column]:
     return [
-        ("disagreement", disagreements(pairs, "half", "exclude"), "skip", ONE_LABEL),
-        ("Kendall tau_b", tau_bs(pairs), "skip", ONE_LABEL),
+        *_columns(disagreement_error, ["disagreement"], ranked),
+        *_columns(kendall_tau, ["Kendall tau_b"], ranked),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Whether two rankers differ: a paired test over queries."""
+"""A paired test over queries: whether two rankers differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from rankwise.errors import DataError, ParameterError
-from rankwise.metrics._ranking import Array, QueryValues
+from rankwise.metrics.ranked_queries import Array
+from rankwise.metrics.ranking_metric import QueryValues
 
 LOWER_IS_BETTER = ("disagreement",)
 
@@ -28,7 +29,7 @@ class PairedTest:
     Attributes
     ----------
     metric : str
-        What was compared; empty where it has no name.
+        What was compared; empty if it has no name.
     n_queries : int
         Queries on which both were evaluated.
     mean_a, mean_b, difference : float
@@ -38,7 +39,7 @@ class PairedTest:
     statistic : float
         The smaller of the sums of ranks of positive and negative differences, ties dropped.
     p_value : float
-        Two-sided; 1 where all differences are 0.
+        Two-sided; 1 if all differences are 0.
     """
 
     metric: str
@@ -76,10 +77,10 @@ def paired_test(
         Two evaluations, or the values of one metric with ``per_query=True``. The queries may
         come in different orders.
     metric : str, optional
-        Which metric of two evaluations to compare, as in ``"NDCG@10"``; only a name to print
-        where `a` and `b` are values of one metric.
+        Which metric of two evaluations to compare, as in ``"NDCG@10"``. If `a` and `b` are values
+        of one metric, this is only its name.
     greater_is_better : bool, optional
-        Which sign of a difference is a win. None: True unless the metric is ``"disagreement"``.
+        Whether a larger value wins. None: True unless the metric is ``"disagreement"``.
 
     Returns
     -------
@@ -125,7 +126,7 @@ def paired_test(
 
 
 def _wilcoxon(gap: Array) -> tuple[float, float]:
-    """Statistic and p-value; SciPy leaves the case without any difference undefined."""
+    """Statistic and p-value, also if all differences are 0, where SciPy's are undefined."""
     if not gap.any():
         return 0.0, 1.0
     from scipy.stats import wilcoxon
@@ -154,11 +155,11 @@ def _align(a: QueryValues, b: QueryValues) -> Array:
     if len(a) == len(b) and np.array_equal(a.qid, b.qid):
         return b.values
     ids_a, ids_b = a.qid.tolist(), b.qid.tolist()
-    place = {query: i for i, query in enumerate(ids_b)}
-    alone = [q for q in ids_a if q not in place] or list(set(ids_b).difference(ids_a))
+    position = {query: i for i, query in enumerate(ids_b)}
+    alone = [q for q in ids_a if q not in position] or list(set(ids_b).difference(ids_a))
     if alone:
         raise DataError(
             "The two rankers must be evaluated on the same queries: one has "
             f"{len(ids_a)}, the other {len(ids_b)}, and query {alone[0]!r} is in only one of them."
         )
-    return np.take(b.values, [place[query] for query in ids_a])
+    return np.take(b.values, [position[query] for query in ids_a])

@@ -1,17 +1,17 @@
-"""Figures of results; needs matplotlib, ``pip install 'rankwise[plots]'``.
+"""Figures of results; they need matplotlib, ``pip install 'rankwise[plots]'``.
 
-Every function draws on the Axes that it is given, or on new ones of a figure of its own that no
-global state knows of, and returns them: ``save_figure(ax.figure, "path.pdf")``.
+Every plot function draws on the Axes passed as ``ax``, or on new ones in a figure that pyplot does
+not manage, and returns the Axes: ``save_figure(ax.figure, "path.pdf")``.
 """
 
 from rankwise.plots._look import COLORS, INK, MARKERS, new_axes, require_matplotlib
 from rankwise.plots.alpha import plot_alpha_path, plot_hold_out
-from rankwise.plots.components import plot_component_errors, plot_scree
-from rankwise.plots.curves import plot_learning_curve
-from rankwise.plots.files import figure_svg, save_figure
+from rankwise.plots.component_curves import plot_component_errors, plot_scree
+from rankwise.plots.learning_curve import plot_learning_curve
 from rankwise.plots.posterior import plot_item_ranking, plot_posterior, plot_reliability
 from rankwise.plots.queries import plot_ndcg_curve, plot_query_differences
 from rankwise.plots.roc import plot_roc
+from rankwise.plots.saving import figure_svg, save_figure
 
 __all__ = [
     "COLORS",

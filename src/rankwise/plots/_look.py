@@ -1,4 +1,4 @@
-"""The look that all figures share."""
+"""The look that all figures share, and the checks of what they draw."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.errors import DataError, MissingExtraError, ParameterError
+from rankwise.errors import DataError, MissingExtraError
+from rankwise.parameters import Whole, check_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's, told apart with any kind of colour vision; shapes tell them apart in grey.
+# From Okabe and Ito's palette, distinct with any colour vision; the markers are distinct in grey.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#A6578A")
 MARKERS = ("o", "s", "^", "D")
 INK = "#1D2430"
@@ -21,7 +22,17 @@ Curves = Mapping[str, ArrayLike] | ArrayLike
 
 
 def require_matplotlib() -> None:
-    """Say now that matplotlib is missing, before long work whose end would need it."""
+    """Raise an error if matplotlib is missing, before long work that ends with a figure.
+
+    Raises
+    ------
+    MissingExtraError
+        With the command that installs it.
+
+    Examples
+    --------
+    >>> require_matplotlib()
+    """
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -29,14 +40,14 @@ def require_matplotlib() -> None:
 
 
 def new_axes(
-    rows: int = 1, columns: int = 1, *, size: tuple[float, float] = (7.2, 3.7)
+    rows: int = 1, *, columns: int = 1, size: tuple[float, float] = (7.2, 3.7)
 ) -> list[Axes]:
-    """Axes in the look of this package, in one figure that no global state knows of.
+    """Axes in the look of this package, in a new figure that pyplot does not manage.
 
     Parameters
     ----------
     rows, columns : int, default=1
-        How many, below and beside each other.
+        The grid of axes.
     size : (float, float), default=(7.2, 3.7)
         Width and height of each, in inches.
 
@@ -54,8 +65,8 @@ def new_axes(
     require_matplotlib()
     from matplotlib.figure import Figure
 
-    if rows < 1 or columns < 1:
-        raise ParameterError(f"rows and columns must be at least 1: got {rows} and {columns}.")
+    check_value("rows", rows, Whole(1))
+    check_value("columns", columns, Whole(1))
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     made: list[Axes] = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for ax in made:
@@ -79,7 +90,7 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float] = (7.2, 3.7)) -> Axes
 def checked_curves(
     curves: Curves, *, n_points: int | None = None, what: str = "point"
 ) -> dict[str, NDArray[np.float64]]:
-    """Every curve as values of shape (n_queries, n_points), under its name."""
+    """Every curve by its name, as values of shape (n_queries, n_points)."""
     named = dict(curves) if isinstance(curves, Mapping) else {"": curves}
     if not named:
         raise DataError("There is no curve to draw: the mapping is empty.")
@@ -91,7 +102,7 @@ def checked_curves(
         wanted = next(iter(checked.values())).shape[1] if n_points is None else n_points
         if values.ndim != 2 or values.shape[1] != wanted or not wanted:
             raise DataError(
-                f"Each curve needs one value per {what}, here {wanted}: "
+                f"Each curve must have one value per {what}, here {wanted}: "
                 f"{name or 'the curve'} has shape {np.shape(named[name])}."
             )
     return checked
@@ -103,7 +114,7 @@ def look(i: int) -> tuple[str, str]:
 
 
 def name_curves(ax: Axes, labels: Sequence[str]) -> None:
-    """A legend above the plot, where it covers nothing; none for a single nameless curve."""
+    """Add a legend above the plot; none for a single curve without a name."""
     if not any(labels):
         return
     named = [line for line in ax.get_lines() if str(line.get_label())[:1] != "_"]

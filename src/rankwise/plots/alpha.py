@@ -1,4 +1,4 @@
-"""How well it goes at every alpha."""
+"""Errors and scores against alpha."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError, ParameterError
+from rankwise.parameters import AnyOf, Choice, check_value
 from rankwise.plots._look import Curves, axes_or_new, checked_curves, look, name_curves
 
 if TYPE_CHECKING:
@@ -41,22 +42,22 @@ def plot_alpha_path(
     mark: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how an error changes with alpha, and mark the best alpha of every ranker.
+    """Draw an error against alpha, and mark the best alpha of every ranker.
 
     Parameters
     ----------
     alphas : array-like of shape (n_alphas,)
         Shown on a logarithmic axis (linear below the smallest positive one, if some are 0).
     errors : array-like of shape (n_alphas,), or mapping of str to such
-        One curve, or one for every ranker by name.
+        One curve, or one for each ranker by name.
     better : {"lower", "higher"}, default="lower"
-        Which values are better, so which alpha is marked.
-    ylabel : str
-        What the values are.
+        Which values are better, to find the best alpha.
+    ylabel : str, default="disagreement error"
+        Label of the vertical axis.
     mark : bool, default=True
         Whether to mark the best alpha.
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        Where to draw. By default on new axes.
 
     Returns
     -------
@@ -70,8 +71,7 @@ def plot_alpha_path(
     >>> ax.get_xscale()
     'log'
     """
-    if better not in ("lower", "higher"):
-        raise ParameterError(f"better must be 'lower' or 'higher': got {better!r}.")
+    check_value("better", better, Choice("lower", "higher"))
     alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     curves = checked_curves(errors, n_points=len(alphas), what="alpha")
     ax = _alpha_axes(ax, alphas)
@@ -94,24 +94,24 @@ def plot_hold_out(
     mark: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what a hold-out says about every alpha, with a band of one standard error.
+    """Draw held-out scores against alpha, with a band of one standard error.
 
-    Of more than two results only the best has a band, the others a bar at their best alpha.
+    With more than two results, only the best has a band; each other has a bar at its best alpha.
 
     Parameters
     ----------
     results : LeavePairOut or HeldOut, or mapping of str to such
-        What `leave_pair_out`, `leave_query_out`, `k_fold` or `leave_one_out` of
-        `rankwise.model_selection` gave; several by name, with the same metric. Outputs are
-        averaged, as they are for the best alpha.
+        Result of `leave_pair_out`, `leave_query_out`, `k_fold` or `leave_one_out` of
+        `rankwise.model_selection`; several by name, with the same metric. Outputs are averaged,
+        as they are for the best alpha.
     quantity : {"error", "auc"}, optional
-        What to draw of a LeavePairOut; None: its error. A HeldOut has one metric, and only that.
+        What to draw of a LeavePairOut, by default its error. A HeldOut has a single metric.
     ylabel : str, optional
-        What the values are. None: found out.
+        Label of the vertical axis. By default the name of the metric.
     mark : bool, default=True
         Whether to mark the best alpha.
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        Where to draw. By default on new axes.
 
     Returns
     -------
@@ -130,11 +130,11 @@ def plot_hold_out(
     """
     named = dict(results) if isinstance(results, Mapping) else {"": results}
     if not named:
-        raise DataError("There is no hold-out to draw: the mapping is empty.")
+        raise DataError("There is no hold-out to draw: results is empty.")
     kinds = {name: _kind(result, quantity) for name, result in named.items()}
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
-        raise DataError(f"Only results of one metric go into one plot: got {listed}.")
+        raise DataError(f"All results in a plot must have the same metric: got {listed}.")
     alphas = np.concatenate([result.alphas for result in named.values()])
     ax = _alpha_axes(ax, alphas, height=3.5 + 0.2 * len(named))
     values = [_mean(_values(result, quantity), result) for result in named.values()]
@@ -157,7 +157,7 @@ def plot_hold_out(
 
 
 def _alpha_axes(ax: Axes | None, alphas: Values, height: float = 3.7) -> Axes:
-    """Axes whose horizontal one is for these alphas."""
+    """Axes with a horizontal axis for these alphas."""
     ax = axes_or_new(ax, size=(7.2, height))
     positive = alphas[alphas > 0]
     if len(positive) == len(alphas):
@@ -169,21 +169,20 @@ def _alpha_axes(ax: Axes | None, alphas: Values, height: float = 3.7) -> Axes:
 
 
 def _kind(result: Result, quantity: str | None) -> str:
-    """What the values of a result are, in words."""
-    if quantity not in (None, "error", "auc"):
-        raise ParameterError(f"quantity must be 'error' or 'auc': got {quantity!r}.")
+    """The name of the values of a result."""
+    check_value("quantity", quantity, AnyOf(Choice("error", "auc"), None))
     from rankwise.model_selection import HeldOut, LeavePairOut
 
     if not isinstance(result, HeldOut | LeavePairOut):
         raise DataError(
-            "plot_hold_out draws what leave_pair_out, leave_query_out, k_fold or leave_one_out "
-            f"give: got {type(result).__name__}."
+            "plot_hold_out draws results of leave_pair_out, leave_query_out, k_fold or "
+            f"leave_one_out: got {type(result).__name__}."
         )
     if isinstance(result, LeavePairOut):
         return "leave-pair-out AUC" if quantity == "auc" else "held-out pairs in wrong order"
     if quantity is not None:
         raise ParameterError(
-            f"quantity is for results of leave_pair_out: this one holds {result.metric} alone."
+            f"quantity is for results of leave_pair_out: this result has only {result.metric}."
         )
     name, _, cutoff = result.metric.lower().partition("@")
     return f"held-out {NAMES.get(name, name)}" + (f"@{cutoff}" if cutoff else "")
@@ -218,7 +217,7 @@ def _draw(
     spread: Values | None = None,
     band: bool = True,
 ) -> str:
-    """One curve, its band and the mark of its best alpha; gives the words on the latter."""
+    """Draw a curve, its band and the mark of its best alpha; return a label for the mark."""
     color, marker = look(i)
     order = np.argsort(alphas)
     x, y = alphas[order], values[order]
@@ -248,7 +247,7 @@ def _draw(
 
 
 def _short(alpha: float) -> str:
-    """Three digits, without an exponent where that is as short."""
+    """Three digits, without an exponent where that is short."""
     rounded = float(f"{alpha:.3g}")
     if 1e-3 <= alpha < 1e5:
         return np.format_float_positional(rounded, trim="-")

@@ -1,4 +1,4 @@
-"""How rankers do on queries, down the ranking and one by one."""
+"""Metrics by position in the ranking, and query by query."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def plot_ndcg_curve(
     ylabel: str = "NDCG@k",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw NDCG, or another metric, down the ranking.
+    """Draw NDCG, or another metric, against the position in the ranking.
 
     Parameters
     ----------
     ndcg : array-like, or mapping of str to array-like
         Means of shape (n_positions,), or values per query of shape (n_queries, n_positions),
-        such as ``ndcg(y, scores, qid, k=range(1, 11), per_query=True).values``, which get a band
-        of 95 % confidence around their mean (normal approximation over queries). One such, or
-        one for every ranker by name.
+        such as ``ndcg(y, scores, qid, k=range(1, 11), per_query=True).values``; these get a 95 %
+        confidence band around their mean (normal approximation over queries). One curve, or one
+        for each ranker by name.
     positions : array-like of shape (n_positions,), optional
-        The cut-offs k. None: 1, 2, 3, ...
-    ylabel : str
-        What the values are.
+        The cut-offs k. By default 1, 2, 3, ...
+    ylabel : str, default="NDCG@k"
+        Label of the vertical axis.
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        Where to draw. By default on new axes.
 
     Returns
     -------
@@ -81,18 +81,18 @@ def plot_query_differences(
     metric: str = "NDCG@10",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw by how much one ranker beats another on every query, from its best to its worst.
+    """Draw the difference between two rankers on every query, in descending order.
 
     Parameters
     ----------
     differences : array-like of shape (n_queries,)
         Positive where the first ranker is better.
-    names : (str, str)
+    names : (str, str), default=("first", "second")
         Names of the two rankers.
-    metric : str
-        What was compared.
+    metric : str, default="NDCG@10"
+        Name of the metric that was compared.
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        Where to draw. By default on new axes.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def plot_query_differences(
     """
     gaps = np.sort(np.asarray(differences, dtype=np.float64))[::-1]
     if gaps.ndim != 1 or not len(gaps) or not np.isfinite(gaps).all():
-        raise DataError("differences needs one finite number per query, and at least one query.")
+        raise DataError("differences must have one finite number for each query, at least one.")
     ax = axes_or_new(ax)
     from matplotlib.ticker import MaxNLocator
 

@@ -20,11 +20,11 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 def plot_roc(
     y: ArrayLike, scores: Curves, *, label: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw the ROC curve of scores: true positives found against false alarms raised.
+    """Draw the ROC curve of scores: true positive rate against false positive rate.
 
-    Each step lowers the threshold by one row; equal scores are passed together, in a slanted
-    line. The area below, which the legend tells, is the share of (positive, negative) pairs in
-    the right order, ties counting half. For held-out scores of a small sample, take those of
+    Each step lowers the threshold by one row; rows with equal scores make one sloped line. The
+    legend shows the area under the curve: the share of (positive, negative) pairs in the right
+    order, where ties count half. For held-out scores of a small sample, use
     `rankwise.model_selection.tournament_scores`. O(m log m).
 
     Parameters
@@ -32,11 +32,11 @@ def plot_roc(
     y : array-like of shape (n_rows,)
         Two different labels, the larger one positive.
     scores : array-like of shape (n_rows,), or mapping of str to such
-        Higher for rows that should be positive. One curve, or one for every ranker by name.
+        Higher for rows that should be positive. One curve, or one for each ranker by name.
     label : str, optional
-        Name of a single curve. Draw further ones, of other rows too, by passing `ax` again.
+        Name of a single curve. To add curves, also of other rows, pass `ax` again.
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        Where to draw. By default on new axes.
 
     Returns
     -------
@@ -50,10 +50,10 @@ def plot_roc(
     """
     named = dict(scores) if isinstance(scores, Mapping) else {label or "": scores}
     if isinstance(scores, Mapping) and label is not None:
-        raise DataError("label is for a single curve: the keys of scores are labels already.")
+        raise DataError("label is for a single curve: the keys of scores are the labels.")
     curves = {str(name): _rates(y, values, str(name)) for name, values in named.items()}
     if not curves:
-        raise DataError("There is no curve to draw: the mapping is empty.")
+        raise DataError("There is no curve to draw: scores is empty.")
     fresh = ax is None
     ax = axes_or_new(ax, size=(4.6, 4.6))
     if not any(line.get_label() == "_chance" for line in ax.get_lines()):
@@ -80,7 +80,7 @@ def plot_roc(
 def _rates(
     y: ArrayLike, scores: ArrayLike, name: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Share of the negatives, and of the positives, at or above each threshold, from none on."""
+    """Shares of the negatives and of the positives at or above each threshold."""
     labels, values = np.asarray(y), np.asarray(scores, dtype=np.float64)
     whose = name or "scores"
     if values.ndim != 1 or labels.shape != values.shape:
@@ -89,7 +89,7 @@ def _rates(
             f"y has {labels.shape}."
         )
     if not np.isfinite(values).all():
-        raise DataError(f"A ROC curve needs finite scores: {whose} holds NaN or infinity.")
+        raise DataError(f"A ROC curve needs finite scores: {whose} has NaN or infinity.")
     levels = np.unique(labels)
     if len(levels) != 2:
         raise DataError(

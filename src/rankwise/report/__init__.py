@@ -1,7 +1,7 @@
-"""Results for people: tables as text, Markdown, LaTeX, JSON and HTML, and pages of them."""
+"""Reports: tables as text, Markdown, LaTeX, JSON and HTML, and HTML pages."""
 
 from rankwise.report.comparison import comparison_table, evaluation_table
-from rankwise.report.page import Code, Facts, Figure, Page, Section, Text
+from rankwise.report.html_page import Code, Facts, Figure, Page, Section, Text
 from rankwise.tables import Column, Table
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Tables of evaluations: one ranker, or several side by side."""
+"""Tables of evaluations: of one ranker, or of several side by side."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def evaluation_table(evaluation: RankingEvaluation, *, title: str = "") -> Table
     Parameters
     ----------
     evaluation : RankingEvaluation
-        What `rankwise.metrics.evaluate_ranking` gives.
-    title : str
+        Result of `rankwise.metrics.evaluate_ranking`.
+    title : str, optional
+        Text above the table.
 
     Returns
     -------
@@ -39,12 +40,7 @@ def evaluation_table(evaluation: RankingEvaluation, *, title: str = "") -> Table
     disagreement (lower is better)  0.3333        1          0
     Kendall tau_b                   0.3333        1          0
     """
-    columns = (Column("metric", ""), Column("mean"), Column("queries"), Column("undefined"))
-    rows = tuple(
-        (_label(name), value, len(evaluation.per_query[name]), evaluation.n_undefined[name])
-        for name, value in evaluation.means.items()
-    )
-    return Table(columns, rows, title)
+    return evaluation.to_table(title=title)
 
 
 def comparison_table(
@@ -64,9 +60,9 @@ def comparison_table(
     evaluations : mapping of str to RankingEvaluation
         Names and evaluations on the same rows, the ranker of interest first.
     metrics : sequence of str, optional
-        Which metrics, and in which order. None: all that every ranker has.
-    title, note : str
-        What stands above and below.
+        Which metrics, in which order. By default all that every ranker has.
+    title, note : str, optional
+        Text above and below the table.
 
     Returns
     -------
@@ -117,7 +113,7 @@ def _common_metrics(
 
 
 def _p_value(a: RankingEvaluation, b: RankingEvaluation, metric: str) -> float | None:
-    """Of a paired test; None where there is only one query, which is no sample."""
+    """The p-value of a paired test; None for a single query."""
     from rankwise.metrics import paired_test
 
     if len(a.per_query[metric]) < 2:
@@ -126,7 +122,7 @@ def _p_value(a: RankingEvaluation, b: RankingEvaluation, metric: str) -> float |
 
 
 def _best(row: Sequence[Any], metric: str) -> list[int]:
-    """Columns with the best mean, or with what looks like it; none if there is only one mean."""
+    """Columns with the best mean, as rounded in the table; none if there is a single mean."""
     from rankwise.metrics.significance import LOWER_IS_BETTER
 
     columns = [1, *range(2, len(row), 2)]

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Rows, to_host
+from rankwise.backends.arrays import Array, Loader, Rows, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
-from rankwise.graph.preference_graph import Loader
 from rankwise.solvers.lanczos import leading_eigenpairs
 from rankwise.solvers.landmark_basis import LandmarkBasis
 

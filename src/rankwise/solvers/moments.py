@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Rows, is_sparse
+from rankwise.backends.arrays import Array, Loader, Rows, is_sparse
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
-from rankwise.graph import PreferenceGraph
-from rankwise.graph.preference_graph import Loader
+from rankwise.graph import PairGraph, PreferenceGraph
 
 BLOCK_BYTES = 8 * 2**20  # of features worked on at a time
 STORED_BYTES = 256 * 2**20  # of features that are stored, to spare making them many times
@@ -35,7 +34,7 @@ class Moments:
     b: Array
 
     @classmethod
-    def of(cls, F: Any, graph: PreferenceGraph, y: Array | None = None) -> Moments:
+    def of(cls, F: Any, graph: PairGraph, y: Array | None = None) -> Moments:
         """Moments of dense or sparse features.
 
         A = Z'Z with Z = L^(1/2) F: half the flops of a general product, O(m n^2) time, and
@@ -56,7 +55,7 @@ class Moments:
         cls,
         load: Loader,
         n_features: int,
-        graph: PreferenceGraph,
+        graph: PairGraph,
         y: Array | None = None,
         on: Backend = NUMPY,
     ) -> Moments:

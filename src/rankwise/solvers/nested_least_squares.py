@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.arrays import Array, Index, Loader, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.backends.jit import compiled
 from rankwise.errors import DataError
-from rankwise.graph import PreferenceGraph
-from rankwise.graph.preference_graph import Loader
+from rankwise.graph import PairGraph
 from rankwise.solvers.moments import Moments
 
 BLOCK_BYTES = 2**20  # of features worked on at a time: they stay in cache
@@ -181,7 +180,7 @@ class Triangle:
 
 
 def component_triangle(
-    load: Loader, p: int, graph: PreferenceGraph, y: Array | None, on: Backend = NUMPY
+    load: Loader, p: int, graph: PairGraph, y: Array | None, on: Backend = NUMPY
 ) -> Triangle:
     """The triangle of p features, which ``load(rows)`` makes: O(m p^2) time, a block in memory.
 
@@ -196,7 +195,7 @@ def component_triangle(
     return Triangle.of_blocks(blocks(), p) if quick is None else quick
 
 
-def rounding_noise(eigenvalues: Array, graph: PreferenceGraph) -> Array:
+def rounding_noise(eigenvalues: Array, graph: PairGraph) -> Array:
     """The size that columns of Z = R F have by rounding alone.
 
     Component l is known up to the rounding of the kernel, eps s_1, over sqrt(s_l); and R is no

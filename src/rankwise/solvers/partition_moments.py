@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, Rows, dense_rows, is_sparse
+from rankwise.backends.arrays import Array, Index, Loader, Rows, dense_rows, is_sparse
 from rankwise.graph.partitioned import Level, PartOfGraph, SplitQueries
-from rankwise.graph.preference_graph import Loader
 from rankwise.graph.query_graph import indicator, pair_weight
 from rankwise.solvers.moments import Moments
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph import PreferenceGraph
+from rankwise.graph import PairGraph
 from rankwise.graph.query_graph import QueryGraph
 from rankwise.solvers.moments import Moments
 from rankwise.solvers.ridge_path import solve_shifted
 
 
-def primal(F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
+def primal(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """w = (F'LF + lam I)^-1 F'Ly for each lam: equation (11) of the RankRLS paper.
 
     O(m n^2 + n^3) time and O(n^2) memory for m rows of n features.
@@ -24,9 +24,7 @@ def primal(F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float
     return solve_shifted(moments.A, moments.b, lams, gram=True)
 
 
-def linear_dual(
-    F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]
-) -> list[Array]:
+def linear_dual(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """w = F'a of `dual` with the linear kernel: for more features than rows.
 
     With Z = R F, M = Z Z' and w = Z'z: differences are taken before products, so that features
@@ -49,7 +47,7 @@ def linear_dual(
     return solutions
 
 
-def dual(K: Array, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
+def dual(K: Array, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """a = (LK + lam I)^-1 Ly for each lam: equation (8) of the RankRLS paper.
 
     LK is not symmetric; with L = R'R, pushing R through gives

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.backends.arrays import Array, is_tensor, to_host
+from rankwise.backends.arrays import Array, Loader, is_tensor, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
@@ -21,7 +21,6 @@ from rankwise.estimators._device import check_targets, check_tensor, place_rows,
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.graph.preference_graph import Loader
 from rankwise.kernels import Kernel, kernel_product
 from rankwise.solvers.moments import CentredMoments, Moments
 

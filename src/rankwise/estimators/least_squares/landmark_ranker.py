@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.arrays import Array, Loader, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, at_home, backend_of
 from rankwise.errors import DataError, ParameterError
@@ -34,7 +34,6 @@ from rankwise.estimators.least_squares.base import (
     join_tasks,
 )
 from rankwise.graph import QueryGroups
-from rankwise.graph.preference_graph import Loader
 from rankwise.graph.query_groups import check_ids
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import kernel_values

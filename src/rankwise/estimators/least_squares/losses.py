@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
-from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.arrays import Array, Loader, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
@@ -13,7 +13,6 @@ from rankwise.estimators._checks import check_alpha, check_choice, check_has_pai
 from rankwise.estimators._device import returned
 from rankwise.estimators.least_squares.base import Solution, Task, side_by_side
 from rankwise.graph import PreferenceGraph
-from rankwise.graph.preference_graph import Loader
 from rankwise.graph.query_graph import TIES, WEIGHTINGS
 from rankwise.solvers.moments import CentredMoments, Moments
 

@@ -1,4 +1,4 @@
-"""How a ranker learns: error and density along the steps."""
+"""Error, density and loss of a bilinear ranker during its steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError
+from rankwise.parameters import Choice, check_value
 from rankwise.plots._look import axes_or_new, look, name_curves
 
 if TYPE_CHECKING:
@@ -28,19 +29,19 @@ def plot_learning_curve(
     ylabel: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what was recorded along the steps of a fit, as in Figure 1 of the bilinear paper.
+    """Draw what a fit recorded during its steps, as in Figure 1 of the bilinear paper.
 
     Parameters
     ----------
     curves : dict of ndarray, or mapping of str to such
         ``learning_curve_`` or ``refit_curve_`` of a `SparseBilinearRanker`; several by name.
     quantity : {"error", "density", "loss"}, default="error"
-        What to draw: the share of held-out triplets in wrong order, the share of weights that
-        are not 0, or the loss on the triplets learned from.
+        What to draw: the share of held-out triplets in the wrong order, the share of weights
+        that are not 0, or the mean loss on the training triplets.
     ylabel : str, optional
-        What the values are. None: in words.
+        Label of the vertical axis. By default the name of the quantity.
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        Where to draw. By default on new axes.
 
     Returns
     -------
@@ -53,8 +54,7 @@ def plot_learning_curve(
     >>> ax.get_ylabel(), len(ax.get_lines())
     ('density of W', 2)
     """
-    if quantity not in NAMES:
-        raise ParameterError(f"quantity must be one of {', '.join(NAMES)}: got {quantity!r}.")
+    check_value("quantity", quantity, Choice(*NAMES))
     if not isinstance(curves, Mapping):
         raise DataError(
             "plot_learning_curve draws learning_curve_ of a fitted ranker, or several by name: got "
@@ -62,12 +62,12 @@ def plot_learning_curve(
         )
     named = {"": curves} if "step" in curves else dict(curves)
     if not named:
-        raise DataError("There is no curve to draw: the mapping is empty.")
+        raise DataError("There is no curve to draw: curves is empty.")
     points = {name: _points(name, curve, quantity) for name, curve in named.items()}
     ax = axes_or_new(ax)
     for i, (name, (steps, values)) in enumerate(points.items()):
         color, marker = look(i)
-        # After the four colours come the same ones with broken lines.
+        # Dashed lines in the same four colours follow.
         style = "-" if i < 4 else (0, (4, 2))
         ax.plot(
             steps, values, color=color, marker=marker, ms=4, lw=1.8, ls=style, label=name, zorder=3
@@ -85,20 +85,18 @@ def _points(name: str, curve: Any, quantity: str) -> tuple[NDArray[Any], NDArray
         steps, values = np.asarray(curve["step"]), np.asarray(curve[quantity], dtype=np.float64)
     except (KeyError, TypeError, IndexError):
         raise DataError(
-            f"A learning curve has 'step' and {quantity!r}, as learning_curve_ of a fitted ranker "
-            f"does: {name or 'this one'} has not."
+            f"A learning curve must have 'step' and {quantity!r}, like learning_curve_ of a fitted "
+            f"ranker: {name or 'this one'} does not."
         ) from None
     if not len(steps):
         raise DataError(
-            f"The curve {name or 'given'} has no records: partial_fit keeps none, and the identity "
-            "only with held_out."
+            f"The curve {name or 'given'} has no records: partial_fit keeps none, and "
+            'structure="identity" only with held_out.'
         )
     if len(steps) != len(values):
         raise DataError(
             f"The curve {name} has {len(steps)} steps and {len(values)} values.".strip()
         )
     if np.isnan(values).all():
-        raise DataError(
-            f"The curve {name} has no {quantity}: give held_out to fit, to have it recorded."
-        )
+        raise DataError(f"The curve {name} has no {quantity}: pass held_out to fit to record it.")
     return steps, values

@@ -1,4 +1,4 @@
-"""The program as a whole: help, errors in one line, pipes."""
+"""The program as a whole: help, one line per error, pipes."""
 
 import gzip
 import os
@@ -14,14 +14,8 @@ from typer.testing import CliRunner
 from rankwise import __version__
 from rankwise.cli.main import app
 
-COMMANDS = ("demo", "fit", "predict", "evaluate", "info")
+COMMANDS = ("demo", "fit", "tune", "predict", "evaluate", "info")
 PROGRAM = [sys.executable, "-m", "rankwise.cli.main"]
-
-
-def start(*arguments, **options):
-    return subprocess.run(
-        [*PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=60, **options
-    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -75,7 +69,7 @@ def test_a_truncated_gz(files, run, tmp_path):
     assert "cut off" in run("fit", path, "-o", tmp_path / "model.skops", ok=False)
 
 
-def test_a_pickle_is_not_even_opened(files, run, tmp_path):
+def test_a_pickle_is_never_loaded(files, run, tmp_path):
     class Bomb:
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "boom"),)
@@ -99,7 +93,7 @@ def test_a_pickle_is_not_even_opened(files, run, tmp_path):
         (ImportError("no pandas"), "no pandas"),
     ],
 )
-def test_whatever_input_leads_to_is_one_line(files, run, monkeypatch, error, message):
+def test_every_error_about_input_is_one_line(files, run, monkeypatch, error, message):
     def fail(*_, **__):
         raise error
 
@@ -123,7 +117,7 @@ def test_a_traceback_on_request(files, monkeypatch):
     assert isinstance(result.exception, ValueError)
 
 
-def test_an_interrupt_ends_quietly(files, monkeypatch):
+def test_an_interrupt_ends_without_traceback(files, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
@@ -149,40 +143,40 @@ def test_warnings_are_one_line_each(files, run, monkeypatch):
     assert result.stderr == "rankwise: warning: a doubt\n"
 
 
-def test_the_program_itself(files, tmp_path):
-    model = tmp_path / "model.skops"
-    done = start("fit", files.train, "--valid", files.valid, "--out", model)
-    assert done.returncode == 0
-    assert done.stdout.split()[:2] == ["alpha", "disagreement"]
-    assert done.stderr.startswith(f"Wrote {model}")  # no progress where there is no terminal
-    done = start("predict", files.train, files.test)
+def test_errors_of_the_process_are_one_line():
+    done = subprocess.run([*PROGRAM, "fitt"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
-    assert "Traceback" not in done.stderr
+    assert "No such command" in done.stderr
 
 
-def test_a_reader_that_leaves_early(model, tmp_path):
-    path = tmp_path / "long.txt"
-    path.write_text("0 1:0.7\n" * 200_000)  # more scores than a pipe holds
+def test_a_reader_that_closes_the_pipe_early():
+    code = (
+        "from rankwise.cli.main import app\n"
+        "@app.command()\n"
+        "def chatter():\n"
+        "    for _ in range(20_000): print('more than a pipe holds')\n"
+        "app(['chatter'])"
+    )
     with subprocess.Popen(
-        [*PROGRAM, "predict", str(model), str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as program:
-        float(program.stdout.readline())
+        assert program.stdout.readline().startswith(b"more")
         program.stdout.close()
         complaint = program.stderr.read()
-        assert program.wait(timeout=60) == 141
+        assert program.wait(timeout=120) == 141
     assert complaint == b""
 
 
-def test_a_terminal_that_knows_only_ascii(files):
-    done = start("info", files.train, env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    assert done.returncode == 0
-    assert "labels" in done.stdout
+def test_a_terminal_with_ascii_only(files):
+    result = CliRunner(charset="ascii").invoke(app, ["info", str(files.train)])
+    assert result.exit_code == 0, result.exception
+    assert "?????" in result.stdout  # the bars of the histogram
 
 
 @pytest.mark.parametrize("command", ["fit DATA --out DATA", "tune DATA --out DATA"])
-def test_no_command_writes_over_what_it_reads(command, tmp_path):
+def test_no_command_overwrites_its_input(command, tmp_path):
     data = tmp_path / "train.txt"
     text = "".join(f"{k % 2} qid:{k // 4} 1:{k}\n" for k in range(12))
     data.write_text(text)

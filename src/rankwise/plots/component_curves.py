@@ -1,4 +1,4 @@
-"""How many components: what they explain, and how well it goes with each number."""
+"""The variance of components, and held-out errors for every number of them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def plot_scree(ranker: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw the share of the variance that every component of a ranker has, and their sum.
+    """Draw the share of the variance that each component explains, and the cumulative share.
 
     Parameters
     ----------
     ranker : KPCRank or KPCR
         Fitted, with selection="leading".
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        Where to draw. By default on new axes.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def plot_scree(ranker: Any, *, ax: Axes | None = None) -> Axes:
     number = np.arange(1, len(share) + 1)
     ax = axes_or_new(ax)
     for k, (values, name) in enumerate(
-        ((share, "share of the variance"), (np.cumsum(share), "all up to here"))
+        ((share, "share of the variance"), (np.cumsum(share), "cumulative"))
     ):
         color, marker = look(k)
         size = 4 if len(share) <= 60 else 0
@@ -58,7 +58,7 @@ def plot_scree(ranker: Any, *, ax: Axes | None = None) -> Axes:
     ax.set_yscale("log")
     ax.set_xlabel("component")
     ax.set_ylabel("share of the variance")
-    name_curves(ax, ["share of the variance", "all up to here"])
+    name_curves(ax, ["share of the variance", "cumulative"])
     return ax
 
 
@@ -73,12 +73,12 @@ def plot_component_errors(
     Parameters
     ----------
     errors : ComponentErrors, or mapping of str to such
-        ``component_errors_`` of a ranker with ``n_components="cv"``, or what
-        `rankwise.model_selection.component_errors` gave; several by name.
+        ``component_errors_`` of a ranker with ``n_components="cv"``, or a result of
+        `rankwise.model_selection.component_errors`; several by name.
     mark : bool, default=True
         Whether to mark the smallest error, and the fewest components within one standard error.
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        Where to draw. By default on new axes.
 
     Returns
     -------
@@ -100,8 +100,8 @@ def plot_component_errors(
     named = dict(errors) if isinstance(errors, Mapping) else {"": errors}
     if not named or not all(isinstance(found, ComponentErrors) for found in named.values()):
         raise DataError(
-            "plot_component_errors draws what component_errors gave, or a mapping of names to "
-            f"such: got {type(errors).__name__}."
+            "plot_component_errors draws a result of component_errors, or a mapping of names to "
+            f"results: got {type(errors).__name__}."
         )
     ax = axes_or_new(ax)
     labels = []

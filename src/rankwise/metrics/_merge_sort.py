@@ -1,9 +1,9 @@
-"""Compiled sorting: rows of every query by score, and pairs counted on the way.
+"""Compiled merge sort: the rows of each query by score, and the pairs that it passes.
 
-One merge sort of integers per query, O(n log n) also in the worst case; all counts are exact.
+One merge sort of integers per query, O(n log n) even in the worst case; all counts are exact.
 
-Numba tells a signed index from an unsigned one: only the second needs no test for a negative
-value, and without these tests the merges have no branch to mispredict: a third of the time.
+Indices are unsigned where it matters: Numba tests signed ones for negative values, and without
+these tests the merges have no branch to mispredict and take a third of the time.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def _sort_block(a: Ints, lo: int) -> None:
 def _merge_equal(src: Ints, dst: Ints, lo: int, mid: int, hi: int) -> np.int64:
     """Merge two sorted halves of one length n from both ends; returns the inversions.
 
-    The n smallest come from the front, the n largest from the back: two chains of loads that do
-    not wait for each other. With i_k entries of the first half among the first k of the result,
-    the a-th entry of that half passes t_a - a entries of the other one, t_a its place in the
-    result, and the sum over a of t_a is n (2n - 1) less the sum over k of i_k. The front sees
-    i_k for k < n, the back sees n - i_k for the others (p); what is left is one sum.
+    The n smallest entries come from the front, the n largest from the back: two chains of loads
+    that do not wait for each other. Let i_k be the number of entries of the first half among the
+    first k of the result, and t_a the position of its a-th entry in the result. That entry passes
+    t_a - a entries of the other half, and the t_a sum to n (2n - 1) minus the sum of the i_k.
+    The front sees i_k for k < n, the back sees n - i_k for the others (p).
     """
     n = np.uint64(mid - lo)
     a, b, out = src[lo:mid], src[mid:hi], dst[lo:hi]
@@ -91,7 +91,7 @@ def _merge_equal(src: Ints, dst: Ints, lo: int, mid: int, hi: int) -> np.int64:
 
 @compiled
 def _merge(src: Ints, dst: Ints, lo: int, mid: int, hi: int) -> np.int64:
-    """Merge two sorted halves of any length; returns the inversions, by the same sum."""
+    """Merge two sorted halves of any length; returns the inversions, by the same formula."""
     a, b, out = src[lo:mid], src[mid:hi], dst[lo:hi]
     n, m = np.uint64(mid - lo), np.uint64(hi - mid)
     i = j = area = np.uint64(0)
@@ -145,7 +145,7 @@ def sort(a: Ints, scratch: Ints, n: int, counting: bool) -> np.int64:
 
 @compiled
 def longest(indptr: Ints) -> int:
-    """Rows of the longest query, and room for `sort` to pad."""
+    """Rows of the longest query, plus the padding that `sort` needs."""
     rows = 0
     for g in range(len(indptr) - 1):
         rows = max(rows, indptr[g + 1] - indptr[g])
@@ -162,13 +162,12 @@ def _descending(bits: int) -> int:
 
 @compiled
 def rank_rows(labels: Floats, bits: Ints, order: Ints, indptr: Ints) -> tuple[Floats, Bools]:
-    """Labels of every query by descending score, and which rows tie with the one before.
+    """Labels of each query by descending score, and which rows tie with the one before.
 
-    Rows with equal scores keep the order of their rows. `bits` are the scores, seen as integers.
+    Rows with equal scores keep the order of the input. `bits` are the scores, viewed as integers.
 
-    What is sorted is one integer a row: the leading bits of the score with the row's place in
-    the query in the place of the last bits. Scores that differ only in these last bits are put
-    right afterwards, by a second sort of the runs where that happened.
+    The sort moves one integer per row: the leading bits of the score, followed by the position of
+    the row in its query. Runs of scores that differ only in the bits left out are sorted again.
     """
     ranked = np.empty(len(labels), np.float64)
     tied = np.zeros(len(labels), np.bool_)
@@ -200,7 +199,7 @@ def rank_rows(labels: Floats, bits: Ints, order: Ints, indptr: Ints) -> tuple[Fl
 
 @compiled
 def _order_runs(packed: Ints, keys: Ints, run: Ints, scratch: Ints, n: int, shift: int) -> None:
-    """Order the runs of the sorted packed[:n] whose scores agree but for the last bits."""
+    """Sort the runs of packed[:n] whose scores agree in all but the last bits."""
     place = (1 << shift) - 1
     first = 0
     for p in range(1, n + 1):
@@ -221,10 +220,11 @@ def _order_runs(packed: Ints, keys: Ints, run: Ints, scratch: Ints, n: int, shif
 
 @compiled
 def count_pairs(bits: Ints, tied: Bools, indptr: Ints) -> Ints:
-    """Pairs of every query: discordant, tied in the labels, tied in the scores, tied in both.
+    """Pairs of each query: discordant, tied in the labels, tied in the scores, tied in both.
 
     Knight's algorithm: with rows by score, and by label where scores tie, the discordant pairs
-    are the inversions that a merge sort by label meets. `bits` are the ranked labels.
+    are the inversions that a merge sort by label meets. `bits` are the ranked labels, viewed as
+    integers.
     """
     counts = np.zeros((len(indptr) - 1, 4), np.int64)
     room = longest(indptr)
@@ -266,13 +266,13 @@ def _equal_pairs(a: Ints, n: int) -> int:
 
 @compiled
 def sort_gains(bits: Ints, indptr: Ints, ideal_bits: Ints) -> None:
-    """Fill in the gains of every query in descending order; gains and result seen as integers."""
+    """Fill in the gains of each query in descending order; both arrays are viewed as integers."""
     room = longest(indptr)
     keys, scratch = np.empty(room, np.int64), np.empty(room, np.int64)
     for g in range(len(indptr) - 1):
         lo, n = indptr[g], indptr[g + 1] - indptr[g]
         for i in range(n):
-            keys[i] = -bits[lo + i]  # gains are not negative: their bits are in their order
+            keys[i] = -bits[lo + i]  # gains are not negative, so their bits are ordered as they are
         sort(keys, scratch, n, False)
         for i in range(n):
             ideal_bits[lo + i] = -keys[i]

@@ -1,4 +1,4 @@
-"""Figures as files, the same every time."""
+"""Figures as reproducible files and SVG text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankwise.plots._look import COLORS, INK
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
-# Nothing that changes from one day or program to the next.
+# No dates and no names of programs: the same figure gives the same bytes.
 _METADATA: dict[str, dict[str, Any]] = {
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     "png": {"Software": None},
@@ -24,16 +24,16 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 def figure_svg(figure: Figure | SubFigure, *, adapt: bool = True) -> str:
-    """A figure as SVG text that is the same every time, to stand inside an HTML page.
+    """A figure as reproducible SVG text, to be placed in an HTML page.
 
     Parameters
     ----------
     figure : matplotlib Figure
         As in ``ax.figure``.
     adapt : bool, default=True
-        Let the colours of this package follow the page, so that the figure fits a dark one:
-        text and lines take the colour of the text around them, and curves take the CSS
-        variables ``--series-1`` to ``--series-4``, where the page has any.
+        Whether colours follow the page, so that the figure fits a dark one: text and lines take
+        the colour of the surrounding text, and curves take the CSS variables ``--series-1`` to
+        ``--series-4`` if the page defines them.
 
     Returns
     -------
@@ -61,14 +61,14 @@ def figure_svg(figure: Figure | SubFigure, *, adapt: bool = True) -> str:
 
 
 def save_figure(figure: Figure | SubFigure, path: str | os.PathLike[str]) -> Path:
-    """Write a figure to a file of its own, on white; the same figure gives the same file.
+    """Write a figure to a file, on white; the same figure always gives the same file.
 
     Parameters
     ----------
     figure : matplotlib Figure
         As in ``ax.figure``.
     path : path-like
-        Its suffix, .svg, .png or .pdf, says what to write.
+        The suffix gives the format: .svg, .png or .pdf.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def save_figure(figure: Figure | SubFigure, path: str | os.PathLike[str]) -> Pat
     kind = path.suffix.lower().removeprefix(".")
     if kind not in _METADATA:
         raise ParameterError(
-            f"A figure is written to a file that ends with .svg, .png or .pdf: got {path.name!r}."
+            f"The name of a figure must end with .svg, .png or .pdf: got {path.name!r}."
         )
     with replacing(path) as beside, beside.open("wb") as file:
         _save(figure, file, kind, facecolor="white", dpi=160)

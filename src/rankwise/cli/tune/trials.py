@@ -1,8 +1,8 @@
-"""What tune tries, and how it judges that."""
+"""The settings that `rankwise tune` tries, and how it scores them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from rankwise.cli.options import judge
+from rankwise.cli.options import SelectionOptions
 from rankwise.data import LetorData
 from rankwise.model_selection import (
     HeldOut,
@@ -22,36 +22,39 @@ from rankwise.model_selection import (
 )
 
 PAIRWISE = {"disagreement": "error", "auc": "auc", "concordance": "auc"}
-SEED = 0  # of the folds of rows, so that a command gives the same twice
+SEED = 0  # for folds of rows, so that a command always gives the same result
 
 
 @dataclass(frozen=True, eq=False)
-class HoldOut:
-    """Which rows are held out, and by what the predictions for them are judged.
+class HoldOutPlan:
+    """Which rows are held out, and the metric that scores their predictions.
 
     Queries, or `folds` of them; without queries, pairs of rows, or folds of rows.
     """
 
     data: LetorData
-    metric: str
-    relevant: float | None
+    selection: SelectionOptions
     folds: int | None
 
     def __post_init__(self) -> None:
-        judge(self.metric, self.relevant)  # raises where that makes no sense
+        self.selection.metric_function()  # raises an error where its options do not fit together
         if self.has_queries:
             return
-        if self.relevant is not None:
+        if self.selection.relevant is not None:
             raise typer.BadParameter(
                 "This needs queries, and the file has a single ranking.",
                 param_hint="'--relevant'",
             )
-        if self.folds is None and self.metric.lower() not in PAIRWISE:
+        if self.leaves_pairs and self.metric.lower() not in PAIRWISE:
             raise typer.BadParameter(
-                f"Without queries, pairs are held out, and judged by disagreement or auc. For "
+                f"Without queries, pairs are held out, and the metric is disagreement or auc. For "
                 f"{self.metric} give --folds as well.",
                 param_hint="'--metric'",
             )
+
+    @property
+    def metric(self) -> str:
+        return self.selection.metric_name
 
     @cached_property
     def n_queries(self) -> int:
@@ -62,10 +65,13 @@ class HoldOut:
         return self.n_queries > 1
 
     @property
+    def leaves_pairs(self) -> bool:
+        return not self.has_queries and self.folds is None
+
+    @property
     def quantity(self) -> str | None:
-        """What to draw of a result: see `rankwise.plots.plot_hold_out`."""
-        leaves_pairs = not self.has_queries and self.folds is None
-        return PAIRWISE[self.metric.lower()] if leaves_pairs else None
+        """The `quantity` to plot, as in `rankwise.plots.plot_hold_out`."""
+        return PAIRWISE[self.metric.lower()] if self.leaves_pairs else None
 
     def __str__(self) -> str:
         rows = f"{len(self.data.y):,} rows"
@@ -75,16 +81,15 @@ class HoldOut:
                 return f"Leave-query-out over {queries}"
             return f"{self.folds} folds of whole queries out of {queries}"
         return (
-            f"Leave-pair-out over {rows}" if self.folds is None else f"{self.folds} folds of {rows}"
+            f"Leave-pair-out over {rows}" if self.leaves_pairs else f"{self.folds} folds of {rows}"
         )
 
-    def of(self, ranker: Any, alphas: Sequence[float]) -> HeldOut | LeavePairOut:
-        """How well `ranker` does at each alpha."""
+    def score(self, ranker: Any, alphas: Sequence[float]) -> HeldOut | LeavePairOut:
+        """The held-out score of `ranker` at each alpha."""
         X, y, qid = self.data.X, self.data.y, self.data.qid
-        if not self.has_queries and self.folds is None:
+        if self.leaves_pairs:
             return leave_pair_out(ranker, X, y, alphas=alphas)
-        if not self.has_queries:
-            assert self.folds is not None
+        if self.folds is not None and not self.has_queries:
             result = k_fold(
                 ranker, X, y, n_splits=self.folds, alphas=alphas, metric=self.metric,
                 random_state=SEED,
@@ -93,17 +98,17 @@ class HoldOut:
             result = leave_query_out(
                 ranker, X, y, qid=qid, alphas=alphas, metric=self.metric, n_folds=self.folds
             )
-            if self.relevant is not None:
-                result = self._judged_again(result)
-        # A prediction for every row and alpha is nothing to keep for every setting.
+            if self.selection.relevant is not None:
+                result = self._with_relevant(result)
+        # Drop the predictions: one per row and alpha is too much to keep for every setting.
         return replace(result, predictions=np.empty((len(result.alphas), 0)))
 
-    def _judged_again(self, result: HeldOut) -> HeldOut:
-        """By the metric with its least relevant label."""
-        function: Any = judge(self.metric, self.relevant)[0]
+    def _with_relevant(self, result: HeldOut) -> HeldOut:
+        """The same hold-out, scored with the least label that counts as relevant."""
+        metric, _ = self.selection.metric_function()
         values = np.array(
             [
-                function(self.data.y, scores, self.data.qid, per_query=True).values
+                metric(self.data.y, scores, self.data.qid, per_query=True).values
                 for scores in result.predictions
             ]
         )
@@ -113,7 +118,7 @@ class HoldOut:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A setting, as a ranker with it, and how that does at every alpha."""
+    """One setting: its parameters, a ranker with them, and its score at every alpha."""
 
     setting: dict[str, Any]
     ranker: Any
@@ -136,22 +141,22 @@ class Trial:
 
     @property
     def gain(self) -> float:
-        """The best value, turned so that more is better."""
-        of_held_out = isinstance(self.result, HeldOut) and self.result.greater_is_better
-        sign = 1.0 if of_held_out or self.quantity == "auc" else -1.0
+        """The best value, with its sign changed where lower is better."""
+        greater = isinstance(self.result, HeldOut) and self.result.greater_is_better
+        sign = 1.0 if greater or self.quantity == "auc" else -1.0
         return sign * float(self.values[self.best])
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """All that was tried."""
+    """All trials of one command."""
 
-    hold_out: HoldOut
+    plan: HoldOutPlan
     trials: tuple[Trial, ...]
 
     @cached_property
     def ranked(self) -> tuple[Trial, ...]:
-        """The best first; of equals the one that was named first."""
+        """The trials, best first; equal ones in the order in which they were tried."""
         return tuple(sorted(self.trials, key=lambda trial: -trial.gain))
 
     @property
@@ -161,19 +166,32 @@ class Study:
     @cached_property
     def varied(self) -> list[str]:
         """Names of the parameters that differ between trials."""
-        return varied([trial.setting for trial in self.trials])
+        return _varied([trial.setting for trial in self.trials])
 
-    def words(self, trial: Trial) -> str:
-        """What sets a trial apart from the others."""
-        return describe(trial.setting, self.varied)
+    def label(self, trial: Trial) -> str:
+        """The parameters in which a trial differs from others."""
+        return _label(trial.setting, self.varied)
 
 
-def varied(settings: Sequence[dict[str, Any]]) -> list[str]:
-    """Names of the parameters that differ between settings."""
+def run_trials(
+    plan: HoldOutPlan,
+    rankers: Sequence[tuple[dict[str, Any], Any]],
+    alphas: Sequence[float],
+    progress: Callable[..., None],
+) -> Study:
+    """Score every ranker, given with its setting, at every alpha."""
+    varied = _varied([setting for setting, _ in rankers])
+    trials = []
+    for done, (setting, ranker) in enumerate(rankers):
+        progress(done, len(rankers), _label(setting, varied))
+        trials.append(Trial(setting, ranker, plan.score(ranker, alphas), plan.quantity))
+    return Study(plan, tuple(trials))
+
+
+def _varied(settings: Sequence[dict[str, Any]]) -> list[str]:
     return [name for name in settings[0] if len({setting[name] for setting in settings}) > 1]
 
 
-def describe(setting: dict[str, Any], names: Sequence[str]) -> str:
-    """Some parameters of a setting, in words."""
+def _label(setting: dict[str, Any], names: Sequence[str]) -> str:
     parts = ((name, setting[name]) for name in names if setting[name] is not None)
     return ", ".join(f"{n} {v:g}" if isinstance(v, float) else f"{n} {v}" for n, v in parts)

@@ -1,4 +1,4 @@
-"""A page of results in one file: no script, no font, no picture from anywhere else."""
+"""A page of results in one HTML file, without scripts, fonts or pictures from elsewhere."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Protocol
 from rankwise.files import replacing
 
 
-class Block(Protocol):
-    """Anything that can stand in a page."""
+class PageElement(Protocol):
+    """Anything that can stand on a page."""
 
     def to_html(self) -> str: ...
 
@@ -33,7 +33,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines of code, as they are."""
+    """Lines of code."""
 
     text: str
 
@@ -43,7 +43,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Facts:
-    """A few numbers that matter, each with what it is."""
+    """A few important numbers, each with a label."""
 
     facts: tuple[tuple[str, str], ...]
 
@@ -64,9 +64,9 @@ class Figure:
     svg : str
         The drawing as SVG, as `rankwise.plots.figure_svg` gives it.
     alt : str
-        What it shows, for those who cannot see it.
+        A description, for readers who cannot see it.
     caption : str
-        What stands below it.
+        Text below it.
     """
 
     svg: str
@@ -74,7 +74,7 @@ class Figure:
     caption: str = ""
 
     def to_html(self, name: str = "figure") -> str:
-        """With ids that begin with `name`: two drawings in a page must not share any."""
+        """Its HTML, with ids that begin with `name`: two drawings on a page must not share ids."""
         svg = re.sub(r"^.*?(?=<svg)", "", self.svg, count=1, flags=re.DOTALL)
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
         label = html.escape(self.alt, quote=True)
@@ -85,21 +85,21 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, and what stands below it; no heading if that is empty."""
+    """A heading, which may be empty, and the elements below it."""
 
     heading: str
-    blocks: Sequence[Block] = ()
+    blocks: Sequence[PageElement] = ()
 
 
 @dataclass(frozen=True)
 class Page:
-    """A self-contained HTML page, in light or dark as its reader's system has it.
+    """A self-contained HTML page, light or dark as the reader's system is set.
 
     Parameters
     ----------
     title : str
     summary : str
-        One or two sentences that say what was done and what came out.
+        One or two sentences on what was done and what came out.
     sections : sequence of Section
     footer : str
 
@@ -130,7 +130,7 @@ class Page:
         )
 
     def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the document beside `path`, then put it there."""
+        """Write the document to a file; an existing file is replaced at the end."""
         path = Path(path)
         with replacing(path) as beside:
             beside.write_text(self.to_html(), encoding="utf-8")
@@ -155,4 +155,4 @@ def _inline(text: str) -> str:
 
 @cache
 def _style() -> str:
-    return files("rankwise.report").joinpath("page.css").read_text(encoding="utf-8")
+    return files("rankwise.report").joinpath("html_page.css").read_text(encoding="utf-8")

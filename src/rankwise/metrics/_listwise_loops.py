@@ -1,10 +1,9 @@
-"""Compiled walks down a ranking: one value per query, or one per query and cut-off.
+"""Compiled loops down a ranking: one value per query, or one per query and cut-off.
 
-Every function takes the labels (or gains) of all queries, query after query and best score
-first; ``tied`` marks a row whose score equals that of the row before it in its query. With
-``average`` a value is the expectation over a random order of tied rows, otherwise rows keep
-their order. A query where a metric is not defined gets NaN; what becomes of it is decided above.
-All are linear in the rows.
+Every function takes the labels (or gains) of all queries, query by query and best score first.
+``tied`` marks a row whose score equals that of the row before it in its query. With ``average``,
+a value is the expectation over a random order of tied rows; otherwise rows keep their order. A
+query where a metric is undefined gets NaN. All are linear in the number of rows.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from rankwise.backends.jit import compiled
-from rankwise.metrics._sorting import Bools, Floats, Ints
+from rankwise.metrics._merge_sort import Bools, Floats, Ints
 
 
 @compiled
 def _block_end(tied: Bools, p: int, hi: int, average: bool) -> int:
-    """Where the rows that tie with row p end; every row stands alone unless `average`."""
+    """The end of the rows that tie with row p; without `average`, the row after p."""
     end = p + 1
     while average and end < hi and tied[end]:
         end += 1
@@ -36,7 +35,7 @@ def _count_relevant(labels: Floats, p: int, end: int, relevant: float) -> int:
 def average_precisions(
     labels: Floats, tied: Bools, indptr: Ints, relevant: float, average: bool
 ) -> Floats:
-    """Average precision of every query, in expectation over the order of tied rows."""
+    """Average precision of each query, in expectation over the order of tied rows."""
     values = np.empty(len(indptr) - 1, np.float64)
     for g in range(len(indptr) - 1):
         lo, hi = indptr[g], indptr[g + 1]
@@ -91,7 +90,7 @@ def reciprocal_ranks(
 def precision_curves(
     labels: Floats, tied: Bools, indptr: Ints, relevant: float, average: bool, ks: Ints
 ) -> Floats:
-    """Precision of every query at every one of the ascending cut-offs `ks`."""
+    """Precision of each query at each of the ascending cut-offs `ks`."""
     values = np.empty((len(indptr) - 1, len(ks)), np.float64)
     for g in range(len(indptr) - 1):
         lo, hi = indptr[g], indptr[g + 1]
@@ -117,10 +116,10 @@ def precision_curves(
 
 @compiled
 def grade_gains(labels: Floats, indptr: Ints, table: Floats, gains: Floats, ideal: Floats) -> bool:
-    """Fill in the gain of every row and the gains of every query in descending order.
+    """Fill in the gain of each row, and the gains of each query in descending order.
 
-    Returns False, with nothing of use filled in, where a label is no whole number. A label must
-    lie in the range of `table`, the gains of the labels 0, 1, 2, ...
+    Returns False, and leaves both arrays unfinished, if a label is not a whole number. Labels
+    must lie in the range of `table`, which holds the gains of the labels 0, 1, 2, ...
     """
     counts = np.zeros(len(table), np.int64)
     for g in range(len(indptr) - 1):
@@ -150,7 +149,7 @@ def ndcg_curves(
     average: bool,
     ks: Ints,
 ) -> Floats:
-    """NDCG of every query at every one of the ascending cut-offs `ks`."""
+    """NDCG of each query at each of the ascending cut-offs `ks`."""
     values = np.empty((len(indptr) - 1, len(ks)), np.float64)
     best = np.empty(len(ks), np.float64)
     for g in range(len(indptr) - 1):

@@ -1,4 +1,4 @@
-"""What the demo computes: two rankers, tuned and evaluated in the same way."""
+"""The experiment of `rankwise demo`: two rankers, tuned and evaluated in the same way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data import load_dataset, make_ranking
+from rankwise.data import LetorData, load_dataset, make_ranking
 from rankwise.estimators.least_squares.rankrls import RLS, RankRLS
 from rankwise.metrics import RankingEvaluation, disagreement_error, evaluate_ranking, ndcg
 
@@ -20,28 +20,17 @@ N_QUERIES = {"train": 40, "valid": 60, "test": 120}
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Rows for training, for validation or for the test."""
-
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    qid: NDArray[Any] | None
-
-    @property
-    def n_queries(self) -> int:
-        return 1 if self.qid is None else len(np.unique(self.qid))
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """One ranker: its path over alpha on the validation rows, and how the chosen one did.
+class TunedRanker:
+    """A ranker with the alpha that was best on the validation rows.
 
     Attributes
     ----------
     errors : ndarray of shape (n_alphas,)
-        Share of validation pairs in the wrong order.
+        Share of validation pairs in the wrong order, for every alpha.
+    evaluation : RankingEvaluation
+        Of the chosen ranker on the test rows.
     ndcg : ndarray of shape (n_queries, n_positions)
-        Of the chosen ranker on the test queries; empty where there is only one.
+        Of the chosen ranker on the test queries; empty where there are no queries.
     fit_seconds, path_seconds : float
         For one alpha, and for all of them.
     """
@@ -60,47 +49,54 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
-    """A problem in three parts, and the rankers that were tried on it, ours first."""
+class Experiment:
+    """Rows for training, validation and test, the alphas tried, the rankers (RankRLS first)."""
 
-    parts: Mapping[str, Part]
-    trials: tuple[Trial, ...]
+    parts: Mapping[str, LetorData]
+    alphas: NDArray[np.float64]
+    rankers: tuple[TunedRanker, ...]
+
+    def n_queries(self, part: str) -> int:
+        """How many queries a part has."""
+        return len(np.unique(np.asarray(self.parts[part].qid)))
 
 
-def make_study(seed: int) -> Study:
-    """Queries whose rows are graded from 0 to 4, some of them better throughout than others."""
+def query_experiment(seed: int) -> Experiment:
+    """Rows graded from 0 to 4 in queries, some of which have better rows throughout than others."""
     n_queries = sum(N_QUERIES.values())
     problem = make_ranking(
         n_queries, rows_per_query=(5, 30), n_features=200, informative=30, noise=0.8, n_levels=5,
         grading="global", query_effect=0.65, random_state=seed,
     )  # fmt: skip
-    X = np.round(problem.X, 3)  # as a file would have them, and shorter to write
+    X = np.round(problem.X, 3)  # short numbers make small files
     ends = np.cumsum([0, *N_QUERIES.values()])
     parts = {}
     for name, start, stop in zip(N_QUERIES, ends[:-1], ends[1:], strict=True):
         rows = (problem.qid >= start) & (problem.qid < stop)
-        parts[name] = Part(X[rows], problem.y[rows], problem.qid[rows] + 1)
-    return Study(parts, _trials(parts, RankRLS()))
+        parts[name] = LetorData(X[rows], problem.y[rows], problem.qid[rows] + 1)
+    return Experiment(parts, ALPHAS, _tuned_rankers(parts, RankRLS()))
 
 
-def global_study(seed: int) -> Study:
-    """Real patients in one ranking, by how far their diabetes has progressed after a year."""
+def global_experiment(seed: int) -> Experiment:
+    """Real patients in one ranking, by the progress of their diabetes within a year."""
     data = load_dataset("diabetes")
     order = np.random.default_rng(seed).permutation(len(data.y))
     X = np.asarray(data.X)
     shares = dict(zip(N_QUERIES, np.split(order, [200, 300]), strict=True))
-    parts = {name: Part(X[rows], data.y[rows], None) for name, rows in shares.items()}
-    return Study(parts, _trials(parts, RankRLS(weighting="rows")))
+    parts = {name: LetorData(X[rows], data.y[rows], None) for name, rows in shares.items()}
+    return Experiment(parts, ALPHAS, _tuned_rankers(parts, RankRLS(weighting="rows")))
 
 
-def _trials(parts: Mapping[str, Part], ours: RankRLS) -> tuple[Trial, ...]:
+def _tuned_rankers(parts: Mapping[str, LetorData], ours: RankRLS) -> tuple[TunedRanker, ...]:
     rankers = {"RankRLS": ours, "RLS (plain regression)": RLS()}
-    return tuple(_trial(name, ranker, **parts) for name, ranker in rankers.items())
+    return tuple(_tune(name, ranker, **parts) for name, ranker in rankers.items())
 
 
-def _trial(name: str, ranker: Any, train: Part, valid: Part, test: Part) -> Trial:
+def _tune(
+    name: str, ranker: Any, train: LetorData, valid: LetorData, test: LetorData
+) -> TunedRanker:
     """Fit for every alpha, choose on the validation rows, evaluate on the test rows."""
-    ranker.fit(train.X, train.y, qid=train.qid)  # compiles what is not compiled yet
+    ranker.fit(train.X, train.y, qid=train.qid)  # the first call may compile; it is not timed
     fit_seconds, _ = _timed(lambda: ranker.fit(train.X, train.y, qid=train.qid))
     path_seconds, path = _timed(lambda: ranker.fit_path(train.X, train.y, ALPHAS, qid=train.qid))
     errors = [disagreement_error(valid.y, s, valid.qid) for s in path.predict(valid.X)]
@@ -110,7 +106,9 @@ def _trial(name: str, ranker: Any, train: Part, valid: Part, test: Part) -> Tria
     by_position = np.empty((0, 0))
     if test.qid is not None:
         by_position = ndcg(test.y, scores, test.qid, k=POSITIONS, per_query=True).values
-    return Trial(name, chosen, np.array(errors), evaluation, by_position, fit_seconds, path_seconds)
+    return TunedRanker(
+        name, chosen, np.array(errors), evaluation, by_position, fit_seconds, path_seconds
+    )
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:

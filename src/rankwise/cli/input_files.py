@@ -1,46 +1,49 @@
-"""Files that commands read, and how they fit together."""
+"""The files that commands read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from rankwise.cli.terminal import working
+from rankwise.cli.terminal import progress
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
     from rankwise.persistence import ModelFile
 
-Read = TypeVar("Read")
-
 
 def read_data(path: Path, *, n_features: int | None = None, whose: str = "") -> LetorData:
-    """Rows of a LETOR file, with as many features as `whose` has, where that is given.
+    """Read a LETOR file, with as many features as `whose` has, if that is given.
 
-    Such files leave out zeros, so fewer features than that are the last ones being zero in every
-    row. More than that cannot be used.
+    LETOR files leave out zeros: a file with fewer features has zeros in the last ones. A file
+    with more features cannot be used.
     """
     from rankwise.data import read_letor
 
-    with working(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
-        return with_width(path, n_features, whose, lambda: read_letor(path, n_features=n_features))
+    with (
+        progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"),
+        explaining_width(path, n_features, whose),
+    ):
+        return read_letor(path, n_features=n_features)
 
 
-def with_width(path: Path, n_features: int | None, whose: str, read: Callable[[], Read]) -> Read:
-    """What `read` gives; where it fails since the file has more features, an error that says so."""
+@contextmanager
+def explaining_width(path: Path, n_features: int | None, whose: str) -> Iterator[None]:
+    """Raise an error about the number of features where a file has more than expected."""
     from rankwise.data.letor.reading import count_features
     from rankwise.errors import DataError, LetorFormatError
 
     try:
-        return read()
+        yield
     except LetorFormatError as error:
         if n_features is None:
             raise
         try:
             found = count_features(path)
         except LetorFormatError:
-            raise error from None  # that was not the trouble
+            raise error from None  # the file has another fault
         if found <= n_features:
             raise
         raise DataError(
@@ -59,44 +62,44 @@ def normalized(data: LetorData) -> LetorData:
 
 
 def read_model(path: Path) -> ModelFile:
-    """A model and what its file says about it."""
+    """Read a model file."""
     from rankwise.persistence import open_model
 
-    with working(f"Reading {path}"):
+    with progress(f"Reading {path}"):
         return open_model(path)
 
 
 def read_data_for(file: ModelFile, model_path: Path, path: Path) -> LetorData:
-    """Rows that a model can score: as many features, normalized if those of its training were."""
+    """Read rows for a model: as many features, normalized if its training rows were."""
     n_features = getattr(file.model, "n_features_in_", None)
     data = read_data(path, n_features=n_features, whose=f"the model {model_path}")
     return normalized(data) if file.normalized_per_query else data
 
 
 def scores_of(file: ModelFile, data: LetorData) -> Any:
-    """The scores of rows, one for each."""
+    """The score of each row."""
     import numpy as np
 
     from rankwise.errors import DataError
 
-    with working(f"Scoring {len(data.y):,} rows"):
+    with progress(f"Scoring {len(data.y):,} rows"):
         scores = np.asarray(file.model.predict(data.X))
     if scores.ndim != 1:
         raise DataError(
-            f"The model gives {scores.shape[1]} scores for a row. The command line works with "
-            "one; use predict in Python."
+            f"The model gives {scores.shape[1]} scores per row. The command line works with one: "
+            "use predict in Python."
         )
     return scores
 
 
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:
-    """One number per line, one line per row of the data."""
+    """Read one number per line, one line per row of the data."""
     import numpy as np
 
     from rankwise.errors import DataError
 
     values = []
-    with working(f"Reading {path}"), path.open(encoding="utf-8") as lines:
+    with progress(f"Reading {path}"), path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 values.append(float(line))

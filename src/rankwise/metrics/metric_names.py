@@ -1,4 +1,4 @@
-"""Metrics by name."""
+"""Metrics by name, such as "ndcg@10" or "map"."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rankwise.errors import ParameterError
-from rankwise.metrics.gain import ndcg
+from rankwise.metrics.listwise import average_precision, ndcg, precision_at_k, reciprocal_rank
 from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
-from rankwise.metrics.relevance import average_precision, precision_at_k, reciprocal_rank
 
 
 class Metric(NamedTuple):
@@ -33,23 +32,23 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "ndcg": Metric(ndcg, True),
     }
 )
-PRINTED = {"p": "precision", "kendall tau_b": "kendall_tau"}  # as tables call them
+_PRINTED = {"p": "precision", "kendall tau_b": "kendall_tau"}  # the names in tables
 _WITH_CUTOFF = ("precision", "ndcg")
 
 
 def get_metric(name: str) -> Metric:
-    """The metric of this name, and whether larger values of it are better.
+    """Look up a metric by its name.
 
     Parameters
     ----------
     name : str
-        A key of `METRICS`, in capitals or not; ``"ndcg@5"`` and ``"precision@5"`` set the
+        A key of `METRICS`, in upper or lower case; ``"ndcg@5"`` and ``"precision@5"`` set the
         cut-off.
 
     Returns
     -------
     Metric
-        A pair (function, greater_is_better).
+        The function, and whether larger values are better.
 
     Examples
     --------
@@ -59,7 +58,7 @@ def get_metric(name: str) -> Metric:
     """
     match = re.fullmatch(r"([a-z_ ]+)(?:@([1-9][0-9]*))?", str(name).lower())
     base, cutoff = match.groups() if match else ("", None)
-    base = PRINTED.get(base, base)
+    base = _PRINTED.get(base, base)
     if base not in METRICS or (cutoff and base not in _WITH_CUTOFF):
         listed = ", ".join(repr(key) for key in METRICS)
         raise ParameterError(

@@ -1,11 +1,11 @@
-"""What the demo shows: a table, and a page with figures."""
+"""The results of `rankwise demo`: a table, and a page with figures."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
 
-from rankwise.cli.demo.study import ALPHAS, Study
+from rankwise.cli.demo.experiment import Experiment
 from rankwise.metrics import paired_test
 from rankwise.plots import (
     figure_svg,
@@ -28,33 +28,33 @@ from rankwise.report import (
 METRICS = ("NDCG@1", "NDCG@5", "NDCG@10", "NDCG", "disagreement", "Kendall tau_b")
 
 
-def comparison(study: Study) -> Table:
+def comparison(experiment: Experiment) -> Table:
     """The rankers on the test queries, side by side."""
-    test = study.parts["test"]
+    test = experiment.parts["test"]
     return comparison_table(
-        {trial.name: trial.evaluation for trial in study.trials},
+        {tuned.name: tuned.evaluation for tuned in experiment.rankers},
         metrics=METRICS,
-        title=f"{test.n_queries} test queries, {len(test.y):,} rows",
+        title=f"{experiment.n_queries('test')} test queries, {len(test.y):,} rows",
         note="p: two-sided paired Wilcoxon signed-rank test over queries.",
     )
 
 
-def write_report(study: Study, real: Study, seconds: float, path: Path) -> Path:
-    """Write the page about both studies."""
-    errors = [trial.evaluation["disagreement"] for trial in study.trials]
+def write_report(experiment: Experiment, real: Experiment, seconds: float, path: Path) -> Path:
+    """Write the page about both experiments."""
+    errors = [tuned.evaluation["disagreement"] for tuned in experiment.rankers]
     summary = (
-        f"RankRLS learned to order the rows of {study.parts['train'].n_queries} queries and was "
-        f"tested on {study.parts['test'].n_queries} new ones. It puts {errors[0]:.1%} of their "
+        f"RankRLS learned to order the rows of {experiment.n_queries('train')} queries and was "
+        f"tested on {experiment.n_queries('test')} new ones. It puts {errors[0]:.1%} of their "
         f"pairs in the wrong order; plain regression, tuned in the same way, {errors[1]:.1%}."
     )
     page = Page(
         "Ranking instead of regression",
         summary,
         [
-            _results(study, seconds),
-            _problem(study),
-            _tuning(study),
-            _test(study),
+            _results(experiment, seconds),
+            _problem(experiment),
+            _tuning(experiment),
+            _test(experiment),
             _real(real),
             _commands(path.parent),
         ],
@@ -63,8 +63,8 @@ def write_report(study: Study, real: Study, seconds: float, path: Path) -> Path:
     return page.write(path)
 
 
-def _results(study: Study, seconds: float) -> Section:
-    ours, plain = study.trials
+def _results(experiment: Experiment, seconds: float) -> Section:
+    ours, plain = experiment.rankers
     test = paired_test(ours.evaluation, plain.evaluation, "NDCG@10")
     return Section(
         "",
@@ -81,67 +81,68 @@ def _results(study: Study, seconds: float) -> Section:
     )
 
 
-def _problem(study: Study) -> Section:
-    train, valid, test = study.parts.values()
+def _problem(experiment: Experiment) -> Section:
+    train, valid, test = experiment.parts.values()
+    n_train, n_valid, n_test = map(experiment.n_queries, experiment.parts)
     return Section(
         "The problem",
         [
             Text(
-                f"Rows with {train.X.shape[1]} features and grades from 0 to 4 are to be ordered "
-                f"within their queries. {len(train.y):,} rows of {train.n_queries} queries are for "
-                f"training, {len(valid.y):,} of {valid.n_queries} for choosing the regularization, "
-                f"{len(test.y):,} of {test.n_queries} for the test."
+                f"The task is to order rows with {train.X.shape[1]} features and grades from 0 to "
+                f"4 within their queries. {len(train.y):,} rows of {n_train} queries are for "
+                f"training, {len(valid.y):,} of {n_valid} for choosing the regularization, "
+                f"{len(test.y):,} of {n_test} for the test."
             ),
             Text(
-                "The data are generated, in a way that is common in practice: queries differ. For "
-                "some of them nearly every row is good, for others hardly any, for reasons that "
-                "say nothing about the order within a query. Regression spends its effort on "
-                "these differences and is misled by them. RankRLS compares only rows of the same "
-                "query, and costs no more than the regression does."
+                "The data are generated, with a property that is common in practice: queries "
+                "differ. For some of them nearly every row is good, for others hardly any, for "
+                "reasons unrelated to the order within a query. Regression fits these differences "
+                "and is misled by them. RankRLS compares only rows of the same query, and costs "
+                "no more than regression."
             ),
         ],
     )
 
 
-def _tuning(study: Study) -> Section:
-    one, plain = (_milliseconds(trial.fit_seconds) for trial in study.trials)
-    path = _milliseconds(study.trials[0].path_seconds)
-    curves = {trial.name: trial.errors for trial in study.trials}
-    figure = plot_alpha_path(ALPHAS, curves, ylabel="pairs in wrong order")
+def _tuning(experiment: Experiment) -> Section:
+    one, plain = (_milliseconds(tuned.fit_seconds) for tuned in experiment.rankers)
+    path = _milliseconds(experiment.rankers[0].path_seconds)
+    curves = {tuned.name: tuned.errors for tuned in experiment.rankers}
+    figure = plot_alpha_path(experiment.alphas, curves, ylabel="pairs in wrong order")
     best = "; ".join(
-        f"{trial.name} is best at α = {trial.alpha:.4g}, with {trial.errors.min():.1%}"
-        for trial in study.trials
+        f"{tuned.name} is best at α = {tuned.alpha:.4g}, with {tuned.errors.min():.1%}"
+        for tuned in experiment.rankers
     )
     return Section(
         "Choosing the regularization",
         [
             Text(
-                f"One RankRLS fit takes {one}, plain regression {plain}. All {len(ALPHAS)} values "
-                f"of α, which share one factorization, take {path}. "
-                "Each is judged by the share of pairs of the validation queries that it puts in "
+                f"One RankRLS fit takes {one}, plain regression {plain}. All "
+                f"{len(experiment.alphas)} values of α share one factorization and take {path}. "
+                "The score of each is the share of pairs of the validation queries that it puts in "
                 "the wrong order."
             ),
             Figure(
                 figure_svg(figure.figure),
                 alt=f"Disagreement error against alpha on the validation queries. {best}.",
                 caption="Disagreement error on the validation queries. Dotted lines mark the "
-                "values that were chosen.",
+                "chosen values.",
             ),
         ],
     )
 
 
-def _test(study: Study) -> Section:
-    ours, plain = study.trials
-    by_position = plot_ndcg_curve({trial.name: trial.ndcg for trial in study.trials})
+def _test(experiment: Experiment) -> Section:
+    ours, plain = experiment.rankers
+    by_position = plot_ndcg_curve({tuned.name: tuned.ndcg for tuned in experiment.rankers})
     gaps = ours.ndcg[:, 9] - plain.ndcg[:, 9]
     by_query = plot_query_differences(gaps, names=(ours.name, plain.name))
-    means = [(t.name, t.ndcg.mean(axis=0)) for t in study.trials]
+    means = [(t.name, t.ndcg.mean(axis=0)) for t in experiment.rankers]
     ends = "; ".join(f"{n}: {m[0]:.3f} at 1, {m[9]:.3f} at 10, {m[-1]:.3f} at 20" for n, m in means)
     return Section(
-        "On queries that nobody has seen",
+        "On new queries",
         [
-            comparison(study),
+            comparison(experiment),
             Figure(
                 figure_svg(by_position.figure),
                 alt=f"NDCG by position on the test queries. {ends}.",
@@ -152,33 +153,32 @@ def _test(study: Study) -> Section:
                 figure_svg(by_query.figure),
                 alt=f"Difference in NDCG@10 for each test query: RankRLS is better on "
                 f"{int((gaps > 0).sum())} and plain regression on {int((gaps < 0).sum())}.",
-                caption="The same comparison query by query, which is what the paired test looks "
-                "at.",
+                caption="The same comparison query by query, as in the paired test.",
             ),
         ],
     )
 
 
-def _real(study: Study) -> Section:
+def _real(experiment: Experiment) -> Section:
     rows = tuple(
         (
-            trial.name,
-            trial.alpha,
-            trial.evaluation["disagreement"],
-            trial.evaluation["Kendall tau_b"],
+            tuned.name,
+            tuned.alpha,
+            tuned.evaluation["disagreement"],
+            tuned.evaluation["Kendall tau_b"],
         )
-        for trial in study.trials
+        for tuned in experiment.rankers
     )
     columns = Column("ranker"), Column("α", ".4g"), Column("disagreement"), Column("Kendall tau_b")
-    test = study.parts["test"]
+    test = experiment.parts["test"]
     return Section(
         "Where there is only one query, nothing is lost",
         [
             Text(
                 "With one global ranking, comparing all pairs is regression with a free intercept. "
                 'With `weighting="rows"`, which divides the weight of a pair by the number of '
-                "rows, even α means the same. Real data show it: patients ranked by how far "
-                f"their diabetes has progressed after a year, tested on {len(test.y)} of them."
+                "rows, even α means the same. Real data show it: patients ranked by the progress "
+                f"of their diabetes within a year, tested on {len(test.y)} of them."
             ),
             Table(columns, rows),
         ],
@@ -187,9 +187,9 @@ def _real(study: Study) -> Section:
 
 def _commands(folder: Path) -> Section:
     return Section(
-        "Go on from here",
+        "Next steps",
         [
-            Text("The model and the data lie beside this page. On the command line:"),
+            Text("The model and the data are in the folder of this page. On the command line:"),
             Code(
                 f"cd {shlex.quote(str(folder))}\n"
                 "rankwise info train.txt\n"
@@ -212,7 +212,7 @@ def _commands(folder: Path) -> Section:
 def _footer() -> str:
     from rankwise import __version__
 
-    return f"Made by `rankwise demo`, rankwise {__version__}. The best value of each row is bold."
+    return f"Made by `rankwise demo`, rankwise {__version__}. The best value in each row is bold."
 
 
 def _milliseconds(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""rankwise demo: the whole job once, on data that needs no download."""
+"""rankwise demo: train, tune and evaluate once, on data that need no download."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rankwise.cli.terminal import note, show, working
+from rankwise.cli.terminal import note, progress, show
 
 
 def demo(
@@ -26,14 +26,14 @@ def demo(
     """Train, tune and evaluate a ranker on a generated problem; takes a few seconds.
 
     RankRLS learns from the pairs of 40 training queries, alpha is chosen on 60 validation
-    queries, and 120 test queries tell how well it does, beside plain regression (RLS) that was
-    tuned in the same way. Prints the comparison and writes to the folder:
+    queries, and 120 test queries show how well it does, next to plain regression (RLS) tuned in
+    the same way. Prints the comparison and writes to the folder:
 
     \b
       report.html              the comparison with figures, in one file
       model.skops              the trained ranker
-      train.txt, valid.txt,    the data, as LETOR files to try
-      test.txt                 the other commands on
+      train.txt, valid.txt,    the data as LETOR files,
+      test.txt                 to try the other commands on
 
     \b
     Examples:
@@ -41,26 +41,26 @@ def demo(
       rankwise demo --out /tmp/demo --seed 7
     """
     begin = time.perf_counter()
-    from rankwise.cli.demo.page import comparison, write_report
-    from rankwise.cli.demo.study import global_study, make_study
+    from rankwise.cli.demo.experiment import global_experiment, query_experiment
+    from rankwise.cli.demo.experiment_page import comparison, write_report
     from rankwise.data import write_letor
     from rankwise.persistence import save_model
     from rankwise.plots import require_matplotlib
 
     require_matplotlib()
     out.mkdir(parents=True, exist_ok=True)
-    with working("Training, tuning and evaluating two rankers"):
-        study = make_study(seed)
-        real = global_study(seed)
-    with working(f"Writing {out}"):
-        model = save_model(study.trials[0].ranker, out / "model.skops")
-        for name, part in study.parts.items():
+    with progress("Training, tuning and evaluating two rankers"):
+        experiment = query_experiment(seed)
+        real = global_experiment(seed)
+    with progress(f"Writing {out}"):
+        model = save_model(experiment.rankers[0].ranker, out / "model.skops")
+        for name, part in experiment.parts.items():
             write_letor(out / f"{name}.txt", part.X, part.y, part.qid)
         seconds = time.perf_counter() - begin
-        report = write_report(study, real, seconds, out / "report.html")
-    show(comparison(study))
-    for trial in study.trials:
-        print(f"{trial.name}: alpha = {trial.alpha:.4g}, chosen on the validation queries")
+        report = write_report(experiment, real, seconds, out / "report.html")
+    show(comparison(experiment))
+    for tuned in experiment.rankers:
+        print(f"{tuned.name}: alpha = {tuned.alpha:.4g}, chosen on the validation queries")
     print(f"\nreport  {report}\nmodel   {model}\ndata    {out}/train.txt, valid.txt, test.txt")
     note(f"\nDone in {time.perf_counter() - begin:.1f} s. Open {report.resolve().as_uri()}")
     note(f"Next: rankwise evaluate {model} {out / 'test.txt'}")

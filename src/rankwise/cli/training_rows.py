@@ -1,0 +1,171 @@
+"""Where `rankwise fit` finds its rows: in memory, in a file read block by block, on workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from logging import CRITICAL
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rankwise.cli.input_files import explaining_width, normalized
+from rankwise.cli.options import DataOptions
+from rankwise.cli.terminal import progress
+from rankwise.errors import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from rankwise.data import LetorData
+
+
+class TrainingRows(Protocol):
+    """Rows that a ranker can be fitted to."""
+
+    n_rows: int
+    n_features: int
+
+    def fit(self, ranker: Any) -> Any:
+        """The ranker, fitted."""
+
+    def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
+        """The ranker at each alpha."""
+
+
+class InMemory:
+    """The rows of a file that is read whole."""
+
+    def __init__(self, path: Path, options: DataOptions) -> None:
+        self._data = options.read(path)
+        self.n_rows, self.n_features = self._data.X.shape
+
+    def fit(self, ranker: Any) -> Any:
+        """The ranker, fitted."""
+        with progress(f"Fitting to {self.n_rows:,} rows"):
+            return ranker.fit(self._data.X, self._data.y, qid=self._data.qid)
+
+    def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
+        """The ranker at each alpha."""
+        data = self._data
+        with progress(f"Fitting {len(alphas)} values of alpha to {self.n_rows:,} rows"):
+            return ranker.fit_path(data.X, data.y, alphas, qid=data.qid)
+
+
+class Streamed:
+    """The rows of a file in blocks of whole queries, read as often as needed."""
+
+    def __init__(self, path: Path, options: DataOptions) -> None:
+        from rankwise.data import LetorBlocks
+
+        self._normalize = options.normalize
+        self._report: Callable[..., None] = lambda done, total: None
+        self._blocks = LetorBlocks(
+            path,
+            n_features=options.features,
+            progress=lambda done, total: self._report(done, total),
+        )
+        self._path = path
+        with self._showing("Checking"), explaining_width(path, options.features, "--features"):
+            survey = self._blocks.survey
+        self.n_rows, self.n_features = survey.n_rows, survey.n_features
+        self.has_queries = survey.n_queries > 0
+
+    def fit(self, ranker: Any) -> Any:
+        """The ranker, fitted."""
+        with self._showing("Fitting to"):
+            return ranker.fit_blocks(self)
+
+    def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
+        """The ranker at each alpha."""
+        with self._showing("Fitting to"):
+            return ranker.fit_path_blocks(self, alphas)
+
+    def __iter__(self) -> Iterator[LetorData]:
+        for block in self._blocks:
+            yield normalized(block) if self._normalize else block
+
+    @contextmanager
+    def _showing(self, what: str) -> Iterator[None]:
+        """Show how much of the file is read, in every pass over it."""
+        with progress(f"{what} {self._path}") as self._report:
+            yield
+
+
+class OnWorkers:
+    """The rows of a file of which each worker reads parts."""
+
+    def __init__(self, path: Path, options: DataOptions, client: Any) -> None:
+        from rankwise.distributed._fit import Run
+
+        self._client = client
+        with (
+            progress(f"Checking {path}"),
+            explaining_width(path, options.features, "--features"),
+        ):
+            self._parts = Run(client).open([path], None, None, options.features)
+        assert self._parts.shape is not None  # LETOR files have one
+        self.n_rows, self.n_features = self._parts.shape
+
+    def fit(self, ranker: Any) -> Any:
+        """The ranker, fitted."""
+        from rankwise.distributed import fit
+
+        with progress("Tasks of workers") as report:
+            return fit(ranker, self._parts, client=self._client, progress=report)
+
+    def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
+        """The ranker at each alpha."""
+        from rankwise.distributed import fit_path
+
+        with progress("Tasks of workers") as report:
+            return fit_path(ranker, self._parts, alphas, client=self._client, progress=report)
+
+
+def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any = None) -> TrainingRows:
+    """The rows of a file, on the workers of a client, block by block, or in memory.
+
+    Rankers that can be fitted to blocks are; but a file without query ids is one ranking, which
+    no block may split.
+    """
+    if client is not None:
+        return OnWorkers(path, options, client)
+    if hasattr(ranker, "fit_blocks"):
+        streamed = Streamed(path, options)
+        if streamed.has_queries:
+            return streamed
+    return InMemory(path, options)
+
+
+@contextmanager
+def connected(workers: int | None, cluster: str | None) -> Iterator[Any]:
+    """A client of local workers, or of the cluster at an address; None without either."""
+    if workers is None and cluster is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingExtraError("distributed", "dask") from error
+    with ExitStack() as stack:
+        there = cluster if workers is None else stack.enter_context(local_cluster(workers))
+        try:
+            client = stack.enter_context(Client(there, timeout="20s"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"No Dask scheduler answers at {there}: {error}.") from error
+        yield client
+
+
+def local_cluster(workers: int, *, tries: int = 3) -> Any:
+    """Worker processes on this machine, without logs: the client reports their errors."""
+    from distributed import LocalCluster
+
+    try:
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            silence_logs=CRITICAL,
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": ":0"},  # its HTTP server takes any free port
+        )
+    except AssertionError:  # Dask's event loop must start within ten seconds
+        if tries == 1:
+            raise
+    return local_cluster(workers, tries=tries - 1)

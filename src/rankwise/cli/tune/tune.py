@@ -1,0 +1,126 @@
+"""rankwise tune: choose alpha and more without a validation file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankwise.cli.options import (
+    DataOptions,
+    ModelOut,
+    RankerOptions,
+    SelectionOptions,
+    TrainingFile,
+    grouped,
+)
+from rankwise.cli.output_files import check_writable
+from rankwise.cli.terminal import note, progress, show
+
+PICTURES = (".svg", ".png", ".pdf", ".html")
+
+
+@grouped
+def tune(
+    *,
+    train: TrainingFile,
+    out: ModelOut,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=2,
+            help="Hold out N folds of whole queries.",
+            show_default="one query at a time",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where to draw the metric against alpha: .svg, .png, .pdf, or .html for a page "
+            "with tables.",
+            show_default="MODEL with .svg",
+        ),
+    ] = None,
+    selection: SelectionOptions,
+    options: RankerOptions,
+    data: DataOptions,
+) -> None:
+    """Choose alpha, and more, by exact hold-outs; fit the best ranker to all rows.
+
+    No validation file is needed. Every query is predicted by rankers trained on all others, for
+    every alpha, exactly and without refitting; this costs little more than one fit. In a file
+    without queries, every pair of rows is held out instead (with --folds, that many folds of
+    rows).
+
+    The options --kernel, --gamma, --ties and --weighting take several values, separated by
+    commas, and every combination is tried. Prints how well each does at its best alpha, with the
+    standard error over queries, draws a picture of it, and writes the best model.
+
+    A model fitted with --normalize says so in its file: predict and evaluate then normalize
+    their data, too.
+
+    \b
+    Examples:
+      rankwise tune train.txt --out model.skops
+      rankwise tune train.txt --normalize --metric MAP --ties include,exclude \\
+          -o model.skops
+      rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
+          --plot report.html -o model.skops
+      rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
+          --normalize -o model.skops
+    """
+    from rankwise.persistence import save_model
+
+    rankers = list(options.combinations())
+    grid = selection.grid
+    check_writable(out, train)
+    picture = _picture_file(plot, out)
+    rows = data.read(train)
+    # These imports compile loops: only now, when all arguments are known to be valid.
+    from rankwise.cli.tune.trials import HoldOutPlan, run_trials
+    from rankwise.cli.tune.tuning_page import settings_table, write_picture
+
+    plan = HoldOutPlan(rows, selection, folds)
+    with progress("Holding out") as report:
+        study = run_trials(plan, rankers, grid, report)
+    best = study.best
+    with progress(f"Fitting the best to {len(rows.y):,} rows"):
+        best.ranker.set_params(alpha=best.alpha).fit(rows.X, rows.y, qid=rows.qid)
+    save_model(best.ranker, out, normalized_per_query=data.normalize)
+    show(settings_table(study))
+    if picture is not None:
+        write_picture(study, picture, train)
+        note(f"Wrote {picture}: open {picture.resolve().as_uri()}")
+    hint = selection.remark_on(best.alpha)
+    if hint:
+        note(hint)
+    note(f"Wrote {out}: {best.ranker} fitted to {len(rows.y):,} rows, {rows.X.shape[1]} features.")
+
+
+def _picture_file(plot: Path | None, out: Path) -> Path | None:
+    """Where the picture goes; None if it was not asked for and matplotlib is missing."""
+    from rankwise.errors import MissingExtraError
+    from rankwise.plots import require_matplotlib
+
+    path = out.with_suffix(".svg") if plot is None else plot
+    try:
+        require_matplotlib()
+    except MissingExtraError as error:
+        if plot is not None:
+            raise
+        note(f"No picture: {error}")
+        return None
+    if path.suffix.lower() not in PICTURES:
+        raise typer.BadParameter(
+            f"Pictures end with {', '.join(PICTURES)}: got {path.name!r}.", param_hint="'--plot'"
+        )
+    if path.resolve() == out.resolve():
+        raise typer.BadParameter(
+            f"The picture would overwrite the model, {out}: write it to another file.",
+            param_hint="'--plot'",
+        )
+    check_writable(path)
+    return path

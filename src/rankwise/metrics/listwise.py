@@ -1,0 +1,295 @@
+"""Metrics of the rows at the top: average precision, reciprocal rank, precision at k, NDCG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.errors import DataError
+from rankwise.metrics.ranked_queries import Array, RankedQueries
+from rankwise.metrics.ranking_metric import ranking_metric
+from rankwise.parameters import AnyOf, Choice, Number, Rule
+
+_LARGEST_GRADE = 63  # whole labels up to here are counted, not sorted
+_LARGEST_SUM = 1e300
+
+
+@dataclass(frozen=True)
+class Cutoffs:
+    """One cut-off or several: whole numbers of at least 1."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value is a cut-off or a sequence of them."""
+        k = np.asarray(value)
+        return k.ndim <= 1 and k.size > 0 and k.dtype.kind in "iu" and int(k.min()) >= 1
+
+    def hint(self, value: Any) -> str:
+        """No suggestion."""
+        return ""
+
+    def __str__(self) -> str:
+        return "a whole number of at least 1 or a sequence of such numbers"
+
+
+RELEVANCE_OPTIONS: Mapping[str, Rule] = {
+    "relevant": Number(),
+    "score_ties": Choice("average", "order"),
+}
+GAIN_OPTIONS: Mapping[str, Rule] = {
+    "gain": Choice("exponential", "linear"),
+    "discount": Choice("log2", "letor"),
+    "score_ties": Choice("average", "order"),
+}
+_NO_RELEVANT = "no row with a label of at least {relevant}"
+
+
+@ranking_metric("Average precision", options=RELEVANCE_OPTIONS, undefined=0.0, lacks=_NO_RELEVANT)
+def average_precision(
+    ranked: RankedQueries, *, relevant: float = 1, score_ties: str = "average"
+) -> Array:
+    r"""Mean average precision (MAP).
+
+    .. math::
+
+        \mathrm{AP} = \frac{1}{R} \sum_{\text{relevant } i}
+        \frac{\text{relevant rows down to the rank of } i}{\text{rank of } i}
+
+    for each query with R relevant rows, averaged over queries.
+
+    Parameters
+    ----------
+    relevant : float, default=1
+        Rows with at least this label are relevant.
+    score_ties : {"average", "order"}, default="average"
+        How to rank rows with equal scores: take the expected value over all their orders, or
+        keep the order of the rows, as the LETOR scripts and ranx do. Only the first does not
+        depend on the order of the rows.
+
+    Notes
+    -----
+    A query without a relevant row counts 0 in LETOR.
+
+    A block of n rows with equal scores and r relevant ones, after s rows with R' relevant ones,
+    adds :math:`\sum_{i=1}^{n} \frac{r}{n} \cdot \frac{R' + 1 + (i-1)(r-1)/(n-1)}{s + i}`.
+
+    O(n log n) time in the rows of a query, O(n) memory.
+
+    Examples
+    --------
+    >>> average_precision([1, 0, 1], [0.9, 0.5, 0.1])  # (1/1 + 2/3) / 2
+    0.8333
+    >>> average_precision([1, 0], [0.5, 0.5])  # rank one or two
+    0.75
+    """
+    from rankwise.metrics._listwise_loops import average_precisions
+
+    return average_precisions(*_arguments(ranked, relevant, score_ties))
+
+
+@ranking_metric("Reciprocal rank", options=RELEVANCE_OPTIONS, undefined=0.0, lacks=_NO_RELEVANT)
+def reciprocal_rank(
+    ranked: RankedQueries, *, relevant: float = 1, score_ties: str = "average"
+) -> Array:
+    r"""Mean reciprocal rank of the first relevant row (MRR).
+
+    .. math:: \mathrm{RR} = 1 / \min_{\text{relevant } i} \text{rank of } i
+
+    for each query, averaged over queries.
+
+    Parameters
+    ----------
+    relevant : float, default=1
+        Rows with at least this label are relevant.
+    score_ties : {"average", "order"}, default="average"
+        How to rank rows with equal scores: take the expected value over all their orders, or
+        keep the order of the rows.
+
+    Notes
+    -----
+    O(n log n) time in the rows of a query, O(n) memory.
+
+    Examples
+    --------
+    >>> reciprocal_rank([0, 1, 1], [0.9, 0.5, 0.1])
+    0.5
+    """
+    from rankwise.metrics._listwise_loops import reciprocal_ranks
+
+    return reciprocal_ranks(*_arguments(ranked, relevant, score_ties))
+
+
+@ranking_metric(
+    "Precision at k",
+    options={"k": Cutoffs(), **RELEVANCE_OPTIONS},
+    undefined=0.0,
+    lacks=_NO_RELEVANT,
+)
+def precision_at_k(
+    ranked: RankedQueries,
+    *,
+    k: int | Sequence[int] | NDArray[np.integer] = 10,
+    relevant: float = 1,
+    score_ties: str = "average",
+) -> Array:
+    r"""Precision at k: the share of relevant rows among the k with the highest scores.
+
+    .. math:: \mathrm{P@}k = \frac{\text{relevant rows among the first } k}{k}
+
+    for each query, averaged over queries. The divisor is k even for a query with fewer rows, as
+    in LETOR.
+
+    Parameters
+    ----------
+    k : int or sequence of int, default=10
+        The cut-off. Several give an array, at hardly the cost of one.
+    relevant : float, default=1
+        Rows with at least this label are relevant.
+    score_ties : {"average", "order"}, default="average"
+        How to rank rows with equal scores: take the expected value over all their orders, or
+        keep the order of the rows.
+
+    Notes
+    -----
+    O(n log n) time in the rows of a query, O(n) memory.
+
+    Examples
+    --------
+    >>> precision_at_k([1, 0, 1], [0.9, 0.5, 0.1], k=2)
+    0.5
+    >>> precision_at_k([1, 0, 1], [0.9, 0.5, 0.1], k=[1, 2, 4])
+    array([1. , 0.5, 0.5])
+    """
+    from rankwise.metrics._listwise_loops import precision_curves
+
+    cutoffs = np.asarray(k, dtype=np.int64)
+    ascending, where = np.unique(cutoffs, return_inverse=True)
+    curves = precision_curves(*_arguments(ranked, relevant, score_ties), ascending)
+    return curves[:, where] if cutoffs.ndim else curves[:, 0]
+
+
+@ranking_metric(
+    "NDCG",
+    options={"k": AnyOf(Cutoffs(), None), **GAIN_OPTIONS},
+    undefined=0.0,
+    lacks="no row with a gain above 0",
+)
+def ndcg(
+    ranked: RankedQueries,
+    *,
+    k: int | Sequence[int] | NDArray[np.integer] | None = None,
+    gain: str = "exponential",
+    discount: str = "log2",
+    score_ties: str = "average",
+) -> Array:
+    r"""Normalized discounted cumulative gain (NDCG).
+
+    .. math::
+
+        \mathrm{NDCG@}k = \frac{\sum_{r \le k} g(y_{(r)})\, d(r)}
+        {\sum_{r \le k} g(y^*_{(r)})\, d(r)}
+
+    for each query, averaged over queries; :math:`y_{(r)}` is the label at rank r by the scores,
+    :math:`y^*_{(r)}` by the labels themselves. Labels must not be negative.
+
+    Parameters
+    ----------
+    k : int or sequence of int, optional
+        The cut-off. Several give an array, at hardly the cost of one. None: the whole ranking.
+    gain : {"exponential", "linear"}, default="exponential"
+        :math:`g(y) = 2^y - 1`, or :math:`g(y) = y`.
+    discount : {"log2", "letor"}, default="log2"
+        :math:`d(r) = 1/\log_2(r + 1)`; or that of LETOR 1.0, 1 at rank one and
+        :math:`1/\log_2 r` from rank two, which makes the first two ranks equal.
+    score_ties : {"average", "order"}, default="average"
+        How to rank rows with equal scores: take the expected value over all their orders (each
+        rank of the block gets its mean gain), or keep the order of the rows, as the LETOR scripts
+        and ranx do.
+
+    Notes
+    -----
+    A query whose gains are all 0 counts 0 in LETOR.
+
+    O(n log n) time in the rows of a query, O(n) memory.
+
+    Examples
+    --------
+    >>> ndcg([2, 0, 1], [0.9, 0.5, 0.1])
+    0.9639
+    >>> ndcg([2, 0, 1], [0.9, 0.5, 0.1], k=[1, 2])
+    array([1.    , 0.8262])
+    >>> ndcg([2, 0, 1], [0.9, 0.5, 0.1], k=2, discount="letor")
+    0.75
+    """
+    from rankwise.metrics._listwise_loops import ndcg_curves
+
+    gains, ideal = _gains(ranked, gain)
+    longest = int(ranked.groups.sizes.max())
+    cutoffs = np.asarray(longest if k is None else k, dtype=np.int64)
+    ascending, where = np.unique(cutoffs, return_inverse=True)
+    discounts = _discounts(min(longest, int(ascending[-1])), discount)
+    average = score_ties == "average"
+    indptr = ranked.groups.indptr
+    curves = ndcg_curves(gains, ideal, ranked.tied, indptr, discounts, average, ascending)
+    return curves[:, where] if cutoffs.ndim else curves[:, 0]
+
+
+def _arguments(
+    ranked: RankedQueries, relevant: float, score_ties: str
+) -> tuple[Array, NDArray[np.bool_], NDArray[np.intp], float, bool]:
+    """What the compiled loops over relevant rows take."""
+    average = score_ties == "average"
+    return ranked.labels, ranked.tied, ranked.groups.indptr, float(relevant), average
+
+
+def _gains(ranked: RankedQueries, gain: str) -> tuple[Array, Array]:
+    """The gains of the rows in the order of the scores, and in descending order."""
+    from rankwise.metrics._listwise_loops import grade_gains
+    from rankwise.metrics._merge_sort import sort_gains
+
+    labels, indptr = ranked.labels, ranked.groups.indptr
+    _check_gains(labels, gain)
+    ideal = np.empty_like(labels)
+    largest = labels.max()
+    if largest <= _LARGEST_GRADE:
+        gains = np.empty_like(labels)
+        table = _gain(np.arange(largest + 1), gain)
+        if grade_gains(labels, indptr, table, gains, ideal):
+            return gains, ideal
+    gains = _gain(labels, gain)
+    sort_gains(gains.view(np.int64), indptr, ideal.view(np.int64))
+    return gains, ideal
+
+
+def _check_gains(labels: Array, gain: str) -> None:
+    """Raise an error for labels that have no gain."""
+    smallest, largest = float(labels.min()), float(labels.max())
+    if smallest < 0:
+        raise DataError(
+            f"NDCG needs labels of 0 and above: got {smallest:g}. Shift the labels, or use a "
+            "pairwise metric (disagreement_error, kendall_tau), which takes any real labels."
+        )
+    with np.errstate(over="ignore"):
+        most = float(_gain(np.array([largest]), gain)[0]) * len(labels)
+    if most > _LARGEST_SUM:
+        remedy = (
+            "use gain='linear', or a pairwise metric (disagreement_error, kendall_tau)"
+            if gain == "exponential"
+            else "divide them by a constant, which does not change NDCG"
+        )
+        raise DataError(f"Labels up to {largest:g} are too large for gain={gain!r}: {remedy}.")
+
+
+def _gain(labels: Array, gain: str) -> Array:
+    return np.exp2(labels) - 1.0 if gain == "exponential" else labels + 0.0
+
+
+def _discounts(n_ranks: int, discount: str) -> Array:
+    """The discounts of the ranks 1, ..., n_ranks."""
+    ranks = np.arange(1, n_ranks + 1, dtype=np.float64)
+    if discount == "letor":
+        return 1.0 / np.log2(np.maximum(ranks, 2.0))
+    return 1.0 / np.log2(ranks + 1.0)

@@ -1,0 +1,36 @@
+"""Stable names of the rankers, for model files and the command line.
+
+A name never changes and is never given to another ranker: model files contain it. The class
+behind it may be renamed or moved. Classes are imported when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+RANKERS = {
+    "rankrls": "rankwise.estimators.least_squares.rankrls.RankRLS",
+    "rls": "rankwise.estimators.least_squares.rankrls.RLS",
+    "sparse-rankrls": "rankwise.estimators.least_squares.sparse_rankrls.SparseRankRLS",
+    "sparse-rls": "rankwise.estimators.least_squares.sparse_rankrls.SparseRLS",
+    "kpcrank": "rankwise.estimators.components.kpcrank.KPCRank",
+    "kpcr": "rankwise.estimators.components.kpcrank.KPCR",
+    "pairwise-gp": "rankwise.estimators.gp.pairwise_gp.PairwiseGP",
+    "sparse-bilinear": "rankwise.estimators.bilinear.sparse_bilinear.SparseBilinearRanker",
+    "ranksvm": "rankwise.estimators.rank_svm.RankSVM",
+    "ranking-search": "rankwise.model_selection.search.ranking_search.RankingSearchCV",
+}
+"""Where the class of each ranker is, by its stable name."""
+
+
+def ranker_class(name: str) -> Any:
+    """The class with a stable name, a key of `RANKERS`."""
+    module, _, class_name = RANKERS[name].rpartition(".")
+    return getattr(import_module(module), class_name)
+
+
+def ranker_name(cls: type) -> str | None:
+    """The stable name of a class, or None if it is not one of the rankers."""
+    path = f"{cls.__module__}.{cls.__qualname__}"
+    return next((name for name, known in RANKERS.items() if known == path), None)
