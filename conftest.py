@@ -8,6 +8,9 @@ from importlib.util import find_spec
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+# Fork the workers of Dask from a process that has already imported its modules: quicker to start.
+os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
+
 NEED_TORCH = ["_torch.py", "_torch_group_means.py", "_host_rows.py"]
 collect_ignore = (
     [] if find_spec("torch") else [f"src/rankwise/backends/{name}" for name in NEED_TORCH]

@@ -1,10 +1,10 @@
 """Claim: tau_b, disagreement, AP and NDCG of a million rows in 10,000 queries take at most 0.5 s
 each, and AP and NDCG no longer than in ranx.
 
-ranx gets its input as it likes it best: every query as arrays of (row, value), already sorted and
+ranx gets its input in its fastest form: each query as arrays of (row, value), already sorted and
 without the rows that are not relevant, so that only the work of its threads is timed. rankwise
-gets labels, scores and query ids as they are: checking, grouping and sorting are timed. At a
-cut-off of 10 ranx then looks at ten rows of a hundred and is faster; it is shown all the same.
+gets plain labels, scores and query ids: checking, grouping and sorting are timed. At a cut-off of
+10, ranx reads only ten of a hundred rows and is faster; this is shown without a claim.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def cases() -> list[Result]:
         "NDCG@10": lambda: evaluate(truth, run, "ndcg_burges@10"),
     }
     calls = [*ours.values(), *peers.values()]
-    for call in calls:  # compiles what is not compiled yet
+    for call in calls:  # compiles
         call()
     times = best_times(*calls, repeats=7)
     mine = dict(zip(ours, times, strict=False))
@@ -73,7 +73,7 @@ def cases() -> list[Result]:
         for name in ours
     ]
     for name, peer in theirs.items():
-        # At a cut-off of 10 ranx looks at ten presorted rows of a hundred: shown, not claimed.
+        # At a cut-off of 10, ranx reads ten presorted rows of a hundred: shown without a claim.
         at_most = float("inf") if "@" in name else 1.0
         ratio = mine[name] / peer
         results.append(

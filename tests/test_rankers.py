@@ -1,7 +1,7 @@
 """The table of stable names."""
 
 import rankwise
-from rankwise.cli.options import Ranker
+from rankwise.cli.options import MODELS
 from rankwise.rankers import RANKERS, ranker_class, ranker_name
 
 
@@ -13,4 +13,4 @@ def test_every_public_ranker_has_one_name():
 
 
 def test_the_command_line_uses_these_names():
-    assert set(Ranker) <= set(RANKERS)
+    assert set(MODELS) <= set(RANKERS)

@@ -18,7 +18,6 @@ from rankwise.report import (
     Table,
     Text,
     comparison_table,
-    evaluation_table,
 )
 
 
@@ -172,13 +171,6 @@ def test_invalid_comparisons(evaluations):
         comparison_table({})
     with pytest.raises(DataError, match="Not every ranker has 'NDCG@7'"):
         comparison_table(evaluations, metrics=["NDCG@7"])
-
-
-def test_evaluation_table_counts_queries(evaluations):
-    table = evaluation_table(evaluations["good"], title="good")
-    assert table.rows[0][0] == "MAP"
-    assert table.rows[0][2] == 30
-    assert table.title == "good"
 
 
 SVG = '<?xml version="1.0"?>\n<svg width="9"><g id="a"/><use href="#a"/><p clip="url(#a)"/></svg>'

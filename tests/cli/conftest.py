@@ -47,6 +47,6 @@ def run():
 @pytest.fixture
 def model(files, run, tmp_path):
     """A fitted model in a file."""
-    path = tmp_path / "model.skops"
+    path = tmp_path / "model.rankwise"
     run("fit", files.train, "--out", path)
     return path

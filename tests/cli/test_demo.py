@@ -33,17 +33,19 @@ def test_it_prints_both_rankers_and_where_the_files_are(demo):
     ours, plain, p = map(float, line.split()[-3:])
     assert ours < plain
     assert p < 0.01
-    for name in ("report.html", "model.skops"):
+    for name in ("report.html", "model.rankwise"):
         assert str(folder / name) in result.stdout
     assert sorted(path.name for path in folder.iterdir()) == [
-        "model.skops", "report.html", "test.txt", "train.txt", "valid.txt",
+        "model.rankwise", "report.html", "test.txt", "train.txt", "valid.txt",
     ]  # fmt: skip
 
 
 def test_model_and_data_files_give_the_values_of_the_table(demo):
     folder, result = demo
     data = read_letor(folder / "test.txt")
-    error = disagreement_error(data.y, load_model(folder / "model.skops").predict(data.X), data.qid)
+    error = disagreement_error(
+        data.y, load_model(folder / "model.rankwise").predict(data.X), data.qid
+    )
     assert f"disagreement (lower is better)   {error:.4f}" in result.stdout
 
 

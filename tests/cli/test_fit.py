@@ -19,7 +19,7 @@ from rankwise.rankers import ranker_class
 
 
 def test_fit_writes_the_model_that_python_fits(files, run, tmp_path):
-    out = tmp_path / "model.skops"
+    out = tmp_path / "model.rankwise"
     result = run("fit", files.train, "--alpha", 3, "--ties", "exclude", "-o", out)
     data = read_letor(files.train)
     want = RankRLS(alpha=3.0, ties="exclude").fit(data.X, data.y, qid=data.qid)
@@ -43,7 +43,7 @@ def test_fit_writes_the_model_that_python_fits(files, run, tmp_path):
     ],
 )
 def test_options_reach_the_ranker(files, run, tmp_path, options, want):
-    out = tmp_path / "model.skops"
+    out = tmp_path / "model.rankwise"
     run("fit", files.train, "-o", out, *options)
     data = read_letor(files.train)
     want.fit(data.X, data.y, qid=data.qid)
@@ -64,7 +64,7 @@ def test_options_reach_the_ranker(files, run, tmp_path, options, want):
     ],
 )
 def test_valid_chooses_the_best_alpha_and_shows_all(files, run, tmp_path, options, metric, choose):
-    out = tmp_path / "model.skops"
+    out = tmp_path / "model.rankwise"
     result = run(
         "fit", files.train, "-o", out, "--valid", files.valid, "--alphas", "0.1:1000:5", *options
     )
@@ -84,14 +84,14 @@ def test_valid_chooses_the_best_alpha_and_shows_all(files, run, tmp_path, option
 
 def test_a_hint_where_the_best_alpha_is_at_the_end_of_the_grid(files, run, tmp_path):
     result = run(
-        "fit", files.train, "-o", tmp_path / "m.skops", "--valid", files.valid,
+        "fit", files.train, "-o", tmp_path / "m.rankwise", "--valid", files.valid,
         "--alphas", "1e7,1e9", "--model", "rls",
     )  # fmt: skip
     assert "widen --alphas" in result.stderr
 
 
 def test_the_model_file_says_that_features_are_normalized(files, run, tmp_path):
-    out = tmp_path / "model.skops"
+    out = tmp_path / "model.rankwise"
     run("fit", files.train, "-o", out, "--normalize", "--valid", files.valid)
     data = read_letor(files.train)
     file = open_model(out)
@@ -103,7 +103,7 @@ def test_the_model_file_says_that_features_are_normalized(files, run, tmp_path):
 
 
 def test_a_file_without_queries_is_one_ranking(run, tmp_path):
-    path, out = tmp_path / "train.txt", tmp_path / "model.skops"
+    path, out = tmp_path / "train.txt", tmp_path / "model.rankwise"
     path.write_text("1 1:0.5\n2 1:0.7\n3 1:0.1 2:2\n")
     run("fit", path, "-o", out)
     data = read_letor(path)
@@ -111,7 +111,7 @@ def test_a_file_without_queries_is_one_ranking(run, tmp_path):
 
 
 def test_the_number_of_features(files, run, tmp_path):
-    out = tmp_path / "model.skops"
+    out = tmp_path / "model.rankwise"
     run("fit", files.train, "-o", out, "--features", 9)
     assert load_model(out).n_features_in_ == 9
     message = run("fit", files.train, "-o", out, "--features", 5, ok=False)
@@ -171,7 +171,7 @@ def test_the_choices_are_those_of_the_rankers():
     ],
 )
 def test_options_that_are_refused(files, run, tmp_path, options, message):
-    out = tmp_path / "model.skops"
+    out = tmp_path / "model.rankwise"
     options = [files.valid if option == "VALID" else option for option in options]
     assert message in run("fit", files.train, "-o", out, *options, ok=False)
     assert list(tmp_path.iterdir()) == []
@@ -189,7 +189,7 @@ def test_options_that_are_refused(files, run, tmp_path, options, message):
     ],
 )
 def test_files_that_cannot_be_learned_from(run, tmp_path, text, message):
-    path, out = tmp_path / "train.txt", tmp_path / "model.skops"
+    path, out = tmp_path / "train.txt", tmp_path / "model.rankwise"
     path.write_text(text)
     assert message in run("fit", path, "-o", out, ok=False)
     assert not out.exists()
@@ -197,7 +197,7 @@ def test_files_that_cannot_be_learned_from(run, tmp_path, text, message):
 
 def test_the_model_file_is_checked_before_the_data_are_read(files, run, tmp_path, monkeypatch):
     monkeypatch.setattr("rankwise.data.read_letor", None)
-    missing = tmp_path / "no" / "model.skops"
+    missing = tmp_path / "no" / "model.rankwise"
     assert "no such folder" in run("fit", files.train, "-o", missing, ok=False)
     assert "Is a folder" in run("fit", files.train, "-o", tmp_path, ok=False)
 
@@ -215,7 +215,7 @@ def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypat
     monkeypatch.setattr("rankwise.data.letor.streaming.BLOCK_BYTES", 1)
     monkeypatch.setattr("rankwise.data.letor.text_blocks.BLOCK_BYTES", 256)
     assert len(list(LetorBlocks(files.train))) > 3
-    out = tmp_path / "model.skops"
+    out = tmp_path / "model.rankwise"
     method = ["--landmark-method", "rpcholesky", "--seed", 3, "--landmarks", 8]
     chosen = ["--valid", files.valid, "--alphas", "0.1,1"] if valid else ["--alpha", 0.5]
     run("fit", files.train, "--model", "sparse-rankrls", "--normalize", *method, *chosen, "-o", out)
@@ -232,9 +232,9 @@ def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypat
 def test_a_sparse_model_needs_adjacent_rows_of_a_query(run, tmp_path):
     path = tmp_path / "unsorted.txt"
     path.write_text("1 qid:1 1:1\n0 qid:2 1:2\n0 qid:1 1:3\n1 qid:2 1:3\n")
-    said = run("fit", path, "--model", "sparse-rankrls", "-o", tmp_path / "m.skops", ok=False)
+    said = run("fit", path, "--model", "sparse-rankrls", "-o", tmp_path / "m.rankwise", ok=False)
     assert "line 3: query 1 comes back" in said
-    assert not (tmp_path / "m.skops").exists()
+    assert not (tmp_path / "m.rankwise").exists()
 
 
 @pytest.mark.parametrize(
@@ -247,11 +247,11 @@ def test_a_sparse_model_needs_adjacent_rows_of_a_query(run, tmp_path):
     ],
 )
 def test_options_without_effect_are_refused(files, run, tmp_path, options, words):
-    assert words in run("fit", files.train, *options, "-o", tmp_path / "m.skops", ok=False)
+    assert words in run("fit", files.train, *options, "-o", tmp_path / "m.rankwise", ok=False)
 
 
 def test_without_query_ids_a_sparse_model_reads_all_rows_at_once(files, run, tmp_path):
-    path, out = tmp_path / "one.txt", tmp_path / "m.skops"
+    path, out = tmp_path / "one.txt", tmp_path / "m.rankwise"
     path.write_text(re.sub(r" qid:\S+", "", files.train.read_text()))
     run("fit", path, "--model", "sparse-rankrls", "--normalize", "--landmarks", 9, "-o", out)
     data = read_letor(path)
@@ -261,12 +261,12 @@ def test_without_query_ids_a_sparse_model_reads_all_rows_at_once(files, run, tmp
 
 
 def test_a_sparse_model_says_that_there_are_more_features(files, run, tmp_path):
-    options = ["--model", "sparse-rankrls", "--features", 3, "-o", tmp_path / "m.skops"]
+    options = ["--model", "sparse-rankrls", "--features", 3, "-o", tmp_path / "m.rankwise"]
     assert "has 6 features, but --features has 3" in run("fit", files.train, *options, ok=False)
 
 
 def test_the_sparse_baseline(files, run, tmp_path):
-    out = tmp_path / "model.skops"
+    out = tmp_path / "model.rankwise"
     options = ["--landmarks", 5, "--kernel", "linear"]
     run("fit", files.train, "--model", "sparse-rls", *options, "-o", out)
     got, data = load_model(out), read_letor(files.train)

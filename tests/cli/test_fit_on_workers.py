@@ -13,7 +13,7 @@ from rankwise.cli.training_rows import local_cluster
 
 def test_workers_fit_the_same_model(files, run, tmp_path, monkeypatch):
     monkeypatch.setattr("distributed.LocalCluster", partial(LocalCluster, processes=False))
-    one, many = tmp_path / "one.skops", tmp_path / "many.skops"
+    one, many = tmp_path / "one.rankwise", tmp_path / "many.rankwise"
     options = "--valid", files.valid, "--alphas", "1:1e4:5"
     run("fit", files.train, *options, "-o", one)
     run("fit", files.train, *options, "--workers", 1, "-o", many)
@@ -31,7 +31,7 @@ def test_workers_fit_the_same_model(files, run, tmp_path, monkeypatch):
     ],
 )
 def test_options_that_exclude_each_other(files, run, tmp_path, options, message):
-    assert message in run("fit", files.train, *options, "-o", tmp_path / "m.skops", ok=False)
+    assert message in run("fit", files.train, *options, "-o", tmp_path / "m.rankwise", ok=False)
 
 
 def test_starting_slow_workers_is_tried_again(monkeypatch):

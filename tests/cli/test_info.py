@@ -61,7 +61,7 @@ def test_quantiles_of_many_labels_without_queries(run, tmp_path):
 
 
 def test_a_model(files, run, tmp_path):
-    path = tmp_path / "model.skops"
+    path = tmp_path / "model.rankwise"
     run("fit", files.train, "-o", path, "--kernel", "rbf", "--alpha", 2, "--normalize")
     facts = json.loads(run("info", path, "--json").stdout)
     assert facts["type"] == "RankRLS"
@@ -78,7 +78,7 @@ def test_a_model(files, run, tmp_path):
 
 
 def test_a_pipeline(run, tmp_path):
-    path = tmp_path / "model.skops"
+    path = tmp_path / "model.rankwise"
     pipeline = make_pipeline(StandardScaler(), RankRLS(alpha=7.0))
     save_model(pipeline.fit([[0.0, 1.0], [1.0, 5.0]], [0, 1]), path)
     facts = json.loads(run("info", path, "--json").stdout)
@@ -93,4 +93,4 @@ def test_a_zip_file_that_is_not_a_model(run, tmp_path):
     path = tmp_path / "holiday.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("beach.txt", "sun")
-    assert "was not written by rankwise" in run("info", path, ok=False)
+    assert "is not a model file of rankwise" in run("info", path, ok=False)

@@ -19,7 +19,7 @@ def test_scores_are_those_of_the_model_to_the_last_digit(files, run, model, tmp_
 
 
 def test_a_normalized_model_normalizes(files, run, tmp_path):
-    path = tmp_path / "model.skops"
+    path = tmp_path / "model.rankwise"
     run("fit", files.train, "-o", path, "--normalize")
     got = [float(line) for line in run("predict", path, files.test).stdout.splitlines()]
     data = read_letor(files.test)
@@ -45,7 +45,7 @@ def test_more_features_than_the_model_has(run, model, tmp_path):
 
 
 def test_a_model_with_several_outputs(run, tmp_path):
-    data, path = tmp_path / "data.txt", tmp_path / "model.skops"
+    data, path = tmp_path / "data.txt", tmp_path / "model.rankwise"
     data.write_text("0 1:0.5\n")
     save_model(RankRLS().fit([[0.0], [1.0]], [[0, 1], [1, 0]]), path)
     assert "gives 2 scores per row" in run("predict", path, data, ok=False)
@@ -54,14 +54,14 @@ def test_a_model_with_several_outputs(run, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [(b"", "is not a model file"), (b"\x80\x04N.", "is not a model file"),
-     (b"PK\x05\x06" + 18 * b"\0", "is damaged or was not written by rankwise")],
+     (b"PK\x05\x06" + 18 * b"\0", "is not a model file of rankwise")],
 )  # fmt: skip
 def test_a_file_that_is_not_a_model(files, run, tmp_path, content, message):
-    path = tmp_path / "model.skops"
+    path = tmp_path / "model.rankwise"
     path.write_bytes(content)
     assert message in run("predict", path, files.test, ok=False)
 
 
 def test_nothing_is_written_after_an_error(files, run, model, tmp_path):
     assert "no such folder" in run("predict", model, files.test, "-o", tmp_path / "no/f", ok=False)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.skops"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.rankwise"]

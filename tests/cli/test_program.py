@@ -66,7 +66,7 @@ def test_wrong_arguments(run, arguments, message):
 def test_a_truncated_gz(files, run, tmp_path):
     path = tmp_path / "train.txt.gz"
     path.write_bytes(gzip.compress(files.train.read_bytes())[:-40])
-    assert "cut off" in run("fit", path, "-o", tmp_path / "model.skops", ok=False)
+    assert "cut off" in run("fit", path, "-o", tmp_path / "model.rankwise", ok=False)
 
 
 def test_a_pickle_is_never_loaded(files, run, tmp_path):
@@ -74,7 +74,7 @@ def test_a_pickle_is_never_loaded(files, run, tmp_path):
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "boom"),)
 
-    path = tmp_path / "model.skops"
+    path = tmp_path / "model.rankwise"
     path.write_bytes(pickle.dumps(Bomb()))
     assert "is not a model file" in run("predict", path, files.test, ok=False)
     assert not (tmp_path / "boom").exists()

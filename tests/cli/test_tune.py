@@ -42,7 +42,7 @@ def ranking(tmp_path):
 
 
 def test_every_setting_is_scored_and_the_best_is_written(files, tune, tmp_path):
-    out = tmp_path / "model.skops"
+    out = tmp_path / "model.rankwise"
     result = tune(
         files.train, "-o", out, "--alphas", "0.1:1000:5", "--ties", "include,exclude",
         "--metric", "ndcg@3",
@@ -72,7 +72,7 @@ def test_every_setting_is_scored_and_the_best_is_written(files, tune, tmp_path):
 
 
 def test_one_setting_shows_every_alpha(files, tune, tmp_path):
-    result = tune(files.train, "-o", tmp_path / "m.skops", "--alphas", "0.1:1000:5")
+    result = tune(files.train, "-o", tmp_path / "m.rankwise", "--alphas", "0.1:1000:5")
     data = read_letor(files.train)
     want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, alphas=GRID)
     rows = lines_of(result)
@@ -83,7 +83,7 @@ def test_one_setting_shows_every_alpha(files, tune, tmp_path):
 
 
 def test_folds_of_queries(files, tune, tmp_path):
-    result = tune(files.train, "-o", tmp_path / "m.skops", "--alphas", "1", "--folds", 5)
+    result = tune(files.train, "-o", tmp_path / "m.rankwise", "--alphas", "1", "--folds", 5)
     data = read_letor(files.train)
     want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, n_folds=5)
     assert result.stdout.startswith("5 folds of whole queries out of 10 queries, ")
@@ -91,7 +91,7 @@ def test_folds_of_queries(files, tune, tmp_path):
 
 
 def test_normalized_features_and_relevant_labels(files, tune, tmp_path):
-    out = tmp_path / "m.skops"
+    out = tmp_path / "m.rankwise"
     result = tune(
         files.train, "-o", out, "--normalize", "--metric", "MAP", "--relevant", 2,
         "--alphas", "0.1:1000:5",
@@ -113,7 +113,7 @@ def test_normalized_features_and_relevant_labels(files, tune, tmp_path):
 
 
 def test_every_combination_is_tried(files, tune, tmp_path):
-    out = tmp_path / "m.skops"
+    out = tmp_path / "m.rankwise"
     result = tune(
         files.train, "-o", out, "--kernel", "linear,polynomial", "--gamma", "0.01,0.1",
         "--degree", 2, "--weighting", "queries,pairs", "--normalize", "--alphas", "1,10",
@@ -135,7 +135,7 @@ def test_every_combination_is_tried(files, tune, tmp_path):
 
 def test_without_queries_pairs_are_held_out(ranking, tune, tmp_path):
     path, X, y = ranking
-    out = tmp_path / "m.skops"
+    out = tmp_path / "m.rankwise"
     options = "--alphas", "0.1:1000:5", "--ties", "exclude"
     want = leave_pair_out(RankRLS(ties="exclude"), X, y, alphas=GRID)
     for metric, values in (("disagreement", want.error), ("auc", want.auc)):
@@ -150,7 +150,7 @@ def test_without_queries_pairs_are_held_out(ranking, tune, tmp_path):
 def test_the_best_of_several_aucs_is_the_largest(ranking, tune, tmp_path):
     path, *_ = ranking
     result = tune(
-        path, "-o", tmp_path / "m.skops", "--metric", "auc", "--alphas", "1",
+        path, "-o", tmp_path / "m.rankwise", "--metric", "auc", "--alphas", "1",
         "--kernel", "rbf", "--gamma", "100,0.1",
     )  # fmt: skip
     rows = lines_of(result)
@@ -160,7 +160,7 @@ def test_the_best_of_several_aucs_is_the_largest(ranking, tune, tmp_path):
 def test_without_queries_folds_are_of_rows(ranking, tune, tmp_path):
     path, X, y = ranking
     result = tune(
-        path, "-o", tmp_path / "m.skops", "--folds", 4, "--metric", "map",
+        path, "-o", tmp_path / "m.rankwise", "--folds", 4, "--metric", "map",
         "--alphas", "0.1:1000:5", "--model", "rls",
     )  # fmt: skip
     want = k_fold(RLS(), X, y, n_splits=4, alphas=GRID, metric="map", random_state=0)
@@ -169,7 +169,7 @@ def test_without_queries_folds_are_of_rows(ranking, tune, tmp_path):
 
 
 def test_a_hint_where_the_best_alpha_is_at_the_end_of_the_grid(files, tune, tmp_path):
-    options = files.train, "-o", tmp_path / "m.skops", "--model", "rls"
+    options = files.train, "-o", tmp_path / "m.rankwise", "--model", "rls"
     assert "widen --alphas" in tune(*options, "--alphas", "1e7,1e9").stderr
     assert "widen --alphas" not in tune(*options, "--alphas", "1").stderr
 
@@ -179,15 +179,15 @@ def test_a_hint_where_the_best_alpha_is_at_the_end_of_the_grid(files, tune, tmp_
 )
 def test_pictures(files, run, tmp_path, suffix, begin):
     picture = tmp_path / f"picture{suffix}"
-    run("tune", files.train, "-o", tmp_path / "m.skops", "--alphas", "1,10", "--plot", picture)
+    run("tune", files.train, "-o", tmp_path / "m.rankwise", "--alphas", "1,10", "--plot", picture)
     assert picture.read_bytes().startswith(begin)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.skops", picture.name]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.rankwise", picture.name]
 
 
 def test_a_page_has_everything(files, run, tmp_path):
     page = tmp_path / "report.html"
     run(
-        "tune", files.train, "-o", tmp_path / "m.skops", "--alphas", "1:1000:4", "--plot", page,
+        "tune", files.train, "-o", tmp_path / "m.rankwise", "--alphas", "1:1000:4", "--plot", page,
         "--weighting", "pairs,rows,queries", "--ties", "include,exclude",
     )  # fmt: skip
     text = page.read_text()
@@ -201,7 +201,7 @@ def test_a_page_has_everything(files, run, tmp_path):
 
 def test_without_matplotlib(files, tune, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    out = tmp_path / "m.skops"
+    out = tmp_path / "m.rankwise"
     result = tune(files.train, "-o", out, "--alphas", "1,10")
     assert "No picture: " in result.stderr
     assert list(tmp_path.iterdir()) == [out]
@@ -230,14 +230,14 @@ def test_without_matplotlib(files, tune, tmp_path, monkeypatch):
     ],
 )
 def test_options_that_are_refused(files, tune, tmp_path, options, message):
-    out = tmp_path / "model.skops"
+    out = tmp_path / "model.rankwise"
     assert message in tune(files.train, "-o", out, *options, ok=False)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_options_that_need_queries(ranking, tune, tmp_path):
     path, *_ = ranking
-    out = tmp_path / "m.skops"
+    out = tmp_path / "m.rankwise"
     assert "give --folds as well" in tune(path, "-o", out, "--metric", "map", ok=False)
     options = "--metric", "map", "--folds", 4, "--relevant", 1
     assert "needs queries" in tune(path, "-o", out, *options, ok=False)
@@ -270,7 +270,7 @@ def test_ohsumed_without_a_validation_file(data_folder, run, tune, tmp_path):
         data_folder / "letor1_ohsumed" / "Fold1" / f"{part}set.txt.gz"
         for part in ("training", "validation", "test")
     )
-    tuned, fitted = tmp_path / "tuned.skops", tmp_path / "fitted.skops"
+    tuned, fitted = tmp_path / "tuned.rankwise", tmp_path / "fitted.rankwise"
     options = "--normalize", "--metric", "map"
     tune(train, "-o", tuned, "--ties", "include,exclude", *options)
     run("fit", train, "-o", fitted, "--valid", valid, *options)

@@ -27,8 +27,13 @@ ROWS_OF_A_PART = 150
 
 @pytest.fixture(scope="module")
 def client():
+    options = {
+        "distributed.scheduler.work-stealing": False,  # it would move rows
+        "distributed.comm.timeouts.connect": "120s",  # busy machines are slow to answer
+        "distributed.comm.timeouts.tcp": "120s",
+    }
     with (
-        dask.config.set({"distributed.scheduler.work-stealing": False}),  # it would move rows
+        dask.config.set(options),
         connected(workers=2, cluster=None) as client,
     ):
         yield client

@@ -180,7 +180,7 @@ def test_a_stream_gives_what_a_fit_to_all_of_it_gives(problem, schedule, structu
 def test_a_stream_goes_on_after_a_file(problem, tmp_path):
     X, _, triplets = problem
     stream = ranker(refit=False).partial_fit(X, X, triplets[:100])
-    loaded = load_model(save_model(stream, tmp_path / "model.skops"))
+    loaded = load_model(save_model(stream, tmp_path / "model.rankwise"))
     copied = copy.deepcopy(stream)
     for one in (stream, loaded, copied):
         one.partial_fit(X, X, triplets[100:])
@@ -191,7 +191,7 @@ def test_a_stream_goes_on_after_a_file(problem, tmp_path):
 def test_model_files(problem, tmp_path):
     X, _, triplets = problem
     fitted = ranker().fit(X, X, triplets, query_names=WORDS, held_out=triplets[:9])
-    same = load_model(save_model(fitted, tmp_path / "model.skops"))
+    same = load_model(save_model(fitted, tmp_path / "model.rankwise"))
     assert_array_equal(same.predict(X, X), fitted.predict(X, X))
     assert_array_equal(same.query_names_, WORDS)
     assert_array_equal(same.learning_curve_["error"], fitted.learning_curve_["error"])

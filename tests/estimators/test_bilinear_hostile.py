@@ -265,7 +265,7 @@ def test_parameters_of_a_stream_stay(problem, change, tmp_path):
     want = ranker(refit=False).partial_fit(X, X, triplets)
     stream = ranker(refit=False).partial_fit(X, X, triplets[:100]).set_params(**change)
     copied = copy.deepcopy(stream)
-    loaded = load_model(save_model(stream, tmp_path / "model.skops"))
+    loaded = load_model(save_model(stream, tmp_path / "model.rankwise"))
     for one in (stream, copied, loaded):
         with pytest.raises(ParameterError, match="This stream began with"):
             one.partial_fit(X, X, triplets[100:])

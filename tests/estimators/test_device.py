@@ -145,7 +145,7 @@ def test_model_files_do_not_depend_on_the_device(problem, tmp_path):
     tensors = torch.tensor(X), torch.tensor(y)
     for k, ranker in enumerate((RankRLS(kernel="rbf", device=CPU), KPCRank(5), SparseRankRLS())):
         ranker.fit(*tensors, qid=qid)
-        same = load_model(save_model(ranker, tmp_path / f"{k}.skops"))
+        same = load_model(save_model(ranker, tmp_path / f"{k}.rankwise"))
         assert_allclose(same.predict(X), ranker.predict(tensors[0]).numpy(), atol=1e-12)
         assert isinstance(
             ranker.predict(tensors[0]), torch.Tensor
@@ -158,7 +158,7 @@ def test_partial_fits_may_change_the_device(problem, tmp_path):
     want = SparseRankRLS(landmarks=np.arange(20)).partial_fit(X[first], y[first], qid=qid[first])
     start = SparseRankRLS(landmarks=np.arange(20))
     start.partial_fit(torch.tensor(X[first]), torch.tensor(y[first]), qid=qid[first])
-    again = load_model(save_model(start, tmp_path / "sums.skops"))
+    again = load_model(save_model(start, tmp_path / "sums.rankwise"))
     want.partial_fit(X[second], y[second], qid=qid[second])
     again.partial_fit(X[second], y[second], qid=qid[second])
     assert_allclose(again.predict(X), want.predict(X), atol=1e-10)

@@ -1,18 +1,25 @@
-"""Landmarks the obvious way, and what they leave."""
+"""Landmarks by definition, and the residual that they leave."""
 
 import numpy as np
 
 
-def one_pivot_at_a_time(K, n, rng):
-    """Randomly pivoted Cholesky by dense updates: the rows it chose, sorted."""
-    residual, chosen = K.copy(), []
-    for _ in range(n):
+def pivot_probabilities(K, n):
+    """{sorted rows: probability} of randomly pivoted Cholesky, over all sequences of n pivots."""
+    found = {}
+
+    def extend(residual, chosen, probability):
+        if len(chosen) == n:
+            rows = tuple(sorted(chosen))
+            found[rows] = found.get(rows, 0.0) + probability
+            return
         weights = np.maximum(np.diagonal(residual), 0.0)
         weights[chosen] = 0.0
-        pivot = int(rng.choice(len(K), p=weights / weights.sum()))
-        chosen.append(pivot)
-        residual = residual - np.outer(residual[:, pivot], residual[pivot]) / residual[pivot, pivot]
-    return tuple(sorted(chosen))
+        for i in np.flatnonzero(weights):
+            rest = residual - np.outer(residual[:, i], residual[i]) / residual[i, i]
+            extend(rest, [*chosen, int(i)], probability * weights[i] / weights.sum())
+
+    extend(K, [], 1.0)
+    return found
 
 
 def residual_trace(K, rows):

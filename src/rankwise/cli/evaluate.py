@@ -73,15 +73,14 @@ def evaluate(
 
     \b
     Examples:
-      rankwise evaluate model.skops test.txt
-      rankwise evaluate model.skops test.txt --relevant 2 --per-query test.csv
+      rankwise evaluate model.rankwise test.txt
+      rankwise evaluate model.rankwise test.txt --relevant 2 --per-query test.csv
       rankwise evaluate --scores scores.txt test.txt --json
     """
     import json
 
     from rankwise.errors import ParameterError
     from rankwise.metrics import evaluate_ranking
-    from rankwise.report import evaluation_table
 
     cutoffs = _cutoffs(at)
     if len(files) != (2 if scores is None else 1):
@@ -108,7 +107,7 @@ def evaluate(
         print(json.dumps(evaluation.to_dict(), indent=2))
         return
     queries = "one query" if evaluation.n_queries == 1 else f"{evaluation.n_queries:,} queries"
-    show(evaluation_table(evaluation, title=f"{evaluation.n_rows:,} rows in {queries}"))
+    show(evaluation.to_table(title=f"{evaluation.n_rows:,} rows in {queries}"))
     for remark in evaluation.notes:
         note(remark)
 

@@ -80,12 +80,12 @@ def fit(
 
     \b
     Examples:
-      rankwise fit train.txt --alpha 10 --out model.skops
-      rankwise fit train.txt --normalize --valid valid.txt --metric MAP -o m.skops
+      rankwise fit train.txt --alpha 10 --out model.rankwise
+      rankwise fit train.txt --normalize --valid valid.txt --metric MAP -o m.rankwise
       rankwise fit train.txt --kernel rbf --valid valid.txt \\
-          --alphas 1e-3:1e3:13 --out model.skops
-      rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.skops
-      rankwise fit big.txt --workers 4 -o m.skops
+          --alphas 1e-3:1e3:13 --out model.rankwise
+      rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.rankwise
+      rankwise fit big.txt --workers 4 -o m.rankwise
     """
     from rankwise.persistence import save_model
 

@@ -36,7 +36,7 @@ def info(
     \b
     Examples:
       rankwise info train.txt
-      rankwise info model.skops
+      rankwise info model.rankwise
       rankwise info train.txt.gz --json
     """
     import json
@@ -141,4 +141,6 @@ def _text(facts: dict[str, Any]) -> str:
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if value is None:
+        return "None"
     return Column("", "g").show(value)

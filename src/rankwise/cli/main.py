@@ -25,9 +25,9 @@ says what is wrong; set RANKWISE_TRACEBACK=1 to see the traceback as well.
 \b
 Examples:
   rankwise demo
-  rankwise fit train.txt --valid valid.txt --out model.skops
-  rankwise tune train.txt --out model.skops
-  rankwise evaluate model.skops test.txt
+  rankwise fit train.txt --valid valid.txt --out model.rankwise
+  rankwise tune train.txt --out model.rankwise
+  rankwise evaluate model.rankwise test.txt
 """
 app = typer.Typer(
     name="rankwise",

@@ -35,8 +35,8 @@ def predict(
 
     \b
     Examples:
-      rankwise predict model.skops test.txt --out scores.txt
-      rankwise predict model.skops test.txt.gz | head
+      rankwise predict model.rankwise test.txt --out scores.txt
+      rankwise predict model.rankwise test.txt.gz | head
     """
     from rankwise.files import replacing
 

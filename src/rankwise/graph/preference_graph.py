@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from rankwise.backends.arrays import Loader as Loader
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.pair_graph import PairGraph
 from rankwise.graph.query_graph import QueryGraph

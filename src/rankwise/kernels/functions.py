@@ -1,4 +1,4 @@
-"""Kernel functions on dense and sparse rows, with scikit-learn's meanings and parameters."""
+"""Kernel functions of dense and sparse rows, defined as in scikit-learn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 
-BLOCK_BYTES = 16 * 2**20  # of a kernel matrix worked on at a time, to stay in cache
+BLOCK_BYTES = 16 * 2**20  # of a kernel matrix computed at a time, to stay in cache
 
 
 class Kernel(Protocol):
@@ -21,12 +21,12 @@ class Kernel(Protocol):
     def __call__(self, X: Any, Y: Any = None) -> Array: ...
 
     def diag(self, X: Any) -> Array:
-        """k(x, x) for every row of X."""
+        """k(x, x) for each row of X."""
 
 
 @dataclass(frozen=True)
 class NamedKernel:
-    """One of the kernels that have a name.
+    """One of the kernels with a name.
 
     ============  =====================================
     linear        x'y
@@ -37,7 +37,14 @@ class NamedKernel:
     cosine        x'y / (|x| |y|), 0 for a zero row
     ============  =====================================
 
-    A matrix of n by m costs O(n m d) time, and no memory beyond itself and its rows.
+    An n by m matrix takes O(n m d) time, and little memory besides itself and its rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NamedKernel("polynomial", gamma=1.0, degree=2)(np.eye(2))
+    array([[4., 1.],
+           [1., 4.]])
     """
 
     name: str
@@ -63,7 +70,7 @@ class NamedKernel:
 
 @dataclass(frozen=True)
 class PairFunction:
-    """A Python function of two rows, called for every pair of them: O(n m) calls."""
+    """A Python function of two rows, called for each pair of rows: O(n m) calls."""
 
     function: Callable[[Any, Any], float]
 
@@ -84,7 +91,7 @@ class PairFunction:
 
 @dataclass(frozen=True)
 class Precomputed:
-    """The rows of "X" are kernel values already; "Y" has the numbers of the columns to take."""
+    """A kernel whose "X" holds kernel values; "Y" holds the numbers of the columns to use."""
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         on = backend_of(X)
@@ -146,8 +153,8 @@ def _cosine(_: NamedKernel, X: Any, Y: Any) -> Array:
 def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
     """exp of -gamma |x - y|^2 = 2 gamma x'y - gamma |x|^2 - gamma |y|^2, block by block.
 
-    Dense rows are centred first: distances do not change, and cancellation shrinks with the
-    norms. The two norms ride along as columns, so that the product is the exponent.
+    Dense rows are centred first: distances do not change, and smaller norms cancel less. The
+    norms are appended as columns, so that a single product gives the exponent.
     """
     on = backend_of(X)
     if is_sparse(X) or is_sparse(Y):
@@ -186,7 +193,7 @@ def _exponent_factors(on: Backend, X: Array, Y: Array, gamma: float) -> tuple[Ar
 
 
 def _laplacian(k: NamedKernel, X: Any, Y: Any) -> Array:
-    """Manhattan distances have no product form: sparse rows are made dense, block by block."""
+    """Manhattan distances are no products, so sparse rows are made dense, block by block."""
     other, on = X if Y is None else Y, backend_of(X)
     K = on.empty(X.shape[0], other.shape[0])
     width = max(X.shape[1], other.shape[0])

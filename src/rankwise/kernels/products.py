@@ -8,14 +8,15 @@ from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import at_home, backend_of
 from rankwise.kernels.functions import Kernel, NamedKernel, Precomputed
 
-PREDICT_BYTES = 64 * 2**20  # of kernel values held at a time
+PREDICT_BYTES = 64 * 2**20  # of kernel values in memory at a time
 
 
 def kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
-    """k(X, Y) V, some rows of X at a time.
+    """k(X, Y) V, a block of rows of X at a time.
 
-    O(n m (d + c)) time for n rows in X, m in Y and c columns in V; 64 MiB beside the result, or a
-    block of its size on a device. The product is where X is, or where its rows travel to.
+    O(n m (d + c)) time for n rows in X, m in Y and c columns in V; 64 MiB of memory besides the
+    result, or one block of the device's size. The product is on the device of X, or on the one
+    that its rows are moved to.
     """
     on = backend_of(X)
     columns = on.array(V).reshape(len(V), -1)
@@ -32,7 +33,7 @@ def kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
 
 
 def feature_product(X: Any, V: Array) -> Array:
-    """X V, some rows of X at a time, where X is or travels to."""
+    """X V, a block of rows of X at a time, on the device as for `kernel_product`."""
     on = backend_of(X)
     columns = on.array(V).reshape(len(V), -1)
     step = max(1, on.block_bytes(PREDICT_BYTES) // (8 * X.shape[1]))
@@ -44,7 +45,7 @@ def feature_product(X: Any, V: Array) -> Array:
 
 
 def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
-    """k(X, Y) where X is; a kernel that is not ours sees NumPy's arrays."""
+    """k(X, Y) on the device of X; kernels from elsewhere get NumPy arrays."""
     on = backend_of(X)
     if on.is_host or isinstance(kernel, (NamedKernel, Precomputed)):
         return kernel(X, Y)
@@ -52,7 +53,7 @@ def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
 
 
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
-    """k(x, x) of every row, where X is."""
+    """k(x, x) of each row, on the device of X."""
     on = backend_of(X)
     if on.is_host or isinstance(kernel, (NamedKernel, Precomputed)):
         return on.array(kernel.diag(X))

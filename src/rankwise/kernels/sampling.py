@@ -1,11 +1,11 @@
-"""Which rows may stand for all: landmarks of a kernel.
+"""Choosing landmarks: a few rows whose kernel functions represent all others.
 
-A function f lives on r landmarks when it is a sum of kernel functions at these rows alone. What
-is lost is measured by the residual of the Nystroem approximation,
+With landmarks R, a function is a sum of kernel functions at these rows alone. The error is
+measured by the residual of the Nystroem approximation,
 
-    K - K_MR K_RR^-1 K_RM,
+    K - K_MR K_RR^-1 K_RM.
 
-whose trace the last two of these methods make small.
+`pivoted_cholesky_rows` and `leverage_rows` choose rows that make its trace small.
 """
 
 from __future__ import annotations
@@ -20,52 +20,54 @@ from rankwise.errors import DataError
 from rankwise.kernels.functions import Kernel, Precomputed
 from rankwise.kernels.products import kernel_diagonal, kernel_values
 
-BLOCK_BYTES = 32 * 2**20  # of kernel values held at a time
+BLOCK_BYTES = 32 * 2**20  # of kernel values in memory at a time
 BATCH = 64  # rows proposed at a time in randomly pivoted Cholesky
-EXHAUSTED = 1e-13  # a residual below this share of the trace is rounding
+EXHAUSTED = 1e-13  # a smaller share of the trace is rounding error
 
 
 def landmark_points(kernel: Kernel, X: Any, rows: Index) -> Any:
-    """What the kernel takes as its second argument for these rows of X."""
+    """The second argument of the kernel that stands for these rows of X."""
     return rows if isinstance(kernel, Precomputed) else X[rows]
 
 
 def random_rows(n_rows: int, n: int, rng: np.random.Generator) -> Index:
-    """Rows at random, each at most once, ascending."""
+    """Random rows without replacement, ascending."""
     return np.sort(rng.choice(n_rows, n, replace=False)).astype(np.intp)
 
 
 def stratified_rows(codes: Index, n: int, rng: np.random.Generator) -> Index:
-    """Rows at random, as evenly over queries as their sizes allow, ascending.
+    """Random rows, spread over queries as evenly as their sizes allow, ascending.
 
-    `codes` has the query of every row. First one row of each query in a random order of the
-    queries, then a second one, and so on, until there are n.
+    `codes` is the query of each row. Queries take turns in a random order, one row at a time,
+    until there are n rows.
     """
     shuffled = rng.permutation(len(codes))
     by_query = shuffled[np.argsort(codes[shuffled], kind="stable")]
     sizes = np.bincount(codes)
-    place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    position = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     turn = np.repeat(rng.permutation(len(sizes)), sizes)
-    return np.sort(by_query[np.lexsort((turn, place))[:n]]).astype(np.intp)
+    return np.sort(by_query[np.lexsort((turn, position))[:n]]).astype(np.intp)
 
 
 def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> Index:
-    """Rows by randomly pivoted Cholesky: each drawn by its residual, given those before.
+    """Rows by randomly pivoted Cholesky, ascending.
 
-    Rows are proposed some at a time and accepted with the chance that the residual has left
-    them, which draws from the same distribution as one row at a time. Fewer than n where the
-    kernel has a lower rank. O(m n^2) time and m n memory for m rows.
+    Each row is drawn with probability proportional to its diagonal entry of the residual, given
+    the rows before it. Rows are proposed in batches, and each is accepted with the probability
+    that corrects for the rows accepted before it; the distribution is that of single draws.
+    Returns fewer than n rows if the rank of the kernel matrix is lower. O(m n^2) time and O(m n)
+    memory for m rows.
 
     References
     ----------
     Chen, Epperly, Tropp, Webber: Randomly pivoted Cholesky: practical approximation of a kernel
     matrix with few entry evaluations. Communications on Pure and Applied Mathematics 78, 2025;
-    the proposals are those of Epperly, Tropp, Webber: Embrace rejection, 2024.
+    the batches are those of Epperly, Tropp, Webber: Embrace rejection, 2024.
     """
     on = backend_of(X)
     residual = _diagonal(kernel, X)
     floor = EXHAUSTED * residual.sum()
-    F = on.empty(n, len(residual)).T  # column after column
+    F = on.empty(n, len(residual)).T  # column-major
     chosen: list[int] = []
     while len(chosen) < n and residual.sum() > floor:
         k = len(chosen)
@@ -75,7 +77,7 @@ def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generat
         before = F[drawn, :k]
         G -= to_host(before @ before.T)
         accepted = _accept(G, rng)[: n - k]
-        if not accepted:  # nothing but rounding is left of these
+        if not accepted:  # only rounding error is left of these rows
             residual[drawn] = 0.0
             continue
         rows = drawn[accepted]
@@ -92,35 +94,36 @@ def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generat
 
 
 def leverage_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> Index:
-    """Rows drawn by their ridge leverage scores, ascending.
+    """Rows drawn with probability proportional to their ridge leverage scores, ascending.
 
-    With S a random sample of n rows and mu the residual that S leaves, shared by n rows,
+    With S a random sample of n rows and mu the trace of its residual over n,
 
         score_i = (k_ii - k_iS (K_SS + mu I)^-1 k_Si) / mu
 
-    estimates how much of row i the others do not tell. O(m n^2 + n^3) time; memory for some n by n
-    matrices and 64 MiB.
+    estimates the part of row i that is linearly independent of the other rows. O(m n^2 + n^3)
+    time; memory for a few n by n matrices and 64 MiB.
 
     References
     ----------
-    Musco, Musco: Recursive sampling for the Nystroem method. NIPS 2017; one level of it.
+    Musco, Musco: Recursive sampling for the Nystroem method. NIPS 2017; one level
+    of the recursion.
     """
     on, diagonal = backend_of(X), _diagonal(kernel, X)
     sample = random_rows(len(diagonal), n, rng)
     points = landmark_points(kernel, X, sample)
     s, V = on.eigh(_values(kernel, X[sample], points))
-    used = s > 1e-12 * s.max()  # without what is rounding, or negative in a kernel that is none
+    used = s > 1e-12 * s.max()  # neither rounding error nor negative, if the kernel is indefinite
     s, half = s[used], on.contiguous(V[:, used] / on.xp.sqrt(s[used]))
     rest = diagonal - _squared_products(kernel, X, points, half)
     mu = max(float(rest.sum()) / n, 1e-10 * float(s.sum()))
-    told = _squared_products(kernel, X, points, half * on.xp.sqrt(s / (s + mu)))
-    score = np.maximum(diagonal - told, 1e-12 * mu)
+    explained = _squared_products(kernel, X, points, half * on.xp.sqrt(s / (s + mu)))
+    score = np.maximum(diagonal - explained, 1e-12 * mu)
     return np.sort(rng.choice(len(score), n, replace=False, p=score / score.sum())).astype(np.intp)
 
 
 def _diagonal(kernel: Kernel, X: Any) -> Array:
-    """k(x, x) of every row; below 0 only if the kernel is not semidefinite, and then taken as 0."""
-    with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+    """k(x, x) of each row; negative values, of an indefinite kernel, count as 0."""
+    with np.errstate(over="ignore", invalid="ignore"):  # an error below says what to do
         diagonal: Array = np.maximum(to_host(kernel_diagonal(kernel, X)), 0.0)
     if not np.isfinite(diagonal).all():
         row = int(np.argmin(np.isfinite(diagonal)))
@@ -130,14 +133,14 @@ def _diagonal(kernel: Kernel, X: Any) -> Array:
         )
     if diagonal.max() <= 0.0:
         raise DataError(
-            "The kernel of every row with itself is 0 or less: there is nothing to choose "
-            "landmarks by. Check the features and the kernel."
+            "The kernel of every row with itself is 0 or less, so no row can be a landmark. "
+            "Check the features and the kernel."
         )
     return diagonal
 
 
 def _accept(G: Array, rng: np.random.Generator) -> list[int]:
-    """Proposals that are taken, given those taken before; G is their residual kernel."""
+    """The accepted proposals, each given those before it; G is their residual kernel."""
     G, first = G.copy(), np.diagonal(G).copy()
     accepted = []
     for i, chance in enumerate(rng.random(len(G))):
@@ -148,12 +151,12 @@ def _accept(G: Array, rng: np.random.Generator) -> list[int]:
 
 
 def _lifted(G: Array) -> Array:
-    """G with its diagonal raised by rounding, so that it has a Cholesky factor."""
+    """G plus the size of its rounding error on the diagonal, so that it has a Cholesky factor."""
     return np.asarray(G + 4 * len(G) * np.finfo(np.float64).eps * np.trace(G) * np.eye(len(G)))
 
 
 def _squared_products(kernel: Kernel, X: Any, points: Any, V: Array) -> Array:
-    """|k_iS V|^2 for every row i, block by block."""
+    """|k_iS V|^2 for each row i, block by block."""
     n_rows, on = X.shape[0], backend_of(X)
     out, step = np.empty(n_rows), max(1, on.block_bytes(BLOCK_BYTES) // (8 * len(V)))
     for start in range(0, n_rows, step):
@@ -164,6 +167,6 @@ def _squared_products(kernel: Kernel, X: Any, points: Any, V: Array) -> Array:
 
 
 def _values(kernel: Kernel, X: Any, points: Any) -> Array:
-    """k(X, points), ours to overwrite, in float64 whatever the kernel gives."""
+    """k(X, points) as a new float64 array, whatever the kernel returns."""
     on = backend_of(X)
     return on.copy(on.array(kernel_values(kernel, X, points)))

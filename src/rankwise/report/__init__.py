@@ -1,6 +1,6 @@
 """Reports: tables as text, Markdown, LaTeX, JSON and HTML, and HTML pages."""
 
-from rankwise.report.comparison import comparison_table, evaluation_table
+from rankwise.report.comparison import comparison_table
 from rankwise.report.html_page import Code, Facts, Figure, Page, Section, Text
 from rankwise.tables import Column, Table
 
@@ -14,5 +14,4 @@ __all__ = [
     "Table",
     "Text",
     "comparison_table",
-    "evaluation_table",
 ]

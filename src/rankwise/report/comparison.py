@@ -1,4 +1,4 @@
-"""Tables of evaluations: of one ranker, or of several side by side."""
+"""Tables that compare rankers."""
 
 from __future__ import annotations
 
@@ -10,37 +10,6 @@ from rankwise.tables import Column, Table
 
 if TYPE_CHECKING:
     from rankwise.metrics import RankingEvaluation
-
-
-def evaluation_table(evaluation: RankingEvaluation, *, title: str = "") -> Table:
-    """Every metric of one ranker.
-
-    Parameters
-    ----------
-    evaluation : RankingEvaluation
-        Result of `rankwise.metrics.evaluate_ranking`.
-    title : str, optional
-        Text above the table.
-
-    Returns
-    -------
-    Table
-
-    Examples
-    --------
-    >>> from rankwise.metrics import evaluate_ranking
-    >>> print(evaluation_table(evaluate_ranking([1, 0, 2], [0.3, 0.1, 0.2], k=2)))
-    metric                            mean  queries  undefined
-    ------------------------------  ------  -------  ---------
-    MAP                             1.0000        1          0
-    MRR                             1.0000        1          0
-    P@2                             1.0000        1          0
-    NDCG                            0.7967        1          0
-    NDCG@2                          0.7967        1          0
-    disagreement (lower is better)  0.3333        1          0
-    Kendall tau_b                   0.3333        1          0
-    """
-    return evaluation.to_table(title=title)
 
 
 def comparison_table(

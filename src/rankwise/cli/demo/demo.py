@@ -31,7 +31,7 @@ def demo(
 
     \b
       report.html              the comparison with figures, in one file
-      model.skops              the trained ranker
+      model.rankwise           the trained ranker
       train.txt, valid.txt,    the data as LETOR files,
       test.txt                 to try the other commands on
 
@@ -53,7 +53,7 @@ def demo(
         experiment = query_experiment(seed)
         real = global_experiment(seed)
     with progress(f"Writing {out}"):
-        model = save_model(experiment.rankers[0].ranker, out / "model.skops")
+        model = save_model(experiment.rankers[0].ranker, out / "model.rankwise")
         for name, part in experiment.parts.items():
             write_letor(out / f"{name}.txt", part.X, part.y, part.qid)
         seconds = time.perf_counter() - begin

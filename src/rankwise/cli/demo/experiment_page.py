@@ -193,15 +193,15 @@ def _commands(folder: Path) -> Section:
             Code(
                 f"cd {shlex.quote(str(folder))}\n"
                 "rankwise info train.txt\n"
-                "rankwise fit train.txt --valid valid.txt --out mine.skops\n"
-                "rankwise evaluate mine.skops test.txt"
+                "rankwise fit train.txt --valid valid.txt --out mine.rankwise\n"
+                "rankwise evaluate mine.rankwise test.txt"
             ),
             Text("In Python:"),
             Code(
                 "from rankwise import load_model\n"
                 "from rankwise.data import read_letor\n"
                 "from rankwise.metrics import evaluate_ranking\n\n"
-                'ranker = load_model("model.skops")\n'
+                'ranker = load_model("model.rankwise")\n'
                 'test = read_letor("test.txt")\n'
                 "print(evaluate_ranking(test.y, ranker.predict(test.X), test.qid))"
             ),

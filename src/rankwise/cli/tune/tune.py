@@ -64,13 +64,13 @@ def tune(
 
     \b
     Examples:
-      rankwise tune train.txt --out model.skops
+      rankwise tune train.txt --out model.rankwise
       rankwise tune train.txt --normalize --metric MAP --ties include,exclude \\
-          -o model.skops
+          -o model.rankwise
       rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
-          --plot report.html -o model.skops
+          --plot report.html -o model.rankwise
       rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
-          --normalize -o model.skops
+          --normalize -o model.rankwise
     """
     from rankwise.persistence import save_model
 

@@ -1,0 +1,89 @@
+"""Make the model files that tests/test_model_files.py reads.
+
+    python tests/model_files/make.py
+
+writes those that are missing, into the folder of the current format. A file of a released format
+is never made again: it shows that later versions can read it.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rankwise import (
+    KPCR,
+    RLS,
+    KPCRank,
+    PairwiseGP,
+    RankingSearchCV,
+    RankRLS,
+    RankSVM,
+    SparseBilinearRanker,
+    SparseRankRLS,
+    SparseRLS,
+    save_model,
+)
+from rankwise.persistence.model_files import FORMAT
+
+FOLDER = Path(__file__).parent / f"format{FORMAT}"
+
+
+def fitted_models(X, y, qid):
+    """A small fitted model of every kind, by the name of its file."""
+    sparse = sp.csr_array(X)
+    blocks = SparseRankRLS(landmarks=X[:4], gamma=0.5)
+    for query in np.unique(qid):
+        rows = qid == query
+        blocks.partial_fit(X[rows], y[rows], qid=qid[rows])
+    kernel = ConstantKernel(2.0) * RBF(1.5)
+    stream = SparseBilinearRanker(alpha=1e-3, eta0=0.1, refit=False, random_state=0)
+    triplets = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+    return {
+        "rankrls": RankRLS(2.0).fit(X, y, qid=qid),
+        "rankrls-rbf": RankRLS(2.0, kernel="rbf").fit(sparse, y, qid=qid),
+        "rankrls-outputs": RankRLS(2.0, kernel=kernel).fit(X, np.column_stack([y, -y]), qid=qid),
+        "rls": RLS(0.5).fit(X, y),
+        "sparse-rankrls": blocks,
+        "sparse-rls": SparseRLS(n_landmarks=5, random_state=0).fit(sparse, y),
+        "kpcrank": KPCRank(3).fit(X, y, qid=qid),
+        "kpcr": KPCR(0.9).fit(X, y),
+        "pairwise-gp": PairwiseGP(kernel).fit(X, y, qid=qid),
+        "pairwise-gp-grid": PairwiseGP(marginalize="grid", grid_step=2.0).fit(X[:5], y[:5]),
+        "pairwise-gp-gaussian": PairwiseGP(
+            kernel, likelihood="gaussian", n_landmarks=4, random_state=0
+        ).fit(X, y, qid=qid),
+        "sparse-bilinear": SparseBilinearRanker(
+            alpha=1e-3, eta0=0.1, n_iter=200, random_state=0
+        ).fit(X, X, triplets),
+        "sparse-bilinear-stream": stream.partial_fit(X, X, triplets),
+        "ranksvm": RankSVM(2.0).fit(X, y, qid=qid),
+        "ranking-search": RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}).fit(X, y, qid=qid),
+        "pipeline": make_pipeline(StandardScaler(), RankRLS(2.0)).fit(X, y),
+    }
+
+
+def scores_of(model, X):
+    """Predictions for rows; the bilinear ranker takes them as queries and as documents."""
+    return model.predict(X, X) if isinstance(model, SparseBilinearRanker) else model.predict(X)
+
+
+def main():
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(18, 3))).round(2)
+    y, qid = rng.integers(0, 3, 18).astype(float), np.repeat([1, 2, 3], 6)
+    FOLDER.mkdir(exist_ok=True)
+    for name, model in fitted_models(X, y, qid).items():
+        path = FOLDER / f"{name}.rankwise"
+        if not path.exists():
+            save_model(model, path)
+            known = {"X": X[:5].tolist(), "scores": scores_of(model, X[:5]).tolist()}
+            path.with_suffix(".json").write_text(json.dumps(known))
+
+
+if __name__ == "__main__":
+    main()
