@@ -1,16 +1,15 @@
 """Steps of the bilinear ranker beside plain NumPy and SciPy, and its memory.
 
-Claims: on 20 Newsgroups (10,000 words; generated texts of the same shape where the data are not
-there), at least 20 times as many steps a second as Algorithm 1 written down plainly in NumPy and
-SciPy, in dense and in sparse structure; 8,000 and 4,000 steps a second on one core; 100,000 words
-in less than 2 GiB.
+Claims: on 20 Newsgroups (10,000 words; generated texts of the same shape without the data), at
+least 20 times as many steps per second as a plain Algorithm 1 in NumPy and SciPy, in dense and in
+sparse structure; 8,000 and 4,000 steps per second on one core; 100,000 words in less than 2 GiB.
 
-Everyone starts from the W that 10,000 steps have made and takes the same steps from there. Time is
-that of the processor, so that others on the machine count less. The plain peer multiplies a sparse
-query by W, adds an outer product to the rows of the query, and shrinks all of W every 100 steps,
-as the paper has it. Beside it stands, without a claim, the fastest way in NumPy that we know: the
-block of rows and columns that a step touches, rows being shrunk when a query touches them. (A SciPy
-sparse W, rebuilt at every step, would be slower by far.)
+All start from the W after 10,000 steps and take the same steps from there. Times are processor
+times, so that other processes matter less. The plain peer multiplies a sparse query by W, adds an
+outer product to the rows of the query, and shrinks all of W every 100 steps, as in the paper. The
+second peer, without a claim, is the fastest way in NumPy that we know: it reads and writes only the
+block of rows and columns that a step touches, and shrinks rows when a query touches them. (A SciPy
+sparse W, rebuilt at every step, would be far slower.)
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ import scipy.sparse as sp
 
 from benchmarks.harness import Result, extra_memory, megabytes
 from rankwise import SparseBilinearRanker
-from rankwise.estimators.bilinear.inputs import Relabelled, parts
-from rankwise.solvers.bilinear.learner import Learner, Settings
+from rankwise.estimators.bilinear.bilinear_training import FrequencyOrder
+from rankwise.estimators.bilinear.triplet_checks import csr_parts
+from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD, SGDSettings
 
 N_WORDS, N_MANY_WORDS = 10_000, 100_000
 ALPHA, MANY_ALPHA, ETA0 = 6e-6, 2e-5, 200.0
@@ -56,7 +56,7 @@ def generated(n_rows: int, n_words: int) -> tuple[Any, Any]:
     ranks = np.arange(1, n_words + 1)
     shared = np.cumsum(1 / (ranks + 5))
     draws = np.searchsorted(shared, rng.uniform(0, shared[-1], (n_rows, 90)))
-    # A third of the words are moved to places that only their class uses them at.
+    # A third of the words are replaced by words of their class.
     own = rng.random(draws.shape) < 0.33
     draws = np.where(own, (draws * 21 + labels[:, None] * 479) % n_words, draws)
     rows = np.repeat(np.arange(n_rows), draws.shape[1])
@@ -89,13 +89,15 @@ def triplets(labels: Any, n: int) -> Any:
     return rows[found][:n]
 
 
-def started(structure: str, dtype: str) -> tuple[Learner, float]:
-    """A learner after a warm-up, which has W grow to its usual density; and its λ."""
+def started(structure: str, dtype: str) -> tuple[BilinearSGD, float]:
+    """A learner after a warm-up, in which W grows to its usual density; and its λ."""
     X, labels = texts()
     lam = ALPHA if structure == "sparse" else 0.0
     start = sp.csr_array(sp.eye_array(X.shape[1], format="csr"))
-    learner = Learner(start, Settings(lam, ETA0, dtype=dtype), dense=structure == "dense")
-    learner.advance(parts(X), parts(by_frequency()), triplets(labels, WARM_UP + STEPS)[:WARM_UP])
+    learner = BilinearSGD(start, SGDSettings(lam, ETA0, dtype=dtype), dense=structure == "dense")
+    learner.advance(
+        csr_parts(X), csr_parts(by_frequency()), triplets(labels, WARM_UP + STEPS)[:WARM_UP]
+    )
     return learner, lam
 
 
@@ -103,23 +105,23 @@ def started(structure: str, dtype: str) -> tuple[Learner, float]:
 def by_frequency() -> Any:
     """Documents, their columns ordered as `fit` does."""
     X, _ = texts()
-    return Relabelled.by_frequency(X).columns(X)
+    return FrequencyOrder.of(X).apply(X)
 
 
-def ours(learner: Learner) -> float:
+def ours(learner: BilinearSGD) -> float:
     """Steps per second."""
     X, labels = texts()
     D, best = by_frequency(), 0.0
     rows = triplets(labels, WARM_UP + STEPS)[WARM_UP:]
     for part in np.split(rows, REPEATS):
         begin = time.process_time()
-        learner.advance(parts(X), parts(D), part)
+        learner.advance(csr_parts(X), csr_parts(D), part)
         best = max(best, len(part) / (time.process_time() - begin))
     return best
 
 
 def plain(W: Any, lam: float) -> float:
-    """Steps per second of Algorithm 1 as one writes it down."""
+    """Steps per second of a plain Algorithm 1."""
 
     def step(query: Any, difference: Any, eta: float) -> None:
         if ((query @ W) @ difference.T)[0, 0] < 1:
@@ -129,7 +131,7 @@ def plain(W: Any, lam: float) -> float:
 
 
 def blocks(W: Any, lam: float) -> float:
-    """Steps per second where only the block that a step touches is read and written."""
+    """Steps per second, reading and writing only the block that a step touches."""
     paid = np.zeros(len(W))
     total = 0.0
 

@@ -5,7 +5,7 @@ A search that explains its hits, from raw text files
 A folder of text files, each with a title in its first line and a text below it. People search
 with words as in titles and want the text; the two need not share a word. So a title is a query,
 its own text the document that should come first, and any other text one that should not: relevance
-that is not a class. The bilinear ranker learns which word of a title speaks for which word of a
+that is not a class. The bilinear ranker learns which words of a title go with which words of a
 text, and every hit can be traced to such pairs of words.
 
 The files are posts of 20 Newsgroups (subject and body) if ``RANKWISE_DATA`` has them, and the
@@ -34,7 +34,7 @@ N_FILES, N_WORDS, N_STEPS = (1500, 3000, 20_000) if QUICK else (12_000, 10_000, 
 # %%
 # The files
 # ---------
-# What follows only makes a folder of text files; with one of your own, begin below.
+# This part only creates a folder of text files. If you have one, start below.
 
 
 def posts(archive):
@@ -49,7 +49,7 @@ def posts(archive):
 
 
 def docstrings():
-    """First line and rest of what the functions of the standard library say about themselves."""
+    """First line and rest of docstrings of the standard library."""
     library = Path(sysconfig.get_paths()["stdlib"])
     patterns = ["[a-p]*.py"] if QUICK else ["*.py", "[a-h]*/*.py"]
     for path in sorted(path for pattern in patterns for path in library.glob(pattern)):
@@ -57,7 +57,7 @@ def docstrings():
             continue
         try:
             tree = ast.parse(path.read_text(encoding="utf-8"))
-        except (SyntaxError, UnicodeDecodeError):  # files that are there to test parsers
+        except (SyntaxError, UnicodeDecodeError):  # files that test parsers
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -76,7 +76,7 @@ for k, (title, text) in enumerate(dict.fromkeys(map(tuple, source))):
 # From files to rows
 # ------------------
 # Titles and texts share a vocabulary, so that learning can begin where the cosine is. Files whose
-# title or text has no known word cannot be learned from. A fifth of the files are set aside.
+# title or text has no known word cannot be learned from. A fifth of the files are held out.
 
 paths = sorted(Path(folder.name).glob("*.txt"))
 paths = [paths[k] for k in np.random.default_rng(0).permutation(len(paths))[:N_FILES]]
@@ -89,7 +89,7 @@ usable = np.flatnonzero((Q.getnnz(axis=1) > 0) & (D.getnnz(axis=1) > 0))
 Q, D = Q[usable], D[usable]
 n_train = int(0.8 * len(usable))
 train, test = np.arange(n_train), np.arange(n_train, len(usable))
-print(f"{len(usable)} files, {len(words.vocabulary_)} words, {len(test)} files set aside")
+print(f"{len(usable)} files, {len(words.vocabulary_)} words, {len(test)} files held out")
 
 # %%
 # Learning
@@ -119,7 +119,7 @@ print(f"{ranker.coef_.nnz:,} of {len(names) ** 2:,} weights, {ranker.memory_byte
 # %%
 # How good is it?
 # ---------------
-# Titles that were set aside against all texts that were set aside: at which rank is their own?
+# Rank all held-out texts for each held-out title: at which rank is its own text?
 
 for name, model in (("cosine", cosine), ("bilinear", ranker)):
     scores = model.score_all(Q[test], D[test])
@@ -139,21 +139,21 @@ for name, model in (("cosine", cosine), ("bilinear", ranker)):
 
 for q in test[:3]:
     print(f"\nsearch: {titles[usable[q]].strip()!r}")
-    rows, found = ranker.rank(Q[[q]], D[test], 3)
+    rows, found = ranker.rank(Q[[q]], D[test], k=3)
     for row, score in zip(rows, found, strict=True):
         text = " ".join(texts[usable[test[row]]].split())[:60]
         mark = "*" if test[row] == q else " "
         print(f" {mark} {score:6.2f}  {text}")
-        pairs = ranker.explain(Q[[q]], D[[test[row]]], 4)
+        pairs = ranker.explain(Q[[q]], D[[test[row]]], k=4)
         print("           " + ", ".join(f"{a}→{b} {value:+.2f}" for a, b, value in pairs))
 
 # %%
-# What a word speaks for
-# ----------------------
+# Which words go together
+# -----------------------
 
 frequent = np.argsort(-np.asarray(Q.sum(axis=0)).ravel())[:8]
 for word in names[frequent]:
-    print(f"{word:>12}: {', '.join(name for name, _ in ranker.related_features(word, 6))}")
+    print(f"{word:>12}: {', '.join(name for name, _ in ranker.related_features(word, k=6))}")
 
 left, right = new_axes(columns=2, size=(4.6, 3.4))
 plot_learning_curve(ranker.learning_curve_, ax=left)

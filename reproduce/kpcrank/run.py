@@ -61,9 +61,11 @@ class Task:
 
 def parses() -> Iterator[Task]:
     """The sample of BioInfer: 100 candidate parses of 22 sentences, and 100 of 20 others."""
+    from reproduce.parses import bioinfer
+
     parts = []
     for name in ("train", "test"):
-        data = load_dataset("bioinfer", part=name)
+        data = bioinfer.load(name)
         parts.append(Part(data.X, data.y, data.qid))
     yield Task(*parts, ({"kernel": "linear"}, {"kernel": "cosine"}))
 

@@ -1,64 +1,149 @@
-"""What can go wrong, as one tree.
+"""Exceptions and warnings.
 
 ::
 
     RankwiseError
-    ├── DataError (ValueError)        rows, labels, queries or pairs that cannot be used
-    │   ├── LetorFormatError          a LETOR file that cannot be read, with file and line
-    │   └── UndefinedMetricError      a metric without a value, where there must be one
-    ├── ParameterError (ValueError)   a parameter outside its range, or an unknown name
-    ├── ModelFileError (ValueError)   a model file that is damaged or not ours
-    ├── KernelSizeError (MemoryError)  a kernel matrix that this machine, or a GPU, cannot hold
-    ├── DeviceError (RuntimeError)    a device that is not there, or not the one of the data
+    ├── DataError (ValueError)           rows, labels, queries or pairs that cannot be used
+    │   ├── LetorFormatError             a LETOR file that cannot be read, with file and line
+    │   └── UndefinedMetricError         a metric that is undefined for the data
+    ├── ParameterError (ValueError)      an invalid value of a parameter
+    ├── ModelFileError (ValueError)      a model file that is damaged or not from rankwise
+    ├── KernelSizeError (MemoryError)    a kernel matrix that does not fit in memory
+    ├── DeviceError (RuntimeError)       a device that is missing, or not that of the data
     └── MissingExtraError (ImportError)  an optional dependency that is not installed
 
-    RankwiseWarning (UserWarning)     a result that may not be what was meant
+    RankwiseWarning (UserWarning)        a result that may not be what was intended
+
+Every error is also an instance of the built-in exception in parentheses, so that code written for
+scikit-learn, which catches `ValueError`, keeps working.
 """
 
 from __future__ import annotations
 
+__all__ = [
+    "DataError",
+    "DeviceError",
+    "KernelSizeError",
+    "LetorFormatError",
+    "MissingExtraError",
+    "ModelFileError",
+    "ParameterError",
+    "RankwiseError",
+    "RankwiseWarning",
+    "UndefinedMetricError",
+]
+
 
 class RankwiseError(Exception):
-    """Base of the errors that are rankwise's own."""
+    """Base class of all errors that rankwise raises itself.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.errors import RankwiseError
+    >>> try:
+    ...     RankRLS(alpha=-1).fit([[0.0], [1.0]], [0, 1])
+    ... except RankwiseError as error:
+    ...     print(type(error).__name__)
+    ParameterError
+    """
 
 
 class DataError(RankwiseError, ValueError):
-    """Rows, labels, queries or pairs that cannot be used as they are."""
+    """Rows, labels, queries or pairs cannot be used as they are.
+
+    Examples
+    --------
+    >>> from rankwise.data import normalize_per_query
+    >>> normalize_per_query([1.0, 2.0], [7, 7])
+    Traceback (most recent call last):
+    rankwise.errors.DataError: X must have two dimensions, rows and features: got shape (2,).
+    """
 
 
 class LetorFormatError(DataError):
-    """A LETOR file that cannot be read; the message names file, line and fault."""
+    """A LETOR file cannot be read; the message names the file, the line and the reason.
+
+    Examples
+    --------
+    >>> from rankwise.data import read_letor
+    >>> read_letor(".")
+    Traceback (most recent call last):
+    rankwise.errors.LetorFormatError: . is a folder. Give one file in it.
+    """
 
 
 class UndefinedMetricError(DataError):
-    """A metric that is not defined for any query, or for one that must have it."""
+    """A metric is undefined for all queries, or for one that must have a value.
+
+    Examples
+    --------
+    >>> from rankwise.errors import DataError, UndefinedMetricError
+    >>> issubclass(UndefinedMetricError, DataError)
+    True
+    """
 
 
 class ParameterError(RankwiseError, ValueError):
-    """A parameter outside its range, or a name that is not known."""
+    """The value of a parameter is invalid.
+
+    Examples
+    --------
+    >>> from rankwise.data import make_ranking
+    >>> make_ranking(0)
+    Traceback (most recent call last):
+    rankwise.errors.ParameterError: n_queries must be a whole number of 1 or more: got 0.
+    """
 
 
 class ModelFileError(RankwiseError, ValueError):
-    """A model file that is damaged or was not written by rankwise."""
+    """A model file is damaged, or was not written by rankwise.
+
+    Examples
+    --------
+    >>> from rankwise.errors import ModelFileError
+    >>> issubclass(ModelFileError, ValueError)
+    True
+    """
 
 
 class KernelSizeError(RankwiseError, MemoryError):
-    """A kernel matrix, or coordinates on landmarks, that this machine cannot hold."""
+    """A kernel matrix, or the features of rows on landmarks, do not fit in memory.
+
+    Examples
+    --------
+    >>> from rankwise.errors import KernelSizeError
+    >>> issubclass(KernelSizeError, MemoryError)
+    True
+    """
 
 
 class DeviceError(RankwiseError, RuntimeError):
-    """A device that this machine does not have, or that the data is not on."""
+    """A device does not exist on this machine, or is not the one that holds the data.
+
+    Examples
+    --------
+    >>> from rankwise.errors import DeviceError
+    >>> issubclass(DeviceError, RuntimeError)
+    True
+    """
 
 
 class MissingExtraError(RankwiseError, ImportError):
-    """An optional dependency that is not installed.
+    """An optional dependency is not installed.
 
     Parameters
     ----------
     package : str
-        What could not be imported.
+        The package that could not be imported.
     extra : str
-        The extra of rankwise that brings it.
+        The extra of rankwise that installs it.
+
+    Examples
+    --------
+    >>> from rankwise.errors import MissingExtraError
+    >>> print(MissingExtraError("torch", "gpu"))
+    This needs torch, which is not installed: pip install 'rankwise[gpu]'
     """
 
     def __init__(self, package: str, extra: str) -> None:
@@ -68,4 +153,11 @@ class MissingExtraError(RankwiseError, ImportError):
 
 
 class RankwiseWarning(UserWarning):
-    """A result that may not be what was meant."""
+    """A result may not be what was intended.
+
+    Examples
+    --------
+    >>> from rankwise.errors import RankwiseWarning
+    >>> issubclass(RankwiseWarning, UserWarning)
+    True
+    """

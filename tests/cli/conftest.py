@@ -16,7 +16,15 @@ Files = namedtuple("Files", "train valid test")
 def files(tmp_path_factory):
     """Queries 0 to 9, 10 to 14 and 15 to 24 of one problem; features on different scales."""
     folder = tmp_path_factory.mktemp("letor")
-    problem = make_ranking(25, (4, 9), 6, noise=0.5, n_levels=4, grading="global", random_state=0)
+    problem = make_ranking(
+        25,
+        rows_per_query=(4, 9),
+        n_features=6,
+        noise=0.5,
+        n_levels=4,
+        grading="global",
+        random_state=0,
+    )
     X = np.round(problem.X * [1, 10, 0.1, 1, 100, 1], 3)
     for name, low, high in (("train", 0, 10), ("valid", 10, 15), ("test", 15, 25)):
         rows = (problem.qid >= low) & (problem.qid < high)

@@ -233,7 +233,7 @@ def test_a_sparse_model_needs_adjacent_rows_of_a_query(run, tmp_path):
     path = tmp_path / "unsorted.txt"
     path.write_text("1 qid:1 1:1\n0 qid:2 1:2\n0 qid:1 1:3\n1 qid:2 1:3\n")
     said = run("fit", path, "--model", "sparse-rankrls", "-o", tmp_path / "m.rankwise", ok=False)
-    assert "line 3: query 1 comes back" in said
+    assert "line 3: query 1 appears again" in said
     assert not (tmp_path / "m.rankwise").exists()
 
 

@@ -1,4 +1,4 @@
-"""What read_letor reads, against the slow oracle."""
+"""read_letor against a slow oracle."""
 
 import gzip
 import math
@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from rankwise.data import _letor_blocks, read_letor
+from rankwise.data import read_letor
+from rankwise.data.letor import text_blocks
 from tests.oracles.letor import parse_letor
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -81,7 +82,7 @@ def expected_ids(ids: list[str]) -> list[int] | list[str]:
     return ids
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     letor_texts(),
     st.sampled_from([8, 64, 1 << 20]),
@@ -89,13 +90,13 @@ def expected_ids(ids: list[str]) -> list[int] | list[str]:
     st.sampled_from(["dense", "sparse", "auto"]),
 )
 @example("1 1:0.1 # a\r\n0 2:5", 8, True, "dense")
-def test_reads_what_split_and_float_read(text, block_bytes, packed, layout):
+def test_agrees_with_split_and_float(text, block_bytes, packed, layout):
     rows = parse_letor(text)
     with (
         TemporaryDirectory() as folder,
-        mock.patch.object(_letor_blocks, "BLOCK_BYTES", block_bytes),
+        mock.patch.object(text_blocks, "BLOCK_BYTES", block_bytes),
     ):
-        path = Path(folder, "data")  # no suffix: gzip is known by its first bytes
+        path = Path(folder, "data")  # no suffix: gzip is recognized by its first bytes
         path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
         data = read_letor(path, layout=layout, comments=True)
     X = np.zeros((len(rows), max((max(r[2], default=0) for r in rows), default=0)))
@@ -166,9 +167,9 @@ def test_auto_is_dense_from_a_third_of_the_cells_on(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_auto_goes_over_to_the_other_layout_when_the_first_blocks_mislead(tmp_path, dtype):
+def test_auto_changes_the_layout_if_the_first_blocks_are_misleading(tmp_path, dtype):
     full, wide = "1 1:1 2:2 3:3\n" * 20, "0 2:1.5 1000:0 2000:4\n" * 20
-    with mock.patch.object(_letor_blocks, "BLOCK_BYTES", 64):
+    with mock.patch.object(text_blocks, "BLOCK_BYTES", 64):
         late_wide = read_letor(write(tmp_path, full + wide), dtype=dtype).X
         assert isinstance(late_wide, sparse.csr_array)
         assert late_wide.has_canonical_format
@@ -185,7 +186,7 @@ def test_features_that_first_appear_late_widen_the_dense_rows(tmp_path):
     text = "".join(
         f"0 {' '.join(f'{j}:{i + j}' for j in range(1, 2 + i // 9))}\n" for i in range(90)
     )
-    with mock.patch.object(_letor_blocks, "BLOCK_BYTES", 64):
+    with mock.patch.object(text_blocks, "BLOCK_BYTES", 64):
         X = read_letor(write(tmp_path, text), layout="dense").X
     i, j = np.indices(X.shape)
     assert_array_equal(X, np.where(j < 1 + i // 9, i + j + 1, 0))
@@ -216,7 +217,7 @@ def test_byte_order_mark_is_skipped(tmp_path):
 
 
 def test_integers_before_text_ids_keep_their_text(tmp_path):
-    with mock.patch.object(_letor_blocks, "BLOCK_BYTES", 16):
+    with mock.patch.object(text_blocks, "BLOCK_BYTES", 16):
         qid = read_letor(write(tmp_path, "".join(f"1 qid:{q}\n" for q in ["7", "007", "é7"]))).qid
     assert qid.tolist() == ["7", "007", "é7"]
 
@@ -236,7 +237,7 @@ def test_memory_is_the_result_and_a_few_blocks(tmp_path, layout):
         " ".join(f"{j + 1}:{v:.6f}" for j, v in enumerate(row)) for row in rng.random((200, 100))
     ]
     path = write(tmp_path, "".join(f"1 qid:{i // 50} {pairs[i % 200]}\n" for i in range(7000)))
-    with mock.patch.object(_letor_blocks, "BLOCK_BYTES", 1 << 16):
+    with mock.patch.object(text_blocks, "BLOCK_BYTES", 1 << 16):
         read_letor(path, layout=layout)
         tracemalloc.start()
         try:

@@ -1,4 +1,4 @@
-"""LETOR files in blocks of whole queries."""
+"""LetorBlocks: LETOR files in blocks of whole queries."""
 
 import gzip
 import tracemalloc
@@ -77,7 +77,7 @@ def test_padded_ids_are_the_same_number_but_not_the_same_text(tmp_path, monkeypa
     path.write_text("1 qid:7 1:1\n1 qid:07 1:2\n1 qid:7 1:2\n1 qid:8 1:1\n")
     assert LetorBlocks(path).survey.n_queries == 2
     path.write_text("1 qid:7 1:1\n1 qid:8 1:1\n1 qid:07 1:2\n")
-    with pytest.raises(LetorFormatError, match="line 3: query 07 comes back"):
+    with pytest.raises(LetorFormatError, match="line 3: query 7 appears again"):
         LetorBlocks(path).survey  # noqa: B018
     path.write_text("1 qid:7 1:1\n1 qid:8 1:1\n1 qid:07 1:2\n1 qid:x 1:1\n")
     assert LetorBlocks(path).survey.n_queries == 4
@@ -101,7 +101,7 @@ def test_a_file_that_changes_is_refused(tmp_path, layout):
 
 
 @pytest.mark.parametrize("block_bytes", [0, -1, 1.5, "a"])
-def test_block_bytes_must_make_sense(tmp_path, block_bytes):
+def test_invalid_block_bytes(tmp_path, block_bytes):
     with pytest.raises(ParameterError, match="block_bytes"):
         LetorBlocks(tmp_path / "x", block_bytes=block_bytes)
     assert repr(LetorBlocks("x.txt")) == "LetorBlocks('x.txt')"
@@ -119,10 +119,10 @@ def test_gzip_comments_and_missing_ids(tmp_path):
     assert calls == [(0, 0), (24, 0), (0, 24), (24, 24)]
 
 
-def test_a_query_that_comes_back_is_named_with_its_line(tmp_path):
+def test_a_query_that_is_not_contiguous_is_named_with_its_line(tmp_path):
     path = tmp_path / "data.txt"
     path.write_text("1 qid:a 1:1\n0 qid:a 1:2\n\n1 qid:b 1:1\n0 qid:a 1:3\n")
-    with pytest.raises(LetorFormatError, match=r"data.txt, line 5: query a comes back.*sort"):
+    with pytest.raises(LetorFormatError, match=r"data.txt, line 5: query a appears again.*sort"):
         list(LetorBlocks(path))
 
 
@@ -135,7 +135,7 @@ def test_a_query_that_comes_back_is_named_with_its_line(tmp_path):
         ("1 qid:1 9:1\n", "line 1"),
     ],
 )
-def test_faults_are_said_before_the_first_block(tmp_path, text, message):
+def test_errors_are_raised_before_the_first_block(tmp_path, text, message):
     path = tmp_path / "data.txt"
     path.write_text(text)
     with pytest.raises(LetorFormatError, match=message):
@@ -146,10 +146,10 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr("rankwise.data.letor.text_blocks.BLOCK_BYTES", 2**14)
     rng = np.random.default_rng(0)
     peaks = []
-    for n in (10_000, 40_000):
+    for n in (4_000, 16_000):
         path = tmp_path / f"{n}.txt"
         write_letor(path, rng.integers(0, 9, (n, 20)), np.zeros(n), np.arange(n) // 50)
-        blocks = LetorBlocks(path, block_bytes=2**18)
+        blocks = LetorBlocks(path, block_bytes=2**16)
         blocks.survey  # noqa: B018
         tracemalloc.start()
         for _ in blocks:

@@ -255,7 +255,7 @@ def test_files_that_cannot_be_used(tmp_path):
     with pytest.raises(DataError, match=r"x\.parquet: this is no Parquet file"):
         fit(RankRLS(), tmp_path)
     (tmp_path / "a.txt").write_text("0 qid:1\n1 qid:1 1:2 5:1\n")
-    with pytest.raises(LetorFormatError, match=r"a\.txt, line 2: feature 5 is beyond n_features=3"):
+    with pytest.raises(LetorFormatError, match=r"a\.txt, line 2: feature 5 exceeds n_features=3"):
         fit(RankRLS(), tmp_path / "a.txt", n_features=3)
     (tmp_path / "a.txt").write_text("1 qid:1\n0 qid:1\n")
     with pytest.raises(DataError, match=r"a\.txt: the rows have no features"):

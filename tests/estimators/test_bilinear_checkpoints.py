@@ -1,4 +1,4 @@
-"""Fits of the bilinear ranker that are stopped, killed, looked at, and gone on with."""
+"""Fits of the bilinear ranker that are stopped, killed, recorded and resumed."""
 
 import signal
 import subprocess
@@ -19,17 +19,17 @@ def problem():
     return texts_and_triplets()
 
 
-@pytest.mark.parametrize("stop", [1, 60, 399, 401, 799])
+@pytest.mark.parametrize("stop", [60, 399, 401])
 @pytest.mark.parametrize("density", [None, 0.4])
-def test_a_checkpoint_is_gone_on_with_bit_for_bit(problem, tmp_path, monkeypatch, stop, density):
+def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(problem, tmp_path, monkeypatch, stop, density):
     X, labels, _ = problem
     how = {"alpha": None if density else 2e-3, "target_density": density}
     want = ranker(**how).fit_classes(X, labels)
     path = tmp_path / "run.npz"
-    from rankwise.estimators.bilinear.checkpoint import Checkpoint
+    from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint
 
     saves = []
-    save = Checkpoint.save
+    save = FitCheckpoint.save
 
     class Stop(Exception):
         pass
@@ -40,10 +40,10 @@ def test_a_checkpoint_is_gone_on_with_bit_for_bit(problem, tmp_path, monkeypatch
         if saves[-1] >= stop and len(saves) < 1000:
             raise Stop
 
-    monkeypatch.setattr(Checkpoint, "save", interrupted)
+    monkeypatch.setattr(FitCheckpoint, "save", interrupted)
     with pytest.raises(Stop):
         ranker(**how).fit_classes(X, labels, checkpoint=path, checkpoint_every=30)
-    monkeypatch.setattr(Checkpoint, "save", save)
+    monkeypatch.setattr(FitCheckpoint, "save", save)
     resumed = ranker(**how).fit_classes(X, labels, checkpoint=path, checkpoint_every=30)
     assert_array_equal(resumed.coef_.data, want.coef_.data)
     assert_array_equal(resumed.coef_.indices, want.coef_.indices)
@@ -59,7 +59,7 @@ import sys
 import numpy as np
 from rankwise import SparseBilinearRanker
 X, labels = np.load(sys.argv[1] + "/X.npy"), np.load(sys.argv[1] + "/labels.npy")
-ranker = SparseBilinearRanker(alpha=1e-4, n_iter=100_000, eta0=5.0, random_state=3)
+ranker = SparseBilinearRanker(alpha=1e-4, n_iter=30_000, eta0=5.0, random_state=3)
 print("begin", flush=True)
 ranker.fit_classes(X, labels, checkpoint=sys.argv[1] + "/run.npz", checkpoint_every=1000)
 np.savez(sys.argv[1] + "/coef.npz", ranker.coef_.data, ranker.coef_.indices, ranker.coef_.indptr)
@@ -79,7 +79,7 @@ def test_a_killed_run_ends_where_it_would_have(tmp_path):
         path = tmp_path / "run.npz"
         return path.stat().st_mtime_ns if path.exists() else None
 
-    for _ in range(3):
+    for _ in range(2):
         before = stamp()
         run = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert run.stdout.readline() == b"begin\n"
@@ -92,7 +92,7 @@ def test_a_killed_run_ends_where_it_would_have(tmp_path):
         kills += run.wait() == -signal.SIGKILL
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     assert kills
-    want = SparseBilinearRanker(alpha=1e-4, n_iter=100_000, eta0=5.0, random_state=3)
+    want = SparseBilinearRanker(alpha=1e-4, n_iter=30_000, eta0=5.0, random_state=3)
     want.fit_classes(X, labels)
     with np.load(tmp_path / "coef.npz") as coef:
         assert_array_equal(coef["arr_0"], want.coef_.data)
@@ -121,10 +121,10 @@ def test_a_checkpoint_of_something_else_is_refused(problem, tmp_path):
             ranker(random_state=seed).fit_classes(X, labels, checkpoint=path)
     ranker(random_state=np.int64(0)).fit_classes(X, labels, checkpoint=path)
     np.save(tmp_path / "array.npy", X)
-    with pytest.raises(ModelFileError, match="damaged or no checkpoint"):
+    with pytest.raises(ModelFileError, match="damaged or not a checkpoint"):
         ranker().fit_classes(X, labels, checkpoint=tmp_path / "array.npy")
     path.write_bytes(b"PK nonsense")
-    with pytest.raises(ModelFileError, match="damaged or no checkpoint"):
+    with pytest.raises(ModelFileError, match="damaged or not a checkpoint"):
         ranker().fit_classes(X, labels, checkpoint=path)
 
 
@@ -132,7 +132,7 @@ def test_a_checkpoint_of_another_version_is_refused(problem, tmp_path, monkeypat
     X, labels, _ = problem
     path = tmp_path / "run.npz"
     with monkeypatch.context() as older:
-        older.setattr("rankwise.estimators.bilinear.checkpoint.FORMAT", 1)
+        older.setattr("rankwise.estimators.bilinear.fit_checkpoint.FORMAT", 1)
         ranker().fit_classes(X, labels, checkpoint=path)
     with pytest.raises(ModelFileError, match=r"another version of rankwise \(format 1"):
         ranker().fit_classes(X, labels, checkpoint=path)

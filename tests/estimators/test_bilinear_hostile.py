@@ -1,4 +1,4 @@
-"""What the bilinear ranker refuses, and in which words."""
+"""Errors of the bilinear ranker."""
 
 import copy
 
@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from rankwise import load_model, save_model
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.bilinear.inputs import check_rows, parts
+from rankwise.estimators.bilinear.triplet_checks import check_rows, csr_parts
 from tests.bilinear_texts import ranker, texts_and_triplets
 
 WORDS = np.array([f"w{k}" for k in range(12)])
@@ -35,8 +35,8 @@ OK = [[0, 1, 2]]
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: ranker().fit(X6, X6, [[0, 1, 6]]), r"6 is no row of D, which has rows 0 to 5"),
-        (lambda: ranker().fit(X6, X6, [[-1, 1, 2]]), "-1 is no row of Q"),
+        (lambda: ranker().fit(X6, X6, [[0, 1, 6]]), r"6 is not a row of D, which has rows 0 to 5"),
+        (lambda: ranker().fit(X6, X6, [[-1, 1, 2]]), "-1 is not a row of Q"),
         (lambda: ranker().fit(X6, X6, [[0, 1, 1]]), "prefers document 1 to itself"),
         (lambda: ranker().fit(X6, X6, [[0.0, 1.0, 2.0]]), "whole numbers: got float64"),
         (lambda: ranker().fit(X6, X6, [[0, 1]]), r"got shape \(1, 2\)"),
@@ -46,17 +46,17 @@ OK = [[0, 1, 2]]
         (lambda: ranker().fit(X6, X6, OK, held_out=[[0, 1, 9]]), "held_out.0. is"),
         (lambda: ranker().fit(X6, X6, OK, query_names=["a"]), "one name per feature: got 1 for 4"),
         (lambda: ranker().fit_classes(EMPTY, [0, 1] * 3 + [0]), "Row 6 of X has no features"),
-        (lambda: ranker().fit_classes(X6, [0] * 6), "one class only"),
-        (lambda: ranker().fit_classes(X6, range(6)), "a class of its own"),
+        (lambda: ranker().fit_classes(X6, [0] * 6), "only one class"),
+        (lambda: ranker().fit_classes(X6, range(6)), "has its own class"),
         (lambda: ranker().fit_classes(X6, [0, 1]), "one entry per row"),
         (lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=X6), "a tuple .X, labels."),
         (lambda: ranker().fit_graded(X6, X6, [0] * 6, [0] * 6), "No query has documents of diff"),
-        (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, [7] * 6), "qid holds rows of Q"),
+        (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, [7] * 6), "qid must hold rows of Q"),
         (lambda: ranker().fit_graded(X6, X6, [0, 1], [0] * 6), "grades needs one entry per row"),
         (lambda: ranker().fit_graded(X6, X6, [0, np.nan] * 3, [0] * 6), "row 1 is not"),
         (lambda: ranker().fit(X6, X6, OK).predict(X6, X6[:, :3]), "use the same vocabulary"),
         (lambda: ranker().fit(X6, X6, OK).predict(X6, X6[:3]), "score_all takes all pairs"),
-        (lambda: ranker().fit(X6, X6, OK).rank(X6, X6), "q is one row: got 6"),
+        (lambda: ranker().fit(X6, X6, OK).rank(X6, X6), "q must be one row: got 6"),
         (lambda: begun().partial_fit(X6, X6[:, :3], OK), "use the same vocabulary"),
         (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, ["a"] * 6), "whole numbers: got <U1"),
         (lambda: ranker().fit_graded(X6, X6, list("abcdef"), [0] * 6), "grades must be numbers"),
@@ -67,12 +67,12 @@ OK = [[0, 1, 2]]
         (lambda: ranker().fit(X6, X6, [[0, 1, 2], [0, 1]]), "entries of different lengths"),
         (
             lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=(EMPTY[[6, 6, 0]], [0, 0, 1])),
-            "held_out labels of rows with a known word has one class",
+            "held_out labels of rows with a known word has only one",
         ),
         (lambda: ranker().fit(["car"] * 6, X6, OK), "Turn text into features first"),
         (lambda: ranker().fit(X6, [["car"]] * 6, OK), "D needs rows of numbers"),
         (lambda: ranker().fit(X6, X6, np.uint64([[2**64 - 1, 1, 2]])), "18446744073709551615"),
-        (lambda: ranker().fit(X6, X6, OK).rank("car", X6), "q is a row of numbers: got 'car'"),
+        (lambda: ranker().fit(X6, X6, OK).rank("car", X6), "q must be a row of numbers: got 'car'"),
         (lambda: ranker().fit(X6, X6, OK, query_names={"a": 0}), "get_feature_names_out"),
         (lambda: ranker().fit(X6, X6, OK, document_names=set("abcd")), "get_feature_names_out"),
         (lambda: ranker().fit(X6, X6, OK, query_names=7), "one per feature: got 7"),
@@ -84,7 +84,7 @@ OK = [[0, 1, 2]]
         ),
     ],
 )
-def test_data_that_cannot_be_used(call, words):
+def test_invalid_data(call, words):
     with pytest.raises(DataError, match=words):
         call()
 
@@ -92,11 +92,14 @@ def test_data_that_cannot_be_used(call, words):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"alpha": 0}, "alpha must be a finite number above 0: got 0"),
+        ({"alpha": 0}, "alpha must be a finite number above 0, or None: got 0"),
         ({"alpha": -1.0}, "alpha must be a finite number above 0"),
         ({"alpha": np.nan}, "alpha must be"),
-        ({"target_density": 0.1}, "give one of them"),
-        ({"alpha": None, "target_density": 0.0}, "target_density must be above 0 and at most 1"),
+        ({"target_density": 0.1}, "pass one of them"),
+        (
+            {"alpha": None, "target_density": 0.0},
+            "target_density must be a number above 0 and at most 1",
+        ),
         ({"alpha": None, "target_density": 1.5}, "target_density must be"),
         ({"structure": "dense"}, 'alpha is for structure="sparse"'),
         ({"structure": "spares"}, "Did you mean 'sparse'"),
@@ -104,7 +107,7 @@ def test_data_that_cannot_be_used(call, words):
         ({"init": "ones"}, "init must be one of"),
         ({"dtype": "int8"}, "dtype must be one of"),
         ({"eta0": 0.0}, "eta0 must be"),
-        ({"n_iter": 0}, "n_iter must be a whole number of 1 or more: got 0"),
+        ({"n_iter": 0}, "n_iter must be a whole number of 1 or more, or None: got 0"),
         ({"refit": "no"}, "refit must be True or False: got 'no'"),
         ({"shrink_every": 0}, "shrink_every must be"),
         ({"shrink_every": 401}, "alpha would have no effect"),
@@ -115,7 +118,7 @@ def test_data_that_cannot_be_used(call, words):
         ({"structure": "identity", "alpha": None, "init": "zeros"}, 'init must be "identity"'),
     ],
 )
-def test_parameters_out_of_range(parameters, words):
+def test_invalid_parameters(parameters, words):
     with pytest.raises(ParameterError, match=words):
         ranker(**parameters).fit(X6, X6, OK)
 
@@ -125,20 +128,20 @@ def test_parameters_out_of_range(parameters, words):
     [
         (lambda: ranker().fit(X6, X6[:, :3] + 1, OK), 'Use init="zeros"'),
         (lambda: ranker().partial_fit(X6, X6, OK), "set refit=False"),
-        (lambda: ranker(alpha=None, refit=False).partial_fit(X6, X6, OK), "give alpha"),
+        (lambda: ranker(alpha=None, refit=False).partial_fit(X6, X6, OK), "set alpha"),
         (lambda: ranker(n_jobs=2, refit=False).partial_fit(X6, X6, OK), "Set n_jobs=1"),
         (
             lambda: ranker(target_density=0.1, refit=False).partial_fit(X6, X6, OK),
-            "alpha and target_density say the same thing",
+            "alpha and target_density exclude each other",
         ),
         (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "n_iter must say how many"),
-        (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without names"),
+        (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without feature names"),
         (lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"), "no query f"),
         (lambda: ranker().fit(X6, X6, OK, query_names="abba").related_features("b"), "one of 1, 2"),
         (lambda: ranker().fit(X6, X6, OK).related_features(4), "from 0 to 3"),
     ],
 )
-def test_calls_that_cannot_be_answered(call, words):
+def test_invalid_calls(call, words):
     with pytest.raises(ParameterError, match=words):
         call()
 
@@ -168,7 +171,7 @@ def test_columns_that_do_not_exist_never_reach_compiled_code(part, value):
         lambda: ranker().fit(X6, rows, OK),
         lambda: fitted.predict(rows, X6),
     ):
-        with pytest.raises(DataError, match="is no sound CSR array: ind"):
+        with pytest.raises(DataError, match="is not a valid CSR array: ind"):
             call()
 
 
@@ -181,9 +184,9 @@ def test_rows_of_all_kinds_run_the_same_compiled_code():
     strided.indices = np.repeat(plain.indices, 2)[::2]
     for array in (fixed.indptr, fixed.indices, fixed.data):
         array.flags.writeable = False
-    want = [numba.typeof(part) for part in parts(check_rows(X6, "X"))]
+    want = [numba.typeof(part) for part in csr_parts(check_rows(X6, "X"))]
     for rows in (plain, wide, fixed, swapped, strided):
-        got = parts(check_rows(rows, "X"))
+        got = csr_parts(check_rows(rows, "X"))
         assert [numba.typeof(part) for part in got] == want
         for part, array in zip(got, arrays, strict=True):
             assert_array_equal(part, array)
@@ -206,7 +209,7 @@ def test_huge_and_tiny_values_stay_finite(problem, scale, schedule):
 
 @pytest.mark.parametrize(("scale", "dtype"), [(1e155, "float64"), (1e20, "float32")])
 @pytest.mark.parametrize("init", ["identity", "zeros"])
-def test_an_overflow_is_said(problem, scale, dtype, init):
+def test_an_overflow_raises_an_error(problem, scale, dtype, init):
     X, labels, triplets = problem
     fitted = ranker(dtype=dtype, init=init)
     with pytest.raises(DataError, match="W overflowed: scale rows to unit length"):
@@ -219,13 +222,13 @@ def test_an_overflow_is_said(problem, scale, dtype, init):
             one.predict(X, X)
 
 
-def test_an_overflow_of_squared_gradients_is_said(problem):
+def test_an_overflow_of_squared_gradients_raises_an_error(problem):
     X, _, triplets = problem
     with pytest.raises(DataError, match="W overflowed"):  # and not a W that never moves
         ranker(schedule="adagrad", init="zeros").fit(1e160 * X, X, triplets)
 
 
-def test_an_overflow_of_scores_is_said(problem):
+def test_an_overflow_of_scores_raises_an_error(problem):
     X, _, triplets = problem
     fitted = ranker().fit(X, X, triplets)
     for answer in (fitted.predict, fitted.score_all, lambda Q, D: fitted.score(Q, D, triplets)):
@@ -259,7 +262,7 @@ def test_a_fit_that_fails_leaves_nothing_fitted(problem):
     "change",
     [{"n_jobs": 2}, {"alpha": 0.1}, {"dtype": "float32"}, {"structure": "dense", "alpha": None}],
 )
-def test_parameters_of_a_stream_stay(problem, change, tmp_path):
+def test_parameters_of_a_stream_cannot_change(problem, change, tmp_path):
     X, _, triplets = problem
     began = {"alpha": 2e-3, "n_jobs": 1, "dtype": "float64", "structure": "sparse"}
     want = ranker(refit=False).partial_fit(X, X, triplets)
@@ -273,7 +276,7 @@ def test_parameters_of_a_stream_stay(problem, change, tmp_path):
         assert_array_equal(one.coef_.data, want.coef_.data)
 
 
-def test_after_a_fit_a_stream_starts_anew(problem):
+def test_after_a_fit_a_stream_starts_again(problem):
     X, _, triplets = problem
     fitted = ranker(refit=False).fit(X, X, triplets).partial_fit(X, X, triplets[:50])
     want = ranker(refit=False).partial_fit(X, X, triplets[:50])

@@ -1,19 +1,27 @@
-"""The learner beside a naive dense Algorithm 1, however its rows are stored."""
+"""The learner against a naive dense Algorithm 1, for every way to store rows."""
 
+import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rankwise.solvers.bilinear import steps
-from rankwise.solvers.bilinear.draws import BLOCK, Given, Graded, SameClass, between
-from rankwise.solvers.bilinear.layout import Sparse
-from rankwise.solvers.bilinear.learner import Learner, Settings
-from rankwise.solvers.bilinear.run import Curve, DensitySearch, follow
+from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD, SGDSettings
+from rankwise.solvers.bilinear.density_search import DensitySearch
+from rankwise.solvers.bilinear.lazy_steps import CSR
+from rankwise.solvers.bilinear.learning_curve import LearningCurve, learn
+from rankwise.solvers.bilinear.triplet_sampling import (
+    BLOCK,
+    ClassTriplets,
+    GradedTriplets,
+    RandomTriplets,
+    triplets_between,
+)
 from tests.oracles.bilinear import naive_sgd
 from tests.strategies import seeds
 
@@ -30,7 +38,7 @@ class Triplets:
 
 def rows_of(X):
     X = sp.csr_array(X)
-    return Sparse(X.indptr, X.indices, X.data)
+    return CSR(X.indptr, X.indices, X.data)
 
 
 def random_problem(seed, n_steps, n_queries=6, n_documents=9, n_q=7, n_d=11, share=0.4):
@@ -48,11 +56,10 @@ def random_problem(seed, n_steps, n_queries=6, n_documents=9, n_q=7, n_d=11, sha
     return Triplets(rows(n_queries, n_q), rows(n_documents, n_d), triplets, W)
 
 
-def learn(problem, *, n_threads=1, cuts=(), frozen=False, dense=False, dense_from=None, **how):
-    learner = Learner(
-        sp.csr_array(problem.W), Settings(n_threads=n_threads, **how), frozen=frozen, dense=dense,
-        dense_from=dense_from,
-    )  # fmt: skip
+def learned(problem, *, n_threads=1, cuts=(), frozen=False, dense=False, dense_from=None, **how):
+    settings = SGDSettings(n_threads=n_threads, **how)
+    stored = {"frozen": frozen, "dense": dense, "dense_from": dense_from}
+    learner = BilinearSGD(sp.csr_array(problem.W), settings, **stored)
     for part in np.split(problem.rows, cuts):
         learner.advance(rows_of(problem.Q), rows_of(problem.D), part)
     return learner
@@ -69,7 +76,7 @@ def learn(problem, *, n_threads=1, cuts=(), frozen=False, dense=False, dense_fro
 def test_lazy_shrinkage_is_algorithm_1(seed, n_steps, T, schedule, lam, dense_from):
     problem = random_problem(seed, n_steps)
     how = {"lam": lam, "eta0": 0.5, "schedule": schedule}
-    learner = learn(problem, shrink_every=T, dense_from=dense_from, **how)
+    learner = learned(problem, shrink_every=T, dense_from=dense_from, **how)
     want = naive_sgd(problem.W, problem.Q, problem.D, problem.rows, T=T, **how)
     assert_allclose(learner.weights().toarray(), want, atol=1e-9)
     assert learner.count() == learner.weights().nnz
@@ -77,14 +84,14 @@ def test_lazy_shrinkage_is_algorithm_1(seed, n_steps, T, schedule, lam, dense_fr
 
 @pytest.mark.parametrize("T", [1, 7, 100])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_larger_problem_that_fills_arenas_and_turns_rows_dense(T, schedule):
+def test_a_larger_problem_that_fills_the_pool_and_turns_rows_dense(T, schedule):
     problem = random_problem(3, 1500, 80, 80, 60, 150, share=0.15)
     lam = {"invsqrt": 0.03, "constant": 0.02, "adagrad": 0.03}[schedule]
     how = {"lam": lam, "eta0": 1.0, "schedule": schedule}
     want = naive_sgd(problem.W, problem.Q, problem.D, problem.rows, T=T, **how)
     assert 0.01 < np.mean(want != 0) < 0.9
     for dense_from in (40, 10_000):
-        learner = learn(problem, shrink_every=T, dense_from=dense_from, **how)
+        learner = learned(problem, shrink_every=T, dense_from=dense_from, **how)
         assert_allclose(learner.weights().toarray(), want, atol=1e-9)
         assert_array_equal(np.abs(learner.weights().toarray()) > 1e-9, np.abs(want) > 1e-9)
 
@@ -93,7 +100,7 @@ def test_a_larger_problem_that_fills_arenas_and_turns_rows_dense(T, schedule):
 def test_dense_rows_from_the_start(seed, schedule, n_steps):
     problem = random_problem(seed, n_steps)
     how = {"lam": 0.0, "eta0": 0.3, "schedule": schedule}
-    learner = learn(problem, dense=True, **how)
+    learner = learned(problem, dense=True, **how)
     want = naive_sgd(problem.W, problem.Q, problem.D, problem.rows, T=1, **how)
     assert_allclose(learner.weights().toarray(), want, atol=1e-9)
 
@@ -102,7 +109,7 @@ def test_dense_rows_from_the_start(seed, schedule, n_steps):
 def test_a_frozen_support_is_never_left(seed, schedule, dense_from):
     problem = random_problem(seed, 150)
     how = {"lam": 0.0, "eta0": 0.5, "schedule": schedule}
-    learner = learn(problem, frozen=True, dense_from=dense_from, **how)
+    learner = learned(problem, frozen=True, dense_from=dense_from, **how)
     support = problem.W != 0
     want = naive_sgd(problem.W, problem.Q, problem.D, problem.rows, T=1, support=support, **how)
     W = learner.weights()
@@ -111,27 +118,27 @@ def test_a_frozen_support_is_never_left(seed, schedule, dense_from):
 
 
 @given(seeds, st.lists(st.integers(1, 199), max_size=4), st.sampled_from(SCHEDULES))
-def test_a_stream_may_be_cut_anywhere_and_looked_at(seed, cuts, schedule):
+def test_a_stream_may_be_cut_anywhere_and_read(seed, cuts, schedule):
     problem = random_problem(seed, 200)
     how = {"lam": 0.004, "eta0": 0.5, "schedule": schedule, "shrink_every": 7}
-    whole = learn(problem, **how).weights()
-    parts = learn(problem, cuts=sorted(cuts), **how)
+    whole = learned(problem, **how).weights()
+    parts = learned(problem, cuts=sorted(cuts), **how)
     parts.count()
     parts.margins(rows_of(problem.Q), rows_of(problem.D), problem.rows)
     assert_array_equal(parts.weights().toarray(), whole.toarray())
 
 
-@settings(max_examples=20)
+@hypothesis_settings(max_examples=20)
 @given(seeds, st.integers(0, 300), st.sampled_from(SCHEDULES), st.booleans())
-def test_a_state_is_gone_on_with_bit_for_bit(seed, at, schedule, frozen):
+def test_a_run_resumes_from_a_state_bit_for_bit(seed, at, schedule, frozen):
     problem = random_problem(seed, 300, 40, 40, 30, 60, share=0.2)
     lam = 0.0 if frozen else 0.004
-    how = Settings(lam, 0.5, schedule, 7)
+    how = SGDSettings(lam, 0.5, schedule, 7)
     Q, D = rows_of(problem.Q), rows_of(problem.D)
-    first = Learner(sp.csr_array(problem.W), how, frozen=frozen, dense_from=20)
+    first = BilinearSGD(sp.csr_array(problem.W), how, frozen=frozen, dense_from=20)
     first.advance(Q, D, problem.rows[:at])
-    saved = {name: array.copy() for name, array in first.state().items()}
-    second = Learner(sp.csr_array(problem.W.shape), how, frozen=frozen, dense_from=20)
+    saved = first.state()
+    second = BilinearSGD(sp.csr_array(problem.W.shape), how, frozen=frozen, dense_from=20)
     second.restore(saved)
     for learner in (first, second):
         learner.advance(Q, D, problem.rows[at:])
@@ -142,7 +149,7 @@ def test_a_state_is_gone_on_with_bit_for_bit(seed, at, schedule, frozen):
 
 def test_margins_are_those_of_the_weights():
     problem = random_problem(5, 120)
-    learner = learn(problem, lam=0.01, eta0=0.5, shrink_every=7)
+    learner = learned(problem, lam=0.01, eta0=0.5, shrink_every=7)
     W = learner.weights().toarray()
     q, a, b = problem.rows.T
     want = np.einsum("ki,ij,kj->k", problem.Q[q], W, problem.D[a] - problem.D[b])
@@ -173,8 +180,8 @@ def naive_batches(problem, lam, eta0, T, batch):
 def test_threads_measure_batches_and_give_the_same_every_time(n_threads):
     problem = random_problem(8, 600, 30, 30, 40, 50, share=0.2)
     how = {"lam": 3e-3, "eta0": 0.5, "shrink_every": 50, "dense_from": 25}
-    learner = learn(problem, n_threads=n_threads, **how)
-    again = learn(problem, n_threads=n_threads, **how)
+    learner = learned(problem, n_threads=n_threads, **how)
+    again = learned(problem, n_threads=n_threads, **how)
     want = naive_batches(problem, 3e-3, 0.5, 50, 16)
     assert_allclose(learner.weights().toarray(), want, atol=1e-9)
     assert_array_equal(learner.weights().data, again.weights().data)
@@ -183,7 +190,7 @@ def test_threads_measure_batches_and_give_the_same_every_time(n_threads):
 def test_single_precision_is_close():
     problem = random_problem(2, 300)
     how = {"lam": 1e-3, "eta0": 0.3, "shrink_every": 7}
-    single, double = (learn(problem, dtype=d, **how).weights() for d in (np.float32, np.float64))
+    single, double = (learned(problem, dtype=d, **how).weights() for d in ("float32", "float64"))
     assert single.dtype == np.float32
     assert_allclose(single.toarray(), double.toarray(), atol=1e-4)
 
@@ -195,7 +202,7 @@ def test_single_precision_stays_close_as_debts_grow(dense_from):
     problem = Triplets(problem.Q, problem.D, rows, problem.W)
     how = {"lam": 0.05, "eta0": 0.3, "shrink_every": 7, "schedule": "constant"}
     how = {**how, "dense_from": dense_from}
-    learners = [learn(problem, dtype=d, **how) for d in (np.float32, np.float64)]
+    learners = [learned(problem, dtype=d, **how) for d in ("float32", "float64")]
     margins = [x.margins(rows_of(problem.Q), rows_of(problem.D), rows[:200]) for x in learners]
     assert_allclose(*margins, atol=5e-6)
 
@@ -206,28 +213,32 @@ def test_memory_is_in_the_order_of_the_nonzeros():
     X = sp.random_array((300, n), density=0.003, rng=rng, format="csr")
     X = X[np.diff(X.indptr) > 0]
     labels = rng.integers(0, 3, X.shape[0])
-    draws = SameClass(labels, 0)
-    learner = Learner(sp.csr_array(sp.eye_array(n, format="csr")), Settings(1e-4, 1.0))
-    learner.advance(rows_of(X), rows_of(X), between(draws, 0, 3000))
+    draws = ClassTriplets(labels, 0)
+    triplets = triplets_between(draws, 0, 3000)
+    tracemalloc.start()
+    learner = BilinearSGD(sp.csr_array(sp.eye_array(n, format="csr")), SGDSettings(1e-4, 1.0))
+    learner.advance(rows_of(X), rows_of(X), triplets)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert learner.count() > 10_000
-    assert learner.nbytes < 40 * learner.count() + 200 * n
+    assert held < 40 * learner.count() + 400 * n
 
 
 @pytest.mark.parametrize("dense_from", [40, 10_000])
 def test_a_query_with_more_rows_than_there_is_room_for(dense_from):
     rng = np.random.default_rng(0)
-    X = rng.random((6, 300))  # every row of W at once, from an arena that is almost empty
+    X = rng.random((6, 300))  # every row of W at once, from a pool that is almost empty
     rows = np.array([[0, 1, 2], [3, 4, 5], [1, 0, 4]])
     problem = Triplets(X, X, rows, np.eye(300))
     how = {"lam": 1e-3, "eta0": 0.01, "schedule": "invsqrt"}
-    learner = learn(problem, shrink_every=1, dense_from=dense_from, **how)
+    learner = learned(problem, shrink_every=1, dense_from=dense_from, **how)
     want = naive_sgd(problem.W, X, X, rows, T=1, **how)
     assert_allclose(learner.weights().toarray(), want, atol=1e-9)
 
 
 def test_draws_by_class():
     labels = np.array([0, 1, 0, 2, 1, 1, 3])
-    rows = SameClass(labels, 5).block(2)
+    rows = ClassTriplets(labels, 5).block(2)
     assert rows.shape == (BLOCK, 3)
     q, better, worse = rows.T
     assert (labels[q] == labels[better]).all()
@@ -242,14 +253,14 @@ def test_draws_by_class():
         if i != j and labels[i] == labels[j] != labels[k]
     }
     assert triplets == want
-    assert_array_equal(rows, SameClass(labels, 5).block(2))
-    assert (rows != SameClass(labels, 5).block(3)).any()
+    assert_array_equal(rows, ClassTriplets(labels, 5).block(2))
+    assert (rows != ClassTriplets(labels, 5).block(3)).any()
 
 
-def test_draws_by_grade_are_even_over_pairs():
+def test_draws_by_grade_are_uniform_over_pairs():
     grades = np.array([0.0, 2.0, 1.0, 1.0, 5.0, 5.0, 0.0])
     query = np.array([0, 0, 0, 1, 1, 1, 2])
-    draws = Graded(grades, query, 0)
+    draws = GradedTriplets(grades, query, 0)
     want = {(0, 1, 0), (0, 1, 2), (0, 2, 0), (1, 4, 3), (1, 5, 3)}
     assert draws.n_pairs() == len(want)
     rows, counts = np.unique(draws.block(0), axis=0, return_counts=True)
@@ -257,22 +268,22 @@ def test_draws_by_grade_are_even_over_pairs():
     assert counts.min() > 0.9 * BLOCK / len(want)
 
 
-def test_given_triplets_are_drawn_with_replacement():
+def test_random_triplets_are_drawn_with_replacement():
     triplets = np.arange(30).reshape(10, 3)
-    rows = Given(triplets, 1).block(0)
+    rows = RandomTriplets(triplets, 1).block(0)
     assert {tuple(row) for row in rows.tolist()} == {tuple(row) for row in triplets.tolist()}
 
 
 def test_pauses_and_records_change_nothing():
     problem = random_problem(4, 10)
     Q, D = rows_of(problem.Q), rows_of(problem.D)
-    draws = Given(problem.rows, 3)
+    draws = RandomTriplets(problem.rows, 3)
     found = []
     for record_every, pause_every in ((1000, 1000), (13, 7)):
-        learner = Learner(sp.csr_array(problem.W), Settings(1e-3, 0.5, shrink_every=7))
-        curve = Curve()
+        learner = BilinearSGD(sp.csr_array(problem.W), SGDSettings(1e-3, 0.5, shrink_every=7))
+        curve = LearningCurve()
         pauses = list(
-            follow(
+            learn(
                 learner, Q, D, draws, 100, curve, record_every=record_every,
                 pause_every=pause_every,
             )
@@ -297,7 +308,7 @@ def test_the_search_finds_a_density(power, target):
     assert len(search.lams) < 15
 
 
-def test_a_search_in_a_small_matrix_is_content_with_one_entry():
+def test_a_search_in_a_small_matrix_accepts_a_difference_of_one_entry():
     search = DensitySearch(0.1, entry=1 / 16)
     search.lams, search.densities = [1e-3], [1 / 16]
     assert search.found()
@@ -314,9 +325,3 @@ def test_a_search_ends_when_density_does_not_move(low, high, nearest):
         search.densities.append(high if lam < 2e-3 else low)
     assert len(search.lams) < 12
     assert search.densities[search.lams.index(search.nearest())] == nearest
-
-
-def test_code_for_one_thread_and_for_many_is_kept_apart():
-    """Numba's cache tells functions apart by their names: 80 times slower, where it cannot."""
-    names = {one.py_func.__qualname__ for one in (steps.advance, steps.advance_together)}
-    assert len(names) == 2

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise import KPCRank
-from rankwise.backends.blas import symmetrize
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.graph import PreferenceGraph
 from rankwise.solvers.kpca import (
@@ -247,14 +246,6 @@ def test_features_that_are_zero_are_idle():
     weights, kept = triangle.path(0.0, np.zeros(2))
     assert len(kept) == 0
     assert not weights.any()
-
-
-@pytest.mark.parametrize("n", [1, 255, 256, 600])
-def test_symmetrize(n):
-    A = np.random.default_rng(0).standard_normal((n, n))
-    want = (A + A.T) / 2
-    symmetrize(A)
-    assert_allclose(A, want, rtol=0, atol=0)
 
 
 def test_few_components_need_no_second_matrix():

@@ -1,24 +1,23 @@
-"""The few array operations that everything above is written with.
+"""Array operations for NumPy and torch, behind one interface.
 
-Solvers, graphs, kernels and hold-outs are written once. What they cannot say in the words that
-NumPy and torch share (``M.T``, ``M.mean(axis=0)``, ``M[rows]``), they ask of a `Backend`
-(base.py): at the top of a function, ``on = backend_of(M)`` tells where its arrays live, and
-``on.matmul(M, V)`` works there. There are two:
+Solvers, graphs, kernels and hold-outs are written once, for NumPy arrays and for torch tensors.
+They use what the two libraries have in common: array methods (``M.T``, ``M.mean(axis=0)``,
+``M[rows]``) and functions with the same name and meaning (``on.xp.sqrt``). Where the libraries
+differ, they call a `Backend` (backend.py): ``on = backend_of(M)`` at the top of a function
+returns the backend of its arrays, and ``on.matmul(M, V)`` runs there. There are two:
 
 - `NumpyBackend` (_numpy.py): SciPy's BLAS and LAPACK, and compiled loops;
-- `TorchBackend` (_torch.py): tensors on one device, a GPU above all. torch is imported when the
-  first tensor or device is seen, and not before.
+- `TorchBackend` (_torch.py): tensors on one device, usually a GPU. torch is imported only when
+  the first tensor or device is seen.
 
-An operation of the seam has the level of what it means, not of how it is done: "combine rows with
-the means of their groups", "solve with M + lam I, or say that it is not definite". So each backend
-does it by what is good there: one pass of a compiled loop, or a few passes at the bandwidth of a
-GPU; dsyrk, or products of panels of a triangle. Costs differ as well: `reduction_cost` tells how
-many Cholesky factorizations one reduction of a symmetric matrix is worth.
+An operation says what is computed, not how: "combine rows with the means of their groups",
+"solve with M + lam I, or return None if it is not definite". Each backend then does what is fast
+there: one pass of a compiled loop, or a few passes at the bandwidth of a GPU.
 
-Index arrays (which rows form a query, which pairs count) are NumPy's everywhere and travel when
-they are used: they are small beside features, and graphs are built by sorting.
+Index arrays (the rows of a query, the pairs that count) are NumPy arrays everywhere and are
+copied to the device when they are used: they are small compared to the features.
 
-`TravellingRows` (_travel.py) are rows in the memory of this machine that are worked on elsewhere:
-``X[rows]`` is a tensor on the device, sent over pinned memory while the device still works on the
-rows before. So a function that takes its rows block by block need not know where they lie.
+`HostRows` (_host_rows.py) are rows in host memory that are processed on a device: ``X[rows]``
+copies a block to the device while the device still works on the previous one. A function that
+takes its rows block by block therefore need not know where they are stored.
 """

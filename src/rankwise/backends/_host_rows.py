@@ -1,4 +1,4 @@
-"""Rows of this machine that are worked on elsewhere."""
+"""Rows in host memory that are processed on a device."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def _copy_stream(device: Any) -> Any:
     return torch.cuda.Stream(device)
 
 
-class TravellingRows:
-    """Rows of this machine that are worked on elsewhere.
+class HostRows:
+    """Rows in host memory that are processed on a device.
 
-    ``X[rows]`` sends them: through one of two pinned buffers, so that one is filled while the
-    other is on its way and the device works on what came before.
+    ``X[rows]`` copies them to the device through two pinned buffers: one is filled while the
+    other is being copied and the device works on the previous rows.
 
     Attributes
     ----------

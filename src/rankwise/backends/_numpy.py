@@ -1,4 +1,4 @@
-"""NumPy, SciPy's BLAS and LAPACK, and compiled loops: this machine."""
+"""NumPy arrays: SciPy's BLAS and LAPACK, and compiled loops."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from rankwise.errors import ParameterError
 
 
 class NumpyBackend(Backend):
-    """Arrays of NumPy."""
+    """NumPy arrays in host memory."""
 
     xp = np
     is_host = True
     reduction_cost = 5
     inverse_cost = 4
-    eps = float(np.finfo(np.float64).eps)
     flops = 2e10
 
     def array(self, values: Any) -> Array:
@@ -52,24 +51,14 @@ class NumpyBackend(Backend):
     def cast(self, X: Array, dtype: Any) -> Any:
         return np.asarray(X, dtype=dtype)
 
-    def is_finite(self, X: Array) -> bool:
-        return bool(np.isfinite(X).all())
-
-    def add_to_diagonal(self, M: Array, values: Any) -> None:
-        np.fill_diagonal(M, np.diagonal(M) + values)
-
-    def fill_diagonal(self, M: Array, value: float) -> None:
-        np.fill_diagonal(M, value)
+    def diagonal(self, M: Array) -> Array:
+        return np.asarray(np.einsum("ii->i", M))
 
     def block_bytes(self, in_cache: int) -> int:
         return in_cache
 
     def free_bytes(self) -> int | None:
         return None
-
-    def exp_nonpositive(self, K: Array) -> Array:
-        np.minimum(K, 0.0, out=K)
-        return np.exp(K, out=K)
 
     def manhattan(self, X: Array, Y: Array) -> Array:
         return np.asarray(cdist(X, Y, "cityblock"))
@@ -103,23 +92,14 @@ class NumpyBackend(Backend):
     def matmul(self, A: Array, B: Array) -> Array:
         return blas.matmul(A, B)
 
-    def gram_zeros(self, n: int) -> Array:
-        return np.zeros((n, n), order="F")
-
     def add_gram(self, A: Array, Z: Array) -> Array:
         return blas.add_gram(A, Z)
 
     def with_precision(self, precision: str) -> NumpyBackend:
         raise ParameterError(
-            f"precision={precision!r} is for tensors and devices: NumPy multiplies in float64. Use "
+            f"precision={precision!r} needs a GPU: NumPy arrays are multiplied in float64. Use "
             'device="cuda", or precision="float64".'
         )
-
-    def mirror_upper(self, A: Array) -> Array:
-        return blas.mirror_upper(A)
-
-    def symmetrize(self, A: Array) -> None:
-        blas.symmetrize(A)
 
     def solve_definite(self, M: Array, t: Array, lam: float) -> Array | None:
         factor = self._factor(M, lam)
@@ -136,12 +116,12 @@ class NumpyBackend(Backend):
         return blas.mirror_lower(inverse.T)
 
     def _factor(self, M: Array, shift: Any) -> Array | None:
-        """The factor of M + diag(shift) in LAPACK's order; where there is none, M is as it was."""
+        """Factor M + diag(shift) in place, in LAPACK's order; None if it is not definite."""
         M = M if M.flags.f_contiguous else M.T  # without a copy: M is symmetric
         diagonal = np.diagonal(M).copy()
         np.fill_diagonal(M, diagonal + shift)
         factor, info = lapack.dpotrf(M, clean=0, overwrite_a=1)
-        if info:  # the lower triangle is as it was
+        if info:  # restore M from its lower triangle, which is unchanged
             blas.mirror_lower(M)
             np.fill_diagonal(M, diagonal)
             return None

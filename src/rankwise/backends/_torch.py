@@ -1,4 +1,4 @@
-"""Tensors on one device."""
+"""torch tensors on one device."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from rankwise.backends._torch_group_means import Nest, segment_sums
 from rankwise.backends.arrays import Index, Rows, is_sparse, is_tensor
 from rankwise.backends.backend import Backend
 
-Tensor: TypeAlias = Any  # torch need not be there when types are checked
+Tensor: TypeAlias = Any  # torch may be missing when types are checked
 
-DEVICE_BLOCK_BYTES = 640 * 2**20  # of features worked on at a time: products run at full rate
-SHARE_OF_FREE = 1 / 24  # of the memory of a device that a block may take
-GRAM_WIDTH = 512  # of the panels that a symmetric update is made of: 53% of the full product
-ROUGH_WIDTH = 2048  # of panels in TF32, which are ten times as fast
-PIVOT_WIDTH = 64  # columns of a pivoted factor that wait for one update of the rest
-PINNED_BYTES = 2**24  # of small arrays that are sent from pinned memory
-PLAIN_PIVOT = 1e-6  # of the largest: where all are above it, their order costs no digits that count
+DEVICE_BLOCK_BYTES = 640 * 2**20  # features per block, enough for products at full speed
+SHARE_OF_FREE = 1 / 24  # of the free memory of a device, at most, per block
+GRAM_WIDTH = 512  # columns per panel of a symmetric update: 53% of the full product
+ROUGH_WIDTH = 2048  # the same in TF32, which is ten times as fast
+PIVOT_WIDTH = 64  # columns of a pivoted factor per update of the remaining matrix
+PINNED_BYTES = 2**24  # arrays up to this size are copied from pinned memory
+PLAIN_PIVOT = 1e-6  # relative to the largest pivot: above it, no pivoting is needed
 
 
 class TorchBackend(Backend):
-    """Tensors of torch, on a device."""
+    """torch tensors on a device."""
 
     xp = torch
     is_host = False
-    # Measured on an H200: eigh takes as long as 50 to 67 Cholesky factorizations from 4,000 rows
-    # on, and as 12 inverses. No band form is made: panels of 64 columns would leave it idle.
+    # Measured on an H200: from 4,000 rows on, eigh takes as long as 50 to 67 Cholesky
+    # factorizations, or 12 inverses. No reduction to band form: its narrow panels leave a GPU idle.
     reduction_cost = 40
     inverse_cost = 12
-    eps = float(np.finfo(np.float64).eps)
 
     _known: ClassVar[dict[Any, TorchBackend]] = {}
 
@@ -41,7 +40,7 @@ class TorchBackend(Backend):
 
     @classmethod
     def on(cls, device: Any) -> TorchBackend:
-        """The backend of a device; one for each."""
+        """The backend of a device; one per device."""
         return cls._known.setdefault(device, cls(device))
 
     def with_precision(self, precision: str) -> TorchBackend:
@@ -50,7 +49,7 @@ class TorchBackend(Backend):
     def array(self, values: Any) -> Tensor:
         if is_tensor(values):
             return values.detach().to(self.device, torch.float64)
-        if isinstance(getattr(values, "backend", None), Backend):  # rows that travel: all of them
+        if isinstance(getattr(values, "backend", None), Backend):  # HostRows: all of them
             return values[slice(None)]
         dense = values.toarray() if is_sparse(values) else values
         return self._sent(np.array(dense, dtype=np.float64, order="C"))
@@ -59,10 +58,10 @@ class TorchBackend(Backend):
         return values.to(self.device) if is_tensor(values) else self._sent(np.array(values))
 
     def _sent(self, values: Any) -> Tensor:
-        """A tensor of values that nobody else writes to."""
+        """Copy an array, which nobody else writes to, to the device."""
         found = torch.from_numpy(values)
         if self.device.type == "cuda" and values.nbytes <= PINNED_BYTES:
-            found = found.pin_memory()  # from there, nobody waits for the copy
+            found = found.pin_memory()  # then the copy is asynchronous
         return found.to(self.device, non_blocking=True)
 
     def rows(self, X: Any, rows: Rows) -> Tensor:
@@ -86,16 +85,8 @@ class TorchBackend(Backend):
     def cast(self, X: Tensor, dtype: Any) -> Any:
         return X.to(dtype)
 
-    def is_finite(self, X: Tensor) -> bool:
-        # The sum tells in one pass and without a mask of the size of X; where it overflows, the
-        # mask decides.
-        return bool(torch.isfinite(X.sum())) or bool(torch.isfinite(X).all())
-
-    def add_to_diagonal(self, M: Tensor, values: Any) -> None:
-        M.diagonal().add_(values)
-
-    def fill_diagonal(self, M: Tensor, value: float) -> None:
-        M.diagonal().fill_(value)
+    def diagonal(self, M: Tensor) -> Tensor:
+        return M.diagonal()
 
     def block_bytes(self, in_cache: int) -> int:
         if self.device.type == "cpu":
@@ -110,9 +101,6 @@ class TorchBackend(Backend):
         free, _ = torch.cuda.mem_get_info(self.device)
         kept = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return int(free + kept)
-
-    def exp_nonpositive(self, K: Tensor) -> Tensor:
-        return K.clamp_(max=0.0).exp_()
 
     def manhattan(self, X: Tensor, Y: Tensor) -> Tensor:
         return torch.cdist(X, Y, p=1.0)
@@ -153,7 +141,7 @@ class TorchBackend(Backend):
             X[start : start + step] = part.T
 
     def _order(self, rows: Index, n: int) -> Any:
-        """Row numbers here, or None where they are all rows in their order."""
+        """Row numbers on the device, or None if they are all rows in order."""
         if len(rows) == n and bool((rows == np.arange(n)).all()):
             return None
         return self.index(rows)
@@ -176,9 +164,6 @@ class TorchBackend(Backend):
     def matmul(self, A: Tensor, B: Tensor) -> Tensor:
         return A @ B
 
-    def gram_zeros(self, n: int) -> Tensor:
-        return self.zeros(n, n)
-
     def add_gram(self, A: Tensor, Z: Tensor) -> Tensor:
         if self.precision == "tf32":
             return self._add_rough_gram(A, Z.to(torch.float32))
@@ -188,7 +173,7 @@ class TorchBackend(Backend):
         return A
 
     def _add_rough_gram(self, A: Tensor, Z: Tensor) -> Tensor:
-        """Products of TF32 on a GPU (float32 elsewhere), each block of them summed in float64."""
+        """Products in TF32 on a GPU (float32 on a CPU); blocks are summed in float64."""
         matmul = torch.backends.cuda.matmul
         before = matmul.fp32_precision
         matmul.fp32_precision = "tf32"
@@ -199,17 +184,6 @@ class TorchBackend(Backend):
         finally:
             matmul.fp32_precision = before
         return A
-
-    def mirror_upper(self, A: Tensor) -> Tensor:
-        return torch.triu(A) + torch.triu(A, 1).T
-
-    def symmetrize(self, A: Tensor) -> None:
-        step = max(1, self.block_bytes(2**24) // (8 * max(len(A), 1)))
-        for start in range(0, len(A), step):
-            rows = slice(start, start + step)
-            mean = (A[rows, start:] + A[start:, rows].T) / 2
-            A[rows, start:] = mean
-            A[start:, rows] = mean.T
 
     def solve_definite(self, M: Tensor, t: Tensor, lam: float) -> Tensor | None:
         factor = self._factor(M, lam)
@@ -241,10 +215,10 @@ class TorchBackend(Backend):
         return self._pivoted_cholesky(K, tolerance)
 
     def _pivoted_cholesky(self, K: Tensor, tolerance: float) -> tuple[Index, Tensor, Tensor]:
-        """As LAPACK's dpstrf, without moving rows; the host looks once for each panel."""
+        """As LAPACK's dpstrf, without moving rows; synchronizes with the host once per panel."""
         n, rank = len(K), len(K)
         A, left = K.clone(), K.diagonal().clone()
-        Ft, pivots = self.zeros(n, n), self.zeros(n)  # columns of the factor, one in each line
+        Ft, pivots = self.zeros(n, n), self.zeros(n)  # columns of the factor, stored as rows
         chosen, open_ = torch.zeros(n, dtype=torch.int64, device=self.device), left.new_ones(n)
         for start in range(0, n, PIVOT_WIDTH):
             stop = min(start + PIVOT_WIDTH, n)
@@ -253,8 +227,8 @@ class TorchBackend(Backend):
                 p = left.argmax().reshape(1)
                 pivot = left.index_select(0, p)
                 before = panel[: k - start]
-                told = before.index_select(1, p).T
-                column = torch.addmm(A.index_select(0, p), told, before, alpha=-1.0)[0]
+                known = before.index_select(1, p).T
+                column = torch.addmm(A.index_select(0, p), known, before, alpha=-1.0)[0]
                 line = torch.mul(column, open_ * pivot.rsqrt(), out=Ft[k])
                 left.addcmul_(line, line, value=-1.0).index_fill_(0, p, -torch.inf)
                 open_.index_fill_(0, p, 0.0)

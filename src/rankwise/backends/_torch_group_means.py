@@ -1,4 +1,4 @@
-"""Groups of rows on a device: means of nested groups by array expressions."""
+"""Means of nested groups of rows, as torch expressions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from rankwise.backends.arrays import Index
 from rankwise.backends.backend import Backend
 
-FEW_GROUPS = 64  # that are summed by a product with their indicator
+FEW_GROUPS = 64  # up to this many are summed by a product with their indicator
 
 
 class Nest:
-    """The combination of grouped.py as array expressions, on rows in the order of the groups."""
+    """The formula of group_means.py as torch expressions, on rows sorted by group."""
 
     def __init__(self, on: Backend, lengths: Index, a: Any, shift: Any) -> None:
         self.on, self.lengths, self.a, self._between = on, lengths, a, shift
@@ -23,7 +23,7 @@ class Nest:
 
     @classmethod
     def of(cls, on: Backend, level_ptr: Index, group_ptr: Index, a: Any, b: Any) -> Nest:
-        """Levels with their own mean; groups of several levels have a mean as well."""
+        """From levels and groups; only groups of several levels need a mean of their own."""
         levels = np.diff(group_ptr)
         between = None
         if bool((levels > 1).any()):
@@ -49,12 +49,12 @@ class Nest:
         return x.unflatten(0, (len(self.lengths), self.size)) if self.size else x
 
     def _spread(self, of_level: Any) -> Any:
-        """A line for each level as a line for each of its rows."""
+        """Repeat one row per level for each row of that level."""
         return of_level[:, None] if self.size else of_level[self.level]
 
 
 def segment_sums(on: Backend, x: Any, lengths: Index) -> Any:
-    """Sums of consecutive rows, `lengths` of them at a time; the same at every call."""
+    """Sums of consecutive segments of the given lengths; deterministic."""
     if len(lengths) == 1:
         return x.sum(dim=0, keepdim=True)
     if len(lengths) <= FEW_GROUPS:

@@ -1,4 +1,4 @@
-"""Array types, and what works alike for dense and sparse arrays."""
+"""Array types, and functions for dense arrays, sparse arrays and tensors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]  # or a tensor, where a backend works on tensors
+Array: TypeAlias = NDArray[np.float64]  # or a torch tensor
 Index: TypeAlias = NDArray[np.intp]
 Sparse: TypeAlias = Any  # scipy.sparse arrays and matrices share no public base class
-Rows: TypeAlias = slice | Index  # rows of an array: a view where they lie together
+Rows: TypeAlias = slice | Index  # which rows of an array
 Loader: TypeAlias = Callable[[Rows], Array]  # the features of some rows: dense, C-ordered
+
+EPS = float(np.finfo(np.float64).eps)  # the rounding unit of float64
 
 
 def is_sparse(X: Any) -> bool:
@@ -23,18 +25,18 @@ def is_sparse(X: Any) -> bool:
 
 
 def is_tensor(X: Any) -> bool:
-    """Whether X is a torch tensor; torch is not imported to find out."""
+    """Whether X is a torch tensor; does not import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(X, getattr(torch, "Tensor", ()))
 
 
 def to_host(X: Any) -> Any:
-    """A tensor as NumPy's array, in the same dtype; all else unchanged."""
+    """A tensor as a NumPy array of the same dtype; anything else unchanged."""
     return X.detach().cpu().numpy() if is_tensor(X) else X
 
 
 def dense_rows(X: Any, rows: Rows) -> Array:
-    """``X[rows]`` as a C-ordered float64 array; a view of X where that is possible."""
+    """``X[rows]`` as a C-ordered float64 array; a view of X if possible."""
     block = X[rows]
     if is_sparse(block):
         block = block.toarray()

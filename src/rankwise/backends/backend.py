@@ -1,59 +1,58 @@
-"""What an array library must be able to do for us; see the package for the idea."""
+"""The operations in which NumPy and torch differ."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+import numpy as np
+
 from rankwise.backends.arrays import Array, Index, Rows
 
 
 class Backend(ABC):
-    """Where arrays live, and the operations that differ from one such place to the other.
+    """The operations in which array libraries differ.
 
-    Arrays are float64 unless something else is said. Methods that may overwrite an argument say
-    so; what they return is the result, wherever it is.
+    Arrays are float64 unless stated otherwise. Methods that may overwrite an argument say so; use
+    the array that they return.
 
     Attributes
     ----------
     xp : module
-        NumPy or torch, for functions that both have under one name and with one meaning.
+        NumPy or torch, for functions that have the same name and meaning in both.
     is_host : bool
-        Whether arrays are NumPy's.
+        Whether arrays are NumPy arrays.
     reduction_cost : int
-        How many Cholesky factorizations cost as much as one reduction that serves all shifts.
+        Number of Cholesky factorizations that take as long as one reduction for all shifts.
     inverse_cost : int
-        How many inverses of a definite matrix cost as much as its eigendecomposition.
-    eps : float
-        The relative rounding of products of features.
+        Number of inverses of a definite matrix that take as long as its eigendecomposition.
     flops : float
-        A rough rate of factorizations, in flops a second: to refuse what would take hours.
+        Rough speed of factorizations in flops per second, to refuse problems that take hours.
     """
 
     xp: Any
     is_host: ClassVar[bool]
     reduction_cost: ClassVar[int]
     inverse_cost: ClassVar[int]
-    eps: float
     flops: float
 
     # Arrays.
 
     @abstractmethod
     def array(self, values: Any) -> Array:
-        """Values from anywhere, dense or sparse, as float64 here; the same where they are that."""
+        """Dense or sparse values as a float64 array of this backend; not copied if they are one."""
 
     @abstractmethod
     def index(self, values: Any) -> Any:
-        """Row numbers, or a mask, from this machine."""
+        """Row numbers or a mask as an index array of this backend."""
 
     @abstractmethod
     def rows(self, X: Any, rows: Rows) -> Array:
-        """``X[rows]`` as a C-ordered float64 array; a view of X where that is possible."""
+        """``X[rows]`` as a C-ordered float64 array; a view of X if possible."""
 
     @abstractmethod
     def empty(self, *shape: int) -> Array:
-        """An array of no particular values."""
+        """An uninitialized array."""
 
     @abstractmethod
     def zeros(self, *shape: int) -> Array:
@@ -65,45 +64,39 @@ class Backend(ABC):
 
     @abstractmethod
     def contiguous(self, X: Array) -> Array:
-        """X in C order; X itself where it is."""
+        """X in C order; not copied if it already is."""
 
     @abstractmethod
     def cast(self, X: Array, dtype: Any) -> Any:
         """X in another dtype of this library."""
 
     @abstractmethod
+    def diagonal(self, M: Array) -> Array:
+        """The diagonal as a view that can be written to; NumPy's ``M.diagonal()`` cannot."""
+
     def is_finite(self, X: Array) -> bool:
         """Whether all values are finite."""
-
-    @abstractmethod
-    def add_to_diagonal(self, M: Array, values: Any) -> None:
-        """M <- M + diag(values), in place."""
-
-    @abstractmethod
-    def fill_diagonal(self, M: Array, value: float) -> None:
-        """Set the diagonal, in place."""
+        # The sum needs one pass and no mask of the size of X; the mask decides where it overflows.
+        with np.errstate(all="ignore"):
+            return bool(self.xp.isfinite(X.sum())) or bool(self.xp.isfinite(X).all())
 
     # Memory.
 
     @abstractmethod
     def block_bytes(self, in_cache: int) -> int:
-        """Bytes to work on at a time: `in_cache` where caches matter, more on a device."""
+        """Size of a block of work in bytes: `in_cache` on a CPU, more on a GPU."""
 
     @abstractmethod
     def free_bytes(self) -> int | None:
-        """What can still be allocated; None where nobody can tell."""
+        """Bytes that can still be allocated; None if unknown."""
 
     # Kernels.
-
-    @abstractmethod
-    def exp_nonpositive(self, K: Array) -> Array:
-        """exp(min(K, 0)) in place: a squared distance below zero is rounding."""
 
     @abstractmethod
     def manhattan(self, X: Array, Y: Array) -> Array:
         """|x - y|_1 for all rows of X and Y."""
 
-    # Groups: see grouped.py for the formula.
+    # Groups: see group_means.py for the formula.
 
     @abstractmethod
     def combine_rows(
@@ -117,7 +110,7 @@ class Backend(ABC):
         a: Array,
         b: Array,
     ) -> None:
-        """Row ``rows[k]`` of X, combined with the means of its groups, as row ``target[k]``.
+        """Combine row ``rows[k]`` of X with the means of its groups; write row ``target[k]``.
 
         With ``target is rows``, `out` may be X itself.
         """
@@ -143,45 +136,47 @@ class Backend(ABC):
         """A B for two matrices."""
 
     @abstractmethod
-    def gram_zeros(self, n: int) -> Array:
-        """The zeros that `add_gram` starts from."""
-
-    @abstractmethod
     def add_gram(self, A: Array, Z: Array) -> Array:
         """A + Z'Z on the upper triangle of A, which is overwritten."""
 
     @abstractmethod
     def with_precision(self, precision: str) -> Backend:
-        """This place, where `add_gram` multiplies in another precision; sums stay float64."""
+        """This backend with `add_gram` in another precision; sums stay float64."""
 
-    @abstractmethod
     def mirror_upper(self, A: Array) -> Array:
         """The symmetric matrix whose upper triangle is that of A."""
+        return self.array(self.xp.triu(A) + self.xp.triu(A, 1).T)
 
-    @abstractmethod
     def symmetrize(self, A: Array) -> None:
-        """A <- (A + A') / 2 in place."""
+        """A <- (A + A') / 2 in place, some rows at a time."""
+        step = max(1, self.block_bytes(2**21) // (8 * max(len(A), 1)))
+        for start in range(0, len(A), step):
+            rows = slice(start, start + step)
+            mean = (A[rows, start:] + A[start:, rows].T) / 2
+            A[rows, start:] = mean
+            A[start:, rows] = mean.T
 
     @abstractmethod
     def solve_definite(self, M: Array, t: Array, lam: float) -> Array | None:
-        """(M + lam I)^-1 t for a symmetric M, in its memory; None where that is not definite.
+        """(M + lam I)^-1 t for a symmetric M, which is overwritten.
 
-        M is then as it was.
+        Returns None, and leaves M unchanged, if M + lam I is not positive definite.
         """
 
     @abstractmethod
     def inverse_definite(self, M: Array, shift: Any) -> Array | None:
-        """(M + diag(shift))^-1 for a symmetric M, in its memory; None as above."""
+        """(M + diag(shift))^-1 for a symmetric M; overwrites M and returns None as above."""
 
     @abstractmethod
     def cholesky(self, M: Array) -> Array | None:
-        """The lower factor of a symmetric M; None where M is not definite."""
+        """The lower factor of a symmetric M; None if M is not positive definite."""
 
     @abstractmethod
     def pivoted_cholesky(self, K: Array, tolerance: float) -> tuple[Index, Array, Array]:
-        """C C' = K with rows in the order of pivots that are above the tolerance.
+        """Pivoted factor C C' of the rows of K whose pivots exceed the tolerance.
 
-        (order of all rows, C of shape (rank, rank), what is left of the diagonal of the others).
+        Returns the order of all rows, pivots first; C of shape (rank, rank); and the remaining
+        diagonal of the other rows.
         """
 
     @abstractmethod
@@ -192,7 +187,7 @@ class Backend(ABC):
     def solve(self, A: Array, B: Array) -> Array:
         """A^-1 B for one matrix, or for stacks of them.
 
-        `numpy.linalg.LinAlgError` where A is singular.
+        Raises `numpy.linalg.LinAlgError` if A is singular.
         """
 
     @abstractmethod
@@ -201,7 +196,7 @@ class Backend(ABC):
 
     @abstractmethod
     def largest_eigh(self, M: Array, n: int) -> tuple[Array, Array]:
-        """As `eigh`, of the n largest; M stays as it is."""
+        """As `eigh`, for the n largest eigenvalues; M is not changed."""
 
     @abstractmethod
     def qr(self, A: Array) -> tuple[Array, Array]:
@@ -209,8 +204,8 @@ class Backend(ABC):
 
     @abstractmethod
     def triangle(self, A: Array) -> Array:
-        """R of `qr` alone."""
+        """Only R of `qr`."""
 
     @abstractmethod
     def svd(self, A: Array) -> tuple[Array, Array, Array]:
-        """A = U diag(s) V', with as many columns as there are values: (U, s, V')."""
+        """The thin decomposition A = U diag(s) V': returns U, s and V'."""

@@ -1,8 +1,8 @@
 """Matrix products through SciPy's BLAS, without copies.
 
-NumPy and SciPy each bring a BLAS with threads of its own, which keep a core busy for a while
-after each call: code that alternates between the two runs at half its speed. LAPACK is
-SciPy's, so the large products are too.
+NumPy and SciPy each bring a BLAS with its own threads, which stay busy for a while after each
+call: code that alternates between the two runs at half its speed. LAPACK is SciPy's, so large
+products use SciPy's BLAS too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rankwise.backends.arrays import Array
 
 def matmul(A: Array, B: Array) -> Array:
     """A B for matrices of float64, as a C-ordered array."""
-    # BLAS counts columns first, so it is asked for (A B)' = B'A'.
+    # BLAS expects column-major arrays, so it computes (A B)' = B'A'.
     transpose_b, transpose_a = not B.flags.c_contiguous, not A.flags.c_contiguous
     b = B if transpose_b else B.T
     a = A if transpose_a else A.T
@@ -28,13 +28,9 @@ def matmul(A: Array, B: Array) -> Array:
 
 
 def add_gram(A: Array, Z: Array) -> Array:
-    """A + Z'Z on the upper triangle of a Fortran-ordered A, which is overwritten."""
-    return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=A, overwrite_c=1))
-
-
-def mirror_upper(A: Array) -> Array:
-    """The symmetric matrix whose upper triangle is that of A."""
-    return np.triu(A) + np.triu(A, 1).T
+    """A + Z'Z on the upper triangle of a C-ordered A, which is overwritten."""
+    # BLAS sees A' and fills its lower triangle.
+    return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=A.T, lower=1, overwrite_c=1).T)
 
 
 def mirror_lower(A: Array) -> Array:
@@ -48,20 +44,10 @@ def mirror_lower(A: Array) -> Array:
     return A
 
 
-def symmetrize(A: Array) -> None:
-    """A <- (A + A') / 2 in place, block by block."""
-    n, step = len(A), 256
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        mean = (A[start:stop, start:] + A[start:, start:stop].T) / 2
-        A[start:stop, start:] = mean
-        A[start:, start:stop] = mean.T
-
-
 def symmetric_product(A: Array, V: Array) -> Array:
     """A V for a symmetric A, of which only the lower triangle is read.
 
-    A may be a part of a Fortran-ordered array: SciPy's own wrappers would copy it.
+    A may be a submatrix of a Fortran-ordered array, which SciPy's own wrappers would copy.
     """
     (n, k), out = V.shape, np.empty(V.shape, order="F")
     _call("dsymm", b"L", b"L", n, k, 1.0, A, _stride(A), V, _stride(V), 0.0, out, n)
@@ -69,13 +55,13 @@ def symmetric_product(A: Array, V: Array) -> Array:
 
 
 def rank_two_update(A: Array, V: Array, X: Array) -> None:
-    """A <- A - V X' - X V' on the lower triangle of A, which may be a part as above."""
+    """A <- A - V X' - X V' on the lower triangle of A, which may be a submatrix as above."""
     n, k = V.shape
     _call("dsyr2k", b"L", b"N", n, k, -1.0, V, _stride(V), X, _stride(X), 1.0, A, _stride(A))
 
 
 def cross_product(Y: Array, C: Array) -> Array:
-    """Y'C, Fortran-ordered, for parts of C-ordered arrays whose rows are contiguous."""
+    """Y'C, Fortran-ordered, for submatrices of C-ordered arrays with contiguous rows."""
     (n, k), r = Y.shape, C.shape[1]
     out = np.empty((k, r), order="F")
     _call("dgemm", b"N", b"T", k, r, n, 1.0, Y, _stride(Y.T), C, _stride(C.T), 0.0, out, max(k, 1))
@@ -83,16 +69,16 @@ def cross_product(Y: Array, C: Array) -> Array:
 
 
 def solve_lower(L: Array, B: Array) -> None:
-    """B <- B L^-T for a lower triangular part L of a Fortran-ordered array.
+    """B <- B L^-T for a lower triangular submatrix L of a Fortran-ordered array.
 
-    B, a part of a C-ordered one, is overwritten: its rows become L^-1 times what they were.
+    B, a submatrix of a C-ordered array, is overwritten: each row x becomes L^-1 x.
     """
     n, r = B.shape
     _call("dtrsm", b"L", b"L", b"N", b"N", r, n, 1.0, L, _stride(L), B, _stride(B.T))
 
 
 def _stride(A: Array) -> int:
-    """The leading dimension of a Fortran-ordered part of an array."""
+    """The leading dimension of a submatrix of a Fortran-ordered array."""
     return int(max(A.strides[1] // A.itemsize, A.shape[0], 1))
 
 

@@ -1,4 +1,4 @@
-"""From an array to the backend it lives on."""
+"""The backend of an array."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from rankwise.backends._numpy import NUMPY
 from rankwise.backends.arrays import is_tensor
 from rankwise.backends.backend import Backend
 
-__all__ = ["NUMPY", "at_home", "backend_of"]
+__all__ = ["NUMPY", "as_given", "backend_of"]
 
 
 def backend_of(X: Any) -> Backend:
-    """Where X lives: the device of a tensor or of travelling rows, NumPy for all else."""
+    """The backend of X: that of the device of a tensor or of `HostRows`, otherwise NumPy's."""
     if isinstance(X, np.ndarray):
         return NUMPY
-    travelling = getattr(X, "backend", None)
-    if isinstance(travelling, Backend):
-        return travelling
+    backend = getattr(X, "backend", None)
+    if isinstance(backend, Backend):
+        return backend
     if is_tensor(X):
-        from rankwise.backends._torch import TorchBackend  # only where there is a tensor
+        from rankwise.backends._torch import TorchBackend  # torch is already imported
 
         return TorchBackend.on(X.device)
     return NUMPY
 
 
-def at_home(X: Any) -> Any:
-    """What the user gave: rows that travel as they lie here, all else as it is."""
+def as_given(X: Any) -> Any:
+    """The array that the user passed: the host array of `HostRows`, anything else unchanged."""
     return X.host if isinstance(getattr(X, "backend", None), Backend) else X
+
+
+at_home = as_given

@@ -1,10 +1,10 @@
-"""Combining rows with the means of nested groups, in place and in one pass.
+"""Combine rows with the means of nested groups, in place and in one pass.
 
-Rows lie in levels, levels in groups. With l the level and g the group of row i,
+Rows belong to levels, and levels to groups. With l the level and g the group of row i,
 
     x_i  <-  a_l (x_i - mean_l) + b_g (mean_l - mean_g)
 
-is every power of the Laplacian of a grouped preference graph, for the right a and b.
+is a power of the Laplacian of a query graph, with the right a and b.
 Array expressions need several passes over X and temporaries of its size; these loops need
 neither, which is why they are compiled.
 """

@@ -1,10 +1,10 @@
-"""Ranking data: LETOR files, per-query normalization, named data sets, generated problems."""
+"""Ranking data: LETOR files, data sets by name, generated problems, normalization per query."""
 
+from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.letor.reading import LetorData, read_letor
 from rankwise.data.letor.streaming import LetorBlocks
 from rankwise.data.letor.writing import write_letor
 from rankwise.data.normalize import normalize_per_query
-from rankwise.data.registry import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.synthetic import (
     RankingProblem,
     SincComparisons,

@@ -1,4 +1,4 @@
-"""Features on one scale within each query."""
+"""Normalization of features within each query."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ def normalize_per_query(X: ArrayLike, qid: ArrayLike | None) -> NDArray[Any]: ..
 def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.csr_array:
     """Map each feature of each query to [0, 1]: (x - min) / (max - min) over the query's rows.
 
-    A feature that is constant within a query becomes 0 there. This is how LETOR makes queries
-    comparable: a raw term count means little without the counts of the other documents.
+    A feature that is constant within a query becomes 0 there. LETOR data sets are normalized in
+    this way to make queries comparable: a raw term count means little without the counts of the
+    other documents.
 
-    Dense X: O(n d) time, one copy of X (two if the rows of a query do not lie together). Sparse
-    X: O(z log z) for z nonzeros; the zeros that are not stored take part in minimum and maximum.
+    Dense X: O(n d) time and one copy of X (two if the rows of a query are not contiguous).
+    Sparse X: O(z log z) time for z nonzeros; zeros that are not stored count as values.
 
     Parameters
     ----------
@@ -39,9 +40,8 @@ def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.
     Returns
     -------
     ndarray or csr_array of shape (n_rows, n_features)
-        float32 if X is float32, otherwise float64. Sparse if X is: a feature with a negative
-        minimum in a query, where a zero is no longer the least value, gets all rows of that
-        query stored.
+        float32 if X is float32, otherwise float64. Sparse if X is; where a feature has a
+        negative minimum in a query, all rows of that query are stored, as zeros become positive.
 
     Raises
     ------
@@ -50,6 +50,7 @@ def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.
 
     Examples
     --------
+    >>> from rankwise.data import normalize_per_query
     >>> normalize_per_query([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0], [7.0, 6.0]], ["a", "a", "a", "b"])
     array([[0. , 0. ],
            [1. , 0. ],
@@ -61,9 +62,9 @@ def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.
         return _normalize_sparse(rows, QueryGroups.of(qid, rows.shape[0]))
     dense = np.asarray(X)
     if dense.ndim != 2:
-        raise DataError(f"X needs two dimensions, rows and features: got shape {dense.shape}.")
+        raise DataError(f"X must have two dimensions, rows and features: got shape {dense.shape}.")
     if dense.dtype.kind not in "biuf":
-        raise DataError(f"X must hold numbers: got dtype {dense.dtype}.")
+        raise DataError(f"X must contain numbers: got dtype {dense.dtype}.")
     return _normalize_dense(
         dense.astype(_float_type(dense.dtype), copy=False), QueryGroups.of(qid, len(dense))
     )
@@ -88,7 +89,7 @@ def _normalize_dense(X: NDArray[Any], groups: QueryGroups) -> NDArray[Any]:
 
 
 def _normalize_sparse(X: sparse.csr_array, groups: QueryGroups) -> sparse.csr_array:
-    """The same on stored entries; X is ours to change."""
+    """The same on stored entries; overwrites X."""
     if X.nnz == 0:
         return X
     row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
@@ -139,10 +140,10 @@ def _map_to_unit(
 ) -> tuple[NDArray[Any] | None, NDArray[Any], NDArray[Any]]:
     """Scale, shift and divisor: (scale * x - low) / span is 0 at the minimum, 1 at the maximum.
 
-    The scale is one half where max - min would overflow, and None where that is nowhere.
+    The scale is one half where max - min would overflow, and None if it never does.
     """
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
-        raise DataError("X holds NaN or infinite values. Fill them in, or drop these rows.")
+        raise DataError("X contains NaN or infinite values. Replace them, or drop these rows.")
     with np.errstate(over="ignore"):
         span = high - low
     scale = None

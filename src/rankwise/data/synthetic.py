@@ -1,4 +1,4 @@
-"""Generated ranking problems whose best answer is known."""
+"""Generated ranking problems with a known solution."""
 
 from __future__ import annotations
 
@@ -9,26 +9,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import ParameterError
+from rankwise.parameters import AnyOf, Choice, Number, Whole, check_value
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class RankingProblem:
-    """Rows of several queries with labels, and the linear score that made them.
+    """Labelled rows of several queries, and the linear score behind the labels.
 
     Attributes
     ----------
     X : ndarray of shape (n_rows, n_features)
         Features.
     y : ndarray of shape (n_rows,)
-        Labels: score, offset of the query and noise, or the grade of that sum.
+        Labels: score plus the offset of the query plus noise, or the grade of that sum.
     qid : ndarray of shape (n_rows,)
         Query of each row, 0 to n_queries - 1.
     coef : ndarray of shape (n_features,)
-        The true weights, of length 1.
+        The true weights, with norm 1.
     score : ndarray of shape (n_rows,)
         ``X @ coef``: the best order within each query.
+
+    Examples
+    --------
+    >>> from rankwise.data import make_ranking
+    >>> problem = make_ranking(random_state=0)
+    >>> problem.coef.shape
+    (20,)
     """
 
     X: Floats
@@ -40,9 +48,9 @@ class RankingProblem:
 
 def make_ranking(
     n_queries: int = 100,
+    *,
     rows_per_query: int | tuple[int, int] = (5, 40),
     n_features: int = 20,
-    *,
     noise: float = 0.1,
     n_levels: int | None = None,
     grading: Literal["query", "global"] = "query",
@@ -50,17 +58,17 @@ def make_ranking(
     informative: int | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> RankingProblem:
-    """Make queries whose rows are ordered by one linear score, in a way that misleads regression.
+    """Make queries whose rows are ordered by one linear score, but on which regression fails.
 
-    Row i of query q is x = c + z with z of N(0, I) and a centre c of N(0, e² I) that all rows of
-    the query share, e being `query_effect`. Its label is
+    A row of a query is x = c + z, with z from N(0, I) and a centre c from N(0, e² I) that all
+    rows of the query share; e is `query_effect`. Its label is
 
         y = w·x - 2 w·c + noise,
 
-    so within a query differences of labels are w·(x - x') and noise: least squares over pairs
-    of a query finds w. Across queries the labels fall where the score rises: least squares over
-    rows finds ((1 - e²) / (1 + e²)) w, which is nothing at all for e = 1 and upside down for a
-    larger e. With e = 0 both find w.
+    so that within a query, differences of labels are w·(x - x') plus noise: least squares over
+    the pairs of each query finds w. Across queries, labels decrease as the score increases: least
+    squares over rows finds ((1 - e²) / (1 + e²)) w, which is zero for e = 1 and has the wrong sign
+    for larger e. With e = 0 both find w.
 
     O(n_rows n_features) time and memory.
 
@@ -69,22 +77,22 @@ def make_ranking(
     n_queries : int, default=100
         Number of queries.
     rows_per_query : int or (low, high), default=(5, 40)
-        Rows of every query, or the bounds (both possible) between which they are drawn evenly.
+        Number of rows of each query, or inclusive bounds of a uniform distribution.
     n_features : int, default=20
         Number of features.
     noise : float, default=0.1
         Standard deviation of the noise; that of the score within a query is 1.
     n_levels : int, optional
-        Turn labels into this many grades, 0 and up, by equal shares of the rows. With grades, w
-        remains the direction to find, but differences of labels are no longer those of scores.
+        Replace labels by this many grades, from 0, with equal numbers of rows. The direction of
+        w is then still optimal, but differences of labels are no longer those of scores.
     grading : {"query", "global"}, default="query"
-        Whether the shares are of each query or of all rows. Used with `n_levels`.
+        Whether grades are assigned within each query or over all rows. Only with `n_levels`.
     query_effect : float, default=1.0
-        How far apart queries are, and how much that misleads.
+        Standard deviation e of the centres of queries.
     informative : int, optional
-        How many features have a weight other than 0; by default all.
+        Number of features with a nonzero weight; by default all.
     random_state : int, Generator or None, default=None
-        Seed.
+        Seed or random number generator.
 
     Returns
     -------
@@ -93,6 +101,8 @@ def make_ranking(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from rankwise.data import make_ranking
     >>> problem = make_ranking(n_queries=3, rows_per_query=4, n_features=2, random_state=0)
     >>> problem.X.shape, problem.qid.tolist()
     ((12, 2), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
@@ -100,21 +110,16 @@ def make_ranking(
     True
     """
     low, high = _row_bounds(rows_per_query)
-    n_informative = n_features if informative is None else informative
-    _at_least("n_queries", n_queries, 1)
-    _at_least("n_features", n_features, 1)
-    _at_least("noise", noise, 0)
-    _at_least("query_effect", query_effect, 0)
-    if not 1 <= n_informative <= n_features:
-        raise ParameterError(
-            f"informative must be between 1 and n_features={n_features}: got {informative}."
-        )
-    if n_levels is not None:
-        _at_least("n_levels", n_levels, 2)
-    if grading not in ("query", "global"):
-        raise ParameterError(f"grading must be 'query' or 'global': got {grading!r}.")
+    check_value("n_queries", n_queries, Whole(1))
+    check_value("n_features", n_features, Whole(1))
+    check_value("noise", noise, Number(0))
+    check_value("query_effect", query_effect, Number(0))
+    check_value("informative", informative, AnyOf(Whole(1, n_features), None))
+    check_value("n_levels", n_levels, AnyOf(Whole(2), None))
+    check_value("grading", grading, Choice("query", "global"))
     if n_levels is None and grading != "query":
         raise ParameterError(f"grading={grading!r} needs n_levels, the number of grades.")
+    n_informative = n_features if informative is None else informative
     rng = np.random.default_rng(random_state)
 
     sizes = rng.integers(low, high, size=n_queries, endpoint=True)
@@ -134,16 +139,22 @@ def make_ranking(
 
 @dataclass(frozen=True, eq=False)
 class SincComparisons:
-    """Pairs of points on the line and by how much the sinc of the first is larger.
+    """Pairs of points on a line, with the difference of their sinc values.
 
     Attributes
     ----------
     X_train, X_test : ndarray of shape (n_points, 1)
-        The points that training and test pairs are made of; no point is in both.
+        The points of the training pairs and of the test pairs; no point is in both.
     pairs_train, pairs_test : ndarray of shape (n_pairs, 2)
         Rows of `X_train` and `X_test`, the preferred one first.
     margin_train, margin_test : ndarray of shape (n_pairs,)
         Difference of the two scores, positive.
+
+    Examples
+    --------
+    >>> from rankwise.data import make_sinc_comparisons
+    >>> make_sinc_comparisons(random_state=0).X_test.shape
+    (338, 1)
     """
 
     X_train: Floats
@@ -156,38 +167,38 @@ class SincComparisons:
 
 def make_sinc_comparisons(
     n_points: int = 2000,
+    *,
     n_train_points: int = 1000,
     n_train_pairs: int = 379,
     n_test_points: int = 338,
     n_test_pairs: int = 48,
-    *,
     noise: float = 0.0,
     flipped: float = 0.0,
     random_state: int | np.random.Generator | None = None,
 ) -> SincComparisons:
     """Compare points of [-4, 4] by sinc(x) = sin(πx) / (πx), with margins sinc(x) - sinc(x').
 
-    From `n_points` equidistant points some are drawn for training and others for the test, and
-    from all pairs of each some are drawn. Pairs of equal score, such as x and -x, are left out.
+    Training points and test points are drawn from `n_points` equidistant points, and pairs from
+    all pairs of each set. Pairs with equal scores, such as x and -x, are left out.
 
-    O(n_points + n_train_points + pairs) memory; no list of all pairs is made.
+    O(n_points + n_train_points + pairs) memory; not all pairs are listed.
 
     Parameters
     ----------
     n_points : int, default=2000
-        Points on the line.
+        Number of points on the line.
     n_train_points, n_test_points : int, default=1000 and 338
-        How many of them may occur in training and in test pairs.
+        Number of points for training pairs and for test pairs.
     n_train_pairs, n_test_pairs : int, default=379 and 48
         Number of pairs.
     noise : float, default=0.0
         Standard deviation of normal noise on the training margins; a pair whose margin
-        becomes negative is turned round.
+        becomes negative is swapped.
     flipped : float, default=0.0
-        Share of the training pairs that are turned round, margin kept (0.05 in Fig. 1, left, of
-        the paper).
+        Share of the training pairs that are swapped, with unchanged margin (0.05 in Fig. 1,
+        left, of the paper).
     random_state : int, Generator or None, default=None
-        Seed.
+        Seed or random number generator.
 
     Returns
     -------
@@ -201,6 +212,8 @@ def make_sinc_comparisons(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from rankwise.data import make_sinc_comparisons
     >>> data = make_sinc_comparisons(random_state=0)
     >>> data.X_train.shape, data.pairs_train.shape, data.pairs_test.shape
     ((1000, 1), (379, 2), (48, 2))
@@ -208,20 +221,16 @@ def make_sinc_comparisons(
     >>> bool(np.isclose(np.sinc(first) - np.sinc(second), data.margin_train[0]))
     True
     """
-    _at_least("noise", noise, 0)
-    if not 0 <= flipped <= 1:
-        raise ParameterError(f"flipped is a share, between 0 and 1: got {flipped}.")
-    for name, value, least in (
-        ("n_train_points", n_train_points, 2),
-        ("n_test_points", n_test_points, 2),
-        ("n_train_pairs", n_train_pairs, 1),
-        ("n_test_pairs", n_test_pairs, 1),
-    ):
-        _at_least(name, value, least)
+    check_value("noise", noise, Number(0))
+    check_value("flipped", flipped, Number(0, 1))
+    check_value("n_train_points", n_train_points, Whole(2))
+    check_value("n_test_points", n_test_points, Whole(2))
+    check_value("n_train_pairs", n_train_pairs, Whole(1))
+    check_value("n_test_pairs", n_test_pairs, Whole(1))
     if n_train_points + n_test_points > n_points:
         raise ParameterError(
             f"n_train_points + n_test_points is {n_train_points + n_test_points}, more than "
-            f"n_points={n_points}: no point may serve both."
+            f"n_points={n_points}: no point may be used for both."
         )
     rng = np.random.default_rng(random_state)
     points = rng.permutation(np.linspace(-4, 4, n_points))
@@ -231,9 +240,9 @@ def make_sinc_comparisons(
     pairs_test, margin_test = _compare(np.sinc(x_test), n_test_pairs, "n_test_pairs", rng)
     if noise > 0:
         margin_train = margin_train + noise * rng.normal(size=n_train_pairs)
-    turned = margin_train < 0
-    turned[rng.choice(n_train_pairs, round(flipped * n_train_pairs), replace=False)] ^= True
-    pairs_train[turned] = pairs_train[turned, ::-1]
+    swapped = margin_train < 0
+    swapped[rng.choice(n_train_pairs, round(flipped * n_train_pairs), replace=False)] ^= True
+    pairs_train[swapped] = pairs_train[swapped, ::-1]
     return SincComparisons(
         x_train[:, None],
         pairs_train,
@@ -247,30 +256,30 @@ def make_sinc_comparisons(
 def _compare(
     score: Floats, n_pairs: int, name: str, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Different pairs of rows of unlike score, the better one first, and their differences."""
+    """Distinct pairs of rows with different scores, the better one first, and the differences."""
     n = len(score)
     n_all = n * (n - 1) // 2
-    # Fewer than n + 28 pairs tie: x with -x, and the zeros at the eight integers but 0.
+    # Fewer than n + 28 pairs are tied: x and -x, and the zeros at the eight nonzero integers.
     drawn = rng.choice(n_all, min(n_all, n_pairs + n + 28), replace=False)
-    # Pair number k = j (j - 1) / 2 + i of rows i < j; the root may be off by one.
+    # Pair k = j (j - 1) / 2 + i has the rows i < j; the square root may be off by one.
     j = ((1 + np.sqrt(1 + 8.0 * drawn)) / 2).astype(np.int64)
     j -= j * (j - 1) // 2 > drawn
     j += j * (j + 1) // 2 <= drawn
     i = drawn - j * (j - 1) // 2
     difference = score[i] - score[j]
-    unlike = np.flatnonzero(np.abs(difference) > 1e-12)[:n_pairs]
-    if len(unlike) < n_pairs:
+    different = np.flatnonzero(np.abs(difference) > 1e-12)[:n_pairs]
+    if len(different) < n_pairs:
         raise ParameterError(
-            f"{name} is {n_pairs}, but the {n} points make only {len(unlike)} pairs of "
+            f"{name} is {n_pairs}, but the {n} points have only {len(different)} pairs of "
             "different score. Ask for fewer pairs or more points."
         )
-    i, j, difference = i[unlike], j[unlike], difference[unlike]
+    i, j, difference = i[different], j[different], difference[different]
     first, second = np.where(difference > 0, i, j), np.where(difference > 0, j, i)
     return np.column_stack([first, second]), np.abs(difference)
 
 
 def _grades(y: Floats, groups: NDArray[np.int64], n_levels: int) -> Floats:
-    """Grades 0 to n_levels - 1 by rank within each group, in shares as equal as can be."""
+    """Grades 0 to n_levels - 1 by rank within each group, in shares as equal as possible."""
     order = np.lexsort((y, groups))
     sizes = np.bincount(groups)
     starts = np.cumsum(sizes) - sizes
@@ -280,17 +289,13 @@ def _grades(y: Floats, groups: NDArray[np.int64], n_levels: int) -> Floats:
 
 
 def _row_bounds(rows_per_query: int | tuple[int, int]) -> tuple[int, int]:
+    """The smallest and largest number of rows."""
     low, high = (
         (rows_per_query, rows_per_query) if isinstance(rows_per_query, int) else rows_per_query
     )
     if not 1 <= low <= high:
         raise ParameterError(
-            "rows_per_query must be a positive number or two, the smaller first: "
+            "rows_per_query must be a positive number, or two with the smaller one first: "
             f"got {rows_per_query}."
         )
     return low, high
-
-
-def _at_least(name: str, value: float, least: float) -> None:
-    if not value >= least:
-        raise ParameterError(f"{name} must be at least {least}: got {value}.")

@@ -30,9 +30,9 @@ def place_rows(X: Any, device: Any) -> Any:
     backend = _resolve(device)
     if backend is None:
         return X
-    from rankwise.backends._host_rows import TravellingRows  # torch is there: it was asked for
+    from rankwise.backends._host_rows import HostRows  # torch is there: it was asked for
 
-    return TravellingRows(X, backend)
+    return HostRows(X, backend)
 
 
 def travels(X: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_choice
 from rankwise.kernels import KERNELS, Kernel, NamedKernel, PairFunction, Precomputed
@@ -62,7 +62,7 @@ def training_kernel(kernel: Kernel, X: Any) -> Array:
 
 def check_precomputed(K: Any) -> None:
     """A square and symmetric matrix."""
-    K = at_home(K)
+    K = as_given(K)
     xp = backend_of(K).xp
     if K.shape[0] != K.shape[1]:
         raise DataError(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._checks import check_choice, check_whole
 from rankwise.estimators._kernels import training_kernel
@@ -89,7 +89,7 @@ class LandmarkChoice:
         n_rows = X.shape[0]
         if self.rows is not None:
             check_in_range(self.rows, n_rows)
-            return Landmarks(at_home(X)[self.rows], self.rows)
+            return Landmarks(as_given(X)[self.rows], self.rows)
         n = self._number(n_rows)
         if self.method == "random":
             rows = random_rows(n_rows, n, rng)
@@ -98,7 +98,7 @@ class LandmarkChoice:
         else:
             candidates = _candidates(n_rows, n, rng)
             seen = X if candidates is None else X[candidates]
-            if abs(at_home(seen)).max() > LARGEST:
+            if abs(as_given(seen)).max() > LARGEST:
                 raise DataError(
                     f"Values beyond {LARGEST:g} overflow when they are multiplied. Scale the "
                     "features, for example with sklearn.preprocessing.StandardScaler."
@@ -111,7 +111,7 @@ class LandmarkChoice:
             choose = pivoted_cholesky_rows if self.method == "rpcholesky" else leverage_rows
             rows = choose(kernel, seen, n, rng)
             rows = rows if candidates is None else candidates[rows]
-        return Landmarks(at_home(X)[rows], rows)
+        return Landmarks(as_given(X)[rows], rows)
 
     def for_part(self, part: Index, n_rows: int) -> LandmarkChoice:
         """The choice among some of all rows, whose numbers ascend: what is left of it there."""

@@ -62,6 +62,11 @@ class PreferenceGraph(PairGraph):
         ties : {"include", "exclude"}, default="include"
             Whether pairs of equal score count. To exclude them, the Laplacians of the tied rows
             are subtracted; no pair is listed, and the cost stays linear.
+
+        Examples
+        --------
+        >>> PreferenceGraph.from_scores([2, 1, 1], ties="exclude")
+        QueryGraph(n_rows=3, n_pairs=2)
         """
         graph = QueryGraph.build(y, qid, n_rows=n_rows, ties=ties, weighting=weighting)
         return cast(PreferenceGraph, graph)
@@ -82,6 +87,14 @@ class PreferenceGraph(PairGraph):
             By how much the score of the first row should exceed that of the second. None: by 1.
         weight : array-like of shape (n_pairs,), optional
             The weights of the pairs, not negative. None: 1.
+
+        Examples
+        --------
+        >>> graph = PreferenceGraph.from_pairs(3, [[0, 1], [0, 2]], weight=[1, 2])
+        >>> graph.to_dense()
+        array([[ 3., -1., -2.],
+               [-1.,  1.,  0.],
+               [-2.,  0.,  2.]])
         """
         return cast(PreferenceGraph, ComparisonGraph.build(n_rows, pairs, margin, weight))
 

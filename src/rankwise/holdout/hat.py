@@ -99,11 +99,11 @@ class FeatureHat:
         """From features: O(n d^2) flops for d of them."""
         on = backend_of(F)
         centred = on.contiguous(F - F.mean(axis=0))
-        A = on.mirror_upper(on.add_gram(on.gram_zeros(F.shape[1]), centred))
-        on.add_to_diagonal(A, mu)
+        A = on.mirror_upper(on.add_gram(on.zeros(F.shape[1], F.shape[1]), centred))
+        on.diagonal(A)[:] += mu
         factor = on.cholesky(A)
         if factor is None:
-            on.add_to_diagonal(A, -mu)
+            on.diagonal(A)[:] -= mu
             s, V = on.eigh(A)
             return cls(on.matmul(centred, V / on.xp.sqrt(s.clip(min=0.0) + mu)))
         return cls(on.contiguous(on.solve_triangular(factor, centred.T).T))

@@ -94,7 +94,7 @@ def _short_folds(
     F: Any, Z: Array, t: Array, folds: Sequence[Index], lams: Sequence[float], out: Array
 ) -> None:
     on = backend_of(Z)
-    A = on.mirror_upper(on.add_gram(on.gram_zeros(Z.shape[1]), Z))
+    A = on.mirror_upper(on.add_gram(on.zeros(Z.shape[1], Z.shape[1]), Z))
     predict_without(F, Z, t, folds, lams, Spectrum.of(A, on.matmul(Z.T, t)), out)
 
 

@@ -108,5 +108,5 @@ def _residual_matrix(hat: DenseHat) -> Array:
     if not hat.is_hat:
         return hat.M
     Q = -hat.M - 1.0 / hat.n
-    backend_of(Q).add_to_diagonal(Q, 1.0)
+    backend_of(Q).diagonal(Q)[:] += 1.0
     return Q

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
-
-from rankwise.backends.arrays import Array
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import EPS, Array
 from rankwise.errors import DataError, RankwiseWarning
 
 WORTHLESS = 1e-2  # relative error from which a hold-out is not worth looking at
@@ -15,7 +12,7 @@ WORTHLESS = 1e-2  # relative error from which a hold-out is not worth looking at
 
 def warn_if_lost(norm: float, inverse_norm: float) -> None:
     """Warn where the condition number leaves no digits: rounding grows by as much."""
-    error = float(np.finfo(np.float64).eps) * norm * inverse_norm
+    error = EPS * norm * inverse_norm
     if error > WORTHLESS:
         warnings.warn(
             f"An alpha is lost in the rounding of the kernel (relative error up to {error:.0e}): "
@@ -33,7 +30,7 @@ def nonnegative(s: Array, shift: float) -> Array:
     """
     if len(s) == 0:
         return s
-    floor = 100.0 * len(s) * backend_of(s).eps * float(abs(s).max())
+    floor = 100.0 * len(s) * EPS * float(abs(s).max())
     if s[0] < -floor:
         if s[0] + shift <= floor:
             raise DataError(

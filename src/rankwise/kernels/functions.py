@@ -166,7 +166,7 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
             block *= 2.0 * k.gamma
             block -= k.gamma * first[rows, None]
             block -= k.gamma * second
-            on.exp_nonpositive(block)
+            _exp_nonpositive(on, block)
     else:
         X = _float(on, X)
         Y_dense = X if Y is None else _float(on, Y)
@@ -174,14 +174,19 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
         left, right = _exponent_factors(on, X - centre, Y_dense - centre, k.gamma)
         blocks = _row_blocks(on, len(left), right.shape[1])
         if len(blocks) == 1:
-            K = on.exp_nonpositive(on.matmul(left, right))
+            K = _exp_nonpositive(on, on.matmul(left, right))
         else:
             K = on.empty(len(left), right.shape[1])
             for rows in blocks:
-                K[rows] = on.exp_nonpositive(on.matmul(left[rows], right))
+                K[rows] = _exp_nonpositive(on, on.matmul(left[rows], right))
     if Y is None:
-        on.fill_diagonal(K, 1.0)
+        on.diagonal(K)[:] = 1.0
     return K
+
+
+def _exp_nonpositive(on: Backend, K: Array) -> Array:
+    """exp(min(K, 0)) in place: a squared distance below zero is rounding."""
+    return on.array(on.xp.exp(on.xp.clip(K, None, 0.0, out=K), out=K))
 
 
 def _exponent_factors(on: Backend, X: Array, Y: Array, gamma: float) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rankwise.backends.arrays import Array, to_host
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.kernels.functions import Kernel, NamedKernel, Precomputed
 
 PREDICT_BYTES = 64 * 2**20  # of kernel values in memory at a time
@@ -49,7 +49,7 @@ def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
     on = backend_of(X)
     if on.is_host or isinstance(kernel, (NamedKernel, Precomputed)):
         return kernel(X, Y)
-    return on.array(kernel(to_host(at_home(X)), to_host(Y)))
+    return on.array(kernel(to_host(as_given(X)), to_host(Y)))
 
 
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
@@ -57,4 +57,4 @@ def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
     on = backend_of(X)
     if on.is_host or isinstance(kernel, (NamedKernel, Precomputed)):
         return on.array(kernel.diag(X))
-    return on.array(kernel.diag(to_host(at_home(X))))
+    return on.array(kernel.diag(to_host(as_given(X))))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.arrays import EPS, Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.kernels.functions import Kernel, Precomputed
@@ -152,7 +152,7 @@ def _accept(G: Array, rng: np.random.Generator) -> list[int]:
 
 def _lifted(G: Array) -> Array:
     """G plus the size of its rounding error on the diagonal, so that it has a Cholesky factor."""
-    return np.asarray(G + 4 * len(G) * np.finfo(np.float64).eps * np.trace(G) * np.eye(len(G)))
+    return np.asarray(G + 4 * len(G) * EPS * np.trace(G) * np.eye(len(G)))
 
 
 def _squared_products(kernel: Kernel, X: Any, points: Any, V: Array) -> Array:

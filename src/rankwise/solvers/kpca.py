@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Loader, Rows, to_host
+from rankwise.backends.arrays import EPS, Array, Loader, Rows, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
@@ -79,7 +79,7 @@ def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
     K -= mean
     K -= K.mean(axis=1)[:, None]  # not the same numbers: what rounding left is centred as well
     on.symmetrize(K)
-    floor = 4 * m * on.eps * size
+    floor = 4 * m * EPS * size
     total = float(K.diagonal().sum())
     s, V, total = _leading(K, count, total, floor, most=m - 1)
     V -= V.mean(axis=0)
@@ -119,7 +119,7 @@ def landmark_components(
         lost = float(pivots.max() / pivots.min())
         S, mean = basis.whiten_system(S, mean)
         size = float(S.diagonal().sum() + n_rows * (mean @ mean))
-    floor = 4 * on.eps * lost * size
+    floor = 4 * EPS * lost * size
     total = float(S.diagonal().sum())
     s, W, total = _leading(S, count, total, floor, most=min(basis.rank, n_rows - 1))
     return Components(basis.coefficients(W), mean @ W, s, total)
@@ -131,7 +131,7 @@ def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> 
     Blocks are shifted by the mean of the first, so that nothing cancels; O(m n^2) time.
     """
     step = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
-    A, total = on.gram_zeros(n_features), on.zeros(n_features)
+    A, total = on.zeros(n_features, n_features), on.zeros(n_features)
     shift = None
     for start in range(0, n_rows, step):
         F = load(slice(start, min(start + step, n_rows)))

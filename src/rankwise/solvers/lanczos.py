@@ -76,7 +76,7 @@ def _block_lanczos(S: Array, n: int) -> tuple[Array, Array] | None:
         Q[:, :keep] = on.matmul(Q[:, :k], Y[:, :keep])
         Q[:, keep : keep + WIDTH] = B
         T[:] = 0.0
-        on.add_to_diagonal(T[:keep, :keep], theta[:keep])
+        on.diagonal(T)[:keep] = theta[:keep]
         k = keep
     return None
 

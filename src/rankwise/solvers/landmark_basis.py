@@ -6,9 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import EPS, Array, Index
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers.ridge_path import solve_shifted
@@ -44,7 +42,7 @@ class LandmarkBasis:
     def of(cls, K_RR: Array) -> LandmarkBasis:
         """Factor the kernel matrix of the landmarks: r^3/3 flops."""
         n, largest = len(K_RR), float(K_RR.diagonal().max())
-        tolerance = max(LEAST_PIVOT, 8 * n * float(np.finfo(np.float64).eps)) * largest
+        tolerance = max(LEAST_PIVOT, 8 * n * EPS) * largest
         if tolerance <= 0.0:
             if K_RR.diagonal().min() < 0.0:
                 raise DataError(

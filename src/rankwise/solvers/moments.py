@@ -76,7 +76,7 @@ class Moments:
         cls, blocks: Iterable[tuple[Array, Array]], n_features: int, on: Backend = NUMPY
     ) -> Moments:
         """Moments from blocks (Z, t) of L^(1/2) F and L^(1/2) y."""
-        A, b = on.gram_zeros(n_features), on.zeros(n_features, 1)
+        A, b = on.zeros(n_features, n_features), on.zeros(n_features, 1)
         outputs: tuple[int, ...] = ()
         for Z, t in blocks:
             A = on.add_gram(A, Z)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import Array, Index, Loader, to_host
+from rankwise.backends.arrays import EPS, Array, Index, Loader, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.backends.jit import compiled
@@ -18,7 +18,6 @@ from rankwise.solvers.moments import Moments
 
 BLOCK_BYTES = 2**20  # of features worked on at a time: they stay in cache
 LEAST_PIVOT = 1e-3  # of features scaled to one length: below it, their products lose digits
-EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import EPS, Array
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers.band import BandForm
@@ -51,8 +51,7 @@ def solve_shifted(M: Array, t: Array, lams: Sequence[float], *, gram: bool = Fal
 
 def rounding_floor(M: Array) -> float:
     """The size of eigenvalues of M that are nothing but rounding."""
-    on = backend_of(M)
-    return len(M) * on.eps * float(abs(M.diagonal()).max()) if len(M) else 0.0
+    return len(M) * EPS * float(abs(M.diagonal()).max()) if len(M) else 0.0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""What is wrong with a line of a LETOR file, in words.
+"""Explain why a line of a LETOR file cannot be read.
 
-The fast parser only says which line it could not read; this slow one finds out why.
+The fast parser only finds the line; this slow one finds the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROW = "A row reads 'label qid:ID index:value index:value ...'."
 
 
 def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
-    """The first thing wrong with a line, and what to do about it."""
+    """The first error in a line, and what to do about it."""
     content = line.partition(b"#")[0]
     text = content.decode("utf-8", "replace")
     if _NOT_TEXT.search(content) or "\ufffd" in text:
@@ -35,12 +35,12 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
     if fault:
         return f"the label {_short(label)} {fault}. {_ROW}"
     if pairs and pairs[0].startswith("qid:") and pairs.pop(0) == "qid:":
-        return "'qid:' has no id after it. Write it in one piece, for example qid:12."
+        return "'qid:' has no id after it. Write it without blanks, for example qid:12."
     last = 0
     for pair in pairs:
         name, colon, value = pair.partition(":")
         if name == "qid":
-            return f"{_short(pair)} stands after a feature or another qid. {_ROW}"
+            return f"{_short(pair)} comes after a feature or another qid. {_ROW}"
         if not colon or not _INTEGER.fullmatch(name):
             return f"{_short(pair)} is not an index:value pair. {_ROW}"
         fault = _index_fault(int(name), last, n_features)
@@ -60,7 +60,7 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
 
 
 def archive(start: bytes) -> str | None:
-    """The kind of archive that a file with these first bytes is, if it is one."""
+    """The kind of archive that starts with these bytes; None if there is none."""
     return next((kind for magic, kind in _ARCHIVES.items() if start.startswith(magic)), None)
 
 
@@ -79,17 +79,17 @@ def _index_fault(index: int, last: int, n_features: int | None) -> str | None:
         )
     if n_features is not None and index > n_features:
         return (
-            f"feature {index} is beyond n_features={n_features}. Give a larger n_features, "
+            f"feature {index} exceeds n_features={n_features}. Give a larger n_features, "
             "or None to take it from the file."
         )
     if index > np.iinfo(np.int32).max:
-        return f"feature index {index} is beyond the largest that can be read, 2147483647."
+        return f"feature index {index} exceeds the largest that can be read, 2147483647."
     return None
 
 
 def _number_fault(text: str, dtype: DTypeLike) -> str | None:
     if _NOT_FINITE.fullmatch(text):
-        return "is not finite: fill it in, or leave the pair or the row out"
+        return "is not finite: replace it, or leave out the pair or the row"
     if not _NUMBER.fullmatch(text):
         return "is not a number"
     if abs(float(text)) > float(np.finfo(dtype).max):

@@ -1,4 +1,4 @@
-"""Reading ranking data in LETOR (svmlight) text."""
+"""Read LETOR (svmlight) text into memory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from rankwise.errors import LetorFormatError
+from rankwise.errors import LetorFormatError, ParameterError
+from rankwise.parameters import AnyOf, Choice, Whole, check_value
 
 if TYPE_CHECKING:
-    from rankwise.data.letor.text_blocks import Block
+    from rankwise.data.letor.text_blocks import TextBlock
 
 
 @dataclass(frozen=True, eq=False)
 class LetorData:
-    """What a LETOR file holds.
+    """The rows of a LETOR file.
 
     Attributes
     ----------
@@ -28,11 +29,18 @@ class LetorData:
     y : ndarray of shape (n_rows,)
         Labels, float64.
     qid : ndarray of shape (n_rows,) or None
-        Query ids: int64 if every id is an integer of at most 64 bits, text otherwise; None if the
+        Query ids: int64 if every id is an integer of at most 64 bits, otherwise text; None if the
         file has none.
     comments : list of str or None
-        What stands after ``#`` in each row, without the blanks around it (empty where there is
-        no comment); None unless asked for.
+        The text after ``#`` in each row, without surrounding blanks (empty if there is no
+        comment); None unless requested.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.data import LetorData
+    >>> LetorData(np.eye(2), np.array([1.0, 0.0]), np.array([7, 7])).X.shape
+    (2, 2)
     """
 
     X: NDArray[Any] | sparse.csr_array
@@ -52,28 +60,28 @@ def read_letor(
     """Read LETOR text, plain or gzipped: rows of ``label qid:ID index:value ... # comment``.
 
     Blank lines and lines with only a comment are skipped. Feature indices start at 1 and ascend
-    within a row; features that are not written are zero. Every number is the double nearest to
-    its decimal text, exactly Python's ``float(text)``.
+    within a row; features that are not written are zero. Numbers are read exactly as by Python's
+    ``float(text)``.
 
-    Linear in the size of the file: it is read in blocks of whole lines, which all processors
-    parse (some hundred MB/s each). Memory: the result and some 2 to 10 MB per processor, except
-    where ``layout="auto"`` finds out late that it began with the wrong layout and converts.
+    Time is linear in the size of the file: all processors parse blocks of whole lines, at some
+    hundred MB/s each. Memory: the result and 2 to 10 MB per processor, unless ``layout="auto"``
+    has to convert because the first rows were misleading.
 
     Parameters
     ----------
     path : str or path-like
         The file. Gzip is recognized by its first bytes, not by its name.
     n_features : int, optional
-        Columns of X. By default the largest index in the file: give it for a part of a data set
-        in which the last features may be missing. An index beyond it is an error.
+        Number of columns of X. By default the largest index in the file: give it for a part of
+        a data set in which the last features may be missing. A larger index is an error.
     layout : {"auto", "dense", "sparse"}, default="auto"
-        "auto" is dense where at least a third of the cells are written, and CSR otherwise. At
-        that fill a dense X takes twice the memory of CSR and is several times as fast to work
-        with. Zeros are not stored in CSR, even if they are written in the file.
+        "auto" is dense if at least a third of the cells are written, and CSR otherwise: a dense
+        X then takes at most twice the memory of CSR and is several times as fast to work with.
+        Zeros are not stored in CSR, even if they are written in the file.
     comments : bool, default=False
         Whether to keep the comments. Bytes that are not UTF-8 are replaced.
     dtype : {float64, float32}, default=float64
-        Type of X. float32 rounds the doubles.
+        Type of X. float32 rounds the float64 values.
 
     Returns
     -------
@@ -83,12 +91,13 @@ def read_letor(
     Raises
     ------
     LetorFormatError
-        If the file cannot be read, with its name, the line and what to do.
+        If the file cannot be read; the message names the file, the line and what to do.
 
     Examples
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
+    >>> from rankwise.data import read_letor
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "train.txt")
     ...     _ = path.write_text("2 qid:7 1:0.5 2:3 # best\\n0 qid:7 2:1e-1\\n")
@@ -99,9 +108,6 @@ def read_letor(
     >>> data.y, data.qid, data.comments
     (array([2., 0.]), array([7, 7]), ['best', ''])
     """
-    # Numba takes longer to import than the rest of this package.
-    from rankwise.data.letor.checked import check_arguments
-
     float_type = check_arguments(n_features, layout, dtype)
     return read_lines(os.fspath(path), n_features, layout, float_type, comments=comments)
 
@@ -116,25 +122,28 @@ def read_lines(
     span: tuple[int, int] | None = None,
     text_ids: bool = False,
 ) -> LetorData:
-    """As `read_letor`, for a span of bytes that are whole lines; ids are text if asked for."""
-    from rankwise.data.letor.checked import append_ids, checked_blocks
-    from rankwise.data.letor.collecting import Growing, Matrix, QueryIds
+    """As `read_letor`, for a span of bytes that are whole lines; ids are text on request."""
+    # Numba takes longer to import than the rest of this package.
+    from rankwise.data.letor.collecting import FeatureMatrix, GrowingArray, QueryIds
+    from rankwise.data.letor.text_blocks import parsed_blocks, text_size
 
-    X = Matrix(layout, n_features, dtype)
-    y = Growing(np.float64)
+    n_bytes = text_size(path) if span is None else span[1] - span[0]
+    X = FeatureMatrix(layout, n_features, dtype, n_bytes)
+    y = GrowingArray(np.float64)
     qid = QueryIds(as_text=text_ids)
     texts: list[str] | None = [] if comments else None
     has_qid: bool | None = None
     n_lines = 0
-    with closing(checked_blocks(path, n_features, dtype, span)) as blocks:
-        for block, n_before, has_qid in blocks:
+    with closing(parsed_blocks(path, n_features, dtype, span)) as blocks:
+        for block in blocks:
             X.append(block)
-            y.append(block.rows.labels[: block.n_rows])
+            y.append(block.rows.labels)
+            has_qid = block.has_qid
             if has_qid:
-                append_ids(qid, block, path, n_before)
+                qid.append(block)
             if texts is not None:
                 texts.extend(_comments(block))
-            n_lines = n_before + block.n_lines
+            n_lines += block.n_lines
     if len(y) == 0:
         raise LetorFormatError(
             f"{path} has no rows: {n_lines} lines, all of them blank or comments."
@@ -143,19 +152,30 @@ def read_lines(
 
 
 def count_features(path: str | os.PathLike[str]) -> int:
-    """The largest feature index in a file: one pass, in the memory of a block."""
-    from rankwise.data.letor.checked import checked_blocks
+    """The largest feature index in a file: one pass, in the memory of a few blocks."""
+    from rankwise.data.letor.text_blocks import parsed_blocks
 
-    with closing(checked_blocks(os.fspath(path), None, np.float64)) as blocks:
-        return max((block.max_index for block, _, _ in blocks), default=0)
+    with closing(parsed_blocks(os.fspath(path), None, np.float64)) as blocks:
+        return max((block.max_index for block in blocks), default=0)
 
 
-def _comments(block: Block) -> list[str]:
-    """What stands after the ``#`` of each row."""
+def check_arguments(
+    n_features: int | None, layout: str, dtype: DTypeLike
+) -> type[np.float32 | np.float64]:
+    """Check the arguments of `read_letor`; returns the type of the features."""
+    check_value("n_features", n_features, AnyOf(Whole(1), None))
+    check_value("layout", layout, Choice("auto", "dense", "sparse"))
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise ParameterError(f"dtype must be float64 or float32: got {np.dtype(dtype)}.")
+    return np.float64 if np.dtype(dtype) == np.float64 else np.float32
+
+
+def _comments(block: TextBlock) -> list[str]:
+    """The text after the ``#`` of each row."""
     text = block.text
     return [
         text[at : text.index(b"\n", at)].strip(b" \t\r").decode("utf-8", "replace")
         if at >= 0
         else ""
-        for at in block.rows.comment_at[: block.n_rows].tolist()
+        for at in block.rows.comment_at.tolist()
     ]

@@ -1,8 +1,7 @@
-"""Parts of LETOR files that can be read one by one, by different processes."""
+"""Spans of LETOR files that several processes can read independently."""
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from rankwise.data.letor.reading import LetorData, read_lines
-
-GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -24,17 +21,19 @@ class LetorSpan:
 
     @property
     def bytes(self) -> tuple[int, int] | None:
+        """First byte and the byte after the last; None for a whole file."""
         return None if self.stop is None else (self.start, self.stop)
 
 
 def letor_spans(path: str, n_bytes: int) -> list[LetorSpan]:
-    """A file in spans of some `n_bytes` each, cut at ends of lines; a packed file is one span."""
-    size = os.path.getsize(path)
+    """Cut a file at ends of lines into spans of about `n_bytes`; a gzipped file is one span."""
+    from rankwise.data.letor.text_blocks import text_size
+
+    size = text_size(path)
+    if size <= n_bytes:
+        return [LetorSpan(path)]
+    cuts = [0]
     with open(path, "rb") as file:
-        packed = file.read(2) == GZIP
-        if packed or size <= n_bytes:
-            return [LetorSpan(path)]
-        cuts = [0]
         for at in range(n_bytes, size, n_bytes):
             file.seek(max(at, cuts[-1]) - 1)
             file.readline()
@@ -45,9 +44,9 @@ def letor_spans(path: str, n_bytes: int) -> list[LetorSpan]:
 
 @dataclass(frozen=True)
 class SpanSurvey:
-    """What a first look at a span tells: rows, written values, and what ids are like.
+    """Counts of the rows and written values of a span, and the kind of its query ids.
 
-    `has_ids` is None where there are no rows.
+    `has_ids` is None if there are no rows.
     """
 
     n_rows: int
@@ -58,31 +57,31 @@ class SpanSurvey:
 
 
 def survey_span(span: LetorSpan, n_features: int | None) -> SpanSurvey:
-    """One pass over the text; refuses what cannot be read, with file and line.
+    """Read a span once; raise `LetorFormatError` for what cannot be read.
 
-    With `n_features`, no row may have one beyond it.
+    With `n_features`, a larger feature index is an error too.
     """
-    from rankwise.data.letor.checked import checked_blocks
     from rankwise.data.letor.parsing import TEXT_QID
+    from rankwise.data.letor.text_blocks import parsed_blocks
 
     n_rows = n_values = largest = 0
     has_ids: bool | None = None
     text_ids = False
-    with closing(checked_blocks(span.path, n_features, np.float64, span.bytes)) as blocks:
-        for block, _, known in blocks:
-            has_ids = known
+    with closing(parsed_blocks(span.path, n_features, np.float64, span.bytes)) as blocks:
+        for block in blocks:
+            has_ids = block.has_qid
             n_rows += block.n_rows
-            n_values += block.n_pairs
+            n_values += len(block.rows.values)
             largest = max(largest, block.max_index)
-            text_ids |= bool((block.rows.qid_kind[: block.n_rows] == TEXT_QID).any())
+            text_ids |= bool((block.rows.qid_kind == TEXT_QID).any())
     return SpanSurvey(n_rows, n_values, largest, has_ids, text_ids)
 
 
 def first_line(span: LetorSpan) -> int:
     """The number of the first line of a span in its file, counted from 1."""
-    from rankwise.data.letor.checked import lines_before
+    from rankwise.data.letor.text_blocks import count_lines
 
-    return lines_before(span.path, span.start) + 1
+    return count_lines(span.path, span.start) + 1
 
 
 def read_span(span: LetorSpan, n_features: int, layout: Any, *, text_ids: bool) -> LetorData:

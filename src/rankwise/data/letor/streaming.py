@@ -1,4 +1,4 @@
-"""A LETOR file in blocks of whole queries, for files that do not fit in memory."""
+"""A LETOR file as blocks of whole queries, for files that do not fit in memory."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from rankwise.backends.arrays import is_sparse
-from rankwise.data.letor.reading import LetorData
-from rankwise.errors import LetorFormatError, ParameterError
+from rankwise.data.letor.reading import LetorData, check_arguments
+from rankwise.errors import LetorFormatError
+from rankwise.parameters import AnyOf, Whole, check_value
 
 if TYPE_CHECKING:
-    from rankwise.data.letor.text_blocks import Block
+    from rankwise.data.letor.text_blocks import TextBlock
 
 BLOCK_BYTES = 32 * 2**20  # of features in a block, about
 
 
 @dataclass(frozen=True)
-class Survey:
-    """What a first pass over a file tells.
+class LetorSurvey:
+    """Counts of a LETOR file, from a first pass over it.
 
     Attributes
     ----------
     version : tuple
-        Size and time of the file, by which it is known to be the same later.
+        Size and modification time of the file, to notice changes.
     n_rows, n_queries, n_features : int
-        Without query ids, `n_queries` is 0.
+        Counts; `n_queries` is 0 if there are no query ids.
     n_bytes : int
-        Of text, unpacked.
+        Size of the text, decompressed.
     layout : {"dense", "sparse"}
-        Dense where at least a third of the cells are written.
+        Dense if at least a third of the cells are written.
     text_ids : bool
         Whether some query id is not an integer.
     """
@@ -53,13 +54,12 @@ class Survey:
 class LetorBlocks:
     """The rows of a LETOR file, block by block; a block never splits a query.
 
-    Goes through the file each time it is iterated over, and gives a `LetorData` for each block.
-    Before the first time, one pass over the file counts features and looks for rows that cannot
-    be read and for queries that come back later: whatever is wrong with a file is said before
-    the work begins. Rows of a query must stand together.
+    Each iteration reads the file again and yields a `LetorData` per block. Before the first one,
+    a pass over the whole file counts features and checks that every row can be read and that
+    the rows of each query are contiguous, so that errors are raised before any work is done.
 
-    Linear in the size of the file. Memory: that of some three blocks, or of the longest query where
-    that is more, 2 to 10 MB per processor for reading, and the query ids.
+    Time is linear in the size of the file. Memory: about three blocks, or the longest query if
+    that is larger, 2 to 10 MB per processor for reading, and the query ids.
 
     Parameters
     ----------
@@ -70,15 +70,17 @@ class LetorBlocks:
     dtype : {float64, float32}, default=float64
         As for `read_letor`.
     block_bytes : int, optional
-        Of features in a block, about; not less than 1 MB of text gives. None: 32 MiB.
+        Approximate size of the features in a block, but at least that of 1 MB of text. None:
+        32 MiB.
     progress : callable, optional
-        Called with the bytes of text read so far in this pass, and with their number in all (0
-        where it is not known yet, as in the first pass over a gzipped file).
+        Called with the bytes of text read so far in this pass, and the number of bytes in all (0
+        if unknown, as in the first pass over a gzipped file).
 
     Examples
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
+    >>> from rankwise.data import LetorBlocks
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "train.txt")
     ...     _ = path.write_text("1 qid:7 1:0.5\\n0 qid:7 1:2\\n3 qid:8 1:1 2:1\\n")
@@ -98,45 +100,40 @@ class LetorBlocks:
         block_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        from rankwise.data.letor.checked import check_arguments
-
-        block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
-        if not isinstance(block_bytes, int | np.integer) or block_bytes < 1:
-            raise ParameterError(
-                f"block_bytes must be a whole number above 0: got {block_bytes!r}."
-            )
+        check_value("block_bytes", block_bytes, AnyOf(Whole(1), None))
         self.path = os.fspath(path)
         self._dtype = check_arguments(n_features, "auto", dtype)
         self._n_features = n_features
-        self._block_bytes = block_bytes
+        self._block_bytes = BLOCK_BYTES if block_bytes is None else int(block_bytes)
         self._progress = progress or (lambda done, total: None)
 
     @cached_property
-    def survey(self) -> Survey:
-        """What the first pass tells, which is made when this is first asked for."""
-        from rankwise.data.letor.checked import append_ids
-        from rankwise.data.letor.collecting import DENSE_FILL, QueryIds
+    def survey(self) -> LetorSurvey:
+        """Counts of the file; the first access reads it once."""
+        from rankwise.data.letor.collecting import DENSE_FILL, GrowingArray, QueryIds, block_ids
         from rankwise.data.letor.text_blocks import text_size
 
-        size = text_size(self.path)
-        queries = _Queries(self.path)
-        version = self._version()
-        n_rows = n_pairs = width = n_bytes = 0
-        for block, n_before, has_qid in self._blocks(self._n_features, size):
+        size, version = text_size(self.path), self._version()
+        n_rows = n_values = width = n_bytes = 0
+        run_ids, run_lines = QueryIds(), GrowingArray(np.int64)  # of runs of equal ids
+        for block in self._blocks(self._n_features, size):
             n_rows += block.n_rows
-            n_pairs += block.n_pairs
+            n_values += len(block.rows.values)
             n_bytes += block.n_bytes
             width = max(width, block.max_index)
-            if has_qid and block.n_rows:
-                ids = QueryIds(as_text=True)
-                append_ids(ids, block, self.path, n_before)
-                queries.add(ids.finish(), block, n_before)
+            if block.has_qid and block.n_rows:
+                starts = _run_starts(block_ids(block, as_text=True))
+                run_ids.append(block, starts)
+                run_lines.append(block.line_numbers(starts))
         if n_rows == 0:
             raise LetorFormatError(f"{self.path} has no rows: its lines are blank or comments.")
         width = self._n_features or width
-        layout = "dense" if n_pairs >= DENSE_FILL * n_rows * width else "sparse"
-        n_queries, text_ids = queries.finish()
-        return Survey(version, n_rows, n_queries, width, n_bytes, layout, text_ids)
+        layout = "dense" if n_values >= DENSE_FILL * n_rows * width else "sparse"
+        ids = run_ids.finish()
+        n_queries = self._count_queries(ids, run_lines.finish())
+        return LetorSurvey(
+            version, n_rows, n_queries, width, n_bytes, layout, text_ids=ids.dtype.kind == "U"
+        )
 
     def __iter__(self) -> Iterator[LetorData]:
         survey = self.survey
@@ -149,116 +146,76 @@ class LetorBlocks:
             if held < enough:
                 continue
             whole = _joined(pieces)
-            cut = _last_query(whole)
-            if cut == 0:  # one query so far: it is longer than a block
+            cut = len(whole.y) if whole.qid is None else int(_run_starts(whole.qid)[-1])
+            if cut == 0:  # a single query so far, longer than a block
                 pieces, enough = [whole], 2 * held
                 continue
             block, rest = _rows(whole, slice(0, cut)), _rows(whole, slice(cut, None))
             del whole, pieces
             yield block
             pieces, enough = [rest], self._block_bytes
-            held = _size(pieces[0].X, cell)
+            held = _size(rest.X, cell)
         whole = _joined(pieces)
         if len(whole.y):
             yield whole
 
-    def _pieces(self, survey: Survey) -> Iterator[LetorData]:
-        """What is parsed at a time, with arrays of its own."""
-        from rankwise.data.letor.checked import append_ids
-        from rankwise.data.letor.collecting import Matrix, QueryIds
+    def __repr__(self) -> str:
+        return f"LetorBlocks({self.path!r})"
+
+    def _pieces(self, survey: LetorSurvey) -> Iterator[LetorData]:
+        """The rows of each block of text, in arrays of their own."""
+        from rankwise.data.letor.collecting import FeatureMatrix, block_ids
 
         layout: Any = survey.layout
         if self._version() != survey.version:
             raise LetorFormatError(
-                f"{self.path} has changed since it was first looked through: begin anew."
+                f"{self.path} has changed since it was first read: make a new LetorBlocks."
             )
-        for block, n_before, has_qid in self._blocks(survey.n_features, survey.n_bytes):
-            if not block.n_rows:
-                continue
-            X = Matrix(layout, survey.n_features, self._dtype)
-            block.n_times = 0.0  # no memory for the whole file
-            X.append(block)
-            qid: Any = None
-            if has_qid:
-                ids = QueryIds(as_text=survey.text_ids)
-                append_ids(ids, block, self.path, n_before)
-                qid = ids.finish()
-            yield LetorData(X.finish(), block.rows.labels[: block.n_rows].copy(), qid)
+        for block in self._blocks(survey.n_features, survey.n_bytes):
+            if block.n_rows:
+                X = FeatureMatrix(layout, survey.n_features, self._dtype)
+                X.append(block)
+                qid = block_ids(block, as_text=survey.text_ids)
+                yield LetorData(X.finish(), block.rows.labels.copy(), qid)
 
-    def __repr__(self) -> str:
-        return f"LetorBlocks({self.path!r})"
+    def _blocks(self, n_features: int | None, n_bytes: int) -> Iterator[TextBlock]:
+        """The blocks of text of the file; reports progress out of `n_bytes`."""
+        from rankwise.data.letor.text_blocks import parsed_blocks
+
+        done = 0
+        self._progress(0, n_bytes)
+        with closing(parsed_blocks(self.path, n_features, self._dtype)) as blocks:
+            for block in blocks:
+                yield block
+                done += block.n_bytes
+                self._progress(done, n_bytes)
+
+    def _count_queries(self, ids: NDArray[Any], lines: NDArray[np.int64]) -> int:
+        """The number of queries; an error if the rows of one are not contiguous.
+
+        One id and line per run of rows. Runs that only seemed to differ are joined: 7 and 07 are
+        the same id if all ids are integers.
+        """
+        starts = _run_starts(ids)
+        ids, lines = ids[starts], lines[starts]
+        first = np.unique(ids, return_index=True)[1]
+        if len(first) < len(ids):
+            again = int(np.setdiff1d(np.arange(len(ids)), first)[0])
+            raise LetorFormatError(
+                f"{self.path}, line {lines[again]}: query {ids[again]} appears again after other "
+                "queries. To be read in blocks, the rows of a query must be contiguous: sort the "
+                "file by query, or read all of it with read_letor."
+            )
+        return len(ids)
 
     def _version(self) -> tuple[int, int]:
         status = os.stat(self.path)
         return status.st_size, status.st_mtime_ns
 
-    def _blocks(
-        self, n_features: int | None, n_bytes: int
-    ) -> Iterator[tuple[Block, int, bool | None]]:
-        """The checked blocks of the file, with progress out of `n_bytes`."""
-        from rankwise.data.letor.checked import checked_blocks
 
-        done = 0
-        self._progress(0, n_bytes)
-        with closing(checked_blocks(self.path, n_features, self._dtype)) as blocks:
-            for entry in blocks:
-                yield entry
-                done += entry[0].n_bytes
-                self._progress(done, n_bytes)
-
-
-class _Queries:
-    """The queries of a file, each of which may come only once.
-
-    Ids are numbers if all of them are, and only the end of the file tells: "7" and "07" are the
-    same number, but not the same text.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._texts, self._numbers = _Seen(), _Seen()
-        self._are_text = False
-
-    def add(self, ids: Any, block: Block, n_before: int) -> None:
-        """The ids, as text, of the rows of a block with so many lines before it."""
-        from rankwise.data.letor.checked import place
-        from rankwise.data.letor.parsing import TEXT_QID
-
-        self._are_text |= bool((block.rows.qid_kind[: block.n_rows] == TEXT_QID).any())
-        starts = np.concatenate(([0], np.flatnonzero(ids[1:] != ids[:-1]) + 1))
-        numbers = block.rows.qid[starts].tolist()
-        for row, name, number in zip(starts.tolist(), ids[starts].tolist(), numbers, strict=True):
-            for seen, value in ((self._texts, name), (self._numbers, number)):
-                if seen.comes_back(value) and seen.first_again is None:
-                    where = place(self._path, n_before, block, int(block.rows.row_at[row]))
-                    seen.first_again = f"{where}: query {name}"
-
-    def finish(self) -> tuple[int, bool]:
-        """How many there are, and whether their ids are text."""
-        seen = self._texts if self._are_text else self._numbers
-        if seen.first_again is not None:
-            raise LetorFormatError(
-                f"{seen.first_again} comes back after other queries. To be read in blocks, the "
-                "rows of a query must stand together: sort the file by query, or read it whole "
-                "with read_letor."
-            )
-        return len(seen.ids), self._are_text
-
-
-class _Seen:
-    """Ids that have come by, the last of them, and where one first came back."""
-
-    def __init__(self) -> None:
-        self.ids: set[Any] = set()
-        self.first_again: str | None = None
-        self._last: Any = None
-
-    def comes_back(self, value: Any) -> bool:
-        """Whether `value` was there before, and another one after it; it is there from now on."""
-        again = value != self._last and value in self.ids
-        self.ids.add(value)
-        self._last = value
-        return again
+def _run_starts(ids: Any) -> NDArray[np.intp]:
+    """Where runs of equal ids start."""
+    return np.flatnonzero(np.concatenate((np.ones(min(len(ids), 1), bool), ids[1:] != ids[:-1])))
 
 
 def _size(X: Any, cell: int) -> int:
@@ -274,14 +231,6 @@ def _joined(pieces: list[LetorData]) -> LetorData:
     ids: list[Any] = [piece.qid for piece in pieces]
     qid = None if ids[0] is None else np.concatenate(ids)
     return LetorData(X, np.concatenate([piece.y for piece in pieces]), qid)
-
-
-def _last_query(data: LetorData) -> int:
-    """Where the last query begins; without query ids, rows may be cut anywhere."""
-    if data.qid is None:
-        return len(data.y)
-    changes = np.flatnonzero(data.qid[1:] != data.qid[:-1])
-    return int(changes[-1]) + 1 if len(changes) else 0
 
 
 def _rows(data: LetorData, rows: slice) -> LetorData:

@@ -1,4 +1,4 @@
-"""A LETOR file in blocks of whole lines, parsed by a few threads and given in file order."""
+"""A LETOR file as checked blocks of whole lines, parsed by a few threads, in file order."""
 
 from __future__ import annotations
 
@@ -17,50 +17,53 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data.letor.faults import archive
-from rankwise.data.letor.parsing import PADDING, Scratch, parse_lines
+from rankwise.data.letor.faults import archive, explain
+from rankwise.data.letor.parsing import MAX_INDEX, NO_QID, PADDING, ParsedRows, parse_lines
 from rankwise.errors import LetorFormatError
 
 BLOCK_BYTES = 1 << 20
-"""Text per block: large enough to hide the hand-over between threads, small enough for caches."""
+"""Text per block: large enough to hide the cost of switching threads, small enough for caches."""
 
 MAX_WORKERS = 8
-"""The one thread that reads cannot feed more parsers than this."""
+"""The single thread that reads cannot feed more parsers than this."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _TOKEN = re.compile(rb"[^ \t\r\n#]+")
 
 
-class Block:
-    """Some whole lines of text and the arrays they are parsed to; both are used again.
+class TextBlock:
+    """Whole lines of a file and their parsed rows; the memory is used again for later lines.
 
     Attributes
     ----------
     text : bytearray
-        The lines are ``text[:n_bytes]``, the last of them with its newline.
-    rows : Scratch
-        What was parsed, valid for the first `n_rows` rows.
-    fault_at : int
-        A byte of the first line that could not be read; -1 if all could.
+        The lines are ``text[:n_bytes]``; the last one ends in a newline too.
+    rows : ParsedRows
+        The parsed rows.
     n_lines : int
-        Lines, those without a row included.
+        Number of lines, with those that hold no row.
+    max_index : int
+        Largest feature index.
     complete : bool
         Whether every row has the features 1 to `max_index`.
-    n_times : float
-        Size of the file over that of the block, for its first block; 0 if not known.
+    has_qid : bool or None
+        Whether the rows of the file have query ids; None before the first row.
+    lines_before : int
+        Lines of the file, or of the span, before this block.
     """
 
-    def __init__(self, n_bytes: int) -> None:
-        self._allocate(n_bytes)
-        self.n_bytes = self.n_lines = self.n_rows = self.max_index = 0
-        self.fault_at = -1
-        self.complete = True
-        self.n_times = 0.0
+    text: bytearray
+    rows: ParsedRows
+    _scratch: ParsedRows
 
-    def _allocate(self, n_bytes: int) -> None:
-        self.text = bytearray(n_bytes + PADDING)
-        self.rows = Scratch.allocate(n_bytes, n_lines=n_bytes // 256)
+    def __init__(self, path: str, n_bytes: int, span_start: int = 0) -> None:
+        self._path, self._span_start = path, span_start
+        self._allocate(n_bytes)
+        self.n_bytes = self.n_lines = self.max_index = self.lines_before = 0
+        self.complete = True
+        self.has_qid: bool | None = None
+        self._fault_at = -1  # a byte of the first line that could not be parsed
 
     @property
     def codes(self) -> NDArray[np.uint8]:
@@ -68,29 +71,32 @@ class Block:
         return np.frombuffer(self.text, dtype=np.uint8)
 
     @property
-    def n_pairs(self) -> int:
-        return int(self.rows.indptr[self.n_rows])
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.rows.labels)
 
-    def line(self, at: int) -> bytes:
-        """The line around byte `at`."""
-        start = self.text.rfind(b"\n", 0, at) + 1
-        return bytes(self.text[start : self.text.index(b"\n", at)])
+    def line_numbers(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The lines of the file that these rows are on, counted from 1; not for spans."""
+        newlines = np.flatnonzero(self.codes[: self.n_bytes] == ord("\n"))
+        return self.lines_before + 1 + np.searchsorted(newlines, self.rows.row_at[rows])
 
-    def line_number(self, at: int) -> int:
-        """How many lines of the block start at or before byte `at`."""
-        return self.text.count(b"\n", 0, at) + 1
+    def error(self, at: int, message: str) -> LetorFormatError:
+        """An error about the line that holds byte `at`, with file and line number."""
+        line = self.lines_before + self.text.count(b"\n", 0, at) + 1
+        line += count_lines(self._path, self._span_start)
+        return LetorFormatError(f"{self._path}, line {line}: {message}")
 
     def fill(self, stream: BinaryIO, carry: bytes) -> tuple[bytes, bool]:
-        """Take whole lines from `stream`, behind the `carry` of the block before.
+        """Read whole lines after the `carry` of the previous block.
 
-        Returns the line that was cut, for the next block, and whether there may be more.
+        Returns the start of a line for the next block, and whether there may be more text.
         """
         n = len(carry)
         if n + PADDING >= len(self.text):
             self._allocate(2 * n)
         self.text[:n] = carry
         while True:
-            room = len(self.text) - PADDING - 1  # one for a newline that may be missing
+            room = len(self.text) - PADDING - 1  # one for a missing last newline
             n = _read_into(stream, self.text, n, room)
             if n < room:
                 if n and self.text[n - 1] != ord("\n"):
@@ -109,111 +115,157 @@ class Block:
     def parse(self, limit: int) -> None:
         """Parse the text, with feature indices up to `limit`."""
         self.n_lines = int(np.count_nonzero(self.codes[: self.n_bytes] == ord("\n")))
-        if self.n_lines > len(self.rows.labels):
-            self.rows = Scratch.allocate(len(self.text), 2 * self.n_lines)
-        self.fault_at, self.n_rows, n_inexact, self.max_index, self.complete = parse_lines(
-            self.codes, self.n_bytes, limit, self.rows
+        if self.n_lines > len(self._scratch.labels):
+            self._scratch = ParsedRows.allocate(len(self.text), 2 * self.n_lines)
+        self._fault_at, n_rows, n_inexact, self.max_index, self.complete = parse_lines(
+            self.codes, self.n_bytes, limit, self._scratch
         )
-        for slot, at in self.rows.inexact[:n_inexact].tolist():
+        self.rows = self._scratch.first(n_rows)
+        for slot, at in self._scratch.inexact[:n_inexact].tolist():
             token = _TOKEN.match(self.text, at)
             value = float(token[0]) if token else math.nan
             if not math.isfinite(value):
-                self.fault_at = at
+                self._fault_at = at
                 break
             if slot < 0:
-                self.rows.labels[-1 - slot] = value
+                self._scratch.labels[-1 - slot] = value
             else:
-                self.rows.values[slot] = value
+                self._scratch.values[slot] = value
+
+    def check(
+        self, n_features: int | None, dtype: type[np.float32 | np.float64], has_qid: bool | None
+    ) -> None:
+        """Refuse lines that cannot be parsed, large values, and rows that differ in having a qid.
+
+        `has_qid` is that of the previous block.
+        """
+        at = self._fault_at
+        if dtype is np.float32:
+            too_large = np.abs(self.rows.values) > np.finfo(dtype).max
+            if too_large.any():
+                row = np.searchsorted(self.rows.indptr[1:], np.argmax(too_large), side="right")
+                at = int(self.rows.row_at[row])
+        if at >= 0:
+            start = self.text.rfind(b"\n", 0, at) + 1
+            line = bytes(self.text[start : self.text.index(b"\n", at)])
+            raise self.error(at, explain(line, n_features=n_features, dtype=dtype))
+        has = self.rows.qid_kind != NO_QID
+        self.has_qid = bool(has[0]) if has_qid is None and len(has) else has_qid
+        if (has != self.has_qid).any():
+            at = int(self.rows.row_at[np.argmax(has != self.has_qid)])
+            one, others = ("no qid", "have one") if self.has_qid else ("a qid", "have none")
+            raise self.error(
+                at,
+                f"this row has {one}, but the rows before it {others}. Write qid:ID after the "
+                "label of every row, or of none.",
+            )
+
+    def _allocate(self, n_bytes: int) -> None:
+        self.text = bytearray(n_bytes + PADDING)
+        self._scratch = ParsedRows.allocate(n_bytes, n_lines=n_bytes // 256)
 
 
 def parsed_blocks(
     path: str,
-    limit: int,
-    *,
-    block_bytes: int | None = None,
-    n_workers: int | None = None,
+    n_features: int | None,
+    dtype: type[np.float32 | np.float64],
     span: tuple[int, int] | None = None,
-) -> Generator[Block, None, None]:
-    """Parse a file block by block; each block is good until the next one is asked for.
+) -> Generator[TextBlock, None, None]:
+    """Parse and check a file block by block; each block is valid until the next one.
 
-    A few blocks are in flight at a time, whatever the size of the file. With a `span`, only the
-    bytes from its start to its end are read, which must be whole lines of text that is not packed.
+    Only a few blocks are in memory at a time. With a `span`, only the bytes from its start to
+    its end are read; these must be whole lines of a file that is not gzipped.
     """
-    n_workers = n_workers or min(_n_cpus(), MAX_WORKERS)
-    idle = [Block(block_bytes or BLOCK_BYTES) for _ in range(n_workers + 2)]
-    pending: deque[tuple[Block, Future[None]]] = deque()
-    carry, more, first = b"", True, True
-    with _open(path) as (stream, n_bytes), ThreadPoolExecutor(n_workers) as pool:
-        if span is not None:
-            stream, n_bytes = cast(BinaryIO, _Span(stream, *span)), span[1] - span[0]
+    limit = MAX_INDEX if n_features is None else int(n_features)
+    n_workers = min(_n_cpus(), MAX_WORKERS)
+    start = span[0] if span else 0
+    idle = [TextBlock(path, BLOCK_BYTES, start) for _ in range(n_workers + 2)]
+    pending: deque[tuple[TextBlock, Future[None]]] = deque()
+    carry, more, is_first = b"", True, True
+    n_lines, has_qid = 0, None
+    with _open(path, span) as stream, ThreadPoolExecutor(n_workers) as pool:
         while more or pending:
             while more and idle:
                 block = idle.pop()
                 carry, more = block.fill(stream, carry)
-                if first:
-                    first = False
-                    block.n_times = n_bytes / max(block.n_bytes, 1)
-                    if block.text.startswith(_UTF8_MARK):
-                        block.text[: len(_UTF8_MARK)] = b"   "
+                if is_first and block.text.startswith(_UTF8_MARK):
+                    block.text[: len(_UTF8_MARK)] = b"   "
+                is_first = False
                 pending.append((block, pool.submit(block.parse, limit)))
             block, parsing = pending.popleft()
             parsing.result()
+            block.lines_before = n_lines
+            block.check(n_features, dtype, has_qid)
+            has_qid = block.has_qid
             yield block
+            n_lines += block.n_lines
             idle.append(block)
 
 
 def text_size(path: str) -> int:
-    """Bytes of text in a file; 0 where it is packed, and nobody knows before the end."""
-    with _open(path) as (_, n_bytes):
-        return n_bytes
-
-
-@contextmanager
-def _open(path: str) -> Iterator[tuple[BinaryIO, int]]:
-    """The bytes of a text file, unpacked if it starts like gzip, and how many (0: not known)."""
+    """Bytes of text in a file, or 0 if it is gzipped; refuses what is not a text file."""
     if Path(path).is_dir():
         raise LetorFormatError(f"{path} is a folder. Give one file in it.")
     with open(path, "rb") as file:
-        start = file.peek(8)
-        if not start:
-            raise LetorFormatError(f"{path} is empty.")
-        if kind := archive(start):
-            raise LetorFormatError(
-                f"{path} is not text but a {kind} archive. Unpack it first; plain and gzipped "
-                "text can be read."
-            )
-        if not start.startswith(_GZIP_MAGIC):
-            yield file, os.fstat(file.fileno()).st_size
+        start = file.read(8)
+    if not start:
+        raise LetorFormatError(f"{path} is empty.")
+    if kind := archive(start):
+        raise LetorFormatError(
+            f"{path} is not text but a {kind} archive. Unpack it first; plain and gzipped text "
+            "can be read."
+        )
+    return 0 if start.startswith(_GZIP_MAGIC) else os.path.getsize(path)
+
+
+def count_lines(path: str, n_bytes: int) -> int:
+    """Number of lines that end within the first `n_bytes` of a file."""
+    count, left = 0, n_bytes
+    if left:
+        with open(path, "rb") as file:
+            while left > 0 and (text := file.read(min(left, 1 << 20))):
+                count += text.count(b"\n")
+                left -= len(text)
+    return count
+
+
+@contextmanager
+def _open(path: str, span: tuple[int, int] | None) -> Iterator[BinaryIO]:
+    """The text of a file, decompressed if necessary, or of a span of its bytes."""
+    is_plain = text_size(path) > 0
+    with open(path, "rb") as file:
+        if is_plain:
+            yield file if span is None else cast(BinaryIO, _ByteSpan(file, *span))
             return
         try:
             with gzip.open(file) as unpacked:
-                yield cast(BinaryIO, unpacked), 0
+                yield cast(BinaryIO, unpacked)
         except EOFError as error:
             raise LetorFormatError(
-                f"{path} is cut off: the gzip stream has no end. Fetch or copy it again."
+                f"{path} is cut off: the gzip stream has no end. Download or copy it again."
             ) from error
         except (gzip.BadGzipFile, zlib.error) as error:
             raise LetorFormatError(
-                f"{path} is a damaged gzip file ({error}). Fetch or copy it again."
+                f"{path} is a damaged gzip file ({error}). Download or copy it again."
             ) from error
 
 
-class _Span:
-    """Some of the bytes of a file."""
+class _ByteSpan:
+    """Some of the bytes of a file, as a stream."""
 
     def __init__(self, stream: BinaryIO, start: int, stop: int) -> None:
         stream.seek(start)
         self._stream, self._left = stream, stop - start
 
     def readinto(self, view: memoryview) -> int:
-        """As that of files."""
+        """As the method of files."""
         count = self._stream.readinto(view[: self._left])  # type: ignore[attr-defined]
         self._left -= count
         return int(count)
 
 
 def _read_into(stream: BinaryIO, text: bytearray, n: int, room: int) -> int:
-    """Read behind the first `n` bytes until `room` is full or the stream ends; bytes now there."""
+    """Read after the first `n` bytes until `room` is full or the stream ends; the new length."""
     with memoryview(text) as view:
         while n < room:
             count = stream.readinto(view[n:room])  # type: ignore[attr-defined]

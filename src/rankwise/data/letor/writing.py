@@ -1,4 +1,4 @@
-"""Writing ranking data as LETOR (svmlight) text."""
+"""Write ranking data as LETOR (svmlight) text."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def write_letor(
     *,
     comments: Sequence[str] | None = None,
 ) -> None:
-    """Write rows as ``label qid:ID index:value ... # comment``, for `read_letor` to give back.
+    """Write rows as ``label qid:ID index:value ... # comment``, the format of `read_letor`.
 
-    Each number is the shortest decimal text of its double, so nothing is rounded. Zeros of X are
-    not written, whether X is dense or sparse; if the last columns are all zero, say `n_features`
-    when reading. Text ids that all look like integers come back as integers, and blanks around a
-    comment are lost.
+    Each number is written as its shortest exact decimal text, so nothing is rounded. Zeros of X
+    are not written, whether X is dense or sparse; if the last columns are all zero, pass
+    `n_features` when reading. Text ids that all look like integers are read as integers, and
+    blanks around a comment are lost.
 
-    Linear in the nonzeros of X, about a million of them a second. The text goes to a temporary
-    file beside `path`, which takes its place when complete: an error leaves `path` as it was.
+    Time is linear in the nonzeros of X, about a million per second. The text is written to a
+    temporary file that replaces `path` when complete: an error leaves `path` unchanged.
 
     Parameters
     ----------
     path : str or path-like
-        Where to; gzipped if the name ends in ``.gz``.
+        The file to write; gzipped if the name ends in ``.gz``.
     X : array-like or sparse array of shape (n_rows, n_features)
         Features. Column 0 becomes feature 1.
     y : array-like of shape (n_rows,)
@@ -52,18 +52,19 @@ def write_letor(
     qid : array-like of shape (n_rows,), optional
         Query ids: integers, or text without blanks and without ``#``.
     comments : sequence of str, optional
-        One per row, without line breaks; an empty one is not written.
+        One per row, without line breaks; empty ones are not written.
 
     Raises
     ------
     DataError
-        For a value that is not finite, lengths that differ, or an id or a comment that cannot
-        be read back.
+        For values that are not finite, different lengths, or ids or comments that could not be
+        read again.
 
     Examples
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
+    >>> from rankwise.data import write_letor
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "train.txt")
     ...     write_letor(path, [[0.5, 3.0], [0.0, 0.1]], [2, 0], ["a", "a"], comments=["best", ""])
@@ -89,17 +90,19 @@ def _check_features(X: Any) -> NDArray[Any] | sparse.csr_array:
     is_sparse = sparse.issparse(X)
     features: Any = _csr(X) if is_sparse else np.asarray(X)
     if features.ndim != 2:
-        raise DataError(f"X needs two dimensions, rows and features: got shape {features.shape}.")
+        raise DataError(
+            f"X must have two dimensions, rows and features: got shape {features.shape}."
+        )
     values = features.data if is_sparse else features
     if values.dtype.kind not in "biuf":
-        raise DataError(f"X must hold numbers: got dtype {values.dtype}.")
-    # A sum is not finite where an entry is not, and it needs no mask as large as X.
+        raise DataError(f"X must contain numbers: got dtype {values.dtype}.")
+    # If the sum is finite, all entries are: no mask of the size of X is needed.
     with np.errstate(all="ignore"):
         doubtful = not np.isfinite(values.sum(dtype=np.float64))
     if doubtful and not (finite := np.isfinite(values)).all():
         raise DataError(
-            f"X holds {int((~finite).sum())} values that are NaN or infinite, which LETOR text "
-            "cannot hold. Fill them in, or drop these rows."
+            f"X contains {int((~finite).sum())} values that are NaN or infinite, which LETOR text "
+            "cannot represent. Replace them, or drop these rows."
         )
     return features  # type: ignore[no-any-return]
 
@@ -112,7 +115,7 @@ def _check_labels(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:
     labels = np.asarray(y, dtype=np.float64)
     if labels.shape != (n_rows,):
         raise DataError(
-            f"y needs one label per row of X: got shape {labels.shape} for {n_rows} rows."
+            f"y must have one label per row of X: got shape {labels.shape} for {n_rows} rows."
         )
     if not np.isfinite(labels).all():
         row = int(np.argmin(np.isfinite(labels)))
@@ -145,12 +148,12 @@ def _query_id(name: object) -> str:
 
 
 def _row_tails(comments: Sequence[str] | None, n_rows: int) -> list[str]:
-    """Comment and end of every row."""
+    """Comment and line end of every row."""
     if comments is None:
         return ["\n"] * n_rows
     if len(comments) != n_rows:
         raise DataError(
-            f"comments needs one entry per row of X: got {len(comments)} for {n_rows} rows."
+            f"comments must have one entry per row of X: got {len(comments)} for {n_rows} rows."
         )
     for row, comment in enumerate(comments):
         if "\n" in comment or "\r" in comment:
@@ -173,7 +176,7 @@ def _pairs(features: NDArray[Any] | sparse.csr_array) -> Iterator[str]:
 
 @contextmanager
 def _opened(path: Path, *, packed: bool) -> Iterator[BinaryIO]:
-    """A file to write bytes to, through gzip where asked; the same rows give the same bytes."""
+    """A file to write bytes to, gzipped on request; equal rows give equal bytes."""
     with open(path, "wb") as file:
         if not packed:
             yield file

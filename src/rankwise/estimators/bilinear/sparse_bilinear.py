@@ -1,4 +1,4 @@
-"""SparseBilinearRanker: raw features of queries against raw features of documents."""
+"""SparseBilinearRanker: weights for pairs of query and document features."""
 
 from __future__ import annotations
 
@@ -14,10 +14,25 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_random_state, check_whole
-from rankwise.estimators.bilinear.checkpoint import Checkpoint, fingerprint
-from rankwise.estimators.bilinear.inputs import (
-    Relabelled,
+from rankwise.estimators._checks import check_random_state
+from rankwise.estimators.bilinear.bilinear_parameters import (
+    STREAM_PARAMETERS,
+    check_bilinear_parameters,
+    check_streamable,
+    learner_for,
+    sgd_settings,
+    starting_weights,
+    wanted_density,
+)
+from rankwise.estimators.bilinear.bilinear_scoring import BilinearScorer
+from rankwise.estimators.bilinear.bilinear_training import (
+    BilinearFit,
+    FitPlan,
+    FrequencyOrder,
+    fit_weights,
+)
+from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint, fingerprint
+from rankwise.estimators.bilinear.triplet_checks import (
     check_classes,
     check_full_rows,
     check_grades,
@@ -25,85 +40,83 @@ from rankwise.estimators.bilinear.inputs import (
     check_rows,
     check_triplets,
     columns_of,
-    parts,
+    csr_parts,
 )
-from rankwise.estimators.bilinear.settings import (
-    check_parameters,
-    settings_of,
-    starting_weights,
-    wanted_density,
+from rankwise.parameters import Whole, check_value
+from rankwise.solvers.bilinear.bilinear_sgd import OVERFLOWED, SGDState
+from rankwise.solvers.bilinear.learning_curve import LearningCurve, TripletRows
+from rankwise.solvers.bilinear.triplet_sampling import (
+    ClassTriplets,
+    GradedTriplets,
+    RandomTriplets,
+    TripletSampler,
+    TripletsInOrder,
+    draw_classes,
 )
-from rankwise.estimators.bilinear.stream import Stream, check_streamable
-from rankwise.estimators.bilinear.training import Course, Outcome, Problem, find_weights
-from rankwise.estimators.bilinear.weights import BilinearModel
-from rankwise.solvers.bilinear.draws import Draws, Given, Graded, InOrder, SameClass, draw_classes
-from rankwise.solvers.bilinear.learner import OVERFLOWED
-from rankwise.solvers.bilinear.run import Curve, HeldOut
 
 CURVE_POINTS = 20
 HELD_OUT_TRIPLETS = 2000
 
 
-class SparseBilinearRanker(BilinearModel):
-    """Scores a document for a query by all pairs of their features, most of which weigh nothing.
+class SparseBilinearRanker(BilinearScorer):
+    """Ranker that scores a document for a query by sparse weights of pairs of their features.
 
     f(q, d) = q'Wd is learned from triplets (query, preferred document, other document) by
     stochastic subgradient steps on
 
         mean over triplets of max(0, 1 - q'W(d+ - d-)) + alpha sum_ij |W_ij|,
 
-    the L1 norm being dealt with by shrinking W every `shrink_every` steps (Algorithm 1), and,
-    with `refit`, a second run without it that changes only the entries that are left.
+    with shrinkage of W every `shrink_every` steps for the L1 norm (Algorithm 1). With `refit`, a
+    second run without the L1 norm changes only the entries that are not 0.
 
-    A step takes O(nnz(q) (nnz(d+) + nnz(d-) + r)) time with r the entries of a row of W, and all
-    of them memory in the order of the nonzeros of W: 12 bytes each in `coef_` (8 in float32), and
-    some two to four times that during the fit. Shrinking costs nothing: rows remember what they
-    owe. ``structure="dense"`` takes a full matrix.
+    A step takes O(nnz(q) (nnz(d+) + nnz(d-) + r)) time, where r is the number of entries in a row
+    of W. Memory is in the order of the nonzeros of W: 12 bytes each in `coef_` (8 in float32), and
+    two to four times as much during the fit. Shrinkage is lazy and costs nothing.
+    ``structure="dense"`` takes a full matrix.
 
-    For relevance that is not a class: where every document belongs to one of some known classes,
-    and only these are relevant to each other, a classifier ranks far better; see the guide.
+    Use it where relevance is not a class. If documents belong to known classes, and documents of
+    the same class are relevant to each other, a classifier ranks far better; see the guide.
 
     Parameters
     ----------
     alpha : float, optional
         Weight of the L1 norm, λ in the paper; above 0. Useful values are small, about one over
-        the sum of all rates. None: found such that `target_density` comes out. Only for
+        the sum of all rates. None: chosen to reach `target_density`. Only for
         ``structure="sparse"``.
     target_density : float, optional
-        Share of the entries of W that are not 0 at the end, up to 5 % less. Found by repeated fits
-        with different alpha. None, without alpha: 0.1.
+        Share of the entries of W that are not 0 at the end; W may have up to 5 % less. Found by
+        repeated fits with different alpha. None, without alpha: 0.1.
     n_iter : int or None, default=100_000
-        Steps, each with a triplet that is drawn at random. None: one step for each triplet, in
-        their order.
+        Steps, each with a triplet drawn at random. None: one step for each triplet, in order.
     eta0 : float, default=200.0
         Rate of the first step, C in the paper.
     schedule : {"invsqrt", "constant", "adagrad"}, default="invsqrt"
-        Rate of step t: eta0 / sqrt(t); eta0; or, for each row of W, eta0 over the root of the sum
-        of its squared gradients, which did better than the first in our trials, with an `eta0` of
-        4 on texts and of 1 on images.
+        Rate of step t: eta0 / sqrt(t); eta0; or, for each row of W, eta0 divided by the root of the
+        sum of its squared gradients, which was better than the first in our trials, with an `eta0`
+        of 4 on texts and of 1 on images.
     shrink_every : int, default=100
         Steps between two shrinkages, T in the paper; at most all steps.
     refit : bool, default=True
         Whether to fit a second time, to the same triplets, without the L1 norm but only where W
-        is not 0. Only for ``structure="sparse"``: the others have no bias to be rid of.
+        is not 0. This removes the bias of the shrinkage. Only for ``structure="sparse"``.
     structure : {"sparse", "dense", "diagonal", "identity"}, default="sparse"
-        Of W: with the L1 norm; without it; a weight for each feature that query and document
-        share; or nothing to learn, f(q, d) = q'd, the cosine of normalized rows.
+        Of W: with the L1 norm; without it; one weight per feature that query and document share;
+        or fixed to the identity, f(q, d) = q'd, the cosine of normalized rows.
     init : {"identity", "zeros"}, default="identity"
         W before the first step. Identity needs queries and documents of the same features.
     dtype : {"float64", "float32"}, default="float64"
         Of W.
     record_every : int, optional
-        Steps between two records of the learning curve; with several threads, up to the next
+        Steps between two records of the learning curve; with several threads, rounded up to a
         multiple of 16. None: a twentieth of all steps.
     n_jobs : int, default=1
-        Threads. With one, exactly Algorithm 1. With more, W stands still while the margins of 16
-        triplets are measured, so that there is work to share: other results than with one thread,
-        but always the same ones for the same number, on one machine.
+        Threads. One thread runs exactly Algorithm 1. Several threads measure the margins of 16
+        triplets before W changes. The results differ from those of one thread, but are the same
+        every time for the same number of threads, on one machine.
     random_state : int, Generator or None, default=None
-        Seed of the draws. The same seed gives the same W, bit for bit, on one machine.
+        Seed for drawing triplets. The same seed gives the same W, bit for bit, on one machine.
     verbose : bool, default=False
-        Show a bar with loss, density and steps per second on stderr.
+        Whether to show a progress bar with loss, density and steps per second on stderr.
 
     Attributes
     ----------
@@ -116,19 +129,21 @@ class SparseBilinearRanker(BilinearModel):
     memory_bytes_ : int
         Of `coef_`.
     learning_curve_, refit_curve_ : dict of ndarray
-        "step", "loss" (mean hinge loss since the record before), "density", and "error" on
+        "step", "loss" (mean hinge loss since the previous record), "density", and "error" on
         held-out triplets (NaN without any), at intervals; see `rankwise.plots.plot_learning_curve`.
-        The second is there after a refit. Empty after `partial_fit`; the identity has one record,
-        of step 0, where there is something held out.
+        The second exists after a refit. Empty after `partial_fit`. The identity has one record, of
+        step 0, if there are held-out triplets.
     n_iter_ : int
         Steps taken.
+    stream_ : dict
+        After `partial_fit`: the state from which the next call continues.
     query_names_, document_names_ : ndarray of str or None
         Names of features.
     n_features_in_, n_document_features_ : int
 
     References
     ----------
-    Section and equation numbers are of "Learning preferences with millions of parameters by
+    Section and equation numbers refer to "Learning preferences with millions of parameters by
     enforcing sparsity" (ICDM 2010).
 
     Examples
@@ -144,7 +159,7 @@ class SparseBilinearRanker(BilinearModel):
     ... )
     >>> ranker.score_all(queries, documents).argmax(axis=1)
     array([0, 1])
-    >>> [word for word, weight in ranker.related_features("car", 1)]
+    >>> [word for word, weight in ranker.related_features("car", k=1)]
     ['auto']
     """
 
@@ -202,15 +217,15 @@ class SparseBilinearRanker(BilinearModel):
         triplets : array-like of int, shape (n_triplets, 3)
             Rows of Q, D and D: a query, the preferred document, the other one.
         query_names, document_names : sequence of str, optional
-            Names of the features. None: those of data frames, where Q and D are such.
+            Names of the features. None: the columns of data frames.
         held_out : array-like of shape (n, 3), or tuple (Q, D, triplets), optional
             Further triplets of the same or of other rows, for the learning curve.
         checkpoint : path-like, optional
-            A file that the fit is kept in while it runs. If it is there, the fit goes on from it,
-            and ends at the same W as if it had never been stopped, bit for bit. It stays when the
-            fit ends.
+            A file in which the fit saves its state. If it exists, the fit resumes from it, and
+            ends at the same W as if it had never been stopped, bit for bit. The file stays when
+            the fit ends.
         checkpoint_every : int, default=25_000
-            Steps between two of them; each writes all of W.
+            Steps between two saves; each writes all of W.
 
         Returns
         -------
@@ -223,11 +238,11 @@ class SparseBilinearRanker(BilinearModel):
         aside = self._held_out_triplets(held_out, queries, documents)
         n_steps = len(rows) if self.n_iter is None else self.n_iter
 
-        def draw(seed: int) -> Draws:
-            return InOrder(rows) if self.n_iter is None else Given(rows, seed)
+        def sampler_for(seed: int) -> TripletSampler:
+            return TripletsInOrder(rows) if self.n_iter is None else RandomTriplets(rows, seed)
 
         return self._fit(
-            queries, documents, draw, n_steps, [rows], aside, checkpoint, checkpoint_every
+            queries, documents, sampler_for, n_steps, [rows], aside, checkpoint, checkpoint_every
         )
 
     def fit_classes(
@@ -240,10 +255,10 @@ class SparseBilinearRanker(BilinearModel):
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 25_000,
     ) -> Self:
-        """Fit to rows with classes: each is a query, to which those of its class are relevant.
+        """Fit to rows with classes: rows of the same class are relevant to each other.
 
-        Draws a query, another row of its class and a row of another class, each evenly, as
-        section IV.A of the paper does.
+        Draws a query, another row of its class and a row of another class, each uniformly, as in
+        section IV.A of the paper.
 
         Parameters
         ----------
@@ -262,7 +277,7 @@ class SparseBilinearRanker(BilinearModel):
         """
         self._forget()
         if self.n_iter is None:
-            raise ParameterError("fit_classes draws triplets: n_iter must say how many.")
+            raise ParameterError("fit_classes draws triplets: set n_iter to their number.")
         rows, _ = self._rows(X, X, "X")
         numbers = check_classes(labels, rows.shape[0])
         check_full_rows(rows, "X")
@@ -271,7 +286,7 @@ class SparseBilinearRanker(BilinearModel):
         if held_out is not None:
             aside = self._held_out_classes(held_out)
         return self._fit(
-            rows, rows, lambda seed: SameClass(numbers, seed), self.n_iter, [numbers], aside,
+            rows, rows, lambda seed: ClassTriplets(numbers, seed), self.n_iter, [numbers], aside,
             checkpoint, checkpoint_every,
         )  # fmt: skip
 
@@ -288,15 +303,15 @@ class SparseBilinearRanker(BilinearModel):
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 25_000,
     ) -> Self:
-        """Fit to graded documents: of each query, those of a higher grade are preferred.
+        """Fit to graded documents: for each query, documents with a higher grade are preferred.
 
-        Every pair of documents of one query with different grades is as likely as the others.
+        Every pair of documents of one query with different grades is equally likely.
 
         Parameters
         ----------
         Q : array-like or sparse of shape (n_queries, n_query_features)
         D : array-like or sparse of shape (n_documents, n_document_features)
-            A document that was judged for several queries has a row for each.
+            A document that was judged for several queries needs a row for each.
         grades : array-like of shape (n_documents,)
             Higher is better.
         qid : array-like of int, shape (n_documents,)
@@ -310,18 +325,18 @@ class SparseBilinearRanker(BilinearModel):
         """
         self._forget()
         if self.n_iter is None:
-            raise ParameterError("fit_graded draws triplets: n_iter must say how many.")
+            raise ParameterError("fit_graded draws triplets: set n_iter to their number.")
         queries, documents = self._rows(Q, D)
         query, values = check_grades(grades, qid, queries, documents)
         self._set_names(Q, D, query_names, document_names)
         aside = self._held_out_triplets(held_out, queries, documents)
-        if Graded(values, query, 0).n_pairs() == 0:
+        if GradedTriplets(values, query, 0).n_pairs() == 0:
             raise DataError(
                 "No query has documents of different grades: there is no pair to learn from. "
                 "Check grades and qid."
             )
         return self._fit(
-            queries, documents, lambda seed: Graded(values, query, seed), self.n_iter,
+            queries, documents, lambda seed: GradedTriplets(values, query, seed), self.n_iter,
             [query, values], aside, checkpoint, checkpoint_every,
         )  # fmt: skip
 
@@ -336,100 +351,84 @@ class SparseBilinearRanker(BilinearModel):
     ) -> Self:
         """Learn from further triplets, one step each, in their order.
 
-        However a stream is cut, it gives what ``fit`` with ``n_iter=None`` gives for all of it.
-        That needs a fixed `alpha`, one thread, and ``refit=False``: a refit needs the triplets
-        once more. Parameters stay as they were in the first call. After ``fit``, the first call
-        starts anew: it does not go on from what was fitted. Each call also writes `coef_`, in the
-        time that takes: give triplets by the hundred or more.
+        However a stream is cut, the result is that of ``fit`` with ``n_iter=None`` on all of it.
+        This needs a fixed `alpha`, one thread, and ``refit=False``: a refit would need the
+        triplets twice. Parameters must not change between calls. After ``fit``, the first call
+        starts again from `init`. Each call copies W: pass triplets by the hundred or more.
 
         Parameters
         ----------
         Q, D, triplets
-            As for `fit`; rows may be others each time, features not.
+            As for `fit`; the rows may differ between calls, the features may not.
         query_names, document_names : sequence of str, optional
-            Names of the features; the first call counts.
+            Names of the features, in the first call.
 
         Returns
         -------
         self
         """
-        stream: Stream | None = getattr(self, "_stream", None)
-        if stream:
-            stream.check(self)
-        else:
-            self._forget()
-        check_streamable(self)
+        stream = getattr(self, "stream_", None)
+        check_streamable(self, stream and stream["parameters"])
         if stream:
             queries, documents = self._new_queries(Q), self._new_documents(D)
         else:
+            self._forget()
             queries, documents = self._rows(Q, D)
         rows = check_triplets(triplets, queries, documents)
+        shape = (queries.shape[1], documents.shape[1])
         if not stream:
-            shape = (queries.shape[1], documents.shape[1])
-            check_parameters(self, shape)
+            check_bilinear_parameters(self, shape)
             self._set_names(Q, D, query_names, document_names)
-            self._stream = stream = Stream.of(self, shape)
-        learner = stream.learner
-        try:
-            if self.structure != "identity":
-                learner.advance(parts(queries), parts(documents), rows)
-            W = learner.weights()
-            self._keep(Outcome(W, learner.settings.lam, Curve(), None), learner.step)
-        except BaseException:  # a step that was half taken cannot be gone on from
-            self._forget()
-            raise
+        self._forget()  # steps that fail leave nothing to resume from
+        learner = learner_for(self.structure, starting_weights(self, shape), sgd_settings(self, 1))
+        if stream:
+            learner.restore(SGDState(**stream["state"]))
+        if self.structure != "identity":
+            learner.advance(csr_parts(queries), csr_parts(documents), rows)
+        W = learner.weights()
+        self._keep(BilinearFit(W, learner.settings.lam, LearningCurve(), None), learner.step)
+        parameters = {name: getattr(self, name) for name in STREAM_PARAMETERS}
+        self.stream_ = {"parameters": parameters, "state": vars(learner.state())}
         return self
 
     def _forget(self) -> None:
-        """A call that fails leaves a ranker that is not fitted, not one that is half another."""
-        for name in ("coef_", "_stream"):
+        """Remove what was fitted, so that a call that fails leaves an unfitted ranker."""
+        for name in ("coef_", "stream_"):
             self.__dict__.pop(name, None)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A stream goes into files as arrays."""
-        state = dict(super().__getstate__())
-        if "_stream" in state:
-            state["_stream"] = state["_stream"].state()
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "_stream" in state:
-            self._stream = Stream.restored(state["_stream"], self.coef_.shape)
 
     def _fit(
         self,
         Q: sp.csr_array,
         D: sp.csr_array,
-        draw: Callable[[int], Draws],
+        sampler_for: Callable[[int], TripletSampler],
         n_steps: int,
         evidence: list[NDArray[Any]],
         held_out: tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]] | None,
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: int,
     ) -> Self:
-        """Relabel columns, run, and keep what comes out."""
+        """Check parameters, order columns by frequency, fit, and keep the result."""
         shape = (Q.shape[1], D.shape[1])
-        check_parameters(self, shape)
-        check_whole("checkpoint_every", checkpoint_every, 1)
+        check_bilinear_parameters(self, shape)
+        check_value("checkpoint_every", checkpoint_every, Whole(1))
         if self.structure == "sparse" and self.shrink_every > n_steps:
             raise ParameterError(
-                f"W is shrunk every {self.shrink_every} steps, and there are {n_steps}: alpha "
+                f"W shrinks every {self.shrink_every} steps, but there are only {n_steps}: alpha "
                 "would have no effect. Lower shrink_every, or take more steps."
             )
         start = starting_weights(self, shape)
         if self.structure == "identity":
-            self._keep(Outcome(start, 0.0, Curve(), None), 0)
+            self._keep(BilinearFit(start, 0.0, LearningCurve(), None), 0)
             if held_out is not None:
                 self._record_start(held_out)
             return self
-        relabelled = Relabelled.by_frequency(D)
+        order = FrequencyOrder.of(D)
         aside = None
         if held_out is not None:
-            aside = HeldOut(parts(held_out[0]), parts(relabelled.columns(held_out[1])), held_out[2])
-        problem = Problem(parts(Q), parts(relabelled.columns(D)), aside)
-        course = Course(
-            settings_of(self, n_steps),
+            new_D = csr_parts(order.apply(held_out[1]))
+            aside = TripletRows(csr_parts(held_out[0]), new_D, held_out[2])
+        plan = FitPlan(
+            sgd_settings(self, n_steps),
             self.structure,
             n_steps,
             wanted_density(self),
@@ -440,52 +439,55 @@ class SparseBilinearRanker(BilinearModel):
         )
         kept = None
         if checkpoint is not None:
-            kept = Checkpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
+            kept = FitCheckpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
             kept.check_folder()
-        outcome = find_weights(course, problem, relabelled.columns(start), draw, self._seed(), kept)
-        outcome.W = relabelled.back(outcome.W)
-        self._keep(outcome, n_steps)
+        seed = int(check_random_state(self.random_state).integers(2**63))
+        result = fit_weights(
+            plan, csr_parts(Q), csr_parts(order.apply(D)), aside, order.apply(start), sampler_for,
+            seed, kept,
+        )  # fmt: skip
+        result.W = order.undo(result.W)
+        self._keep(result, n_steps)
         return self
 
     def _owner(
         self, Q: sp.csr_array, D: sp.csr_array, evidence: list[NDArray[Any]], held_out: Any
     ) -> str:
-        """Which fit a checkpoint is of; where the draws have no seed, it brings its own."""
+        """The fingerprint of a fit; without a seed, the checkpoint brings its own."""
         params = {**self.get_params(), "verbose": False}
         seeded = isinstance(self.random_state, (int, np.integer))
         params["random_state"] = int(self.random_state) if seeded else None
-        arrays = [*parts(Q), *parts(D), *evidence]
+        arrays = [*csr_parts(Q), *csr_parts(D), *evidence]
         if held_out is not None:
-            arrays += [*parts(held_out[0]), *parts(held_out[1]), held_out[2]]
+            arrays += [*csr_parts(held_out[0]), *csr_parts(held_out[1]), held_out[2]]
         return fingerprint(params, arrays)
 
-    def _keep(self, outcome: Outcome, n_steps: int) -> None:
-        if not np.isfinite(outcome.W.data).all():
+    def _keep(self, result: BilinearFit, n_steps: int) -> None:
+        if not np.isfinite(result.W.data).all():
             raise DataError(OVERFLOWED)
-        self.coef_ = outcome.W
-        self.alpha_ = outcome.lam
+        self.coef_ = result.W
+        self.alpha_ = result.lam
         self.density_ = self.coef_.nnz / max(self.coef_.shape[0] * self.coef_.shape[1], 1)
         self.n_iter_ = n_steps
-        self.learning_curve_ = outcome.curve.arrays()
+        self.learning_curve_ = result.curve.arrays()
         self.__dict__.pop("refit_curve_", None)
-        if outcome.refit_curve is not None:
-            self.refit_curve_ = outcome.refit_curve.arrays()
+        if result.refit_curve is not None:
+            self.refit_curve_ = result.refit_curve.arrays()
 
     def _record_start(self, held_out: tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]) -> None:
-        """The one record of a ranker that learns nothing: its error on held-out triplets."""
+        """The only record of a ranker that learns nothing: its error on held-out triplets."""
         right = self._share_in_order(*held_out)
-        self.learning_curve_ = Curve([0], [math.nan], [self.density_], [1.0 - right]).arrays()
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).integers(2**63))
+        self.learning_curve_ = LearningCurve(
+            [0], [math.nan], [self.density_], [1.0 - right]
+        ).arrays()
 
     def _rows(self, Q: Any, D: Any, name: str = "Q") -> tuple[sp.csr_array, sp.csr_array]:
-        """Rows of a fit, whose features are those of all rows to come."""
+        """Check the rows of a fit, and remember their features."""
         queries = check_rows(Q, name)
         documents = queries if D is Q else check_rows(D, "D")
         validate_data(self, Q, skip_check_array=True)
         self.n_document_features_ = documents.shape[1]
-        self._document_columns = columns_of(D)
+        self.document_columns_in_ = columns_of(D)
         return queries, documents
 
     def _set_names(self, Q: Any, D: Any, query_names: Any, document_names: Any) -> None:
@@ -511,10 +513,10 @@ class SparseBilinearRanker(BilinearModel):
         self, held_out: Any
     ) -> tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]:
         if not isinstance(held_out, (tuple, list)) or len(held_out) != 2:
-            raise DataError("held_out of fit_classes is a tuple (X, labels) of other rows.")
+            raise DataError("held_out of fit_classes must be a tuple (X, labels) of other rows.")
         rows = self._new_queries(held_out[0])
         numbers = check_classes(held_out[1], rows.shape[0], "held_out labels")
-        full = np.flatnonzero(np.diff(rows.indptr))  # a document without a known word ranks nowhere
+        full = np.flatnonzero(np.diff(rows.indptr))  # rows without a known word
         rng = np.random.default_rng(0)
         kept = check_classes(numbers[full], len(full), "held_out labels of rows with a known word")
         drawn = draw_classes(kept, HELD_OUT_TRIPLETS, rng)
@@ -522,7 +524,7 @@ class SparseBilinearRanker(BilinearModel):
 
 
 def _is_problem(held_out: Any) -> bool:
-    """Whether held-out triplets bring rows of their own: (Q, D, triplets)."""
+    """Whether held-out triplets come with their own rows: (Q, D, triplets)."""
     if not isinstance(held_out, (tuple, list)) or len(held_out) != 3:
         return False
     first = held_out[0]

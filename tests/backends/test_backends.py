@@ -1,18 +1,18 @@
-"""The operations of the seam: torch does what NumPy does, and both do what they say."""
+"""Backends: torch agrees with NumPy, and both do what they document."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rankwise.backends.dispatch import NUMPY, at_home, backend_of
+from rankwise.backends.dispatch import NUMPY, as_given, backend_of
 
 pytest.importorskip("torch", reason="needs the extra gpu")
 
 import torch
 
-from rankwise.backends._host_rows import TravellingRows
+from rankwise.backends._host_rows import HostRows
 from rankwise.backends._torch import TorchBackend
 
 TORCH = TorchBackend.on(torch.device("cpu"))
@@ -23,11 +23,11 @@ def spd(n, seed=0, rank=None):
     return F @ F.T
 
 
-def test_arrays_tell_where_they_are():
+def test_backend_of_an_array():
     assert backend_of(np.zeros(1)) is NUMPY
     assert backend_of([1.0]) is NUMPY
     assert backend_of(torch.zeros(1)) is TORCH
-    assert backend_of(TravellingRows(np.zeros((1, 1)), TORCH)) is TORCH
+    assert backend_of(HostRows(np.zeros((1, 1)), TORCH)) is TORCH
 
 
 @st.composite
@@ -45,8 +45,9 @@ def nests(draw):
     return rows, level_ptr, group_ptr, a, b
 
 
+@settings(max_examples=40)
 @given(nests(), st.integers(1, 3))
-def test_rows_are_combined_with_the_means_of_their_groups(nest, d):
+def test_combine_rows_and_columns_with_group_means(nest, d):
     rows, level_ptr, group_ptr, a, b = nest
     X = np.random.default_rng(0).standard_normal((len(rows), d))
     want, got = np.empty_like(X), torch.empty(X.shape, dtype=torch.float64)
@@ -64,16 +65,16 @@ def test_rows_are_combined_with_the_means_of_their_groups(nest, d):
 
 @pytest.mark.parametrize("n", [1, 40, 1100])
 @pytest.mark.parametrize("on", [NUMPY, TORCH], ids=["numpy", "torch"])
-def test_symmetric_updates(on, n):
+def test_add_gram(on, n):
     Z = np.random.default_rng(0).standard_normal((30, n))
-    A = on.gram_zeros(n)
+    A = on.zeros(n, n)
     for part in (Z[:20], Z[20:]):
         A = on.add_gram(A, on.array(part))
     assert_allclose(NUMPY.array(on.mirror_upper(A)), Z.T @ Z, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "rank"), [(30, 30), (150, 150), (150, 40)])
-def test_pivoted_cholesky_is_that_of_lapack(n, rank):
+def test_pivoted_cholesky_agrees_with_lapack(n, rank):
     K = spd(n, rank=rank)
     tolerance = 1e-10 * K.diagonal().max()
     want_order, want_C, _ = NUMPY.pivoted_cholesky(K, tolerance)
@@ -87,7 +88,7 @@ def test_pivoted_cholesky_is_that_of_lapack(n, rank):
     assert abs(rest.numpy()).max(initial=0.0) < 1e-9 * K.diagonal().max()
 
 
-def test_pivots_are_spared_where_their_order_does_not_matter():
+def test_no_pivoting_if_well_conditioned():
     K = spd(20) + 20 * np.eye(20)
     order, C, rest = TORCH.pivoted_cholesky(torch.tensor(K), 1e-10)
     assert_array_equal(order, np.arange(20))
@@ -96,7 +97,7 @@ def test_pivots_are_spared_where_their_order_does_not_matter():
 
 
 @pytest.mark.parametrize("on", [NUMPY, TORCH], ids=["numpy", "torch"])
-def test_what_is_not_definite_stays_as_it_was(on):
+def test_indefinite_matrices_are_left_unchanged(on):
     K = spd(12) - 5.0 * np.eye(12)
     M = on.array(K.copy())
     assert on.solve_definite(M, on.zeros(12), 1e-3) is None
@@ -111,33 +112,57 @@ def test_what_is_not_definite_stays_as_it_was(on):
 
 
 @pytest.mark.parametrize("on", [NUMPY, TORCH], ids=["numpy", "torch"])
-def test_a_singular_system_is_an_error_of_numpy(on):
+def test_singular_systems_raise_numpy_errors(on):
     with pytest.raises(np.linalg.LinAlgError):
         on.solve(on.zeros(2, 2), on.zeros(2, 1))
 
 
 @pytest.mark.parametrize("on", [NUMPY, TORCH], ids=["numpy", "torch"])
-def test_sums_by_group(on):
+def test_group_sums(on):
     X, codes = np.random.default_rng(0).standard_normal((200, 3)), np.arange(200) % 90
     want = np.zeros((100, 3))
     np.add.at(want, codes, X)
     assert_allclose(NUMPY.array(on.group_sums(codes, 100, on.array(X))), want, atol=1e-13)
 
 
-def test_rough_products_are_off_by_little():
+def test_low_precision_products_are_close():
     rough, Z = TORCH.with_precision("tf32"), torch.randn(500, 60, dtype=torch.float64)
-    A = rough.mirror_upper(rough.add_gram(rough.gram_zeros(60), Z))
+    A = rough.mirror_upper(rough.add_gram(rough.zeros(60, 60), Z))
     assert A.dtype == torch.float64
     off = abs(A - Z.T @ Z).max() / A.diagonal().max()
     assert 1e-12 < float(off) < 1e-3
 
 
-def test_rows_travel():
+@pytest.mark.parametrize("on", [NUMPY, TORCH], ids=["numpy", "torch"])
+def test_diagonal_can_be_written(on):
+    M = on.array(spd(3))
+    want = NUMPY.array(M).diagonal() + 2.0
+    on.diagonal(M)[:] += 2.0
+    assert_array_equal(NUMPY.array(M).diagonal(), want)
+
+
+@pytest.mark.parametrize("on", [NUMPY, TORCH], ids=["numpy", "torch"])
+def test_is_finite_without_being_misled_by_the_sum(on):
+    assert on.is_finite(on.array([1e308, 1e308]))
+    for bad in (np.nan, np.inf, -np.inf):
+        assert not on.is_finite(on.array([1.0, bad, -bad]))
+
+
+@pytest.mark.parametrize("n", [1, 600])
+@pytest.mark.parametrize("on", [NUMPY, TORCH], ids=["numpy", "torch"])
+def test_symmetrize(on, n):
+    A = np.random.default_rng(0).standard_normal((n, n))
+    M = on.array(A.copy())
+    on.symmetrize(M)
+    assert_allclose(NUMPY.array(M), (A + A.T) / 2, rtol=1e-15)
+
+
+def test_host_rows_are_copied_on_access():
     host = np.arange(12, dtype=np.float32).reshape(4, 3)
-    rows = TravellingRows(host, TORCH)
+    rows = HostRows(host, TORCH)
     assert rows.shape == (4, 3)
     assert len(rows) == 4
-    assert at_home(rows) is host
+    assert as_given(rows) is host
     for part in (slice(1, 3), np.array([3, 0])):
         assert rows[part].dtype == torch.float64
         assert_array_equal(rows[part].numpy(), host[part])

@@ -1,4 +1,4 @@
-"""A long fit on disk: never half-written, and only gone on with where it belongs."""
+"""A long fit on disk: written atomically, and resumed only with the same data and parameters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rankwise.errors import DataError, ModelFileError
 from rankwise.files import replacing
 
 NOTE = "note"
-FORMAT = 2
-"""Goes up whenever steps or their state change: a run must end where it would have ended."""
+FORMAT = 3
+"""Increases whenever the steps or their state change: a resumed run must end at the same W."""
 
 
 def fingerprint(params: dict[str, Any], arrays: list[NDArray[Any]]) -> str:
-    """A short text that another problem, or other parameters, would not have."""
+    """A hash of parameters and data."""
     digest = hashlib.sha256(json.dumps(params, sort_keys=True, default=repr).encode())
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
@@ -31,64 +31,57 @@ def fingerprint(params: dict[str, Any], arrays: list[NDArray[Any]]) -> str:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """Where a fit is kept, and which fit it is.
-
-    Attributes
-    ----------
-    path : Path
-    owner : str
-        What `fingerprint` says of the fit.
-    """
+class FitCheckpoint:
+    """The file of a fit, and the `fingerprint` of that fit."""
 
     path: Path
     owner: str
 
     def check_folder(self) -> None:
-        """The file can be written: said before a long fit, not after it."""
+        """Raise an error before a long fit if the file cannot be written."""
         folder = self.path.resolve().parent
         if not folder.is_dir():
-            raise DataError(f"There is no folder {folder} to keep a checkpoint in: make it first.")
-        try:  # what may be written is known only by trying
+            raise DataError(f"There is no folder {folder} for the checkpoint: create it first.")
+        try:  # permissions alone do not tell
             with tempfile.TemporaryFile(dir=folder):
                 writable = not self.path.is_dir()
         except OSError:
             writable = False
         if not writable:
-            raise DataError(f"The checkpoint {self.path} cannot be written: choose another place.")
+            raise DataError(f"The checkpoint {self.path} cannot be written: choose another path.")
 
     def save(self, note: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Write a note and arrays, in the place of what was there."""
+        """Write a note and arrays, replacing the file."""
         text = json.dumps({"format": FORMAT, "owner": self.owner, **note})
         with replacing(self.path) as beside, beside.open("wb") as file:
             members: dict[str, Any] = {NOTE: np.array(text), **arrays}
             np.savez(file, **members)
 
     def load(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-        """What was saved last; None if there is no file."""
+        """The note and arrays saved last; None if there is no file."""
         if not self.path.exists():
             return None
         try:
             if not zipfile.is_zipfile(self.path):
-                raise ValueError("it is no .npz file")
+                raise ValueError("it is not an .npz file")
             with np.load(self.path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             note = json.loads(str(arrays.pop(NOTE)))
             owner, written_as = note["owner"], note["format"]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ModelFileError(
-                f"{self.path} is damaged or no checkpoint of rankwise: {error}. Delete it to begin "
-                "anew."
+                f"{self.path} is damaged or not a checkpoint of rankwise: {error}. Delete it to "
+                "start again."
             ) from error
         if written_as != FORMAT:
             raise ModelFileError(
                 f"The checkpoint {self.path} was written by another version of rankwise (format "
-                f"{written_as}, this one is {FORMAT}): go on with that version, or delete it to "
-                "begin anew."
+                f"{written_as}, expected {FORMAT}): resume with that version, or delete it to "
+                "start again."
             )
         if owner != self.owner:
             raise DataError(
-                f"The checkpoint {self.path} is of a fit to other data or with other parameters. "
-                "Give these again to go on with it, or delete it to begin anew."
+                f"The checkpoint {self.path} belongs to a fit to other data or with other "
+                "parameters. Pass the same ones to resume it, or delete it to start again."
             )
         return note, arrays

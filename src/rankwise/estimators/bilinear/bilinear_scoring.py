@@ -1,4 +1,4 @@
-"""What a fitted bilinear ranker can do: score, search, and say why."""
+"""Scores, rankings and explanations of a fitted bilinear ranker."""
 
 from __future__ import annotations
 
@@ -12,25 +12,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_whole
-from rankwise.estimators.bilinear.inputs import (
-    check_rows,
-    check_triplets,
-    columns_of,
-    parts,
-)
-from rankwise.solvers.bilinear.layout import Ints, Sparse
-from rankwise.solvers.bilinear.products import times_weights
+from rankwise.estimators.bilinear.triplet_checks import check_rows, check_triplets, columns_of
+from rankwise.parameters import Whole, check_value
+from rankwise.solvers.bilinear.lazy_steps import Ints
+from rankwise.solvers.bilinear.learning_curve import share_in_wrong_order
 
 BLOCK_BYTES = 64 * 2**20  # of Q W at a time
 
 
-class BilinearModel(BaseEstimator):
-    """f(q, d) = q'Wd for a W that is known."""
+class BilinearScorer(BaseEstimator):
+    """Scores f(q, d) = q'Wd for a given W."""
 
     coef_: sp.csr_array
     n_document_features_: int
-    _document_columns: list[str] | None
+    document_columns_in_: list[str] | None
     query_names_: NDArray[Any] | None
     document_names_: NDArray[Any] | None
 
@@ -43,7 +38,7 @@ class BilinearModel(BaseEstimator):
     def predict(self, Q: Any, D: Any) -> Array:
         """Score of each document for the query in the same row: f_k = q_k'W d_k.
 
-        O(nnz(q) times the entries of a row of W) time for each, 64 MB beside the result.
+        Each takes O(nnz(q) times the entries of a row of W) time; the working memory is 64 MB.
 
         Parameters
         ----------
@@ -59,8 +54,8 @@ class BilinearModel(BaseEstimator):
         queries, documents = self._new_queries(Q), self._new_documents(D)
         if queries.shape[0] != documents.shape[0]:
             raise DataError(
-                f"predict takes a document for each query, row by row: got {queries.shape[0]} "
-                f"queries and {documents.shape[0]} documents. score_all takes all pairs."
+                f"predict takes one document per query: got {queries.shape[0]} queries and "
+                f"{documents.shape[0]} documents. score_all takes all pairs."
             )
         return self._score_rows(queries, documents)
 
@@ -83,15 +78,15 @@ class BilinearModel(BaseEstimator):
             scores[rows] = (documents @ self._projected(queries[rows]).T).T
         return _finite(scores)
 
-    def rank(self, q: Any, D: Any, k: int = 10) -> tuple[NDArray[np.intp], Array]:
-        """The k best documents for a query, the best first.
+    def rank(self, q: Any, D: Any, *, k: int = 10) -> tuple[NDArray[np.intp], Array]:
+        """Return the k best documents for a query, best first.
 
         Parameters
         ----------
         q : array-like or sparse of shape (n_query_features,) or (1, n_query_features)
         D : array-like or sparse of shape (n_documents, n_document_features)
         k : int, default=10
-            All documents if there are fewer.
+            At most; there may be fewer documents.
 
         Returns
         -------
@@ -99,13 +94,15 @@ class BilinearModel(BaseEstimator):
             Of D.
         scores : ndarray of shape (k,)
         """
-        check_whole("k", k, 1)
+        check_value("k", k, Whole(1))
         scores = self.score_all(_one_row(q, "q"), D)[0]
         best = np.argsort(-scores, kind="stable")[:k]
         return best, scores[best]
 
     def score(self, Q: Any, D: Any, triplets: Any) -> float:
         """Share of triplets in the right order: one minus the error of section IV.A.
+
+        Equal scores count as half, as for every ranker of this library.
 
         Parameters
         ----------
@@ -115,7 +112,6 @@ class BilinearModel(BaseEstimator):
         Returns
         -------
         float
-            Equal scores count as wrong.
         """
         check_is_fitted(self, "coef_")
         queries, documents = self._new_queries(Q), self._new_documents(D)
@@ -123,8 +119,8 @@ class BilinearModel(BaseEstimator):
             queries, documents, check_triplets(triplets, queries, documents)
         )
 
-    def related_features(self, word: str | int, k: int = 5) -> list[tuple[Any, float]]:
-        """The document features that weigh most for a query feature, as in Table III.
+    def related_features(self, word: str | int, *, k: int = 5) -> list[tuple[Any, float]]:
+        """Return the document features with the largest weights for a query feature (Table III).
 
         Parameters
         ----------
@@ -135,18 +131,18 @@ class BilinearModel(BaseEstimator):
         Returns
         -------
         list of (name or number, weight)
-            By falling absolute weight; fewer than k where W has fewer.
+            By decreasing absolute weight; fewer than k if W has fewer.
         """
         check_is_fitted(self, "coef_")
-        check_whole("k", k, 1)
+        check_value("k", k, Whole(1))
         i = self._feature(word)
         row = slice(self.coef_.indptr[i], self.coef_.indptr[i + 1])
         columns, weights = self.coef_.indices[row], self.coef_.data[row]
         best = np.argsort(-np.abs(weights), kind="stable")[:k]
         return [(_name(self.document_names_, columns[j]), float(weights[j])) for j in best]
 
-    def explain(self, q: Any, d: Any, k: int = 10) -> list[tuple[Any, Any, float]]:
-        """The pairs of features that made the score of a document.
+    def explain(self, q: Any, d: Any, *, k: int = 10) -> list[tuple[Any, Any, float]]:
+        """Return the pairs of features that contribute most to the score of a document.
 
         Parameters
         ----------
@@ -157,10 +153,10 @@ class BilinearModel(BaseEstimator):
         Returns
         -------
         list of (query feature, document feature, q_i W_ij d_j)
-            By falling absolute value; all of them add up to the score.
+            By decreasing absolute value; all of them add up to the score.
         """
         check_is_fitted(self, "coef_")
-        check_whole("k", k, 1)
+        check_value("k", k, Whole(1))
         query = self._new_queries(_one_row(q, "q"))
         document = self._new_documents(_one_row(d, "d"))
         scaled = sp.diags_array(query.data) @ self.coef_[query.indices]
@@ -185,7 +181,7 @@ class BilinearModel(BaseEstimator):
         q, better, worse = triplets.T
         above = self._score_rows(queries[q], documents[better])
         below = self._score_rows(queries[q], documents[worse])
-        return float(np.mean(above > below))
+        return 1.0 - share_in_wrong_order(above - below)
 
     def _score_rows(self, queries: sp.csr_array, documents: sp.csr_array) -> Array:
         scores = np.empty(queries.shape[0])
@@ -208,15 +204,15 @@ class BilinearModel(BaseEstimator):
         return documents
 
     def _check_columns(self, D: Any) -> None:
-        """Columns of a data frame are those of the fit, in their order."""
+        """Raise an error if a data frame has other columns than in the fit."""
         now = columns_of(D)
-        if now is None or self._document_columns is None:
+        if now is None or self.document_columns_in_ is None:
             return
-        for k, (name, fitted) in enumerate(zip(now, self._document_columns, strict=True)):
+        for k, (name, fitted) in enumerate(zip(now, self.document_columns_in_, strict=True)):
             if name != fitted:
                 raise DataError(
                     f"Column {k} of D is {name!r}, but this ranker was fitted to documents with "
-                    f"{fitted!r} there: give the same columns in the same order."
+                    f"{fitted!r} there: pass the same columns in the same order."
                 )
 
     def _blocks(self, n_rows: int) -> list[slice]:
@@ -225,28 +221,25 @@ class BilinearModel(BaseEstimator):
 
     def _projected(self, queries: sp.csr_array) -> Array:
         """Q W, dense."""
-        W = self.coef_
-        out = np.empty((queries.shape[0], W.shape[1]))
-        times_weights(parts(queries), Sparse(W.indptr, W.indices, W.data), out)
-        return out
+        return (queries @ self.coef_).toarray()
 
     def _feature(self, word: str | int) -> int:
         if isinstance(word, str):
             if self.query_names_ is None:
                 raise ParameterError(
-                    "This ranker was fitted without names of features: ask by number, or give "
-                    "names to fit."
+                    "This ranker was fitted without feature names: use the number of the feature, "
+                    "or pass names to fit."
                 )
             found = np.flatnonzero(self.query_names_ == word)
             if not len(found):
                 raise ParameterError(f"There is no query feature {word!r}.")
             if len(found) > 1:
                 raise ParameterError(
-                    f"{len(found)} query features are called {word!r}: ask by number, one of "
+                    f"{len(found)} query features are called {word!r}: use a number, one of "
                     f"{', '.join(map(str, found[:5]))}."
                 )
             return int(found[0])
-        check_whole("word", word, 0, self.coef_.shape[0] - 1)
+        check_value("word", word, Whole(0, self.coef_.shape[0] - 1))
         return int(word)
 
 
@@ -259,11 +252,11 @@ def _one_row(x: Any, name: str) -> Any:
             x = np.atleast_2d(np.asarray(x, dtype=np.float64))
         except (TypeError, ValueError):
             raise DataError(
-                f"{name} is a row of numbers: got {x!r:.60}. Turn text into features first, with "
-                "the vectorizer of the fit."
+                f"{name} must be a row of numbers: got {x!r:.60}. Turn text into features first, "
+                "with the vectorizer of the fit."
             ) from None
     if x.shape[0] != 1:
-        raise DataError(f"{name} is one row: got {x.shape[0]}.")
+        raise DataError(f"{name} must be one row: got {x.shape[0]}.")
     return x
 
 

@@ -1,10 +1,7 @@
-"""What users give to the bilinear ranker, checked and brought into the form of the solver."""
+"""Checks of queries, documents, triplets, classes and grades for the bilinear ranker."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,17 +10,17 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError
 from rankwise.graph.query_groups import missing_entries
-from rankwise.solvers.bilinear.layout import Ints, Sparse
+from rankwise.solvers.bilinear.lazy_steps import CSR, Ints
 
 INT32_MAX = np.iinfo(np.int32).max
 
 
 def check_rows(X: Any, name: str) -> sp.csr_array:
-    """Rows of numbers, dense or sparse, as a CSR array with sorted columns and no explicit zeros.
+    """Dense or sparse rows as a CSR array with sorted columns and no explicit zeros.
 
-    Columns that do not exist are found here: compiled code would write to them.
+    Raises an error for columns that do not exist: compiled code would write to them.
     """
     try:
         checked = check_array(X, accept_sparse="csr", dtype=np.float64, input_name=name)
@@ -36,13 +33,13 @@ def check_rows(X: Any, name: str) -> sp.csr_array:
         ) from None
     rows = sp.csr_array(checked, dtype=np.float64)
     if rows.shape[1] > INT32_MAX:
-        raise DataError(f"{name} has {rows.shape[1]} features: at most {INT32_MAX} can be had.")
+        raise DataError(f"{name} has {rows.shape[1]} features: the maximum is {INT32_MAX}.")
     try:
         rows.check_format(full_check=True)
     except ValueError as error:
-        raise DataError(f"{name} is no sound CSR array: {error}. Make it anew.") from None
+        raise DataError(f"{name} is not a valid CSR array: {error}.") from None
     if not rows.has_canonical_format or (rows.data == 0.0).any():
-        rows = rows.copy()  # it may share its arrays with X, which is not ours to tidy up
+        rows = rows.copy()  # it may share its arrays with X, which must not change
         rows.sum_duplicates()
         rows.eliminate_zeros()
     return rows
@@ -53,10 +50,10 @@ def columns_of(X: Any) -> list[str] | None:
     return [str(name) for name in X.columns] if hasattr(X, "columns") else None
 
 
-def parts(X: sp.csr_array) -> Sparse:
-    """The parts of a CSR array, always of the same types: others would be compiled anew."""
+def csr_parts(X: sp.csr_array) -> CSR:
+    """The arrays of a CSR array, always of the same types, so that code is compiled once."""
     places = np.int32 if X.nnz <= INT32_MAX else np.int64
-    return Sparse(
+    return CSR(
         *(
             np.require(part, dtype, ["C_CONTIGUOUS", "WRITEABLE"])
             for part, dtype in ((X.indptr, places), (X.indices, np.int32), (X.data, np.float64))
@@ -68,26 +65,26 @@ def _as_array(values: Any, name: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except ValueError:
-        raise DataError(f"{name} has entries of different lengths: give a full table.") from None
+        raise DataError(f"{name} has entries of different lengths: make them equal.") from None
 
 
 def check_triplets(triplets: Any, Q: sp.csr_array, D: sp.csr_array, name: str = "triplets") -> Ints:
-    """Rows (q, d+, d-) that exist, have features, and differ."""
+    """Triplets (q, d+, d-) of existing, different rows with features."""
     given = _as_array(triplets, name)
     if given.ndim != 2 or given.shape[1:] != (3,) or len(given) == 0:
         raise DataError(
-            f"{name} needs rows (query, preferred document, other document) and at least one: got "
-            f"shape {given.shape}."
+            f"{name} must have shape (n, 3), with rows (query, preferred document, other document) "
+            f"and at least one of them: got shape {given.shape}."
         )
     if given.dtype.kind not in "iu":
-        raise DataError(f"{name} holds row numbers, which are whole numbers: got {given.dtype}.")
+        raise DataError(f"{name} must hold row numbers, as whole numbers: got {given.dtype}.")
     for column, what, limit in ((0, "Q", Q.shape[0]), (1, "D", D.shape[0]), (2, "D", D.shape[0])):
         wrong = np.flatnonzero((given[:, column] < 0) | (given[:, column] >= limit))
         if len(wrong):
             k = int(wrong[0])
             raise DataError(
-                f"{name}[{k}] is {tuple(given[k].tolist())}: {given[k, column]} is no row of "
-                f"{what}, which has rows 0 to {limit - 1} ({len(wrong)} such triplets)."
+                f"{name}[{k}] is {tuple(given[k].tolist())}: {given[k, column]} is not a "
+                f"row of {what}, which has rows 0 to {limit - 1} ({len(wrong)} such triplets)."
             )
     rows = np.ascontiguousarray(given, dtype=np.int64)
     same = np.flatnonzero(rows[:, 1] == rows[:, 2])
@@ -95,7 +92,7 @@ def check_triplets(triplets: Any, Q: sp.csr_array, D: sp.csr_array, name: str = 
         k = int(same[0])
         raise DataError(
             f"{name}[{k}] prefers document {rows[k, 1]} to itself ({len(same)} such triplets): "
-            "there is nothing to learn from. Leave them out."
+            "there is nothing to learn from. Remove them."
         )
     for column, X, what in ((0, Q, "Query"), (1, D, "Document"), (2, D, "Document")):
         empty = np.flatnonzero(np.diff(X.indptr)[rows[:, column]] == 0)
@@ -103,23 +100,23 @@ def check_triplets(triplets: Any, Q: sp.csr_array, D: sp.csr_array, name: str = 
             k = int(empty[0])
             raise DataError(
                 f"{what} {rows[k, column]} in {name}[{k}] has no features: all of its values are "
-                f"0 ({len(empty)} such triplets). Leave them out."
+                f"0 ({len(empty)} such triplets). Remove them."
             )
     return rows
 
 
 def check_full_rows(X: sp.csr_array, name: str) -> None:
-    """Every row has a value other than 0."""
+    """Raise an error for a row without a value other than 0."""
     empty = np.flatnonzero(np.diff(X.indptr) == 0)
     if len(empty):
         raise DataError(
             f"Row {empty[0]} of {name} has no features: all of its values are 0 ({len(empty)} such "
-            "rows). Leave them out."
+            "rows). Remove them."
         )
 
 
 def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.intp]:
-    """Class numbers, with a pair of equal and a pair of different ones."""
+    """Class numbers, with at least two classes, one of them with two rows."""
     given = _as_array(labels, name)
     if given.shape != (n_rows,):
         raise DataError(
@@ -128,7 +125,7 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
     missing = np.flatnonzero(missing_entries(given))
     if len(missing):
         raise DataError(
-            f"{name}[{missing[0]}] is missing ({len(missing)} such rows): leave them out, or give "
+            f"{name}[{missing[0]}] is missing ({len(missing)} such rows): remove them, or give "
             "them a class of their own."
         )
     try:
@@ -136,18 +133,18 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
     except TypeError:
         kinds = sorted({type(label).__name__ for label in given.tolist()})
         raise DataError(
-            f"{name} must be all numbers or all text: got {', '.join(kinds)} together."
+            f"{name} must be all numbers or all text: got {', '.join(kinds)}."
         ) from None
     if len(classes) == 0:
         raise DataError(f"{name} is empty: a triplet needs three rows.")
     if len(classes) < 2:
         raise DataError(
-            f"{name} has one class only, {classes.tolist()[0]!r}: a triplet needs a document of "
-            "another one."
+            f"{name} has only one class, {classes.tolist()[0]!r}: a triplet needs a document of "
+            "another class."
         )
     if counts.max() < 2:
         raise DataError(
-            f"Every row has a class of its own ({len(classes)} classes): a triplet needs two rows "
+            f"Every row has its own class ({len(classes)} classes): a triplet needs two rows "
             f"of one class. Check the {name}."
         )
     return np.asarray(numbers, dtype=np.intp)
@@ -171,12 +168,12 @@ def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tup
         )
     if query.dtype.kind not in "iu":
         raise DataError(
-            f"qid holds rows of Q, from 0 to {Q.shape[0] - 1}, which are whole numbers: got "
+            f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}, which are whole numbers: got "
             f"{query.dtype}."
         )
     if query.min() < 0 or query.max() >= Q.shape[0]:
         raise DataError(
-            f"qid holds rows of Q, from 0 to {Q.shape[0] - 1}: got values from "
+            f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}: got values from "
             f"{query.min()} to {query.max()}."
         )
     check_full_rows(D, "D")
@@ -193,74 +190,14 @@ def check_names(names: Any, n_features: int, name: str) -> NDArray[Any] | None:
     if isinstance(names, (dict, set, frozenset)):
         raise DataError(
             f"{name} needs the names in the order of the features, which a {type(names).__name__} "
-            "does not have: give vectorizer.get_feature_names_out()."
+            "does not have: pass vectorizer.get_feature_names_out()."
         )
     try:
         given = np.asarray(list(names), dtype=str)
     except (TypeError, ValueError):
-        raise DataError(f"{name} is a list of names, one per feature: got {names!r:.60}.") from None
+        raise DataError(
+            f"{name} must be a list of names, one per feature: got {names!r:.60}."
+        ) from None
     if given.shape != (n_features,):
         raise DataError(f"{name} needs one name per feature: got {len(given)} for {n_features}.")
     return given
-
-
-def check_positive(name: str, value: Any) -> float:
-    """A finite number above 0."""
-    if type(value) is bool or not isinstance(value, Real) or not 0 < float(value) < np.inf:
-        raise ParameterError(f"{name} must be a finite number above 0: got {value!r}.")
-    return float(value)
-
-
-def check_share(name: str, value: Any) -> float:
-    """A share: above 0, at most 1."""
-    if type(value) is bool or not isinstance(value, Real) or not 0 < float(value) <= 1:
-        raise ParameterError(f"{name} must be above 0 and at most 1: got {value!r}.")
-    return float(value)
-
-
-def check_dense_fits(shape: tuple[int, int], itemsize: int) -> None:
-    """A dense W fits the memory of this machine."""
-    needed = itemsize * shape[0] * shape[1]
-    if not hasattr(os, "sysconf"):  # Windows does not tell this way
-        return
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > total:
-        raise ParameterError(
-            f"A dense W of {shape[0]} by {shape[1]} needs {needed / 2**30:.0f} GiB, and this "
-            f"machine has {total / 2**30:.0f}. Use structure='sparse'."
-        )
-
-
-@dataclass(frozen=True)
-class Relabelled:
-    """Columns of documents by falling frequency.
-
-    What steps look at then lies close together in memory, which is most of their time.
-
-    Attributes
-    ----------
-    order : ndarray of shape (n_features,)
-        The old number of each new column.
-    """
-
-    order: NDArray[np.int32]
-
-    @classmethod
-    def by_frequency(cls, D: sp.csr_array) -> Relabelled:
-        counts = np.bincount(D.indices, minlength=D.shape[1])
-        return cls(np.argsort(-counts, kind="stable").astype(np.int32))
-
-    def columns(self, X: sp.csr_array) -> sp.csr_array:
-        """The same rows with new columns."""
-        new = np.empty_like(self.order)
-        new[self.order] = np.arange(len(self.order), dtype=np.int32)
-        return self._with(X, new[X.indices])
-
-    def back(self, W: sp.csr_array) -> sp.csr_array:
-        """The same rows with the old columns."""
-        return self._with(W, self.order[W.indices])
-
-    def _with(self, X: sp.csr_array, indices: NDArray[np.int32]) -> sp.csr_array:
-        moved = sp.csr_array((X.data.copy(), indices, X.indptr), shape=X.shape)
-        moved.sort_indices()
-        return moved

@@ -1,7 +1,7 @@
 """Triplets (query, preferred document, other document), drawn block by block.
 
-A block depends on the seed and on its number alone, so that a run that was stopped draws on as
-if nothing had happened, and a refit sees the very triplets of the fit.
+A block depends only on the seed and on its number. So an interrupted run resumes with the triplets
+that it would have drawn, and a refit sees the same triplets as the fit.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.solvers.bilinear.layout import Ints
+from rankwise.solvers.bilinear.lazy_steps import Ints
 
 BLOCK = 1 << 14
 
 
-class Draws(Protocol):
-    """A sequence of triplets that can be entered anywhere."""
+class TripletSampler(Protocol):
+    """A sequence of triplets that can be read from any step on."""
 
     def block(self, number: int) -> Ints:
-        """Triplets number * BLOCK and following, BLOCK of them or what is left."""
+        """Triplets number * BLOCK to (number + 1) * BLOCK - 1, or as many as there are."""
 
 
-def between(draws: Draws, start: int, stop: int) -> Ints:
-    """Triplets start to stop - 1, which lie in one block."""
+def triplets_between(sampler: TripletSampler, start: int, stop: int) -> Ints:
+    """Triplets start to stop - 1, all in one block."""
     number = start // BLOCK
-    return draws.block(number)[start - number * BLOCK : stop - number * BLOCK]
+    return sampler.block(number)[start - number * BLOCK : stop - number * BLOCK]
 
 
 @dataclass(frozen=True)
-class InOrder:
+class TripletsInOrder:
     """Given triplets, each once, in their order."""
 
     triplets: Ints
@@ -42,7 +42,7 @@ class InOrder:
 
 
 @dataclass(frozen=True)
-class Given:
+class RandomTriplets:
     """Given triplets, drawn with replacement."""
 
     triplets: Ints
@@ -54,7 +54,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class SameClass:
+class ClassTriplets:
     """Section IV.A: q any row, d+ another row of its class, d- a row of another class.
 
     Parameters
@@ -72,7 +72,7 @@ class SameClass:
 
 
 def draw_classes(labels: NDArray[np.intp], n: int, rng: np.random.Generator) -> Ints:
-    """n triplets of rows by class; queries come from classes of two rows or more."""
+    """n triplets of rows by class; queries come from classes with at least two rows."""
     counts = np.bincount(labels)
     order = np.argsort(labels, kind="stable")
     first = np.cumsum(counts) - counts
@@ -81,7 +81,7 @@ def draw_classes(labels: NDArray[np.intp], n: int, rng: np.random.Generator) -> 
     size, begin = counts[labels[q]], first[labels[q]]
     place = np.empty(len(labels), np.int64)
     place[order] = np.arange(len(labels))
-    # Among the others of the class: skip the query; among other classes: skip the class.
+    # d+ skips the query within its class; d- skips the whole class.
     other = rng.integers(0, size - 1)
     positive = order[begin + other + (begin + other >= place[q])]
     other = rng.integers(0, len(labels) - size)
@@ -90,14 +90,14 @@ def draw_classes(labels: NDArray[np.intp], n: int, rng: np.random.Generator) -> 
 
 
 @dataclass(frozen=True)
-class Graded:
-    """All pairs of documents of a query with different grades, each as likely as the others.
+class GradedTriplets:
+    """All pairs of documents of a query with different grades, each equally likely.
 
     Parameters
     ----------
     grades : ndarray of shape (n_documents,)
     query : ndarray of shape (n_documents,)
-        Row of Q that each document was judged for.
+        The row of Q that each document was judged for.
     seed : int
     """
 
@@ -120,7 +120,7 @@ class Graded:
 
     @cached_property
     def _below(self) -> tuple[Ints, Ints, Ints]:
-        """Documents by query and grade; where each one's query begins; how many are below it."""
+        """Documents by query and grade; where their query begins; how many rank below each."""
         order = np.lexsort((self.grades, self.query))
         query, grades = self.query[order], self.grades[order]
         new_query = np.r_[True, query[1:] != query[:-1]]

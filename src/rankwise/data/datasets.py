@@ -1,0 +1,328 @@
+"""Data sets by name: from scikit-learn, or from files in the folder RANKWISE_DATA."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rankwise.data.letor.reading import read_letor
+from rankwise.errors import DataError, ParameterError
+from rankwise.parameters import Choice, check_value
+
+FOLDER_VARIABLE = "RANKWISE_DATA"
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class RankingDataset:
+    """Rows to be ranked.
+
+    Attributes
+    ----------
+    name : str
+        As passed to `load_dataset`.
+    X : ndarray or csr_array of shape (n_rows, n_features)
+        Features.
+    y : ndarray of shape (n_rows,)
+        Labels; larger is better.
+    qid : ndarray of shape (n_rows,) or None
+        Query of each row; None: one global ranking.
+    feature_names : tuple of str or None
+        Names of the columns of X, if they have any.
+    description : str
+        What the rows and labels are.
+
+    Examples
+    --------
+    >>> from rankwise.data import load_dataset
+    >>> data = load_dataset("breast_cancer")
+    >>> data.name, int(data.y.sum())
+    ('breast_cancer', 212)
+    """
+
+    name: str
+    X: NDArray[Any] | sparse.csr_array
+    y: NDArray[np.float64]
+    qid: NDArray[Any] | None
+    feature_names: tuple[str, ...] | None = None
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """A data set that `load_dataset` knows; prints as one line.
+
+    Attributes
+    ----------
+    name : str
+        The name to pass to `load_dataset`.
+    description : str
+        What the rows and labels are.
+    available : bool
+        Whether it can be loaded now.
+    splits : str
+        The valid values of `fold` and `part`; empty if there are none.
+
+    Examples
+    --------
+    >>> from rankwise.data import list_datasets
+    >>> next(info.splits for info in list_datasets() if info.name == "mq2008")
+    'fold=1..5, part=train|validation|test'
+    """
+
+    name: str
+    description: str
+    available: bool
+    splits: str = ""
+
+    def __str__(self) -> str:
+        missing = "" if self.available else f" (not available: needs {FOLDER_VARIABLE})"
+        splits = f" [{self.splits}]" if self.splits else ""
+        return f"{self.name:<14}{self.description}{splits}{missing}"
+
+
+@dataclass(frozen=True)
+class _Source:
+    """How to load a data set: ``load(fold, part)`` returns the fields of a `RankingDataset`."""
+
+    description: str
+    load: Callable[[int | None, str | None], dict[str, Any]]
+    n_folds: int = 0
+    parts: tuple[str, ...] = ()
+    file: str = ""  # a file that exists if the data set does; empty if it needs none
+
+    @property
+    def splits(self) -> str:
+        """The valid values of `fold` and `part`, in words."""
+        fold = [f"fold=1..{self.n_folds}"] if self.n_folds else []
+        return ", ".join(fold + ([f"part={'|'.join(self.parts)}"] if self.parts else []))
+
+
+def load_dataset(name: str, *, fold: int | None = None, part: str | None = None) -> RankingDataset:
+    """Load a data set by name; `list_datasets` lists the names.
+
+    Parameters
+    ----------
+    name : str
+        For example "diabetes", which comes with scikit-learn, or "ohsumed", which is read from
+        the folder that the environment variable ``RANKWISE_DATA`` names.
+    fold : int, optional
+        Number of an official fold, from 1, if the data set has folds.
+    part : {"train", "validation", "test"}, optional
+        Part of the fold, or of the data set if it has parts but no folds. Without `fold` and
+        `part`: all rows, each once.
+
+    Returns
+    -------
+    RankingDataset
+        With attributes `name`, `X`, `y`, `qid`, `feature_names` and `description`.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown name, fold or part.
+    DataError
+        If the files do not exist.
+
+    Examples
+    --------
+    >>> from rankwise.data import load_dataset
+    >>> data = load_dataset("diabetes")
+    >>> data.X.shape, data.qid is None, data.feature_names[:3]
+    ((442, 10), True, ('age', 'sex', 'bmi'))
+    """
+    check_value("name", name, Choice(*sorted(_SOURCES)))
+    source = _SOURCES[name]
+    _check_split(name, source, fold, part)
+    if source.file:
+        _file(source.file)
+    fields = {"qid": None, **source.load(fold, part)}
+    fields["y"] = np.asarray(fields["y"], dtype=np.float64)
+    return RankingDataset(name=name, description=source.description, **fields)
+
+
+def list_datasets() -> list[DatasetInfo]:
+    """List all data sets that `load_dataset` knows, and whether each can be loaded now.
+
+    Examples
+    --------
+    >>> from rankwise.data import list_datasets
+    >>> print(next(info for info in list_datasets() if info.name == "diabetes"))
+    diabetes      Diabetes progression after a year, a global ranking; 442 rows, 10 features
+    """
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return [
+        DatasetInfo(
+            name,
+            source.description,
+            not source.file or bool(folder and Path(folder, source.file).exists()),
+            source.splits,
+        )
+        for name, source in sorted(_SOURCES.items())
+    ]
+
+
+def _check_split(name: str, source: _Source, fold: int | None, part: str | None) -> None:
+    """Raise an error for a fold or a part that the data set does not have."""
+    if fold is not None and not source.n_folds:
+        raise ParameterError(f"{name!r} has no folds: leave out fold.")
+    if part is not None and not source.parts:
+        raise ParameterError(f"{name!r} has no parts: leave out part.")
+    if part is not None:
+        check_value(f"part of {name!r}", part, Choice(*source.parts))
+    if source.n_folds and (fold is None) != (part is None):
+        raise ParameterError(
+            f"{name!r} needs fold and part together, for example fold=1, part='train': "
+            f"got fold={fold}, part={part!r}."
+        )
+    if fold is not None and fold not in range(1, source.n_folds + 1):
+        raise ParameterError(f"fold of {name!r} must be 1 to {source.n_folds}: got {fold!r}.")
+
+
+def _file(relative: str) -> Path:
+    """A file in the data folder."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder:
+        raise DataError(
+            f"This data set does not come with rankwise: set the environment variable "
+            f"{FOLDER_VARIABLE} to the folder that contains {relative}."
+        )
+    path = Path(folder, relative)
+    if not path.exists():
+        raise DataError(
+            f"{path} does not exist. {FOLDER_VARIABLE} is {folder!r}: it must be the folder that "
+            f"contains {relative}."
+        )
+    return path
+
+
+def _bundled(name: str, positive: str | None, fold: int | None, part: str | None) -> dict[str, Any]:
+    """A data set of scikit-learn; with `positive`, the rows of that class have label 1."""
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{name}")()
+    y = bunch.target
+    if positive is not None:
+        y = y == list(bunch.target_names).index(positive)
+    return {"X": bunch.data, "y": y, "feature_names": tuple(map(str, bunch.feature_names))}
+
+
+def _ohsumed(fold: int | None, part: str | None) -> dict[str, Any]:
+    stems = {"train": "training", "validation": "validation", "test": "test"}
+    parts = PARTS if part is None else (part,)
+    return _stacked(
+        [f"letor1_ohsumed/Fold{fold or 1}/{stems[part]}set.txt.gz" for part in parts], 25
+    )
+
+
+def _mq2008(fold: int | None, part: str | None) -> dict[str, Any]:
+    subsets = list(range(5))
+    if fold is not None and part is not None:  # fold k trains on S_k and the next two, cyclically
+        offsets = {"train": (0, 1, 2), "validation": (3,), "test": (4,)}[part]
+        subsets = [(fold - 1 + offset) % 5 for offset in offsets]
+    return _stacked([f"letor4_mq2008/S{subset + 1}.txt.gz" for subset in subsets], 46)
+
+
+def _stacked(files: list[str], n_features: int) -> dict[str, Any]:
+    """The rows of several dense LETOR files."""
+    tables: list[Any] = [
+        read_letor(_file(file), n_features=n_features, layout="dense") for file in files
+    ]
+    return {
+        field: np.concatenate([getattr(t, field) for t in tables]) for field in ("X", "y", "qid")
+    }
+
+
+def _mnist(fold: int | None, part: str | None) -> dict[str, Any]:
+    prefixes = {"train": "train", "test": "t10k"}
+    parts = tuple(prefixes) if part is None else (part,)
+    X, y = (
+        np.concatenate([_idx(f"mnist/{prefixes[part]}-{kind}-ubyte.gz") for part in parts])
+        for kind in ("images-idx3", "labels-idx1")
+    )
+    return {"X": X.reshape(len(X), -1), "y": y}
+
+
+def _idx(relative: str) -> NDArray[np.uint8]:
+    """An array of bytes in the idx format: 0, 0, 8, the number of axes, their lengths, the data."""
+    path = _file(relative)
+    try:
+        with gzip.open(path) as file:
+            content = file.read()
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        content = b""
+    n_axes = content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 0
+    shape = np.frombuffer(content[4 : 4 + 4 * n_axes], dtype=">u4").astype(int)
+    values = np.frombuffer(content, dtype=np.uint8)[4 + 4 * n_axes :]
+    if not n_axes or len(shape) != n_axes or shape.prod() != len(values):
+        raise DataError(f"{path} is not a complete idx file of bytes. Download it again.")
+    return values.reshape(shape)
+
+
+def _microarray(name: str, positive: str, fold: int | None, part: str | None) -> dict[str, Any]:
+    with np.load(_file(f"microarray/{name}.npz"), allow_pickle=False) as arrays:
+        return {"X": arrays["X"], "y": arrays["y"] == positive}
+
+
+_SOURCES = {
+    "diabetes": _Source(
+        "Diabetes progression after a year, a global ranking; 442 rows, 10 features",
+        partial(_bundled, "diabetes", None),
+    ),
+    "breast_cancer": _Source(
+        "Breast tumours, malignant (1) before benign (0); 569 rows, 30 features",
+        partial(_bundled, "breast_cancer", "malignant"),
+    ),
+    "digits": _Source(
+        "Images of digits, to be ordered by the digit; 1,797 rows, 64 features",
+        partial(_bundled, "digits", None),
+    ),
+    "ohsumed": _Source(
+        "LETOR 1.0 OHSUMED, medical documents, grades 0 to 2, raw features; "
+        "16,140 rows, 25 features, 106 queries",
+        _ohsumed,
+        n_folds=5,
+        parts=PARTS,
+        file="letor1_ohsumed/Fold1/trainingset.txt.gz",
+    ),
+    "mq2008": _Source(
+        "LETOR 4.0 MQ2008, web documents, grades 0 to 2, features normalized per query; "
+        "15,211 rows, 46 features, 784 queries",
+        _mq2008,
+        n_folds=5,
+        parts=PARTS,
+        file="letor4_mq2008/S1.txt.gz",
+    ),
+    "mnist": _Source(
+        "Images of handwritten digits, to be ordered by the digit, pixels 0 to 255; "
+        "70,000 rows, 784 features",
+        _mnist,
+        parts=("train", "test"),
+        file="mnist/train-images-idx3-ubyte.gz",
+    ),
+    "alon": _Source(
+        "Colon tissue, tumour (1) before normal (0); 62 rows, 2,000 genes",
+        partial(_microarray, "alon", "t"),
+        file="microarray/alon.npz",
+    ),
+    "golub": _Source(
+        "Leukaemia, myeloid (1) before lymphoblastic (0); 72 rows, 7,129 genes",
+        partial(_microarray, "golub", "AML"),
+        file="microarray/golub.npz",
+    ),
+    "shipp": _Source(
+        "Lymphoma, diffuse large B-cell (1) before follicular (0); 77 rows, 7,129 genes",
+        partial(_microarray, "shipp", "DLBCL"),
+        file="microarray/shipp.npz",
+    ),
+}

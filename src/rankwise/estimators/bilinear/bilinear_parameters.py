@@ -1,0 +1,128 @@
+"""The parameters of the bilinear ranker: which are valid, and what the solver makes of them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rankwise.errors import ParameterError
+from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, Whole, check_parameters
+from rankwise.solvers.bilinear.bilinear_sgd import SCHEDULES, BilinearSGD, SGDSettings
+
+PARAMETERS: dict[str, Rule] = {
+    "alpha": AnyOf(Number(0, open_low=True), None),
+    "target_density": AnyOf(Number(0, 1, open_low=True), None),
+    "n_iter": AnyOf(Whole(1), None),
+    "eta0": Number(0, open_low=True),
+    "schedule": Choice(*SCHEDULES),
+    "shrink_every": Whole(1),
+    "refit": Flag(),
+    "structure": Choice("sparse", "dense", "diagonal", "identity"),
+    "init": Choice("identity", "zeros"),
+    "dtype": Choice("float64", "float32"),
+    "record_every": AnyOf(Whole(1), None),
+    "n_jobs": Whole(1, 256),
+    "verbose": Flag(),
+}
+STREAM_PARAMETERS = (
+    "alpha", "eta0", "schedule", "shrink_every", "structure", "init", "dtype", "refit", "n_jobs",
+)  # fmt: skip
+"""Parameters that cannot change during a stream."""
+DEFAULT_DENSITY = 0.1
+
+
+def check_bilinear_parameters(ranker: Any, shape: tuple[int, int]) -> None:
+    """Check every parameter, alone and together with the others and the features."""
+    check_parameters(ranker, PARAMETERS)
+    for name in ("alpha", "target_density"):
+        if ranker.structure != "sparse" and getattr(ranker, name) is not None:
+            raise ParameterError(
+                f'{name} is for structure="sparse": structure={ranker.structure!r} has no L1 '
+                "norm. Leave it out."
+            )
+    if ranker.alpha is not None and ranker.target_density is not None:
+        raise ParameterError("alpha and target_density exclude each other: pass one of them.")
+    needs_square = ranker.init == "identity" or ranker.structure in ("diagonal", "identity")
+    if needs_square and shape[0] != shape[1]:
+        raise ParameterError(
+            f"Queries have {shape[0]} features and documents {shape[1]}: an identity matrix "
+            'needs the same number. Use init="zeros" and structure="sparse" or "dense".'
+        )
+    if ranker.structure == "identity" and ranker.init != "identity":
+        raise ParameterError('structure="identity" learns nothing, so init must be "identity".')
+    if ranker.structure == "dense" and hasattr(os, "sysconf"):  # not on Windows
+        needed = np.dtype(ranker.dtype).itemsize * shape[0] * shape[1]
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if needed > total:
+            raise ParameterError(
+                f"A dense W of {shape[0]} by {shape[1]} needs {needed / 2**30:.0f} GiB, and this "
+                f"machine has {total / 2**30:.0f}. Use structure='sparse'."
+            )
+
+
+def check_streamable(ranker: Any, began: dict[str, Any] | None) -> None:
+    """Check that W does not depend on how a stream is cut; `began` has its first parameters."""
+    for name, first in (began or {}).items():
+        now = getattr(ranker, name)
+        if now != first:
+            raise ParameterError(
+                f"This stream began with {name}={first!r}, but now it is {now!r}: set it back, or "
+                "start another stream with a clone of this ranker."
+            )
+    if ranker.n_jobs != 1:
+        raise ParameterError(
+            "partial_fit takes one step after the other: with more threads, W would depend on "
+            "how the stream is cut. Set n_jobs=1."
+        )
+    if ranker.structure == "sparse" and ranker.refit:
+        raise ParameterError(
+            "partial_fit sees every triplet once, and a refit needs them twice: set refit=False."
+        )
+    if ranker.structure == "sparse" and ranker.alpha is None:
+        raise ParameterError("partial_fit cannot try several alphas on a stream: set alpha.")
+
+
+def sgd_settings(ranker: Any, n_steps: int) -> SGDSettings:
+    """What the solver needs; λ is a first guess where alpha is not given."""
+    lam = 0.0
+    if ranker.structure == "sparse":
+        lam = ranker.alpha or _first_lam(ranker.eta0, ranker.schedule, n_steps)
+    return SGDSettings(
+        float(lam), float(ranker.eta0), ranker.schedule, int(ranker.shrink_every),
+        int(ranker.n_jobs), ranker.dtype,
+    )  # fmt: skip
+
+
+def _first_lam(eta0: float, schedule: str, n_steps: int) -> float:
+    """A λ to begin a search with: the sum of all shrinkage is about 1."""
+    if schedule == "constant":
+        return 1.0 / (eta0 * n_steps)
+    return float(1.0 / (2.0 * eta0 * np.sqrt(n_steps)))
+
+
+def wanted_density(ranker: Any) -> float | None:
+    """The density to search for; None where alpha is given."""
+    if ranker.structure != "sparse" or ranker.alpha is not None:
+        return None
+    return DEFAULT_DENSITY if ranker.target_density is None else float(ranker.target_density)
+
+
+def starting_weights(ranker: Any, shape: tuple[int, int]) -> sp.csr_array:
+    """W before the first step."""
+    dtype = np.dtype(ranker.dtype)
+    if ranker.structure == "diagonal" and ranker.init == "zeros":
+        n = shape[0]  # explicit zeros: these entries may change
+        arrays = (np.zeros(n, dtype), np.arange(n, dtype=np.int32), np.arange(n + 1))
+        return sp.csr_array(arrays, shape=shape)
+    if ranker.init == "zeros":
+        return sp.csr_array(shape, dtype=dtype)
+    return sp.csr_array(sp.eye_array(shape[0], dtype=dtype, format="csr"))
+
+
+def learner_for(structure: str, W: sp.csr_array, settings: SGDSettings) -> BilinearSGD:
+    """A learner for a structure of W."""
+    frozen = structure in ("diagonal", "identity")
+    return BilinearSGD(W, settings, dense=structure == "dense", frozen=frozen)
