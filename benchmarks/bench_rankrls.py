@@ -23,7 +23,7 @@ def dual() -> list[Result]:
     ranker.fit(X[:200], y[:200], qid=qid[:200])  # compiles what is not compiled yet
     ours, path, peer = best_times(
         lambda: ranker.fit(X, y, qid=qid),
-        lambda: ranker.fit_path(X, y, alphas, qid=qid),
+        lambda: ranker.path(X, y, alphas, qid=qid),
         lambda: KernelRidge(kernel="rbf").fit(X, y),
     )
     size = f"rbf, {DUAL_ROWS} x {DUAL_FEATURES}"

@@ -37,16 +37,16 @@ def problem() -> tuple[Any, Any, Any]:
     return X, rng.standard_normal(ROWS), np.arange(ROWS) // (ROWS // QUERIES)
 
 
-def fit_path(data: tuple[Any, Any, Any]) -> None:
+def run_path(data: tuple[Any, Any, Any]) -> None:
     X, y, qid = data
-    SparseRankRLS(n_landmarks=LANDMARKS, random_state=0).fit_path(X, y, ALPHAS, qid=qid)
+    SparseRankRLS(n_landmarks=LANDMARKS, random_state=0).path(X, y, ALPHAS, qid=qid)
 
 
 def in_memory() -> list[Result]:
     X, y, qid = problem()
     landmarks = X[:LANDMARKS].copy()
     K = np.empty((ROWS, LANDMARKS))
-    fit_path((X[:2000], y[:2000], qid[:2000]))  # compiles what is not compiled yet
+    run_path((X[:2000], y[:2000], qid[:2000]))  # compiles what is not compiled yet
 
     def kernel() -> None:
         """Bare kernel values: blocks of a product and an exponential."""
@@ -61,14 +61,14 @@ def in_memory() -> list[Result]:
     kernel()
     symmetric = K[:LANDMARKS].T @ K[:LANDMARKS]
     ours, *parts = best_times(
-        lambda: fit_path((X, y, qid)),
+        lambda: run_path((X, y, qid)),
         kernel,
         lambda: dsyrk(1.0, K.T),
         lambda: eigh(symmetric),
     )
     words = f"kernel {seconds(parts[0])} + dsyrk {seconds(parts[1])} + eigh {seconds(parts[2])}"
     size = f"{ROWS:,} x {FEATURES}, {LANDMARKS} landmarks"
-    extra = extra_memory(problem, fit_path)
+    extra = extra_memory(problem, run_path)
     return [
         Result(f"ten alphas, {size}", seconds(ours), words, ours / sum(parts), 1.6),
         Result(f"extra memory, {size}", megabytes(extra), "300 MB", extra / 300e6, 1.0),

@@ -62,15 +62,15 @@ def sparse(rate: float) -> list[Result]:
     X, y, qid = rows(ROWS, FEATURES, QUERIES)
     ranker = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0)
     _warm_up(ranker, X, y, qid)
-    whole = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid))
+    whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid))
     peak = torch.cuda.max_memory_allocated() / 2**30
-    path = ranker.fit_path(X, y, ALPHAS, qid=qid)
+    path = ranker.path(X, y, ALPHAS, qid=qid)
     scoring = timed(lambda: path.estimator(0).predict(X))
     print(f"  scores of all rows {scoring:.2f} s; a fit has at most {peak:.1f} GiB")
     _show_parts(ranker, X, y, qid, rate)
     rough = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, precision="tf32")
-    with_tf32 = timed(lambda: rough.fit_path(X, y, ALPHAS, qid=qid))
-    off = _differences(X[:10_000], path, rough.fit_path(X, y, ALPHAS, qid=qid))
+    with_tf32 = timed(lambda: rough.path(X, y, ALPHAS, qid=qid))
+    off = _differences(X[:10_000], path, rough.path(X, y, ALPHAS, qid=qid))
     print(f"  tf32: {with_tf32:.2f} s; scores off, of their size: {off}")
     travelling = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
     size = f"{ROWS:,} x {FEATURES}, {LANDMARKS:,} landmarks, rbf, {len(ALPHAS)} alphas"
@@ -91,11 +91,11 @@ def sparse(rate: float) -> list[Result]:
 def _from_numpy(X: Any, y: Any, qid: Any) -> float:
     """Seconds from arrays of this machine, which travel; shows those from blocks of them."""
     ranker = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, device=DEVICE)
-    whole = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid))
+    whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid))
     step = ROWS // 50
     parts = [slice(start, start + step) for start in range(0, ROWS, step)]
     blocks = [(X[part], y[part], qid[part]) for part in parts]
-    streamed = timed(lambda: ranker.fit_path_blocks(blocks, ALPHAS), 1)
+    streamed = timed(lambda: ranker.path_blocks(blocks, ALPHAS), 1)
     print(f"  from 50 blocks of NumPy's arrays: {streamed:.2f} s")
     return whole
 
@@ -103,23 +103,23 @@ def _from_numpy(X: Any, y: Any, qid: Any) -> float:
 def _warm_up(ranker: SparseRankRLS, X: Any, y: Any, qid: Any) -> None:
     """Load libraries."""
     few = slice(0, 20_000)
-    ranker.fit_path(X[few], y[few], ALPHAS, qid=qid[few])
+    ranker.path(X[few], y[few], ALPHAS, qid=qid[few])
 
 
 def _show_parts(ranker: SparseRankRLS, X: Any, y: Any, qid: Any, rate: float) -> None:
     """What the parts of a fit take, each on its own."""
     few = slice(0, 20_000)
     ranker.fit(X[few], y[few], qid=qid[few])
-    basis = ranker._choose_basis(X, None)
-    settling = timed(lambda: ranker._choose_basis(X, None), 1)
-    tasks = ranker._checked_tasks(y, qid.cpu().numpy())
+    problem = ranker.problem(X, y, qid=qid)
+    system = problem.space.system(X, None)
+    choosing = timed(lambda: problem.space.system(X, None), 1)
     sums: list[Any] = []
-    adding = timed(lambda: sums.extend(ranker._sum(basis, X, tasks)), 1)
-    solving = timed(lambda: ranker._finish(basis, sums[:1], ALPHAS.tolist()), 1)
-    share = len(X) * basis.rank**2 / adding / rate
-    least = float(basis.C.diagonal().min()) ** 2
+    adding = timed(lambda: sums.append(system.moments(X, problem.tasks[0], problem.loss)), 1)
+    solving = timed(lambda: system.solve(sums[:1], ALPHAS.tolist()), 1)
+    share = len(X) * system.factor.rank**2 / adding / rate
+    least = float(system.factor.C.diagonal().min()) ** 2
     print(
-        f"  landmarks {settling:.2f} s (pivots from {least:.0e}), moments {adding:.2f} s "
+        f"  landmarks {choosing:.2f} s (pivots from {least:.0e}), moments {adding:.2f} s "
         f"({share:.0%} of the product rate), {len(ALPHAS)} alphas {solving:.2f} s"
     )
 
@@ -140,7 +140,7 @@ def delicate(rate: float) -> list[Result]:
     X, y, qid = rows(ROWS // 4, 10, QUERIES // 4)
     ranker = SparseRankRLS(n_landmarks=LANDMARKS, gamma=0.05, random_state=0)
     _warm_up(ranker, X, y, qid)
-    whole = timed(lambda: ranker.fit_path(X, y, ALPHAS, qid=qid), 1)
+    whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid), 1)
     print(f"  a wide kernel, {len(X):,} rows: {whole:.2f} s, of which")
     _show_parts(ranker, X, y, qid, rate)
     return []
@@ -219,8 +219,8 @@ def against_this_machine() -> list[Result]:
         X, y, qid = rows(m, FEATURES, m // 100)
         host = X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy()
         ranker = SparseRankRLS(n_landmarks=r, random_state=0)
-        there = timed(partial(ranker.fit_path, X, y, ALPHAS, qid=qid))
-        here = timed(partial(ranker.fit_path, *host[:2], ALPHAS, qid=host[2]))
+        there = timed(partial(ranker.path, X, y, ALPHAS, qid=qid))
+        here = timed(partial(ranker.path, *host[:2], ALPHAS, qid=host[2]))
         print(f"  {m:,} rows, {r:,} landmarks: GPU {there:.3f} s, {_processors()}: {here:.3f} s")
     return []
 

@@ -93,7 +93,7 @@ for seed in range(n_draws):
         scores = {}
         for label, ranker in rankers.items():
             begin = time.perf_counter()
-            path = ranker.fit_path(images(rows), y[rows], alphas, qid=qid)
+            path = ranker.path(images(rows), y[rows], alphas, qid=qid)
             spent = time.perf_counter() - begin
             best = np.argmin([error(f, choosing) for f in path.predict(images(choosing))])
             scores[label] = path.predict(images(test_rows))

@@ -63,7 +63,7 @@ def candidates(name: str, fold: int) -> Iterator[Candidate]:
         targets = np.column_stack((pool.y, pool.y > 0))
         for kernel, ranker in rankers(pool.X):
             held_out = leave_query_out(ranker, pool.X, targets, qid=pool.qid, alphas=ALPHAS)
-            path = ranker.fit_path(pool.X, targets, ALPHAS, qid=pool.qid)
+            path = ranker.path(pool.X, targets, ALPHAS, qid=pool.qid)
             scores = path.predict(test.X)
             for k, label in enumerate(LABELS):
                 maps = [

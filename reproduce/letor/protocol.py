@@ -21,16 +21,16 @@ from reproduce.letor.parts import FOLDS, POSITIONS, Part, load, minmax
 ALPHAS = 2.0 ** np.arange(-10, 25)
 NDCG10 = "NDCG@10, log2(rank + 1)"  # the discount of today, not that of LETOR 1.0
 RANKERS: dict[str, list[Any]] = {
-    "RankRLS": [RankRLS(ties="include"), RankRLS(ties="exclude")],
+    "RankRLS": [RankRLS(ties=ties, weighting="pairs") for ties in ("include", "exclude")],
     "RLS": [RLS()],
-    "RankSVM": [RankSVM()],
+    "RankSVM": [RankSVM(weighting="pairs")],
 }
 
 
 def fitted(candidate: Any, train: Part) -> Iterator[Any]:
     """The candidate at each alpha."""
-    if hasattr(candidate, "fit_path"):
-        path = candidate.fit_path(train.X, train.y, ALPHAS, qid=train.qid)
+    if hasattr(candidate, "path"):
+        path = candidate.path(train.X, train.y, ALPHAS, qid=train.qid)
         yield from (path.estimator(i) for i in range(len(ALPHAS)))
     else:
         for alpha in ALPHAS:

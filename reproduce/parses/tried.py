@@ -36,8 +36,8 @@ CENTRED = "RLS, scores less their sentence's mean"  # so that sentences teach no
 RANKERS = {
     "RLS": RLS(),
     CENTRED: RLS(),
-    "RankRLS": RankRLS(),
-    "RankRLS, ties excluded": RankRLS(ties="exclude"),
+    "RankRLS": RankRLS(weighting="pairs"),
+    "RankRLS, ties excluded": RankRLS(ties="exclude", weighting="pairs"),
 }
 SEEDS = (1, 2, 3)
 GROUPS = ("all sentences", f"{PER_SENTENCE} candidates", f"fewer than {PER_SENTENCE}")
@@ -55,8 +55,8 @@ def scores_of(
 ) -> tuple[np.ndarray, dict]:
     """Validation scores at the chosen alpha, and what was chosen."""
     X = phi[rows.index]
-    held_out = leave_query_out(ranker, X, rows.y, qid=rows.qid, alphas=ALPHAS, n_folds=FOLDS)
-    path = ranker.fit_path(X, rows.y, [held_out.best_alpha], qid=rows.qid)
+    held_out = leave_query_out(ranker, X, rows.y, qid=rows.qid, alphas=ALPHAS, n_splits=FOLDS)
+    path = ranker.path(X, rows.y, [held_out.best_alpha], qid=rows.qid)
     chosen = {"alpha": held_out.best_alpha, "held-out": float(held_out.score.min())}
     return path.predict(phi[validation.index])[0], chosen
 

@@ -179,3 +179,16 @@ def _low(low: float, is_open: bool) -> str:
     if is_open:
         return f" above {low:g}"
     return f", {low:g} or more" if low == 0 else f" of at least {low:g}"
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A random generator from what NumPy or scikit-learn accepts as a seed."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"random_state must be None, a whole number of 0 or more, or a generator: got "
+            f"{random_state!r}."
+        ) from None

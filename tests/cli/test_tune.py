@@ -85,7 +85,7 @@ def test_one_setting_shows_every_alpha(files, tune, tmp_path):
 def test_folds_of_queries(files, tune, tmp_path):
     result = tune(files.train, "-o", tmp_path / "m.rankwise", "--alphas", "1", "--folds", 5)
     data = read_letor(files.train)
-    want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, n_folds=5)
+    want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, n_splits=5)
     assert result.stdout.startswith("5 folds of whole queries out of 10 queries, ")
     assert_allclose(float(lines_of(result)[0][1]), want.score[0], atol=6e-5)
 
@@ -213,7 +213,7 @@ def test_without_matplotlib(files, tune, tmp_path, monkeypatch):
     ("options", "message"),
     [
         (["--alphas", "1:10"], "'--alphas'"),
-        (["--alphas", "0,1"], "need an alpha above 0"),
+        (["--alphas", "0,1"], "need alphas above 0"),
         (["--gamma", "1:10", "--kernel", "rbf"], "'--gamma'"),
         (["--gamma", "1"], "for the kernels rbf, laplacian, polynomial, sigmoid: got linear"),
         (["--kernel", "rbf,linear", "--degree", "2"], "'--degree'"),
@@ -224,7 +224,7 @@ def test_without_matplotlib(files, tune, tmp_path, monkeypatch):
         (["--metric", "mop"], "metric must be one of"),
         (["--metric", "ndcg", "--relevant", "2"], "'--relevant'"),
         (["--folds", "1"], "'--folds'"),
-        (["--folds", "11"], "n_folds must be"),
+        (["--folds", "11"], "n_splits must be"),
         (["--plot", "picture.gif"], "Pictures end with .svg"),
         (["--plot", "no/folder/p.svg"], "no such folder"),
     ],

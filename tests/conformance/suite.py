@@ -54,7 +54,7 @@ def fitted(estimator: Any, *, outputs: bool = False) -> Check:
         new = X[::3] + 0.1
         ranker = place.of(clone_of(estimator))
         ranker.fit(place.give(X), place.give(y), qid=place.give(qid))
-        path = ranker.fit_path(place.give(X), place.give(y), ALPHAS, qid=place.give(qid))
+        path = ranker.path(place.give(X), place.give(y), ALPHAS, qid=place.give(qid))
         return {
             "scores": ranker.predict(place.give(X)),
             "new": ranker.predict(place.give(new)),
@@ -147,7 +147,7 @@ def many_alphas(place: Place) -> dict[str, Any]:
         ("dual", RankRLS(kernel="rbf")),
         ("sparse", SparseRankRLS(landmarks=np.arange(220), kernel="laplacian")),
     ):
-        path = place.of(estimator).fit_path(place.give(X), place.give(y), MANY, qid=place.give(qid))
+        path = place.of(estimator).path(place.give(X), place.give(y), MANY, qid=place.give(qid))
         found[name] = path.predict(place.give(X))
     return found
 
@@ -247,7 +247,7 @@ def blocks_of_rows(place: Place) -> dict[str, Any]:
     ):
         ranker = place.of(estimator).fit_blocks(blocks)
         found[name] = ranker.predict(place.give(X))
-        path = place.of(clone_of(estimator)).fit_path_blocks(blocks, ALPHAS)
+        path = place.of(clone_of(estimator)).path_blocks(blocks, ALPHAS)
         found[f"path, {name}"] = path.predict(place.give(X))
     step = place.of(SparseRankRLS(n_landmarks=30, random_state=0))
     for block in blocks:
@@ -347,7 +347,7 @@ def held_out(estimator: Any, *, outputs: bool = False, queries: bool = True) -> 
             ids = place.give(ids)
             for n_folds in (None, 3):
                 result = leave_query_out(
-                    ranker, given, labels, qid=ids, alphas=alphas, n_folds=n_folds
+                    ranker, given, labels, qid=ids, alphas=alphas, n_splits=n_folds
                 )
                 found[f"queries, {n_folds}"] = result.predictions
         pairs = leave_pair_out(

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from rankwise import RLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
 from rankwise.data import write_letor
-from rankwise.distributed import evaluate, fit, fit_path, leave_query_out, predict
+from rankwise.distributed import evaluate, fit, leave_query_out, path, predict
 from rankwise.errors import DataError, LetorFormatError, ParameterError, UndefinedMetricError
 from rankwise.metrics import evaluate_ranking
 from rankwise.model_selection import leave_query_out as leave_query_out_here
@@ -79,8 +79,8 @@ def test_sparse_chunks():
 
 def test_a_path():
     alphas = [0.1, 1.0, 10.0]
-    ours = fit_path(RankRLS(), in_chunks(X, Y, QID), alphas)
-    want = RankRLS().fit_path(X, Y, alphas, qid=QID)
+    ours = path(RankRLS(), in_chunks(X, Y, QID), alphas)
+    want = RankRLS().path(X, Y, alphas, qid=QID)
     assert_allclose(ours.predict(X), want.predict(X), atol=1e-10)
 
 
@@ -108,7 +108,7 @@ def test_a_parquet_folder(tmp_path):
 
 
 def test_letor_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 1000)
+    monkeypatch.setattr("rankwise.distributed._partitions.SPAN_BYTES", 1000)
     write_letor(tmp_path / "a.txt", X[:120], Y[:120], qid=QID[:120])
     write_letor(tmp_path / "b.txt", X[120:], Y[120:], qid=QID[120:])
     ours = fit(RankRLS(), str(tmp_path / "*.txt"))
@@ -199,7 +199,7 @@ def test_a_row_without_numbers_is_named(tmp_path, column, what):
     table = frame()
     table[column] = table[column].astype(object)
     table.loc[120, column] = what
-    message = "(feature|label).* (must be a number, and is|is missing)"
+    message = "(feature|label).* (must be a number: got|is missing)"
     with pytest.raises(DataError, match=f"Partition 1, row 20: .*{message}"):
         fit(RankRLS(), dd.from_pandas(table, npartitions=2))
     table[column] = table[column].astype(str)
@@ -210,14 +210,14 @@ def test_a_row_without_numbers_is_named(tmp_path, column, what):
 
 @pytest.mark.parametrize("dtype", [complex, "datetime64[ns]"])
 def test_values_that_are_not_numbers_are_refused(dtype):
-    with pytest.raises(DataError, match="a feature must be a number, and is of dtype"):
+    with pytest.raises(DataError, match="a feature must be a number: got dtype"):
         fit(RankRLS(), in_chunks(X.astype(dtype), Y, QID))
-    with pytest.raises(DataError, match="the label must be a number, and is of dtype"):
+    with pytest.raises(DataError, match="the label must be a number: got dtype"):
         fit(RankRLS(), in_chunks(X, Y.astype(dtype), QID))
 
 
 def test_a_bad_line_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 1000)
+    monkeypatch.setattr("rankwise.distributed._partitions.SPAN_BYTES", 1000)
     path = tmp_path / "a.txt"
     write_letor(path, X, Y, qid=QID)
     lines = path.read_text().splitlines()
@@ -229,7 +229,7 @@ def test_a_bad_line_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("rows", [57, 60])  # within a file, and in another one
 def test_rows_with_and_without_query_ids_are_refused(tmp_path, monkeypatch, rows):
-    monkeypatch.setattr("rankwise.distributed._parts.SPAN_BYTES", 15 * 19)
+    monkeypatch.setattr("rankwise.distributed._partitions.SPAN_BYTES", 15 * 19)
     lines = [
         f"{k % 3} qid:7 1:{k:03d} " for k in range(60)
     ]  # 19 lines of 15 characters are a partition
@@ -252,7 +252,7 @@ def test_files_that_cannot_be_used(tmp_path):
     with pytest.raises(DataError, match="no files in this folder"):
         fit(RankRLS(), tmp_path)
     (tmp_path / "x.parquet").write_bytes(b"not Parquet")
-    with pytest.raises(DataError, match=r"x\.parquet: this is no Parquet file"):
+    with pytest.raises(DataError, match=r"x\.parquet: this is not a Parquet file"):
         fit(RankRLS(), tmp_path)
     (tmp_path / "a.txt").write_text("0 qid:1\n1 qid:1 1:2 5:1\n")
     with pytest.raises(LetorFormatError, match=r"a\.txt, line 2: feature 5 exceeds n_features=3"):
@@ -312,7 +312,7 @@ def test_empty_partitions(ranker):
     ours = fit(clone(ranker), rows)
     assert_allclose(ours.predict(X), ranker.fit(X, Y, qid=QID).predict(X), atol=1e-9)
     assert evaluate(ours, rows).compute().n_rows == 200
-    if not ranker._pointwise:
+    if not ranker.make_loss().has_intercept:
         assert 0 < leave_query_out(ranker, rows).score[0] < 1
     with pytest.raises(DataError, match="all partitions are empty"):
         fit(clone(ranker), in_chunks(X[:0], Y[:0], QID[:0]))
@@ -350,7 +350,7 @@ def test_workers_use_numpy(ranker, words):
 
 
 @pytest.mark.parametrize("ranker", [KPCRank(), RankSVM(), Ridge(), make_pipeline(RankRLS()), None])
-@pytest.mark.parametrize("task", [fit, leave_query_out, lambda *given: fit_path(*given, [1.0])])
+@pytest.mark.parametrize("task", [fit, leave_query_out, lambda *given: path(*given, [1.0])])
 def test_other_estimators_are_refused(ranker, task):
     with pytest.raises(ParameterError, match="can be summed by RankRLS"):
         task(ranker, in_chunks(X, Y, QID))
@@ -360,7 +360,7 @@ def test_other_estimators_are_refused(ranker, task):
     ("given", "message"),
     [
         ({"client": "tcp://10.0.0.1:8786"}, r"Client\('tcp://10.0.0.1:8786'\): got str"),
-        ({"progress": print}, "give a client"),
+        ({"progress": print}, "pass a client"),
         ({"n_features": 4}, "for LETOR files"),
         ({"n_features": 2.5}, "whole number"),
     ],

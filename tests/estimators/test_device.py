@@ -39,7 +39,7 @@ def problem():
 @no_gpu
 def test_without_a_gpu(problem):
     X, y, qid = problem
-    with pytest.raises(DeviceError, match=r'torch sees none here.*device="auto"'):
+    with pytest.raises(DeviceError, match=r'torch finds none.*device="auto"'):
         RankRLS(device="cuda").fit(X, y, qid=qid)
     auto = RankRLS(device="auto").fit(X, y, qid=qid)
     assert_allclose(auto.coef_, RankRLS().fit(X, y, qid=qid).coef_, rtol=0)
@@ -87,13 +87,13 @@ def test_labels_as_tensors_are_checked(problem):
 
 def test_a_device_without_float64(problem):
     X, y, _ = problem
-    with pytest.raises(DeviceError, match="mps has no float64"):
+    with pytest.raises(DeviceError, match="mps does not support float64"):
         RankRLS(device="mps").fit(X, y)
 
 
 def test_tensors_are_not_moved(problem):
     X, y, _ = (torch.tensor(values) for values in problem)
-    with pytest.raises(DeviceError, match="X is on cpu, and device='cuda'"):
+    with pytest.raises(DeviceError, match="X is on cpu, but device='cuda'"):
         RankRLS(device="cuda").fit(X, y)
     RankRLS(device="cpu").fit(X, y)
     RankRLS(device="auto").fit(X, y)
@@ -111,7 +111,11 @@ def test_tensors_are_checked(problem):
     ):
         with pytest.raises(DataError, match=words):
             RankRLS().fit(bad, y[: len(bad)])
-    for bad, words in ((y[:5], "as many rows"), (y * torch.inf, "y contains"), (None, "y is None")):
+    for bad, words in (
+        (y[:5], "same number of rows"),
+        (y * torch.inf, "y contains"),
+        (None, "y is None"),
+    ):
         with pytest.raises(DataError, match=words):
             RankRLS().fit(X, bad)
     ranker = RankRLS().fit(X, y)
@@ -181,12 +185,12 @@ def test_rough_products(problem):
 def test_memory_is_planned(problem, monkeypatch):
     X, y, _ = (torch.tensor(values) for values in problem)
     monkeypatch.setattr(TorchBackend, "free_bytes", lambda self: 60_000)
-    with pytest.raises(KernelSizeError, match=r"GiB, and the device has .* too little"):
+    with pytest.raises(KernelSizeError, match=r"GiB, but the device has .* too little"):
         RankRLS(kernel="rbf").fit(X, y)
     with pytest.raises(KernelSizeError, match="50 rows would fit"):
         RankRLS(kernel="rbf").fit(X, y)
     with pytest.raises(KernelSizeError, match="43 rows would fit"):
-        RankRLS(kernel="rbf").fit_path(X, y, [1.0, 2.0])
+        RankRLS(kernel="rbf").path(X, y, [1.0, 2.0])
     with pytest.raises(KernelSizeError, match="32 landmarks would fit"):
         SparseRankRLS(n_landmarks=60).fit(X, y)
     RankRLS().fit(X, y)

@@ -152,7 +152,7 @@ def test_all_rows_as_landmarks(ties, monkeypatch):
     assert_allclose(ours.predict_path(X), exact.predict_path(X), atol=1e-8)
     assert_allclose(ours.eigenvalues_, exact.eigenvalues_, rtol=1e-10)
     assert not hasattr(ours, "X_fit_")
-    monkeypatch.setattr("rankwise.estimators.components.component_ranker.STORED_BYTES", 0)
+    monkeypatch.setattr("rankwise.estimators.components.component_space.STORED_BYTES", 0)
     streamed = KPCRank(8, ties=ties, landmarks=np.arange(60)).fit(X, y, qid=qid)
     assert_allclose(streamed.predict_path(X), exact.predict_path(X), atol=1e-8)
     K = pairwise_kernels(X, X, "rbf", gamma=1 / 3)
@@ -277,7 +277,7 @@ def test_a_path_over_alpha():
     X, y, qid = make_problem()
     alphas = [0.0, 0.1, 10.0]
     for n_components in (6, "cv"):
-        path = KPCRank(n_components).fit_path(X, y, alphas, qid=qid)
+        path = KPCRank(n_components).path(X, y, alphas, qid=qid)
         scores = path.predict(X)
         for k, alpha in enumerate(alphas):
             alone = KPCRank(n_components, alpha=alpha).fit(X, y, qid=qid)
@@ -291,13 +291,22 @@ def test_a_path_over_alpha():
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"n_components": 0}, "whole number above 0, a share"),
-        ({"n_components": 1.5}, "whole number above 0, a share"),
-        ({"n_components": "all"}, '"auto" or "cv"'),
-        ({"n_components": True}, "whole number above 0, a share"),
+        (
+            {"n_components": 0},
+            "n_components must be a whole number of 1 or more, a number above 0 and at",
+        ),
+        (
+            {"n_components": 1.5},
+            "n_components must be a whole number of 1 or more, a number above 0 and at",
+        ),
+        ({"n_components": "all"}, "one of auto, cv"),
+        (
+            {"n_components": True},
+            "n_components must be a whole number of 1 or more, a number above 0 and at",
+        ),
         ({"n_components": 3, "selection": "largest"}, "selection must be one of"),
         ({"cv": "leave_one_out"}, "cv must be"),
-        ({"cv": 1}, "2 or more"),
+        ({"cv": 1}, "of 2 or more"),
         ({"cv": 5.0}, "2 or more"),
         ({"cv": np.array([1, 2])}, "cv must be"),
         ({"max_components": 0}, "max_components must be"),
@@ -379,7 +388,7 @@ def test_float32_that_cannot_hold_the_scores():
     narrow = X.astype(np.float32)
     ranker = KPCRank(2, kernel="polynomial", degree=3).fit(narrow, 1e30 * y)
     for method in ("predict", "predict_path", "transform"):
-        with pytest.raises(DataError, match="beyond float32"):
+        with pytest.raises(DataError, match="overflow float32"):
             getattr(ranker, method)(np.float32(1e13) * narrow)
     assert ranker.__sklearn_tags__().transformer_tags.preserves_dtype == ["float64", "float32"]
 
@@ -387,7 +396,7 @@ def test_float32_that_cannot_hold_the_scores():
 @pytest.mark.parametrize("ties", ["include", "exclude"])
 def test_kernel_values_against_landmarks_are_made_in_blocks(ties, monkeypatch):
     X, y, qid = make_problem()
-    monkeypatch.setattr("rankwise.estimators.components.component_ranker.STORED_BYTES", 0)
+    monkeypatch.setattr("rankwise.estimators.components.component_space.STORED_BYTES", 0)
     monkeypatch.setattr("rankwise.solvers.kpca.BLOCK_BYTES", 0)
     monkeypatch.setattr("rankwise.kernels.products.PREDICT_BYTES", 8 * 20 * 7)
     sizes = []
@@ -398,9 +407,7 @@ def test_kernel_values_against_landmarks_are_made_in_blocks(ties, monkeypatch):
             return super().__call__(A, B)
 
     watched = Watched("rbf", gamma=0.3, degree=3, coef0=1.0)
-    monkeypatch.setattr(
-        "rankwise.estimators.components.component_ranker.make_kernel", lambda *_: watched
-    )
+    monkeypatch.setattr("rankwise.estimators.components.kpcrank.make_kernel", lambda *_: watched)
     KPCRank(3, ties=ties, landmarks=np.arange(20)).fit(X, np.c_[y, -y].round(), qid=qid)
     assert sizes == [20, 60] + 8 * [7] + [4]  # the landmarks, the scatter, then once for all tasks
 
@@ -408,7 +415,7 @@ def test_kernel_values_against_landmarks_are_made_in_blocks(ties, monkeypatch):
 def test_many_components_need_a_second_matrix(monkeypatch):
     X, y, qid = make_problem()
     pages = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 12 * 60**2}  # one matrix and a half
-    monkeypatch.setattr("rankwise.estimators._checks.os.sysconf", pages.__getitem__)
+    monkeypatch.setattr("rankwise.problem.memory.os.sysconf", pages.__getitem__)
     with pytest.raises(KernelSizeError, match=r"and its eigenvectors .* Use landmarks"):
         KPCRank(20).fit(X, y, qid=qid)
     monkeypatch.setattr("rankwise.solvers.lanczos.SMALL", 60)

@@ -40,7 +40,7 @@ def test_a_linear_support_vector_machine_on_explicit_pairs(data, alpha):
     # Every pair is there twice, and their loss is C against |w|^2 / 2.
     peer = LinearSVC(C=1 / (4 * alpha), fit_intercept=False, dual=False, tol=1e-10, max_iter=10_000)
     want = peer.fit(rows, signs).coef_[0]
-    found = RankSVM(alpha, tol=1e-9).fit(data.X, data.y, qid=data.qid).coef_
+    found = RankSVM(alpha, weighting="pairs", tol=1e-9).fit(data.X, data.y, qid=data.qid).coef_
     assert_allclose(found, want, rtol=1e-5, atol=1e-7)
 
 

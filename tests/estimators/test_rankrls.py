@@ -43,7 +43,7 @@ def test_primal_and_dual_agree(p, ties, weighting):
 def test_a_path_is_a_fit_for_each_alpha(p, ties, kernel):
     alphas = [0.01, 1.0, 100.0]
     ranker = RankRLS(kernel=kernel, ties=ties)
-    path = ranker.fit_path(p.X, p.y, alphas, qid=p.qid)
+    path = ranker.path(p.X, p.y, alphas, qid=p.qid)
     scores = path.predict(p.X)
     assert scores.shape == (3, len(p.y))
     for k, alpha in enumerate(alphas):
@@ -61,7 +61,7 @@ def test_several_outputs_are_fitted_as_if_alone(estimator, kernel):
     X, Y, qid = rng.standard_normal((30, 4)), rng.integers(0, 3, (30, 2)), np.arange(30) // 6
     estimator.set_params(kernel=kernel)
     together = estimator.fit(X, Y, qid=qid).predict(X)
-    path = estimator.fit_path(X, Y, [0.1, 1.0, 5.0], qid=qid).predict(X)
+    path = estimator.path(X, Y, [0.1, 1.0, 5.0], qid=qid).predict(X)
     assert path.shape == (3, 30, 2)
     assert_allclose(path[1], together, atol=1e-10)
     score = estimator.score(X, Y, qid=qid)
@@ -118,7 +118,7 @@ def test_margins_taken_from_scores_give_the_fit_to_scores(c, kernel):
     pairs = np.argwhere(np.triu(np.ones((n, n)), 1))
     margin = y[pairs[:, 0]] - y[pairs[:, 1]]
     by_pairs = RankRLS(kernel=kernel).fit_pairs(c.X, pairs, margin=margin)
-    by_scores = RankRLS(kernel=kernel).fit(c.X, y)
+    by_scores = RankRLS(kernel=kernel, weighting="pairs").fit(c.X, y)
     assert_allclose(by_pairs.predict(c.X), by_scores.predict(c.X), atol=1e-8)
 
 
@@ -157,7 +157,8 @@ def test_an_indefinite_kernel_solves_equation_8_and_warns():
     rng = np.random.default_rng(0)
     X, y = 3 * rng.standard_normal((20, 3)), rng.standard_normal(20)
     with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
-        scores = RankRLS(0.1, kernel="sigmoid", gamma=1.0).fit(X, y).predict(X)
+        ranker = RankRLS(0.1, kernel="sigmoid", gamma=1.0, weighting="pairs").fit(X, y)
+    scores = ranker.predict(X)
     K, L = np.tanh(X @ X.T + 1), 20 * np.eye(20) - 1
     assert_allclose(scores, K @ np.linalg.solve(L @ K + 0.1 * np.eye(20), L @ y), atol=1e-8)
 

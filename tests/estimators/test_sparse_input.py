@@ -98,12 +98,12 @@ def test_blocks_that_do_not_fit_together():
     ranker = SparseRankRLS(n_landmarks=3).partial_fit(X[:4], Y[:4], qid=QID[:4])
     with pytest.raises(ValueError, match="expecting 2 features"):
         ranker.partial_fit(X[4:, :1], Y[4:], qid=QID[4:])
-    with pytest.raises(DataError, match="y has two dimensions, 2 wide here, but one dimension"):
+    with pytest.raises(DataError, match="y has 2 columns in this block, but one dimension"):
         ranker.partial_fit(X[4:], np.column_stack((Y, Y))[4:], qid=QID[4:])
 
 
 def test_the_first_block_must_have_enough_rows():
-    with pytest.raises(ParameterError, match="in partial_fit, more rows at first"):
+    with pytest.raises(ParameterError, match="in partial_fit, more rows in the first call"):
         SparseRankRLS(n_landmarks=5).partial_fit(X[:4], Y[:4], qid=QID[:4])
 
 
@@ -124,13 +124,13 @@ class Once:
         ([], "no block"),
         ([X], "not a triple"),
         ([3], "not a triple"),
-        ((X, Y, QID), "a list of them"),
+        ((X, Y, QID), "list of triples"),
         (5, "must be a list of triples"),
         ([(X, Y, QID[:-1])], "got 11 for 12 rows"),
         ([(X, Y, 3)], "qid needs one entry per row"),
-        (Once([(X, Y, QID)]), "only once"),
+        (Once([(X, Y, QID)]), "only one pass"),
         ([(X, Y, np.arange(12))], "Every query has a single row"),
-        (iter([(X, Y, QID)]), "only once"),
+        (iter([(X, Y, QID)]), "only one pass"),
     ],
 )
 def test_blocks_that_cannot_be_used(blocks, words):
@@ -228,14 +228,14 @@ def test_a_regression_needs_two_rows():
 def test_points_must_have_the_columns_of_the_rows():
     frame = pd.DataFrame(X, columns=["a", "b"])
     SparseRankRLS(landmarks=frame[:3]).fit(frame, Y, qid=QID)
-    with pytest.raises(DataError, match=r"in their order, a, b: got b, a"):
+    with pytest.raises(DataError, match=r"in the same order, a, b: got b, a"):
         SparseRankRLS(landmarks=frame[["b", "a"]][:3]).fit(frame, Y, qid=QID)
 
 
 def test_scores_beyond_float32():
     narrow = X.astype(np.float32)
     for ranker in (SparseRankRLS(), RankRLS()):
-        with pytest.raises(DataError, match="give X as float64"):
+        with pytest.raises(DataError, match="pass X as float64"):
             ranker.fit(narrow, 1e100 * Y, qid=QID).predict(narrow)
 
 

@@ -84,7 +84,7 @@ def test_several_outputs_are_fitted_as_if_alone(estimator):
     Y = np.random.default_rng(1).integers(0, 3, (120, 2)).astype(float)
     estimator = clone(estimator).set_params(landmarks=np.arange(0, 120, 4))
     together = estimator.fit(X, Y, qid=qid).predict(X)
-    path = estimator.fit_path(X, Y, [0.1, 1.0, 5.0], qid=qid)
+    path = estimator.path(X, Y, [0.1, 1.0, 5.0], qid=qid)
     assert_allclose(path.predict(X)[1], together, atol=1e-9)
     assert_allclose(path.estimator(1).predict(X), together, atol=1e-9)
     for k in range(2):
@@ -179,7 +179,7 @@ def test_blocks_give_the_fit_to_all_rows(estimator, outputs, gamma):
         parts.partial_fit(X_part, y_part, qid=qid_part)
     assert parts.n_queries_ == want.n_queries_ == 12
     streamed = clone(estimator).fit_blocks(iter(blocks))
-    path = estimator.fit_path_blocks(blocks, [0.3, 1.0])
+    path = estimator.path_blocks(blocks, [0.3, 1.0])
     for scores in (parts.predict(X), streamed.predict(X), path.predict(X)[1]):
         assert_allclose(scores, want.predict(X), atol=1e-7)
     # A fit forgets the sums.
@@ -255,10 +255,10 @@ def test_predictions_are_continuous_in_alpha(gamma):
     y, qid = np.repeat(y, 2), np.repeat(qid, 2)
     ranker = SparseRankRLS(landmarks=np.arange(0, 240, 3), gamma=gamma)
     alphas = np.geomspace(1e-9, 1e3, 121)
-    scores = ranker.fit_path(X, y, alphas, qid=qid).predict(X)
+    scores = ranker.path(X, y, alphas, qid=qid).predict(X)
     steps = np.abs(np.diff(scores, axis=0)).max(axis=1)
     assert steps.max() < 0.25 * np.ptp(scores)
-    twice = ranker.fit_path(X, y, [alphas[40], alphas[40] * (1 + 1e-9)], qid=qid).predict(X)
+    twice = ranker.path(X, y, [alphas[40], alphas[40] * (1 + 1e-9)], qid=qid).predict(X)
     assert_allclose(*twice, atol=1e-5)
 
 

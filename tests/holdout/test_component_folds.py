@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 
 from rankwise import KPCR, KPCRank
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.components.number import ComponentErrors
-from rankwise.estimators.components.number_by_folds import dealt
+from rankwise.estimators.components.held_out_errors import ComponentErrors, shuffled_folds
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout.component_folds import component_folds, component_pair_losses
 from rankwise.metrics import disagreement_error
@@ -100,7 +99,7 @@ def test_folds_are_refits_with_components_of_their_own(kind, by_query):
     X, y, qid, _, _ = make_problem()
     qid = qid if by_query else None
     ranker = kind(cv=3, max_components=6, rule="best").fit(X, y, qid=qid)
-    fold = dealt(36, 3)
+    fold = shuffled_folds(36, 3)
     if by_query:
         first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
         fold = np.array([first[q] for q in qid.tolist()]) % 3
@@ -124,7 +123,7 @@ def test_folds_of_comparisons_leave_out_rows_that_no_other_comparison_has():
     ranker = KPCRank(cv=3, max_components=4).fit_pairs(X, pairs, margin=margin)
     errors = np.empty((3, 4))
     for k in range(3):
-        test = dealt(18, 3) == k
+        test = shuffled_folds(18, 3) == k
         rows = pairs[~test].ravel()
         part = KPCRank(4).fit_pairs(X[rows], np.arange(24).reshape(12, 2), margin=margin[~test])
         f, g = (part.predict_path(X[pairs[test, side]]) for side in (0, 1))
@@ -161,9 +160,9 @@ def test_few_queries_make_few_folds_and_one_query_is_an_error():
 
 def test_folds_do_not_follow_a_period_in_the_rows():
     for n, n_folds in ((36, 3), (17, 5)):
-        fold = dealt(n, n_folds)
+        fold = shuffled_folds(n, n_folds)
         assert np.ptp(np.bincount(fold)) <= 1
-        assert (fold == dealt(n, n_folds)).all()
+        assert (fold == shuffled_folds(n, n_folds)).all()
     X, _, _, _, _ = make_problem()
     y = np.arange(36) % 3.0
     errors = KPCRank(cv=3, max_components=3).fit(X, y).component_errors_
@@ -238,7 +237,7 @@ def test_errors_of_a_refit_name_the_fold():
     X, _, _, _, _ = make_problem()
     y = np.zeros(36)
     y[0] = 1.0
-    with pytest.raises(DataError, match=r"without one of 5 folds: No query .* or fewer folds"):
+    with pytest.raises(DataError, match=r"without one of 5 folds: No query .* or use fewer folds"):
         KPCRank(ties="exclude").fit(X, y)
     weight = np.zeros(18)
     weight[0] = 1.0

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
-from rankwise.holdout.leave_pair_out import Rule, query_pairs
+from rankwise.holdout.leave_pair_out import query_pairs
+from rankwise.problem import PairLoss
 from tests.oracles.holdout import precise_difference, refit_predictions
 from tests.strategies import problems, ties, weightings
 
@@ -41,7 +42,7 @@ def test_pairs_of_a_global_ranking(p, ties, weighting, lam, linear):
     y = p.y[:, None]
     query = Conditional(np.arange(n), np.zeros_like(y), y, **given_as)
     seen = check(
-        query_pairs(query, p.y, Rule(ties, weighting), lam),
+        query_pairs(query, p.y, PairLoss(ties, weighting), lam),
         K,
         p.y,
         np.zeros(n),
@@ -63,7 +64,7 @@ def test_listed_pairs_of_a_global_ranking(p, ties, weighting, linear):
     y = p.y[:, None]
     query = Conditional(np.arange(n), np.zeros_like(y), y, **given_as)
     seen = []
-    for first, second, difference in query_pairs(query, p.y, Rule(ties, weighting), 0.7, pairs):
+    for first, second, difference in query_pairs(query, p.y, PairLoss(ties, weighting), 0.7, pairs):
         for i, j, d in zip(first, second, difference[:, 0], strict=True):
             want = refit_difference(K, p.y, np.zeros(n), i, j, 0.7, ties, weighting)
             assert d == pytest.approx(want, abs=1e-8)
@@ -81,7 +82,7 @@ def test_pairs_inside_queries(p, ties, weighting, linear, repeats):
     features = p.X if linear else K.copy()
     seen = [[] for _ in lams]
     for k, query in conditionals(features, graph, y, lams):
-        parts = query_pairs(query, p.y[query.rows], Rule(ties, weighting), lams[k])
+        parts = query_pairs(query, p.y[query.rows], PairLoss(ties, weighting), lams[k])
         seen[k] += check(parts, K, p.y, p.qid, lams[k], ties, weighting)
     want = [pair for block in graph.pairs() for pair in zip(*block[:2], strict=True)]
     for pairs in seen:
@@ -92,7 +93,7 @@ def test_several_outputs_share_the_work():
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
     query = Conditional(np.arange(9), np.zeros((9, 3)), Y, kernel=rbf(X))
-    (block,) = query_pairs(query, Y[:, 0], Rule("include", "pairs"), 0.5)
+    (block,) = query_pairs(query, Y[:, 0], PairLoss("include", "pairs"), 0.5)
     for k in range(3):
         for i, j, d in zip(block.first, block.second, block.difference[:, k], strict=True):
             want = refit_difference(rbf(X), Y[:, k], np.zeros(9), i, j, 0.5, "include", "pairs")
@@ -111,7 +112,7 @@ def test_the_error_stays_within_the_backward_stable_limit(lam, ties, rank):
     K = rbf(X)
     query = Conditional(np.arange(8), np.zeros((8, 1)), y[:, None], kernel=K)
     limit = np.finfo(float).eps * np.linalg.norm(K, 2) / (lam / 6)
-    for first, second, difference in query_pairs(query, y, Rule(ties, "pairs"), lam):
+    for first, second, difference in query_pairs(query, y, PairLoss(ties, "pairs"), lam):
         exact = np.array(
             [precise_difference(K, y, i, j, lam, ties) for i, j in zip(first, second, strict=True)]
         )

@@ -167,7 +167,7 @@ def test_leave_query_out_is_refitting(p, ties, weighting, kernel, by_folds):
     X, y = np.r_[p.X, p.X[:2] + 1, p.X[:2] - 1], np.r_[p.y, [0.0, 5.0, 1.0, 0.0]]
     n_folds = 2 if by_folds else None
     ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
-    result = leave_query_out(ranker, X, y, qid=qid, alphas=ALPHAS, n_folds=n_folds)
+    result = leave_query_out(ranker, X, y, qid=qid, alphas=ALPHAS, n_splits=n_folds)
     names = list(dict.fromkeys(qid))
     parts = [names[k::2] for k in range(2)] if by_folds else [[name] for name in names]
     for k, alpha in enumerate(ALPHAS):
@@ -181,7 +181,7 @@ def test_leave_query_out_is_refitting(p, ties, weighting, kernel, by_folds):
 @pytest.mark.parametrize("n_folds", [None, 2])
 def test_leave_query_out_of_the_pointwise_baseline(kernel, n_folds):
     X, y, qid = make(6)
-    result = leave_query_out(RLS(0.5, **kernel), X, y, qid=qid, n_folds=n_folds)
+    result = leave_query_out(RLS(0.5, **kernel), X, y, qid=qid, n_splits=n_folds)
     for q in range(4):
         out = np.flatnonzero(qid == q if n_folds is None else qid % 2 == q % 2)
         want = refit(RLS(0.5, **kernel), X, y, None, out)
@@ -330,12 +330,12 @@ def test_data_that_cannot_be_held_out(call, words):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: leave_pair_out(RankRLS(0.0), X4, Y4), "need an alpha above 0"),
+        (lambda: leave_pair_out(RankRLS(0.0), X4, Y4), "need alphas above 0"),
         (lambda: leave_pair_out(object(), X4, Y4), "need a least-squares ranker"),
         (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=0), "at least 1"),
-        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_folds=3), "from 2 to"),
+        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_splits=3), "from 2 to"),
         (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, metric="ap"), "metric must be"),
-        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_folds=2.5), "a whole number"),
+        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_splits=2.5), "a whole number"),
         (lambda: k_fold(RankRLS(), X4, Y4, n_splits=5), "from 2 to 4"),
         (lambda: leave_one_out(RankRLS(), X4, Y4), "leave_one_out needs RLS"),
     ],

@@ -197,7 +197,7 @@ def test_several_outputs_are_averaged(problem, cv):
         want = leave_pair_out(RankRLS(), X, Y, qid=qid, alphas=ALPHAS).error.mean(axis=1)
     else:
         n_folds = None if isinstance(cv, str) else cv
-        want = leave_query_out(RankRLS(), X, Y, qid=qid, alphas=ALPHAS, n_folds=n_folds).score
+        want = leave_query_out(RankRLS(), X, Y, qid=qid, alphas=ALPHAS, n_splits=n_folds).score
     assert_allclose(search.cv_results_["mean_test_score"], -want)
     assert search.predict(X).shape == Y.shape
     errors = [disagreement_error(Y[:, k], search.predict(X)[:, k], qid) for k in range(2)]
@@ -383,7 +383,7 @@ def test_functions_score_splits(problem):
 
     search = RankingSearchCV(RLS(), {"alpha": ALPHAS}, scoring=squared_error, cv=3)
     search.fit(X, y, qid=NAMES[qid])
-    found = leave_query_out(RLS(), X, y, qid=qid, alphas=ALPHAS, n_folds=3)
+    found = leave_query_out(RLS(), X, y, qid=qid, alphas=ALPHAS, n_splits=3)
     tests = folds_of_queries(qid, 3)
     errors = (y - found.predictions) ** 2
     want = np.column_stack([-errors[:, test].mean(axis=1) for test in tests])

@@ -18,7 +18,7 @@ from rankwise.solvers.kpca import (
     number_with_share,
     scatter,
 )
-from rankwise.solvers.landmark_basis import LandmarkBasis
+from rankwise.solvers.landmark_factor import LandmarkFactor
 from rankwise.solvers.moments import Moments
 from rankwise.solvers.nested_least_squares import (
     Triangle,
@@ -184,7 +184,7 @@ def test_all_rows_as_landmarks_give_the_components_of_the_kernel():
     X = rng.standard_normal((60, 3))
     K = laplace(X, X)
     want, F = kernel_components(K.copy(), Count(12))
-    basis = LandmarkBasis.of(K)
+    basis = LandmarkFactor.of(K)
     ours = landmark_components(lambda rows: K[rows][:, basis.kept], 60, basis, Count(12))
     assert_allclose(ours.eigenvalues, want.eigenvalues, rtol=1e-9)
     assert ours.total == pytest.approx(want.total)
@@ -261,6 +261,6 @@ def test_few_components_need_no_second_matrix():
 def test_kernel_values_against_landmarks_that_overflow():
     K = np.full((20, 2), 1e200)
     K[::2] = -1e200
-    basis = LandmarkBasis.of(np.eye(2))
+    basis = LandmarkFactor.of(np.eye(2))
     with pytest.raises(DataError, match=r"overflow\. Scale"):
         landmark_components(lambda rows: K[rows].copy(), 20, basis, Count(1))

@@ -21,9 +21,9 @@ def test_lanczos_finds_what_dense_finds(monkeypatch, decay, n):
     monkeypatch.setattr(lanczos, "SMALL", 0)
     K, s = kernel(300, decay)
     values, V = leading_eigenpairs(K, n)
-    assert_allclose(values, s[:n], atol=1e-13)
+    assert_allclose(values, s[:n], atol=1e-12)
     assert_allclose(V.T @ V, np.eye(n), atol=1e-12)
-    assert np.abs(K @ V - V * values).max() < 1e-13
+    assert_allclose(K @ V, V * values, atol=1e-12)
 
 
 def test_lanczos_is_used_for_few_of_many(monkeypatch):

@@ -141,7 +141,7 @@ class RankerOptions:
             metavar="NAME",
             help="Weight of a pair: 1 (pairs), 1 / rows of its query (rows), or 1 / pairs of its "
             "query (queries).",
-            show_default="pairs",
+            show_default="rows",
         ),
     ] = None
     landmarks: Annotated[

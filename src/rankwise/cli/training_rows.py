@@ -46,7 +46,7 @@ class InMemory:
         """The ranker at each alpha."""
         data = self._data
         with progress(f"Fitting {len(alphas)} values of alpha to {self.n_rows:,} rows"):
-            return ranker.fit_path(data.X, data.y, alphas, qid=data.qid)
+            return ranker.path(data.X, data.y, alphas, qid=data.qid)
 
 
 class Streamed:
@@ -76,7 +76,7 @@ class Streamed:
     def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
         """The ranker at each alpha."""
         with self._showing("Fitting to"):
-            return ranker.fit_path_blocks(self, alphas)
+            return ranker.path_blocks(self, alphas)
 
     def __iter__(self) -> Iterator[LetorData]:
         for block in self._blocks:
@@ -113,10 +113,10 @@ class OnWorkers:
 
     def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
         """The ranker at each alpha."""
-        from rankwise.distributed import fit_path
+        from rankwise.distributed import path
 
         with progress("Tasks of workers") as report:
-            return fit_path(ranker, self._parts, alphas, client=self._client, progress=report)
+            return path(ranker, self._parts, alphas, client=self._client, progress=report)
 
 
 def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any = None) -> TrainingRows:

@@ -1,4 +1,4 @@
-"""Fitting on a cluster: sums by parts, a tree that adds them, one small system at the end."""
+"""Fitting on a cluster: sums by partition, added by a tree, and one small system at the end."""
 
 from __future__ import annotations
 
@@ -12,31 +12,36 @@ from dask.base import compute
 from dask.delayed import delayed
 from sklearn.base import clone
 
-from rankwise.distributed._parts import Part, Parts, open_parts
+from rankwise.distributed._partitions import Partition, Partitions, open_partitions
 from rankwise.distributed._sums import (
-    FeatureSpace,
-    LandmarkSpace,
-    Loss,
     Overview,
-    level_counts,
-    part_totals,
+    added,
+    partition_totals,
     surveyed,
-    take_rows,
     tree,
+    with_whole_queries,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_alpha, check_alphas, check_random_state, check_whole
-from rankwise.estimators._landmark_choice import Landmarks, Reservoir, check_in_range, stacked
-from rankwise.estimators.least_squares.base import RegularizationPath, Solution
-from rankwise.estimators.least_squares.direct import DirectRanker
-from rankwise.estimators.least_squares.landmark_ranker import LandmarkRanker
-from rankwise.graph.partitioned import SplitQueries
-from rankwise.solvers.partition_moments import added
+from rankwise.estimators._checks import check_alphas
+from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
+from rankwise.estimators._validation import forget
+from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
+from rankwise.parameters import Whole, as_generator, check_parameters, check_value
+from rankwise.problem import (
+    FeatureSpace,
+    FeatureSystem,
+    Fit,
+    Landmarks,
+    LandmarkSpace,
+    LandmarkSystem,
+    Loss,
+    RowLoss,
+)
+from rankwise.solvers.moments import Moments
 
 Ranker = TypeVar("Ranker", bound=Any)
 Progress = Callable[[int, int], None]
 PROGRESS_SECONDS = 0.2
-MOST_MEANS = 2**30  # bytes of means of split levels, which all come together
 
 
 def fit(
@@ -51,12 +56,11 @@ def fit(
 ) -> Ranker:
     """Fit a ranker to rows that lie on many machines.
 
-    The result is that of ``estimator.fit`` on all rows, to rounding: queries whose rows lie in
-    several partitions are put together exactly, from counts and means of their parts. Each
-    partition is read twice, and once more where landmarks are chosen among rows, and where queries
-    are split that are not at the edges of partitions; only sums travel, of n by n or r by r numbers
-    for n features or r landmarks, added by a tree. A worker that dies has its partitions read again
-    by others, and changes nothing.
+    The result is that of ``estimator.fit`` on all rows, up to rounding. Each partition is read
+    twice, and once more where landmarks are chosen among rows. Only sums move between machines,
+    n by n or r by r numbers for n features or r landmarks, and the rows of queries that are split
+    between partitions, which are brought together: few, where rows are sorted by query. If a
+    worker dies, others read its partitions again, and the result does not change.
 
     Parameters
     ----------
@@ -91,20 +95,20 @@ def fit(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((90, 3))
     >>> y, qid = X @ [3.0, 2.0, 1.0], np.arange(90) // 7
-    >>> rows = [da.from_array(a, chunks=40) for a in (X, y, qid)]  # queries are cut: no matter
+    >>> rows = [da.from_array(a, chunks=40) for a in (X, y, qid)]  # some queries are split
     >>> ranker = fit(RankRLS(), (rows[0].rechunk((40, 3)), rows[1], rows[2]))
     >>> bool(np.allclose(ranker.coef_, RankRLS().fit(X, y, qid=qid).coef_))
     True
     """
     check_summable(estimator)
-    alpha = check_alpha(estimator.alpha)
     run = Run(client, progress)
-    (solution,) = _fit_alphas(estimator, run.open(data, label, qid, n_features), [alpha], run)
-    estimator._keep(solution)
+    summed = Summed.of(estimator, run.open(data, label, qid, n_features), run)
+    fit = summed.solve([float(estimator.alpha)])
+    estimator.set_fitted(fit.basis, fit.solutions[0])
     return estimator
 
 
-def fit_path(
+def path(
     estimator: Any,
     data: Any,
     alphas: Any,
@@ -115,7 +119,7 @@ def fit_path(
     client: Any = None,
     progress: Progress | None = None,
 ) -> RegularizationPath:
-    """As `fit`, for many alphas: they share the sums, and cost little more than one.
+    """As `fit`, for many alphas, which share the sums and cost little more than one.
 
     Parameters
     ----------
@@ -126,27 +130,18 @@ def fit_path(
     Returns
     -------
     RegularizationPath
-        As from ``estimator.fit_path``; the estimator is left as it is.
+        As from ``estimator.path``. The estimator itself is not fitted.
     """
     check_summable(estimator)
     values = check_alphas(alphas)
     template = clone(estimator)
     run = Run(client, progress)
-    parts = run.open(data, label, qid, n_features)
-    solutions = _fit_alphas(template, parts, values.tolist(), run)
-    return RegularizationPath(values, template, solutions)
-
-
-def _fit_alphas(ranker: Any, parts: Parts, alphas: list[float], run: Run) -> list[Solution]:
-    """Solutions for each alpha; the ranker is made ready to keep one."""
-    summed = Summed.of(ranker, parts, run)
-    if isinstance(ranker, LandmarkRanker):
-        return ranker._finish(summed.space.basis, summed.moments, alphas)
-    return ranker._finish(summed.moments, alphas)
+    summed = Summed.of(template, run.open(data, label, qid, n_features), run)
+    return RegularizationPath(values, template, summed.solve(values.tolist()))
 
 
 class Run:
-    """Where delayed work is done, and who is told how much of it is."""
+    """Runs delayed work, and reports its progress."""
 
     def __init__(self, client: Any, progress: Progress | None = None) -> None:
         if client is not None and not hasattr(client, "as_current"):
@@ -155,7 +150,7 @@ class Run:
                 f"{type(client).__name__}."
             )
         if client is None and progress is not None:
-            raise ParameterError("progress is told by a scheduler: give a client as well.")
+            raise ParameterError("progress needs a scheduler: pass a client as well.")
         self._client = client
         self._progress = progress
 
@@ -176,17 +171,19 @@ class Run:
 
     def open(
         self, data: Any, label: str | None, qid: str | None, n_features: int | None = None
-    ) -> Parts:
-        """Parts of what a user gave."""
+    ) -> Partitions:
+        """The partitions of the user's data."""
         if n_features is not None:
             from rankwise.data.letor.parsing import MAX_INDEX
 
-            check_whole("n_features", n_features, 1, MAX_INDEX)
+            check_value("n_features", n_features, Whole(1, MAX_INDEX))
         with nullcontext() if self._client is None else self._client.as_current():
-            parts = open_parts(data, label, qid, n_features)
-        if n_features is not None and parts.shape is None:
-            raise ParameterError("n_features is for LETOR files: other data tell it themselves.")
-        return parts
+            partitions = open_partitions(data, label, qid, n_features)
+        if n_features is not None and partitions.shape is None:
+            raise ParameterError(
+                "n_features is for LETOR files only: other data have a known number."
+            )
+        return partitions
 
 
 def _tasks_left(dask_scheduler: Any) -> int:
@@ -197,57 +194,58 @@ def _tasks_left(dask_scheduler: Any) -> int:
 
 @dataclass(frozen=True)
 class Summed:
-    """Sums over all parts that have rows, and what they were made of."""
+    """Sums over all partitions, and what they were made of.
+
+    `partitions` hold whole queries, `moments` have an entry for each task.
+    """
 
     moments: list[Any]
-    space: Any
-    parts: Parts
-    rows: Overview
+    system: Any
+    partitions: Partitions
+    overview: Overview
     loss: Loss
 
     @classmethod
-    def of(cls, ranker: Any, parts: Parts, run: Run) -> Summed:
-        """Go through all parts; leaves `ranker` with what does not depend on alpha."""
-        ranker._forget()
-        loss = loss_of(ranker)
-        parts, rows = surveyed(parts, loss, run)
-        split = _split_queries(parts, rows, loss, run)
-        ranker.n_features_in_, ranker.n_queries_ = rows.n_features, rows.n_queries
-        ranker.__dict__.pop("feature_names_in_", None)
-        if parts.feature_names is not None:
-            ranker.feature_names_in_ = np.asarray(parts.feature_names, dtype=object)
-        # Not delayed: whoever held it would draw the rows of others towards it.
-        space: Any = FeatureSpace(rows.n_features)
-        if isinstance(ranker, LandmarkRanker):
-            landmarks = _choose_landmarks(ranker, parts, rows, run)
-            space = delayed(_landmark_space, pure=False)(ranker, landmarks)
-        of_part = [[one.of(queries) for one in split] for queries in rows.split]
-        sums = parts.map(part_totals, of_part, space=space, loss=loss)
-        totals = tree(sums, added)
-        if isinstance(ranker, LandmarkRanker):
-            totals, space = run([totals, space])
+    def of(cls, ranker: Any, partitions: Partitions, run: Run) -> Summed:
+        """Sum over all partitions; sets those attributes of `ranker` that describe the data."""
+        forget(ranker)
+        loss = ranker.make_loss()
+        partitions, overview = surveyed(partitions, run)
+        ranker.n_features_in_, ranker.n_queries_ = overview.n_features, overview.n_queries
+        if partitions.feature_names is not None:
+            ranker.feature_names_in_ = np.asarray(partitions.feature_names, dtype=object)
+        space = ranker.make_space(overview.n_features)
+        # Not delayed: the worker that held it would attract the rows of others.
+        system: Any = FeatureSystem(overview.n_features)
+        if isinstance(space, LandmarkSpace):
+            landmarks = _choose_landmarks(space, partitions, overview, run)
+            system = delayed(LandmarkSystem.of, pure=False)(space.kernel, landmarks)
+        one_ranking = bool(overview.split) and overview.n_queries == 1 and not loss.has_intercept
+        if one_ranking:
+            _check_one_ranking(loss)
+        elif not loss.has_intercept:
+            partitions = with_whole_queries(partitions, overview.split)
+        summed_loss = RowLoss() if one_ranking else loss
+        sums = partitions.map(partition_totals, system=system, loss=summed_loss)
+        if isinstance(space, LandmarkSpace):
+            totals, system = run([tree(sums, added), system])
         else:
-            (totals,) = run([totals])
-        n_pairs = [
-            n + sum(one.n_pairs(loss.ties).values())
-            for n, one in zip(totals.n_pairs, split or [SplitQueries({})], strict=True)
-        ]
-        ranker._check_enough(n_pairs, sum(rows.n_rows))
-        moments = totals.moments
-        if not loss.pointwise:
-            moments = [
-                one.settled(elsewhere, ties=loss.ties, weighting=loss.weighting)
-                for one, elsewhere in zip(moments, split, strict=True)
-            ]
-        if isinstance(ranker, LandmarkRanker):  # what the worker settled on
-            for name in ("kernel_", "rank_", "landmarks_", "landmark_indices_"):
-                if hasattr(space.ranker, name):
-                    setattr(ranker, name, getattr(space.ranker, name))
-        return cls(moments, space, parts, rows, loss)
+            (totals,) = run([tree(sums, added)])
+        moments, n_pairs, n_rows = totals.moments, totals.n_pairs, sum(overview.n_rows)
+        if one_ranking:
+            n_pairs = [n_rows * (n_rows - 1) // 2]
+            scale = loss.weight(n_rows, n_pairs[0]) * n_rows
+            moments = [Moments(scale * one.A, scale * one.b) for one in moments]
+        loss.check_learnable(n_pairs, n_rows, overview.n_queries)
+        return cls(moments, system, partitions, overview, loss)
+
+    def solve(self, alphas: list[float]) -> Fit:
+        """Fit to the rows of all partitions."""
+        return Fit(self.system.basis, self.system.solve(self.moments, alphas))
 
 
 def check_summable(ranker: Any) -> None:
-    """Only rankers whose fit is a sum over rows can be fitted by parts, and by NumPy only."""
+    """Raise an error for rankers whose fit is not a sum over rows, computed by NumPy."""
     if getattr(ranker, "device", None) not in (None, "cpu"):
         raise ParameterError(
             f"Rows on many machines are summed by NumPy, and device={ranker.device!r}: use "
@@ -257,89 +255,64 @@ def check_summable(ranker: Any) -> None:
         raise ParameterError(
             f"Rows on many machines are summed in float64: got precision={ranker.precision!r}."
         )
-    if isinstance(ranker, LandmarkRanker) and ranker.kernel != "precomputed":
-        return
-    if isinstance(ranker, DirectRanker) and ranker.kernel == "linear" and ranker.solver != "dual":
-        return
+    if isinstance(ranker, LeastSquaresRanker):
+        check_parameters(ranker, ranker.parameters)
+        space = clone(ranker).make_space(1)
+        if isinstance(space, LandmarkSpace) and ranker.kernel != "precomputed":
+            return
+        if isinstance(space, FeatureSpace) and space.solver != "dual":
+            return
     raise ParameterError(
         "Rows on many machines can be summed by RankRLS and RLS with the linear kernel, and by "
         f"SparseRankRLS and SparseRLS: got {ranker}. For another kernel use SparseRankRLS."
     )
 
 
-def loss_of(ranker: Any) -> Loss:
-    if ranker._pointwise:
-        return Loss(True, "include", "pairs")
-    ranker._check_choices()
-    return Loss(False, ranker.ties, ranker.weighting)
-
-
-def _split_queries(parts: Parts, rows: Overview, loss: Loss, run: Run) -> list[SplitQueries]:
-    """Queries that lie in several parts, for each graph."""
-    if loss.pointwise:
-        return []
-    n_graphs = rows.outputs[0] if loss.ties == "exclude" and rows.outputs else 1
-    touched = [k for k, queries in enumerate(rows.split) if queries]
-    if not touched:
-        return [SplitQueries({})] * n_graphs
-    edges = [_of_queries(rows.edges[k], rows.split[k]) for k in touched]
-    if all(
-        {query for query, _ in counted[0]} == rows.split[k]
-        for counted, k in zip(edges, touched, strict=True)
-    ):  # as where rows are sorted by query
-        counts = edges
-    else:
-        some = Parts([parts.delayed[k] for k in touched])
-        counts = run(some.map(level_counts, [rows.split[k] for k in touched], loss=loss))
-    split = [SplitQueries.total(of_graph) for of_graph in zip(*counts, strict=True)]
-    n_means = max(sum(map(len, of_graph)) for of_graph in zip(*counts, strict=True))
-    if 8 * n_means * rows.n_features > MOST_MEANS:
+def _check_one_ranking(loss: Loss) -> None:
+    """One ranking of all rows is a regression with a free intercept, if all pairs count."""
+    if loss.ties == "exclude":
         raise DataError(
-            f"{len(split[0].n_rows)} queries lie in several partitions, with {n_means} parts of "
-            "levels in all, too many to be put together: sort the rows by query, or use "
-            'ties="include".'
+            'All partitions form one ranking, which can be summed only with ties="include". Use '
+            "that, or pass the query of every row."
         )
-    return split
 
 
-def _of_queries(counts: list[dict[Any, int]], queries: set[Any]) -> list[dict[Any, int]]:
-    """Counts of levels, for each graph, of some queries only."""
-    return [{level: n for level, n in one.items() if level[0] in queries} for one in counts]
-
-
-def _landmark_space(ranker: Any, landmarks: Landmarks) -> LandmarkSpace:
-    return LandmarkSpace(ranker, ranker._settle(landmarks))
-
-
-def _choose_landmarks(ranker: Any, parts: Parts, rows: Overview, run: Run) -> Landmarks:
-    """Landmarks: given, or from a sample that each part gives its share to."""
-    choice, kernel = ranker._choice(), ranker._make_kernel()
+def _choose_landmarks(
+    space: LandmarkSpace, partitions: Partitions, overview: Overview, run: Run
+) -> Landmarks:
+    """The given landmarks, or some from a sample of all partitions."""
+    choice: Any = space.choice
     if choice.points is not None:
-        return choice._given_points(rows.n_features, kernel)
+        return choice.given_points(overview.n_features, space.kernel)
     if choice.rows is not None:
-        return _given_rows(choice.rows, parts, rows, run)
-    rng = check_random_state(ranker.random_state)
+        return _given_rows(choice.rows, partitions, overview, run)
+    rng = as_generator(space.random_state)
     seed = int(rng.integers(2**63))
-    draws = parts.map(_sample, range(len(parts)), size=choice.sample_size(), seed=seed)
+    draws = partitions.map(_sample, range(len(partitions)), size=choice.sample_size(), seed=seed)
     (reservoir,) = run([tree(draws, _joined)])
-    return choice.among_sample(reservoir, kernel, rng)
+    return choice.among_sample(reservoir, space.kernel, rng)
 
 
-def _given_rows(numbers: Any, parts: Parts, rows: Overview, run: Run) -> Landmarks:
-    check_in_range(numbers, sum(rows.n_rows))
-    ends = np.cumsum(rows.n_rows)
-    place = np.searchsorted(ends, numbers, side="right")
-    used = np.unique(place)
-    some = Parts([parts.delayed[k] for k in used])
-    local = [numbers[place == k] - (ends[k] - rows.n_rows[k]) for k in used]
-    found = stacked(run(some.map(take_rows, local)))
-    order = np.concatenate([np.flatnonzero(place == k) for k in used])
+def _given_rows(numbers: Any, partitions: Partitions, overview: Overview, run: Run) -> Landmarks:
+    check_in_range(numbers, sum(overview.n_rows))
+    ends = np.cumsum(overview.n_rows)
+    home = np.searchsorted(ends, numbers, side="right")
+    used = np.unique(home)
+    some = Partitions([partitions.delayed[k] for k in used])
+    local = [numbers[home == k] - (ends[k] - overview.n_rows[k]) for k in used]
+    found = stacked(run(some.map(_take_rows, local)))
+    order = np.concatenate([np.flatnonzero(home == k) for k in used])
     return Landmarks(found[np.argsort(order)], numbers)
 
 
-def _sample(part: Part, number: int, size: int, seed: int) -> Reservoir:
+def _take_rows(partition: Partition, rows: Any) -> Any:
+    return partition.checked().X[rows]
+
+
+def _sample(partition: Partition, number: int, size: int, seed: int) -> Reservoir:
     reservoir = Reservoir(size, np.random.default_rng([seed, number]))
-    reservoir.add(part.checked().X, None if part.qid is None else np.asarray(part.qid))
+    qid = None if partition.qid is None else np.asarray(partition.qid)
+    reservoir.add(partition.checked().X, qid)
     return reservoir
 
 

@@ -1,4 +1,4 @@
-"""Predictions and metrics of rows that lie on many machines."""
+"""Predictions and metrics of rows on many machines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from dask.delayed import Delayed, delayed
 
-from rankwise.distributed._parts import Part, open_parts
+from rankwise.distributed._partitions import Partition, open_partitions
 from rankwise.metrics import evaluate_ranking
 
 
@@ -20,7 +20,7 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     data : Dask array or data frame, str, path or list of these
         A Dask array of features; or as for `fit`.
     label, qid : str, optional
-        Columns of a data frame or of Parquet files that are no features.
+        Columns of a data frame or of Parquet files that are not features.
 
     Returns
     -------
@@ -32,10 +32,10 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
 
     if isinstance(data, da.Array):
         data = (data, _no_labels(data))
-    parts = open_parts(data, label, qid, getattr(estimator, "n_features_in_", None))
+    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
     lengths = data[0].chunks[0] if isinstance(data, tuple) else [np.nan] * len(parts)
     ranker = delayed(estimator, pure=False)
-    outputs = np.shape(getattr(estimator, "_weights", ()))[1:]
+    outputs = _outputs(estimator)
     blocks = [
         da.from_delayed(scores, (length, *outputs), dtype=np.float64)
         for scores, length in zip(
@@ -50,8 +50,8 @@ def evaluate(
 ) -> Delayed:
     """Every metric of a ranker's scores; ``.compute()`` gives the `RankingEvaluation`.
 
-    Rows are scored where they lie. Then three numbers of each row, its label, score and query,
-    come together at one worker, whatever partition they were in: 24 GB for a thousand million.
+    Rows are scored where they are. Three numbers of each row, its label, score and query, are then
+    collected by one worker: 24 GB for 10^9 rows.
 
     Parameters
     ----------
@@ -65,17 +65,20 @@ def evaluate(
     -------
     dask.delayed.Delayed
     """
-    parts = open_parts(data, label, qid, getattr(estimator, "n_features_in_", None))
+    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
     ranker = delayed(estimator, pure=False)
     columns = parts.map(_columns, ranker=ranker, names=parts.feature_names)
     return delayed(_evaluated, pure=False)(columns, options)
 
 
-def _no_labels(X: Any) -> Any:
-    """A number for each row of a Dask array, which need not know how many there are.
+def _outputs(ranker: Any) -> tuple[int, ...]:
+    """The shape of the scores of one row."""
+    solution = getattr(ranker, "solution_", None)
+    return () if solution is None else tuple(np.shape(solution.weights)[1:])
 
-    What has no rows is given back, to be refused with the rest.
-    """
+
+def _no_labels(X: Any) -> Any:
+    """Zeros as labels for the rows of a Dask array, whose number may be unknown."""
     return X[:, :1].map_blocks(_zeros, drop_axis=1, dtype=np.float64) if X.ndim == 2 else X
 
 
@@ -83,10 +86,10 @@ def _zeros(block: Any) -> Any:
     return np.zeros(block.shape[0])
 
 
-def _scores(part: Part, ranker: Any, names: list[str] | None) -> Any:
-    """Scores of a part; columns that have names are checked against those of the fit."""
+def _scores(part: Partition, ranker: Any, names: list[str] | None) -> Any:
+    """Scores of a partition; names of columns are checked against those of the fit."""
     if len(part.y) == 0:
-        return np.empty((0, *np.shape(getattr(ranker, "_weights", ()))[1:]))
+        return np.empty((0, *_outputs(ranker)))
     if names is None or not hasattr(ranker, "feature_names_in_"):
         return ranker.predict(part.checked().X)
     import pandas as pd
@@ -94,7 +97,7 @@ def _scores(part: Part, ranker: Any, names: list[str] | None) -> Any:
     return ranker.predict(pd.DataFrame(part.checked().X, columns=names))
 
 
-def _columns(part: Part, ranker: Any, names: list[str] | None) -> tuple[Any, Any, Any]:
+def _columns(part: Partition, ranker: Any, names: list[str] | None) -> tuple[Any, Any, Any]:
     return part.y, _scores(part, ranker, names), part.qid
 
 

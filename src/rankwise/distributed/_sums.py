@@ -1,4 +1,4 @@
-"""What workers do with a part, and how what they find is put together."""
+"""What workers compute from a partition, and how the results are combined."""
 
 from __future__ import annotations
 
@@ -8,155 +8,44 @@ from typing import Any
 
 import numpy as np
 from dask.delayed import delayed
-from numpy.typing import NDArray
 
-from rankwise.backends.arrays import Array, Loader, dense_rows
-from rankwise.distributed._parts import Part, Parts
+from rankwise.distributed._partitions import Partition, Partitions
 from rankwise.errors import DataError
 from rankwise.estimators._landmark_choice import stacked
 from rankwise.graph import QueryGroups
-from rankwise.graph.partitioned import PartOfGraph, SplitQueries, count_levels
-from rankwise.solvers.moments import CentredMoments, Moments
-from rankwise.solvers.partition_moments import PlaceMoments
+from rankwise.problem import Loss, System
 
-FAN_IN = 8  # sums that are added at a time: a tree, so that no one worker gets them all
+FAN_IN = 8  # results that one task combines
+MOST_TASKS = 100_000  # that bring the rows of split queries together
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a first look at a part tells."""
+    """The sizes and the query ids of a partition."""
 
     n_rows: int
     n_features: int
     outputs: tuple[int, ...]
     queries: frozenset[Any]
     where: str
-    edges: list[dict[Any, int]]  # level counts of the first and the last query, for each graph
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What the surveys of all parts tell together.
+    """The surveys of all partitions together.
 
-    `split` has the queries of each part that lie in other parts as well.
+    `split` maps each query with rows in several partitions to the numbers of these.
     """
 
     n_rows: list[int]
     n_features: int
-    outputs: tuple[int, ...]
     n_queries: int
-    split: list[set[Any]]
-    edges: list[list[dict[Any, int]]]
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What a ranker wants to be small: pairs, with or without ties; or errors of rows."""
-
-    pointwise: bool
-    ties: str
-    weighting: str
-
-    def columns(self, y: Array) -> list[tuple[Array | None, Array]]:
-        """Labels that tell ties, and targets, for each graph that there must be."""
-        if self.pointwise or self.ties == "include":
-            return [(None, y)]
-        return [(y, y)] if y.ndim == 1 else [(column, column) for column in y.T]
-
-
-def survey(part: Part, loss: Loss) -> Survey:
-    """Sizes and queries of a part; those at its edges are counted, as they may be split."""
-    names = QueryGroups.of(part.qid, len(part.y)).names.tolist()
-    edges = level_counts(part, {*names[:1], *names[-1:]}, loss)
-    shape = len(part.y), part.X.shape[1], part.y.shape[1:]
-    return Survey(*shape, frozenset(names), part.where, edges)
-
-
-def overview(surveys: Sequence[Survey]) -> Overview:
-    """Refuses parts that do not fit together."""
-    first = surveys[0]
-    if first.n_features == 0:
-        raise DataError(f"{first.where}: the rows have no features.")
-    for other in surveys[1:]:
-        if (other.n_features, other.outputs) != (first.n_features, first.outputs):
-            raise DataError(
-                f"{other.where} has {other.n_features} features and labels of shape "
-                f"{other.outputs}, but {first.where} has {first.n_features} and {first.outputs}."
-            )
-    seen: set[Any] = set()
-    several: set[Any] = set()
-    for one in surveys:
-        several |= seen & one.queries
-        seen |= one.queries
-    return Overview(
-        [one.n_rows for one in surveys],
-        first.n_features,
-        first.outputs,
-        len(seen),
-        [several & one.queries for one in surveys],
-        [one.edges for one in surveys],
-    )
-
-
-def level_counts(part: Part, queries: set[Any], loss: Loss) -> list[dict[Any, int]]:
-    """Rows of the levels of split queries, for each graph."""
-    return [
-        count_levels(part.y if labels is None else labels, part.qid, queries, ties=loss.ties)
-        for labels, _ in loss.columns(part.y)
-    ]
-
-
-@dataclass(frozen=True)
-class FeatureSpace:
-    """Rows are their features."""
-
-    n_features: int
-
-    def sums(self, part: Part, graph: PartOfGraph, y: Array) -> PlaceMoments:
-        return PlaceMoments.of_features(part.X, graph, y)
-
-    def features(self, X: Any) -> Loader:
-        return lambda rows: dense_rows(X, rows)
-
-    def coordinates(self, X: Any) -> Loader:
-        """What weights with the norm of the regularizer belong to."""
-        return self.features(X)
-
-    def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
-        """Moments of features as moments of coordinates."""
-        return moments.A.copy(), moments.b
-
-
-@dataclass(frozen=True)
-class LandmarkSpace:
-    """Rows are their kernel values against landmarks, or coordinates made of these."""
-
-    ranker: Any  # with landmarks, without weights
-    basis: Any
-
-    @property
-    def n_features(self) -> int:
-        return int(self.basis.rank)
-
-    def sums(self, part: Part, graph: PartOfGraph, y: Array) -> PlaceMoments:
-        return PlaceMoments.of(self.features(part.X), self.n_features, graph, y)
-
-    def features(self, X: Any) -> Loader:
-        return self.ranker._load(self.basis, X)
-
-    def coordinates(self, X: Any) -> Loader:
-        load = self.ranker._loader(self.basis, X)
-        return lambda rows: self.basis.whiten(load(rows))
-
-    def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
-        if self.basis.delicate:  # these are of coordinates already
-            return moments.A.copy(), moments.b
-        return self.basis.whiten_system(moments.A, moments.b)
+    split: dict[Any, list[int]]
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over some parts, an entry for each graph, and how many pairs of whole queries."""
+    """Moments and numbers of pairs over some partitions, one entry for each task."""
 
     moments: list[Any]
     n_pairs: list[int]
@@ -167,39 +56,61 @@ class Totals:
         return Totals(moments, n_pairs)
 
 
-def part_totals(part: Part, split: list[SplitQueries], space: Any, loss: Loss) -> Totals:
-    """The sums of one part."""
-    if loss.pointwise:
-        load = space.features(part.X)
-        with np.errstate(over="ignore", invalid="ignore"):  # said below, or by the solver
-            centred = CentredMoments.of_blocks(load, space.n_features, part.y)
-        return _explained(part, Totals([centred], [0]), [centred.A])
-    moments, n_pairs = [], []
-    for (labels, targets), elsewhere in zip(loss.columns(part.y), split, strict=True):
-        graph = part_graph(part, labels, elsewhere, loss)
-        with np.errstate(over="ignore", invalid="ignore"):  # said when the system is solved
-            moments.append(space.sums(part, graph, targets))
-        n_pairs.append(graph.n_pairs)
-    return _explained(part, Totals(moments, n_pairs), [one.moments.A for one in moments])
+def surveyed(partitions: Partitions, run: Callable[..., Any]) -> tuple[Partitions, Overview]:
+    """The partitions that have rows, and their overview."""
+    surveys = run(partitions.map(_survey))
+    some = [k for k, one in enumerate(surveys) if one.n_rows]
+    if not some:
+        raise DataError("There are no rows: all partitions are empty.")
+    kept = replace(partitions, delayed=[partitions.delayed[k] for k in some])
+    return kept, _overview([surveys[k] for k in some])
 
 
-def _explained(part: Part, totals: Totals, products: list[Array]) -> Totals:
-    """Sums that are numbers, or large; where a feature is none, an error that names its row."""
-    if not all(np.isfinite(A).all() for A in products):
-        part.checked()
-    return totals
+def with_whole_queries(partitions: Partitions, split: dict[Any, list[int]]) -> Partitions:
+    """Partitions in which every query is whole: rows of split queries are brought together.
+
+    Where rows are sorted by query, only queries at the edges of partitions move.
+    """
+    if not split:
+        return partitions
+    queries = sorted(split, key=lambda query: split[query][0])
+    buckets = [list(part) for part in np.array_split(np.arange(len(queries)), len(partitions))]
+    moves = []  # the queries of each bucket, and the partitions that have rows of them
+    for bucket in buckets:
+        if bucket:
+            names = {queries[k] for k in bucket}
+            moves.append((names, sorted({k for name in names for k in split[name]})))
+    if sum(len(sources) for _, sources in moves) > MOST_TASKS:
+        raise DataError(
+            f"{len(queries)} queries have rows in several of the {len(partitions)} partitions, too "
+            "many to bring together. Sort the rows by query, or use fewer partitions."
+        )
+    moving: list[set[Any]] = [set() for _ in range(len(partitions))]
+    for query, sources in split.items():
+        for k in sources:
+            moving[k].add(query)
+    rest = partitions.map(_without_queries, moving)
+    take, join = delayed(_take_queries, pure=False), delayed(_joined, pure=False)
+    gathered = [
+        join([take(partitions.delayed[k], names) for k in sources]) for names, sources in moves
+    ]
+    return replace(partitions, delayed=[*rest, *gathered])
 
 
-def part_graph(
-    part: Part, labels: Array | None, elsewhere: SplitQueries, loss: Loss
-) -> PartOfGraph:
-    return PartOfGraph.of(
-        labels, part.qid, elsewhere, n_rows=len(part.y), ties=loss.ties, weighting=loss.weighting
-    )
+def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals | None:
+    """The sums of one partition of whole queries; None where it has no rows."""
+    if len(partition.y) == 0:
+        return None
+    tasks = loss.tasks(partition.y, partition.qid)
+    with np.errstate(over="ignore", invalid="ignore"):  # checked below, and by the solver
+        moments = [system.moments(partition.X, task, loss) for task in tasks]
+    if not all(np.isfinite(one.A).all() for one in moments):
+        partition.checked()
+    return Totals(moments, [task.graph.n_pairs for task in tasks])
 
 
 def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
-    """Delayed items joined by a tree, in their order: the sum does not depend on who is first."""
+    """Delayed items combined by a tree in a fixed order, so that results do not vary."""
     step = delayed(join, pure=False)
     level = list(items)
     while len(level) > 1:
@@ -207,46 +118,56 @@ def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
     return level[0]
 
 
-def take_rows(part: Part, rows: Any) -> Any:
-    return part.checked().X[rows]
+def added(totals: Sequence[Totals | None]) -> Totals | None:
+    """The sum of some totals, in their order; None where all are None."""
+    total = None
+    for one in totals:
+        total = one if total is None else total if one is None else total + one
+    return total
 
 
-def take_queries(part: Part, queries: set[Any]) -> Part | None:
-    """The rows of some queries."""
-    return _rows_of(part, _is_in(part, queries))
+def _survey(partition: Partition) -> Survey:
+    names = QueryGroups.of(partition.qid, len(partition.y)).names.tolist()
+    shape = len(partition.y), partition.X.shape[1], partition.y.shape[1:]
+    return Survey(*shape, frozenset(names), partition.where)
 
 
-def without_queries(part: Part, queries: set[Any]) -> Part | None:
-    """The rows of the other queries."""
-    return _rows_of(part, ~_is_in(part, queries)) if queries else part
+def _overview(surveys: Sequence[Survey]) -> Overview:
+    """Raise an error for partitions that do not fit together."""
+    first = surveys[0]
+    if first.n_features == 0:
+        raise DataError(f"{first.where}: the rows have no features.")
+    for other in surveys[1:]:
+        if (other.n_features, other.outputs) != (first.n_features, first.outputs):
+            raise DataError(
+                f"{other.where} has {other.n_features} features and labels of shape "
+                f"{other.outputs}, but {first.where} has {first.n_features} and {first.outputs}."
+            )
+    sources: dict[Any, list[int]] = {}
+    for k, one in enumerate(surveys):
+        for query in one.queries:
+            sources.setdefault(query, []).append(k)
+    split = {query: found for query, found in sources.items() if len(found) > 1}
+    return Overview([one.n_rows for one in surveys], first.n_features, len(sources), split)
 
 
-def joined_parts(parts: list[Part | None]) -> Part:
-    """Rows of several parts as one."""
-    some = [part for part in parts if part is not None]
-    X, y = stacked([part.X for part in some]), np.concatenate([part.y for part in some])
-    qid = np.concatenate([np.asarray(part.qid) for part in some])
-    return Part(X, y, qid, some[0].where)
+def _without_queries(partition: Partition, queries: set[Any]) -> Partition:
+    return partition.take(np.flatnonzero(~_is_in(partition, queries))) if queries else partition
 
 
-def _is_in(part: Part, queries: set[Any]) -> NDArray[np.bool_]:
-    groups = QueryGroups.of(part.qid, len(part.y))
+def _take_queries(partition: Partition, queries: set[Any]) -> Partition:
+    return partition.take(np.flatnonzero(_is_in(partition, queries)))
+
+
+def _joined(parts: list[Partition]) -> Partition:
+    """Rows of several partitions as one; each is checked here, while its rows have names."""
+    X = stacked([part.checked().X for part in parts])
+    y = np.concatenate([part.y for part in parts])
+    qid = np.concatenate([np.asarray(part.qid) for part in parts])
+    return Partition(X, y, qid, parts[0].where)
+
+
+def _is_in(partition: Partition, queries: set[Any]) -> Any:
+    groups = QueryGroups.of(partition.qid, len(partition.y))
     wanted = np.array([name in queries for name in groups.names.tolist()], dtype=bool)
     return wanted[groups.codes]
-
-
-def _rows_of(part: Part, mask: NDArray[np.bool_]) -> Part | None:
-    if not mask.any():
-        return None
-    qid = None if part.qid is None else np.asarray(part.qid)[mask]
-    return Part(part.X[np.flatnonzero(mask)], part.y[mask], qid, part.where)
-
-
-def surveyed(parts: Parts, loss: Loss, run: Callable[..., Any]) -> tuple[Parts, Overview]:
-    """The parts that have rows, and what a first look at them tells."""
-    surveys = run(parts.map(survey, loss=loss))
-    some = [k for k, one in enumerate(surveys) if one.n_rows]
-    if not some:
-        raise DataError("There are no rows: all partitions are empty.")
-    kept = replace(parts, delayed=[parts.delayed[k] for k in some])
-    return kept, overview([surveys[k] for k in some])

@@ -1,7 +1,8 @@
-"""Where a ranker works: on NumPy's arrays, on the device of tensors, or on one that rows travel to.
+"""Where a ranker computes.
 
-Three cases. Tensors: on their device, and results are tensors. NumPy with ``device="cuda"``: rows
-travel block by block, and results are NumPy's. NumPy alone: as ever.
+There are three cases. Tensors are processed on their device, and results are tensors. NumPy
+arrays with ``device="cuda"`` are sent to the GPU block by block, and results are NumPy arrays.
+NumPy arrays without a device are processed by NumPy and SciPy.
 """
 
 from __future__ import annotations
@@ -15,18 +16,15 @@ from rankwise.backends.arrays import Array, is_tensor, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError
-from rankwise.estimators._checks import check_choice
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Record = TypeVar("Record", bound="DataclassInstance")
 
-PRECISIONS = ("float64", "tf32")
 
-
-def place_rows(X: Any, device: Any) -> Any:
-    """Validated rows of NumPy or SciPy, ready to travel where `device` asks for it."""
+def send_rows(X: Any, device: Any) -> Any:
+    """Validated NumPy or SciPy rows, ready to be sent to `device` block by block."""
     backend = _resolve(device)
     if backend is None:
         return X
@@ -35,27 +33,21 @@ def place_rows(X: Any, device: Any) -> Any:
     return HostRows(X, backend)
 
 
-def travels(X: Any) -> bool:
-    """Whether rows lie here and are worked on elsewhere: results then come back."""
+def is_sent(X: Any) -> bool:
+    """Whether rows are in host memory but processed on a device: results are then copied back."""
     return not is_tensor(X) and not backend_of(X).is_host
 
 
 def returned(record: Record, X: Any) -> Record:
-    """A record of arrays, here where the rows lie here."""
-    if not travels(X):
+    """A record of arrays, copied back to the host where the rows X were sent from there."""
+    if not is_sent(X):
         return record
     changed = {f.name: to_host(getattr(record, f.name)) for f in fields(record)}
     return replace(record, **changed)
 
 
-def with_precision(on: Backend, precision: Any) -> Backend:
-    """The backend whose symmetric products have this precision."""
-    check_choice("precision", precision, PRECISIONS)
-    return on if precision == "float64" else on.with_precision(precision)
-
-
 def moved(record: Record, on: Backend) -> Record:
-    """A record whose float64 arrays, also those of records in it, are on a backend."""
+    """A record with its float64 arrays, and those of nested records, on a backend."""
     changed: dict[str, Any] = {}
     for f in fields(record):
         value = getattr(record, f.name)
@@ -69,12 +61,12 @@ def moved(record: Record, on: Backend) -> Record:
 
 
 def _moved(value: Any, on: Backend) -> Any:
-    """A record as by `moved`; anything else as it is."""
+    """`moved` for records, the identity for other values."""
     return moved(value, on) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _resolve(device: Any) -> Any:
-    """The backend of a device; None for NumPy on this machine."""
+    """The backend of a device; None for NumPy."""
     if device is None or device == "cpu":
         return None
     try:
@@ -94,13 +86,13 @@ def _resolve(device: Any) -> Any:
     if place.type == "cuda":
         if not torch.cuda.is_available():
             raise DeviceError(
-                f"device={device!r} needs a GPU, and torch sees none here. Use device=None for "
-                'this machine, or device="auto" for a GPU only where there is one.'
+                f"device={device!r} needs a GPU, and torch finds none. Use device=None for the "
+                'CPU, or device="auto" for a GPU only where there is one.'
             )
         number = torch.cuda.current_device() if place.index is None else place.index
         if number >= torch.cuda.device_count():
             raise DeviceError(
-                f"device={device!r} is not there: torch sees {torch.cuda.device_count()} GPUs, "
+                f"device={device!r} does not exist: torch finds {torch.cuda.device_count()} GPUs, "
                 "counted from 0."
             )
         place = torch.device("cuda", number)
@@ -109,15 +101,15 @@ def _resolve(device: Any) -> Any:
 
 
 def _check_works(device: Any) -> None:
-    """Sums need values, and float64, which Apple's GPUs do not have."""
+    """Raise an error for devices without values, or without float64 (Apple's GPUs)."""
     if device.type == "meta":
         raise DeviceError(
             'Tensors on the device "meta" have no values: use device="cpu" or "cuda".'
         )
     if device.type == "mps":
         raise DeviceError(
-            f"The device {device} has no float64, which rankwise works in. Use the CPU (device="
-            "None, or X.cpu()), or a CUDA device."
+            f"The device {device} does not support float64, which rankwise needs. Use the CPU "
+            "(device=None, or X.cpu()), or a CUDA device."
         )
 
 
@@ -136,18 +128,18 @@ def _named_device(torch: Any, device: Any) -> Any:
 
 
 def check_tensor(ranker: Any, X: Any, *, reset: bool, min_rows: int) -> Any:
-    """Rows as a tensor, with the checks that scikit-learn has for arrays."""
+    """Rows as a tensor, with the checks that scikit-learn makes for arrays."""
     _check_device(X, ranker.device)
     name = type(ranker).__name__
     if X.layout != backend_of(X).xp.strided or X.is_complex():
         raise DataError(
-            f"X must be a dense tensor of real numbers: got {X.layout}, {X.dtype}. Sparse rows can "
-            'be given as a scipy.sparse matrix, with device="cuda".'
+            f"X must be a dense tensor of real numbers: got {X.layout}, {X.dtype}. Pass "
+            'sparse rows as a scipy.sparse matrix, with device="cuda".'
         )
     if X.ndim != 2:
         raise DataError(
-            f"Expected 2D array, got {X.ndim}D tensor instead: give rows, one in each line, as in "
-            "X.reshape(-1, 1) for a single feature."
+            f"Expected 2D array, got {X.ndim}D tensor instead. Reshape your data, for "
+            "example with X.reshape(-1, 1) for a single feature."
         )
     if not X.dtype.is_floating_point or X.dtype.itemsize < 4:
         X = X.to(backend_of(X).xp.float64)
@@ -175,7 +167,7 @@ def check_tensor(ranker: Any, X: Any, *, reset: bool, min_rows: int) -> Any:
 
 
 def check_targets(y: Any, on: Backend, n_rows: int) -> Array:
-    """Labels for rows that are tensors: float64, where the rows are."""
+    """Labels for rows that are tensors, as float64 on their device."""
     if y is None:
         raise DataError("requires y to be passed, but the target y is None.")
     if not is_tensor(y):
@@ -192,17 +184,18 @@ def check_targets(y: Any, on: Backend, n_rows: int) -> Array:
     y = on.array(y)
     if y.ndim not in (1, 2) or 0 in y.shape[1:]:
         raise DataError(
-            f"y needs one or two dimensions, and an output at least: got shape {tuple(y.shape)}."
+            "y must have one or two dimensions, and at least one output: got shape "
+            f"{tuple(y.shape)}."
         )
     if len(y) != n_rows:
-        raise DataError(f"X and y need as many rows: got {n_rows} and {len(y)}.")
+        raise DataError(f"X and y must have the same number of rows: got {n_rows} and {len(y)}.")
     if not on.is_finite(y):
         raise DataError("Input y contains NaN or infinity.")
     return y
 
 
 def _check_device(X: Any, device: Any) -> None:
-    """Tensors stay where they are: a device that says otherwise is a mistake."""
+    """Raise an error for a device other than that of the tensors, which are not moved."""
     _check_works(X.device)
     if device is None or device == "auto":
         return
@@ -210,6 +203,6 @@ def _check_device(X: Any, device: Any) -> None:
     same = wanted.type == X.device.type and wanted.index in (None, X.device.index)
     if not same:
         raise DeviceError(
-            f"X is on {X.device}, and device={str(device)!r}: tensors are worked on where they "
-            f"are. Move them (X.to({str(device)!r})), or leave device out."
+            f"X is on {X.device}, but device={str(device)!r}: tensors are not moved. Move them "
+            f"yourself (X.to({str(device)!r})), or omit device."
         )

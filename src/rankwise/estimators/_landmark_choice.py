@@ -1,4 +1,4 @@
-"""From the landmark parameters of an estimator to points."""
+"""The landmark parameters of an estimator, and the landmarks that they choose."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
-from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_choice, check_whole
-from rankwise.estimators._kernels import training_kernel
 from rankwise.graph import QueryGroups
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.sampling import (
@@ -27,26 +24,15 @@ from rankwise.kernels.sampling import (
     random_rows,
     stratified_rows,
 )
+from rankwise.parameters import Choice, Whole, check_value
+from rankwise.problem import Landmarks
 
 METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
 DEFAULT_NUMBER = 1000
-CANDIDATES = 20  # for each landmark: how many rows the costly methods choose from
+CANDIDATES = 20  # rows for each landmark that the costly methods choose from
 LEAST_CANDIDATES = 10_000
 LARGEST = 1e150  # values whose squares are still finite
-MOST = 10**6  # landmarks: their kernel matrix would take terabytes
-
-
-@dataclass(frozen=True)
-class Landmarks:
-    """Points, and the training rows they are (None where they are none)."""
-
-    points: Any
-    rows: Index | None
-
-    def kernel(self, kernel: Kernel, on: Backend) -> Array:
-        """The kernel matrix of the points, on a backend."""
-        points = self.points[:, self.rows] if isinstance(kernel, Precomputed) else self.points
-        return training_kernel(kernel, points if on.is_host else on.array(points))
+MOST = 10**6  # landmarks: the kernel matrix of more would take terabytes
 
 
 @dataclass(frozen=True)
@@ -61,9 +47,9 @@ class LandmarkChoice:
     @classmethod
     def of(cls, landmarks: Any, n_landmarks: Any) -> LandmarkChoice:
         if n_landmarks is not None:
-            check_whole("n_landmarks", n_landmarks, 1, MOST)
+            check_value("n_landmarks", n_landmarks, Whole(1, MOST))
         if isinstance(landmarks, str):
-            check_choice("landmarks", landmarks, METHODS)
+            check_value("landmarks", landmarks, Choice(*METHODS))
             number = None if n_landmarks is None else int(n_landmarks)
             return cls(landmarks, number, None, None)
         rows: Index | None = None
@@ -76,15 +62,14 @@ class LandmarkChoice:
         n_given = len(rows) if rows is not None else points.shape[0]
         if n_landmarks is not None and n_landmarks != n_given:
             raise ParameterError(
-                f"{n_given} landmarks are given, but n_landmarks={n_landmarks}: leave n_landmarks "
-                "out."
+                f"{n_given} landmarks are given, but n_landmarks={n_landmarks}: omit n_landmarks."
             )
         return cls(None, n_given, rows, points)
 
     def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
         """Landmarks for training rows X."""
         if self.points is not None:
-            given = self._given_points(X.shape[1], kernel)
+            given = self.given_points(X.shape[1], kernel)
             return Landmarks(backend_of(X).array(given.points), None) if is_tensor(X) else given
         n_rows = X.shape[0]
         if self.rows is not None:
@@ -114,12 +99,12 @@ class LandmarkChoice:
         return Landmarks(as_given(X)[rows], rows)
 
     def for_part(self, part: Index, n_rows: int) -> LandmarkChoice:
-        """The choice among some of all rows, whose numbers ascend: what is left of it there."""
+        """The same choice among a part of the rows, given by ascending row numbers."""
         if self.rows is not None:
             check_in_range(self.rows, n_rows)
             rows = np.searchsorted(part, self.rows[np.isin(self.rows, part)])
             if len(rows) == 0:
-                raise DataError("None of the landmarks is among the rows.")
+                raise DataError("None of the landmarks is among these rows.")
             return LandmarkChoice(None, len(rows), rows, None)
         if self.points is not None or self.number is None:
             return self
@@ -140,7 +125,7 @@ class LandmarkChoice:
         return self.among_sample(reservoir, kernel, rng)
 
     def sample_size(self) -> int:
-        """How many rows to draw where not all can be seen at once."""
+        """How many rows to sample where rows come in blocks."""
         wanted = self.number or DEFAULT_NUMBER
         return wanted if self.method == "random" else max(CANDIDATES * wanted, LEAST_CANDIDATES)
 
@@ -148,16 +133,16 @@ class LandmarkChoice:
         self, reservoir: Reservoir, kernel: Kernel, rng: np.random.Generator
     ) -> Landmarks:
         """Landmarks among the rows of a sample."""
-        self._number(reservoir.n_rows)  # raises where there are too few
+        self._number(reservoir.n_rows)  # raises an error where there are too few
         rows, X, qid = reservoir.sample()
         chosen = self.among(X, qid, kernel, rng)
         return Landmarks(chosen.points, None if chosen.rows is None else rows[chosen.rows])
 
-    def _given_points(self, n_features: int, kernel: Kernel) -> Landmarks:
+    def given_points(self, n_features: int, kernel: Kernel) -> Landmarks:
         if isinstance(kernel, Precomputed):
             raise ParameterError(
-                'With kernel="precomputed" rows have no features: give landmarks as row numbers, '
-                "or a method."
+                'With kernel="precomputed" rows have no features: pass landmarks as row numbers, '
+                "or as the name of a method."
             )
         if self.points.shape[1] != n_features:
             raise DataError(
@@ -172,28 +157,28 @@ class LandmarkChoice:
         if self.number > n_rows:
             raise ParameterError(
                 f"n_landmarks={self.number} is more than the {n_rows} rows to choose from: use "
-                "fewer, give points as landmarks, or, in partial_fit, more rows at first."
+                "fewer, pass points as landmarks, or, in partial_fit, more rows in the first call."
             )
         return self.number
 
 
 class Reservoir:
-    """A random sample of rows that pass by, each with the same chance.
+    """A uniform random sample of rows that come in blocks.
 
-    Every row draws a key, and the smallest keys stay. Rows that might stay are put aside until
-    they are a quarter of the sample, so that small blocks cost little.
+    Every row draws a random key, and the rows with the smallest keys are kept. Candidates are
+    collected until they are a quarter of the sample, so that small blocks cost little.
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self._size = size
         self._rng = rng
-        self._bar = np.inf  # keys above it cannot stay
+        self._bar = np.inf  # rows with larger keys are not kept
         self._parts: list[tuple[Array, Index, Any, Any]] = []
         self._n_waiting = 0
         self.n_rows = 0
 
     def add(self, X: Any, qid: Any) -> None:
-        """Let rows pass by."""
+        """Offer a block of rows."""
         keys = self._rng.random(X.shape[0])
         new = np.flatnonzero(keys < self._bar)
         ids = np.zeros(X.shape[0], dtype=np.intp) if qid is None else qid
@@ -205,14 +190,14 @@ class Reservoir:
             self._trim()
 
     def join(self, other: Reservoir) -> None:
-        """Take in the sample of rows that come after these."""
+        """Add the sample of rows that come after these."""
         for keys, rows, X, ids in other._parts:
             self._parts.append((keys, self.n_rows + rows, X, ids))
         self.n_rows += other.n_rows
         self._trim()
 
     def sample(self) -> tuple[Index, Any, Any]:
-        """Numbers of the rows that stay, these rows, and their query ids."""
+        """The row numbers of the sample, its rows, and their query ids."""
         self._trim()
         _, rows, X, ids = self._parts[0]
         return rows, X, ids
@@ -263,7 +248,7 @@ def _cluster_centres(X: Any, n: int, kernel: Kernel, rng: np.random.Generator) -
         n, batch_size=max(1024, 2 * n), n_init=1, random_state=int(rng.integers(2**31))
     )
     with warnings.catch_warnings():
-        # Fewer distinct rows than clusters: `rank_` tells how many landmarks matter.
+        # Fewer distinct rows than clusters: see `rank_`.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return np.asarray(clusters.fit(X).cluster_centers_)
 

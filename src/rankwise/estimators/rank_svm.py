@@ -3,68 +3,60 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_alpha, check_choice, check_whole
-from rankwise.estimators.least_squares.base import DTYPES, narrowed
+from rankwise.errors import DataError
+from rankwise.estimators._scores import in_dtype
+from rankwise.estimators._validation import DTYPES, forget
+from rankwise.estimators.least_squares.rankrls import LOSS_PARAMETERS
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
-from rankwise.graph.query_graph import WEIGHTINGS
+from rankwise.parameters import Number, Rule, Whole, check_parameters
 from rankwise.solvers.squared_hinge import LabelledPairs, squared_hinge
-
-
-def check_tol(tol: Any) -> float:
-    """A number between 0 and 1."""
-    if type(tol) is bool or not isinstance(tol, Real) or not 0 < float(tol) < 1:
-        raise ParameterError(f"tol must be a number between 0 and 1: got {tol!r}.")
-    return float(tol)
 
 
 class RankSVM(RankerMixin, BaseEstimator):
     """Linear ranking support vector machine with squared hinge loss.
 
-    Asks that of two rows of a query the one with the larger label scores higher by 1, and
-    punishes what is missing,
+    Of two rows of a query, the one with the larger label should score higher by at least 1:
 
         min_w  sum_{ij: y_i > y_j} W_ij max(0, 1 - w'(x_i - x_j))^2 + alpha |w|^2,
 
-    where W_ij is 1 for rows of the same query. Unlike `RankRLS` it does not mind how much larger
-    a label is, nor pairs that are far enough apart; pairs with equal labels do not count.
+    where W_ij > 0 for rows of the same query. Unlike in `RankRLS`, the size of label differences
+    does not matter, pairs that are far enough apart have no loss, and pairs with equal labels do
+    not count.
 
-    Minimized by Newton steps on all pairs at once: each takes some products with X and some sums
-    over pairs, which for m rows cost O(m log m) by sorting, although there are quadratically many.
-    For n features, O(m) memory beside X, which may be sparse.
+    Newton's method works on all pairs at once. Each step takes some products with X, and some sums
+    over pairs, which cost O(m log m) for m rows by sorting, although the number of pairs is
+    quadratic. Memory is O(m) in addition to X, which may be sparse.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Strength of the regularization, 0 or more. The loss is a sum over pairs, so useful values
-        grow with their number (unless `weighting` says otherwise). In the form
-        ``C * loss + |w|^2 / 2`` of many texts, C is 1 / (2 alpha).
-    weighting : {"pairs", "rows", "queries"}, default="pairs"
-        Every pair weighs 1; or one over the rows of its query; or one over the pairs of its
-        query, so that long queries do not drown short ones.
+        Regularization strength, at least 0. In the common form ``C * loss + |w|^2 / 2``, C is
+        1 / (2 alpha).
+    weighting : {"pairs", "rows", "queries"}, default="rows"
+        The weight of a pair: 1, one over the number of rows of its query, or one over the number
+        of pairs of its query.
     tol : float, default=1e-6
-        Where to stop: the norm of the gradient over that of the gradient at w = 0.
+        Stop when the norm of the gradient, relative to that at w = 0, falls below this.
     max_iter : int, default=200
-        The most Newton steps; ten to thirty are usual.
+        The maximum number of Newton steps; ten to thirty are usual.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
         Weights of the features.
     n_iter_ : int
-        Newton steps taken.
+        Number of Newton steps.
     n_queries_ : int
-        Queries seen in `fit`.
+        Number of queries seen in `fit`.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -83,13 +75,18 @@ class RankSVM(RankerMixin, BaseEstimator):
     array([0.95, 0.  , 0.95, 0.  ])
     """
 
-    coef_: Array
+    parameters: ClassVar[Mapping[str, Rule]] = {
+        "alpha": Number(0),
+        "weighting": LOSS_PARAMETERS["weighting"],
+        "tol": Number(0, 1, open_low=True, open_high=True),
+        "max_iter": Whole(1, 2**31 - 1),
+    }
 
     def __init__(
         self,
         alpha: float = 1.0,
         *,
-        weighting: str = "pairs",
+        weighting: str = "rows",
         tol: float = 1e-6,
         max_iter: int = 200,
     ) -> None:
@@ -113,11 +110,8 @@ class RankSVM(RankerMixin, BaseEstimator):
         -------
         self
         """
-        alpha = check_alpha(self.alpha)
-        check_choice("weighting", self.weighting, WEIGHTINGS)
-        check_whole("max_iter", self.max_iter, 1, 2**31 - 1)
-        tol = check_tol(self.tol)
-        self.__dict__.pop("coef_", None)  # a fit that fails leaves no model of other rows
+        check_parameters(self, self.parameters)
+        forget(self)
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
         X, y = validate_data(self, X, y, y_numeric=True, **options)
         groups = QueryGroups.of(qid, len(y))
@@ -129,8 +123,10 @@ class RankSVM(RankerMixin, BaseEstimator):
                 f"{'query' if groups.n_groups == 1 else 'queries'}, {len(y)} rows): there is no "
                 "pair to learn from. Check the labels and qid."
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
-            found = squared_hinge(X, pairs, alpha, tol=tol, max_iter=self.max_iter)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
+            found = squared_hinge(
+                X, pairs, float(self.alpha), tol=float(self.tol), max_iter=self.max_iter
+            )
         if not np.isfinite(found.residual):
             raise DataError(
                 "The products of these features, or of alpha, overflow: scale the features, for "
@@ -161,8 +157,8 @@ class RankSVM(RankerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
-        with np.errstate(over="ignore", invalid="ignore"):  # said by narrowed, with a way out
-            return narrowed(X @ self.coef_, X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # `in_dtype` checks
+            return in_dtype(X @ self.coef_, X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

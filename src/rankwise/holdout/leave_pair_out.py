@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
-from rankwise.graph.query_graph import pair_weight
 from rankwise.holdout.conditional import Conditional
 from rankwise.holdout.hat import DenseHat, FeatureHat, Hat
 from rankwise.holdout.levels import (
@@ -25,6 +23,7 @@ from rankwise.holdout.pair_differences import (
     level_differences,
     listed_differences,
 )
+from rankwise.problem import Loss
 
 LIST_PAIRS = 2**18  # listed pairs worked on at a time
 
@@ -37,20 +36,8 @@ class PairDifferences(NamedTuple):
     difference: Array  # on a device, the row numbers of all pairs are there as well
 
 
-@dataclass(frozen=True)
-class Rule:
-    """Which pairs of a query count in training, and what they weigh: as in `QueryGraph`."""
-
-    ties: str
-    weighting: str
-
-    def weight(self, n_rows: int, n_pairs: int) -> float:
-        """What a pair weighs in a query with so many rows and pairs that count."""
-        return float(pair_weight(self.weighting, n_rows, n_pairs))
-
-
 def query_pairs(
-    query: Conditional, labels: Array, rule: Rule, lam: float, pairs: Index | None = None
+    query: Conditional, labels: Array, loss: Loss, lam: float, pairs: Index | None = None
 ) -> Iterator[PairDifferences]:
     """Pairs of one query, each without its two rows.
 
@@ -59,7 +46,7 @@ def query_pairs(
     query : Conditional
     labels : ndarray of shape (n,)
         They say which pairs are tied; not used where ties count.
-    rule : Rule
+    loss : Loss
     lam : float
     pairs : ndarray of shape (n_pairs, 2), optional
         Positions in ``query.rows``. None: all pairs, or, where ties do not count, all pairs
@@ -67,10 +54,10 @@ def query_pairs(
     """
     n = len(query.rows)
     distinct = len(np.unique(labels)) == n
-    if rule.ties == "include" or distinct:  # without ties, all pairs count anyway
-        parts = _all_pairs_count(query, rule, lam, pairs)
+    if loss.ties == "include" or distinct:  # without ties, all pairs count anyway
+        parts = _all_pairs_count(query, loss, lam, pairs)
     else:
-        parts = _ties_excluded(query, labels, rule, lam, pairs)
+        parts = _ties_excluded(query, labels, loss, lam, pairs)
     for first, second, difference in parts:
         before = query.prediction[first] - query.prediction[second]
         rows = query.rows if isinstance(first, np.ndarray) else backend_of(first).index(query.rows)
@@ -78,7 +65,7 @@ def query_pairs(
 
 
 def _all_pairs_count(
-    query: Conditional, rule: Rule, lam: float, pairs: Index | None
+    query: Conditional, loss: Loss, lam: float, pairs: Index | None
 ) -> Iterator[PairDifferences]:
     """The rest of the query is ridge regression with an intercept, at mu = lam / (w (n - 2)).
 
@@ -90,7 +77,7 @@ def _all_pairs_count(
         first, second = np.triu_indices(n, 1) if pairs is None else pairs.T
         yield _nothing_learned(first, second, query.target)
         return
-    mu = lam / (rule.weight(left, left * (left - 1) // 2) * left)
+    mu = lam / (loss.weight(left, left * (left - 1) // 2) * left)
     hat: Hat
     if query.features is not None and query.features.shape[1] < n:
         hat = FeatureHat.of(query.features, mu)
@@ -109,7 +96,7 @@ def _all_pairs_count(
 
 
 def _ties_excluded(
-    query: Conditional, labels: Array, rule: Rule, lam: float, pairs: Index | None
+    query: Conditional, labels: Array, loss: Loss, lam: float, pairs: Index | None
 ) -> Iterator[PairDifferences]:
     """Pairs of two levels at a time: each of them leaves as many rows of every level."""
     level = np.unique(labels, return_inverse=True)[1]
@@ -130,7 +117,7 @@ def _ties_excluded(
                 first, second = np.repeat(first, len(second)), np.tile(second, len(first))
             yield _nothing_learned(first, second, y)
             continue
-        effective = lam / rule.weight(int(left.sum()), int(n_pairs))
+        effective = lam / loss.weight(int(left.sum()), int(n_pairs))
         system: LevelSystem
         if F is not None:
             system = FeatureLevels.of(F, level, left, effective)

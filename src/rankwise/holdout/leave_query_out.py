@@ -74,15 +74,15 @@ def primal_folds(
 
 
 @dataclass(frozen=True)
-class Spectrum:
-    """Moments A = V diag(s) V' and V'b of all rows: what hold-outs must know of the others."""
+class MomentSpectrum:
+    """Moments A = V diag(s) V' and V'b of all rows, which hold-outs share."""
 
     s: Array
     V: Array
     rotated: Array
 
     @classmethod
-    def of(cls, A: Array, b: Array) -> Spectrum:
+    def of(cls, A: Array, b: Array) -> MomentSpectrum:
         """Of moments, of which A is overwritten."""
         on = backend_of(A)
         s, V = on.eigh(A)
@@ -95,7 +95,7 @@ def _short_folds(
 ) -> None:
     on = backend_of(Z)
     A = on.mirror_upper(on.add_gram(on.zeros(Z.shape[1], Z.shape[1]), Z))
-    predict_without(F, Z, t, folds, lams, Spectrum.of(A, on.matmul(Z.T, t)), out)
+    predict_without(F, Z, t, folds, lams, MomentSpectrum.of(A, on.matmul(Z.T, t)), out)
 
 
 def predict_without(
@@ -104,7 +104,7 @@ def predict_without(
     t: Array,
     folds: Sequence[Index],
     lams: Sequence[float],
-    spectrum: Spectrum,
+    spectrum: MomentSpectrum,
     out: Array,
 ) -> None:
     """Predictions for folds of these rows, from the moments of these and maybe other rows."""

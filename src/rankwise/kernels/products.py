@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.errors import DataError
 from rankwise.kernels.functions import Kernel, NamedKernel, Precomputed
 
 PREDICT_BYTES = 64 * 2**20  # of kernel values in memory at a time
@@ -30,6 +33,18 @@ def kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
         K = kernel_values(kernel, X[start : start + step], Y)
         out[start : start + step] = on.matmul(K, columns)
     return out.reshape(len(out), *V.shape[1:])
+
+
+def finite_kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
+    """As `kernel_product`, with an error where the result is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):  # checked below
+        product = kernel_product(kernel, X, Y, V)
+    if not backend_of(product).is_finite(product):
+        raise DataError(
+            "The kernel overflows between these rows and the training rows: scale the features "
+            "of both in the same way, for example in a pipeline with a scaler."
+        )
+    return product
 
 
 def feature_product(X: Any, V: Array) -> Array:

@@ -1,6 +1,6 @@
 """How well will it rank? Exact hold-outs without refitting, and the searches built on them."""
 
-from rankwise.estimators.components.number import ComponentErrors
+from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.model_selection._component_errors import component_errors
 from rankwise.model_selection._held_out_pairs import (
     LeavePairOut,

@@ -7,9 +7,8 @@ from typing import Any
 from sklearn.base import clone
 
 from rankwise.errors import ParameterError
-from rankwise.estimators._checks import check_alpha
-from rankwise.estimators.components.component_ranker import ComponentRanker
-from rankwise.estimators.components.number import ComponentErrors
+from rankwise.estimators.components.held_out_errors import ComponentErrors
+from rankwise.estimators.components.kpcrank import ComponentMixin
 
 
 def component_errors(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> ComponentErrors:
@@ -51,13 +50,11 @@ def component_errors(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Comp
     >>> found.one_se_n_components <= found.best_n_components
     True
     """
-    if not isinstance(estimator, ComponentRanker):
+    if not isinstance(estimator, ComponentMixin):
         raise ParameterError(
             f"component_errors needs a KPCRank or KPCR: got {type(estimator).__name__}."
         )
-    ranker = clone(estimator)
-    X, y = ranker._validate(X, y)
-    tasks = ranker._checked_tasks(y, qid)
-    ranker._check_parameters(tasks)
-    (errors,) = ranker._choose(X, tasks, [check_alpha(ranker.alpha)], qid)
+    ranker = clone(estimator).set_params(n_components="cv")
+    problem = ranker.problem(X, y, qid=qid)
+    (errors,) = problem.space.errors(problem, [float(ranker.alpha)])
     return errors

@@ -13,10 +13,16 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
-from rankwise.holdout.leave_pair_out import PairDifferences, Rule, query_pairs
+from rankwise.holdout.leave_pair_out import PairDifferences, query_pairs
 from rankwise.holdout.pair_differences import add_losses, add_wins
+from rankwise.model_selection._held_out_queries import alpha_table
+from rankwise.model_selection._hold_out_problem import (
+    HoldOutProblem,
+    explained_rounding,
+    lost_in_rounding,
+)
 from rankwise.model_selection._pair_choice import PairChoice, choose_pairs
-from rankwise.model_selection._problem import Problem, explained_rounding, lost_in_rounding
+from rankwise.problem import Loss
 from rankwise.solvers.primal_dual import dual, primal
 
 PATIENCE = 120.0  # seconds that level systems may take, by a rough estimate
@@ -65,12 +71,11 @@ class LeavePairOut:
         return float(self.alphas[self.best_index])
 
     def __str__(self) -> str:
-        lines = [f"{'alpha':>12}  {'AUC':>8}  {'s.e.':>8}"]
-        auc, se = (v.reshape(len(self.alphas), -1) for v in (self.auc, self.standard_error))
-        for k, alpha in enumerate(self.alphas):
-            mark = "  best" if k == self.best_index else ""
-            lines.append(f"{alpha:>12.4g}  {auc[k].mean():>8.4f}  {se[k].mean():>8.4f}{mark}")
-        return "\n".join(lines)
+        auc, spread = (
+            values.reshape(len(self.alphas), -1).mean(axis=1)
+            for values in (self.auc, self.standard_error)
+        )
+        return alpha_table("AUC", self.alphas, auc, spread, self.best_index)
 
 
 def leave_pair_out(
@@ -132,13 +137,13 @@ def leave_pair_out(
     >>> result.best_alpha, result.auc.round(3)
     (100.0, array([0.993, 0.993, 0.989]))
     """
-    problem = Problem.of(estimator, X, y, qid, alphas)
+    problem = HoldOutProblem.of(estimator, X, y, qid, alphas)
     chosen = choose_pairs(problem, pairs, random_state, keep_ties=return_differences)
     on = backend_of(problem.y)
     loss = np.zeros((len(problem.alphas), *problem.y.shape))
     compared = np.zeros_like(loss)
     kept: list[list[list[PairDifferences]]] = []
-    for task in range(len(problem.tasks)):
+    for task in range(problem.n_tasks):
         labels, columns = problem.targets(task), problem.columns(task)
         blocks: list[list[PairDifferences]] = [[] for _ in problem.alphas]
         task_loss = on.zeros(len(problem.alphas), *labels.shape)
@@ -185,11 +190,11 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
     >>> tournament_scores(RankRLS(), [[0.0], [1.0], [2.0], [3.0], [9.0]], [0, 0, 0, 1, 1])
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    problem = Problem.of(estimator, X, y, qid, None)
+    problem = HoldOutProblem.of(estimator, X, y, qid, None)
     everything = choose_pairs(problem, None, None, keep_ties=True)
     on = backend_of(problem.y)
     wins, compared = np.zeros(problem.y.shape), np.zeros(problem.y.shape)
-    for task in range(len(problem.tasks)):
+    for task in range(problem.n_tasks):
         columns = problem.columns(task)
         task_wins, task_compared = on.zeros(*problem.targets(task).shape), on.zeros(len(wins))
         for _, block in _differences(problem, task, everything):
@@ -201,14 +206,14 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
 
 
 def _differences(
-    problem: Problem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
     """(number of the alpha, differences of held-out pairs), block by block."""
     _check_rest(problem, task, pairs)
     with explained_rounding():
         if problem.alphas.min() == 0:
             _check_without_alpha(problem)
-        if problem.pointwise or problem.groups.n_groups == 1:
+        if problem.loss.has_intercept or problem.groups.n_groups == 1:
             blocks = _one_ranking(problem, task, pairs)
         else:
             blocks = chain(_busy_queries(problem, task, pairs), _idle_queries(problem, task, pairs))
@@ -218,19 +223,19 @@ def _differences(
             yield a, block
 
 
-def _check_without_alpha(problem: Problem) -> None:
+def _check_without_alpha(problem: HoldOutProblem) -> None:
     """Components may do without alpha, as long as rows that are left tell all of their weights."""
-    if not problem.pointwise and problem.groups.n_groups > 1:
+    if not problem.loss.has_intercept and problem.groups.n_groups > 1:
         raise ParameterError(
             "With queries, pairs cannot be held out exactly at alpha = 0: use a small alpha above "
             "0, or leave_query_out."
         )
-    if problem.rule.ties == "exclude":
+    if problem.loss.ties == "exclude":
         raise ParameterError(
             'With ties="exclude", pairs cannot be held out exactly at alpha = 0: use a small alpha '
             'above 0, or ties="include".'
         )
-    n_components, told = problem.space.features.shape[1], len(problem.y) - 3
+    n_components, told = problem.coordinates.features.shape[1], len(problem.y) - 3
     if n_components > told:
         raise ParameterError(
             f"Without alpha, the {told + 1} rows that are left of a pair tell the weights of "
@@ -239,40 +244,40 @@ def _check_without_alpha(problem: Problem) -> None:
 
 
 def _busy_queries(
-    problem: Problem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Queries that have pairs which count: each given the others."""
-    graph, y, rule = problem.graph(task), problem.targets(task), problem.rule
-    space, lams = problem.space, problem.alphas.tolist()
+    graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
+    space, lams = problem.coordinates, problem.lams
     if space.kernel is not None:
         queries = dual_conditionals(backend_of(y).copy(space.kernel), graph, y, lams)
     else:
         queries = primal_conditionals(space.features, graph, y, lams)
     for a, query in queries:
-        listed = pairs.of_query(query.rows, problem.groups.codes, rule)
+        listed = pairs.of_query(query.rows, problem.groups.codes, loss)
         if listed is None or len(listed):
             labels = to_host(y[query.rows, 0])
-            _check_cost(query, labels, rule, listed)
-            for block in query_pairs(query, labels, rule, lams[a], listed):
+            _check_cost(query, labels, loss, listed)
+            for block in query_pairs(query, labels, loss, lams[a], listed):
                 yield a, block
 
 
 def _idle_queries(
-    problem: Problem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Queries without a pair that counts: holding out a pair of them changes nothing."""
-    graph, y, rule = problem.graph(task), problem.targets(task), problem.rule
+    graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
     idle = graph.pairs_of_query[graph.query_of_row] == 0
     chosen = []
     for rows in problem.groups:
         if idle[rows[0]] and len(rows) > 1:
-            listed = pairs.of_query(rows, problem.groups.codes, rule)
+            listed = pairs.of_query(rows, problem.groups.codes, loss)
             if listed is not None and len(listed):
                 chosen.append(rows[listed])
     if not chosen:
         return
     first, second = np.concatenate(chosen).T
-    space, lams = problem.space, problem.alphas.tolist()
+    space, lams = problem.coordinates, problem.lams
     if space.kernel is not None:
         K = backend_of(y).copy(space.kernel)
         scores = [space.kernel @ a for a in dual(K, graph, y, lams)]
@@ -283,17 +288,18 @@ def _idle_queries(
 
 
 def _one_ranking(
-    problem: Problem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
     """All rows train one ranking; pairs are those within queries."""
-    y, space, groups, rule = problem.targets(task), problem.space, problem.groups, problem.rule
+    y, groups, loss = problem.targets(task), problem.groups, problem.loss
+    space = problem.coordinates
     rows = np.arange(len(y))
     on, labels = backend_of(y), to_host(y[:, 0])
     features = None if space.features is None else on.rows(space.features, slice(None))
     query = Conditional(rows, on.zeros(*y.shape), y, kernel=space.kernel, features=features)
     if groups.n_groups == 1:
-        listed = pairs.of_query(rows, groups.codes, rule)
-        _check_cost(query, labels, rule, listed)
+        listed = pairs.of_query(rows, groups.codes, loss)
+        _check_cost(query, labels, loss, listed)
     elif pairs.listed is not None:
         listed = pairs.listed
     else:
@@ -302,14 +308,14 @@ def _one_ranking(
             raise DataError("No query has two rows: there is no pair to hold out.")
         listed = np.concatenate(within)
     for a, alpha in enumerate(problem.alphas):
-        for block in query_pairs(query, labels, rule, float(alpha), listed):
+        for block in query_pairs(query, labels, loss, float(alpha), listed):
             yield a, block
 
 
-def _check_rest(problem: Problem, task: int, pairs: PairChoice) -> None:
+def _check_rest(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
     """After a pair is held out, some pair must be left, in its query or in another."""
-    graph, rule, m = problem.graph(task), problem.rule, len(problem.y)
-    if problem.pointwise:
+    graph, loss, m = problem.graph(task), problem.loss, len(problem.y)
+    if problem.loss.has_intercept:
         if m < 4:
             raise DataError(f"Holding out a pair of {m} rows leaves too few: 4 are needed.")
         return
@@ -317,7 +323,7 @@ def _check_rest(problem: Problem, task: int, pairs: PairChoice) -> None:
         return
     q = int(np.argmax(graph.pairs_of_query))
     sizes = graph.level_sizes[graph.query_ptr[q] : graph.query_ptr[q + 1]]
-    if rule.ties == "include":
+    if loss.ties == "include":
         nothing = sizes.sum() - 2 < 2
     else:
         # At worst the two rows come from the smallest levels; two of one level only where
@@ -340,9 +346,9 @@ def _check_rest(problem: Problem, task: int, pairs: PairChoice) -> None:
         )
 
 
-def _check_cost(query: Conditional, labels: Array, rule: Rule, pairs: Index | None) -> None:
+def _check_cost(query: Conditional, labels: Array, loss: Loss, pairs: Index | None) -> None:
     """Without ties there is one system for each two levels: too many levels take too long."""
-    if rule.ties == "include":
+    if loss.ties == "include":
         return
     n_levels, n = len(np.unique(labels)), len(labels)
     if n_levels == n:
@@ -362,7 +368,7 @@ def _check_cost(query: Conditional, labels: Array, rule: Rule, pairs: Index | No
         )
 
 
-def _summarize(loss: Array, compared: Array, problem: Problem) -> tuple[Array, Array]:
+def _summarize(loss: Array, compared: Array, problem: HoldOutProblem) -> tuple[Array, Array]:
     """Error and standard error, for each alpha and output."""
     groups = problem.groups
     silent = np.flatnonzero(compared.sum(axis=0) == 0)
@@ -393,7 +399,7 @@ def _summarize(loss: Array, compared: Array, problem: Problem) -> tuple[Array, A
 
 
 def _collect(
-    kept: list[list[list[PairDifferences]]], problem: Problem, listed: Index | None
+    kept: list[list[list[PairDifferences]]], problem: HoldOutProblem, listed: Index | None
 ) -> tuple[Index, Array]:
     """Pairs, ascending or as they were listed, and their differences."""
     m = len(problem.y)

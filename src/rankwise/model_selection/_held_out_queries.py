@@ -1,28 +1,30 @@
-"""Queries, rows or folds of them, predicted by rankers that have not seen them."""
+"""Queries, rows, or folds of them, predicted by rankers that were trained without them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import at_home, backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_whole
-from rankwise.estimators.components.component_ranker import ComponentRanker
-from rankwise.estimators.components.number import hold_out_queries
+from rankwise.estimators.components.chosen_space import ChosenComponentSpace
+from rankwise.estimators.components.component_space import ComponentSpace
+from rankwise.estimators.components.held_out_errors import predict_held_out_queries
 from rankwise.holdout.leave_query_out import dual_folds, primal_folds
 from rankwise.holdout.ridge_folds import Strength, feature_ridge_folds, kernel_ridge_folds
 from rankwise.metrics import get_metric
-from rankwise.model_selection._problem import Problem, explained_rounding
+from rankwise.model_selection._hold_out_problem import HoldOutProblem, explained_rounding
+from rankwise.parameters import Whole, check_value
+from rankwise.tables import Column, text_table
 
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """How good predictions for held-out rows are, for each alpha.
+    """The quality of predictions for held-out rows, for each alpha.
 
     Attributes
     ----------
@@ -43,7 +45,7 @@ class HeldOutScores:
 
     @property
     def best_index(self) -> int:
-        """Where the score is best; of equals the largest alpha."""
+        """The index of the best score; of equal ones that of the largest alpha."""
         gain = self.score if self.greater_is_better else -self.score
         best = np.flatnonzero(gain >= gain.max())
         return int(best[np.argmax(self.alphas[best])])
@@ -54,18 +56,14 @@ class HeldOutScores:
         return float(self.alphas[self.best_index])
 
     def __str__(self) -> str:
-        lines = [f"{'alpha':>12}  {self.metric:>12}  {'s.e.':>8}"]
-        for k, alpha in enumerate(self.alphas):
-            mark = "  best" if k == self.best_index else ""
-            lines.append(
-                f"{alpha:>12.4g}  {self.score[k]:>12.4f}  {self.standard_error[k]:>8.4f}{mark}"
-            )
-        return "\n".join(lines)
+        return alpha_table(
+            self.metric, self.alphas, self.score, self.standard_error, self.best_index
+        )
 
 
 @dataclass(frozen=True)
 class HeldOut(HeldOutScores):
-    """Predictions for rows that were held out, and how good they are.
+    """Predictions for held-out rows, and their quality.
 
     Attributes
     ----------
@@ -86,16 +84,16 @@ def leave_query_out(
     qid: Any,
     alphas: Any = None,
     metric: str = "disagreement",
-    n_folds: int | None = None,
+    n_splits: int | None = None,
 ) -> HeldOut:
     """Predict every query by a ranker trained on the others, exactly, without refitting.
 
-    One factorization for each alpha (or one for all of them) serves all queries. In the dual,
-    O(m^3) time; in the primal, O(m n^2) and, for each query and alpha, the cube of n_features
-    or of the rows of the query, whichever is smaller.
+    One factorization for each alpha (or one for all of them) serves all queries. The dual takes
+    O(m^3) time. The primal takes O(m n^2) time and, for each query and alpha, the cube of the
+    number of features or of the rows of the query, whichever is smaller.
 
-    Landmarks of `SparseRankRLS` and components of `KPCRank` are those of all rows: what is held
-    out is their part in the weights.
+    Landmarks of `SparseRankRLS` and components of `KPCRank` are those of all rows: held-out rows
+    have no part in the weights, but may have one in the landmarks or components.
 
     Parameters
     ----------
@@ -108,8 +106,8 @@ def leave_query_out(
         None: the alpha of the estimator.
     metric : str, default="disagreement"
         A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map".
-    n_folds : int, optional
-        Hold out so many folds of whole queries. None: one query at a time.
+    n_splits : int, optional
+        Number of folds of whole queries to hold out. None: one query at a time.
 
     Returns
     -------
@@ -130,21 +128,21 @@ def leave_query_out(
     """
     if qid is None:
         raise DataError("leave_query_out needs qid. For one global ranking use k_fold.")
-    get_metric(metric)  # an unknown one is told before the work
-    problem = Problem.of(estimator, X, y, qid, alphas)
+    get_metric(metric)  # raise an error for an unknown metric before any work
+    problem = HoldOutProblem.of(estimator, X, y, qid, alphas)
     groups = problem.groups
     if groups.n_groups < 2:
         raise DataError("leave_query_out needs at least two queries: got one.")
-    folds = _query_folds(problem, n_folds)
+    folds = _query_folds(problem, n_splits)
     with explained_rounding():
-        if isinstance(problem.ranker, ComponentRanker):
+        if isinstance(problem.problem.space, (ComponentSpace, ChosenComponentSpace)):
             _check_folds(problem, folds)
             predictions = _component_folds(problem, folds)
-        elif problem.pointwise:
+        elif problem.loss.has_intercept:
             predictions = _ridge_folds(problem, folds, _same, add_intercept=True)
         else:
             _check_folds(problem, folds)
-            by_task = [_pairwise_folds(problem, k, folds) for k in range(len(problem.tasks))]
+            by_task = [_pairwise_folds(problem, k, folds) for k in range(problem.n_tasks)]
             predictions = backend_of(problem.y).xp.concatenate(by_task, axis=2)
     return _scored(problem, predictions, metric, groups.codes)
 
@@ -161,11 +159,11 @@ def k_fold(
 ) -> HeldOut:
     """Folds of rows held out of one global ranking, exactly.
 
-    The metric compares rows of the same fold only: rankers of different folds have different
-    offsets, and pooling their predictions would compare these. Small folds hold few pairs; for
-    small samples `leave_pair_out` is the better estimate.
+    The metric compares only rows of the same fold: rankers of different folds have different
+    offsets, and pooled predictions would compare these. Small folds hold few pairs; for small
+    samples `leave_pair_out` is the better estimate.
 
-    One factorization for each alpha where ties count, refits where they do not.
+    One factorization for each alpha if tied pairs count, refits if they do not.
 
     Parameters
     ----------
@@ -176,7 +174,7 @@ def k_fold(
     alphas, metric
         As for `leave_query_out`.
     random_state : int or Generator, optional
-        Shuffles the rows. None: folds of every n_splits-th row.
+        Shuffles the rows. None: fold k has rows k, k + n_splits, and so on.
 
     Returns
     -------
@@ -191,10 +189,10 @@ def k_fold(
     >>> k_fold(RankRLS(), data.X, data.y, alphas=[1.0, 100.0]).score.round(3)
     array([0.254, 0.257])
     """
-    get_metric(metric)  # an unknown one is told before the work
-    problem = Problem.of(estimator, X, y, None, alphas)
+    get_metric(metric)  # raise an error for an unknown metric before any work
+    problem = HoldOutProblem.of(estimator, X, y, None, alphas)
     m = len(problem.y)
-    check_whole("n_splits", n_splits, 2, m // 2)
+    check_value("n_splits", n_splits, Whole(2, m // 2))
     rows = np.arange(m)
     if random_state is not None:
         rows = np.random.default_rng(random_state).permutation(m)
@@ -209,8 +207,8 @@ def k_fold(
 def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
     """Each row predicted by a regression trained on the others, exactly.
 
-    For `RLS`, whose predictions mean something one by one; the score is the mean squared
-    error. (A ranker has no such thing: see `leave_pair_out`.)
+    For `RLS`, whose predictions are meaningful one by one. The score is the mean squared error.
+    For rankers, which only predict differences, use `leave_pair_out`.
 
     Parameters
     ----------
@@ -229,8 +227,8 @@ def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> Held
     >>> leave_one_out(RLS(alpha=1e-6), [[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]).predictions.round(3)
     array([[0., 1., 2.]])
     """
-    problem = Problem.of(estimator, X, y, None, alphas)
-    if not problem.pointwise:
+    problem = HoldOutProblem.of(estimator, X, y, None, alphas)
+    if not problem.loss.has_intercept:
         raise ParameterError(
             f"leave_one_out needs RLS: a row alone has no rank. For "
             f"{type(problem.ranker).__name__} use leave_pair_out."
@@ -253,18 +251,18 @@ def _same(lam: float, n_left: int) -> float:
     return lam
 
 
-def _query_folds(problem: Problem, n_folds: int | None) -> list[Index]:
+def _query_folds(problem: HoldOutProblem, n_splits: int | None) -> list[Index]:
     groups = problem.groups
-    if n_folds is None:
+    if n_splits is None:
         return list(groups)
-    check_whole("n_folds", n_folds, 2, groups.n_groups)
-    return [np.flatnonzero(groups.codes % n_folds == k) for k in range(n_folds)]
+    check_value("n_splits", n_splits, Whole(2, groups.n_groups))
+    return [np.flatnonzero(groups.codes % n_splits == k) for k in range(n_splits)]
 
 
-def _check_folds(problem: Problem, folds: Sequence[Index]) -> None:
+def _check_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> None:
     """Each fold must leave a pair to learn from."""
     groups = problem.groups
-    for task in problem.tasks:
+    for task in problem.problem.tasks:
         has_pairs = task.graph.degrees > 0
         total = np.count_nonzero(has_pairs)
         for fold in folds:
@@ -276,69 +274,59 @@ def _check_folds(problem: Problem, folds: Sequence[Index]) -> None:
                 )
 
 
-def _pairwise_folds(problem: Problem, task: int, folds: Sequence[Index]) -> Array:
-    graph, space, lams = problem.graph(task), problem.space, problem.alphas.tolist()
-    y = problem.targets(task)
-    if space.kernel is not None:
-        return dual_folds(backend_of(y).copy(space.kernel), graph, y, folds, lams)
-    return primal_folds(space.features, graph, y, folds, lams)
+def _pairwise_folds(problem: HoldOutProblem, task: int, folds: Sequence[Index]) -> Array:
+    graph, rows, y = problem.graph(task), problem.coordinates, problem.targets(task)
+    if rows.kernel is not None:
+        return dual_folds(backend_of(y).copy(rows.kernel), graph, y, folds, problem.lams)
+    return primal_folds(rows.features, graph, y, folds, problem.lams)
 
 
-def _component_folds(problem: Problem, folds: Sequence[Index]) -> Array:
-    """On the components of all rows; of all numbers of them, the largest is what was asked for."""
-    ranker = cast(ComponentRanker, problem.ranker)
-    found = hold_out_queries(
-        ranker,
-        problem.X,
-        problem.tasks,
-        problem.alphas.tolist(),
-        problem.qid,
-        ranker._fixed_count(),
-        folds,
-    )
+def _component_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
+    """On the components of all rows; the last of all numbers of them is the one asked for."""
+    space = problem.problem.space
+    if not isinstance(space, ComponentSpace):
+        problem.problem.coordinates()  # raises an error: the number is to be chosen
+    assert isinstance(space, ComponentSpace)
+    found = predict_held_out_queries(space, problem.problem, problem.lams, space.count, folds)
     return found[:, :, -1]
 
 
 def _ridge_folds(
-    problem: Problem, folds: Sequence[Index], strength: Strength, *, add_intercept: bool
+    problem: HoldOutProblem, folds: Sequence[Index], strength: Strength, *, add_intercept: bool
 ) -> Array:
-    space, lams = problem.space, problem.alphas.tolist()
-    if space.kernel is not None:
-        return kernel_ridge_folds(
-            space.kernel, problem.y, folds, lams, strength, add_intercept=add_intercept
-        )
-    return feature_ridge_folds(
-        space.features, problem.y, folds, lams, strength, add_intercept=add_intercept
-    )
+    rows, options = problem.coordinates, {"add_intercept": add_intercept}
+    if rows.kernel is not None:
+        return kernel_ridge_folds(rows.kernel, problem.y, folds, problem.lams, strength, **options)
+    return feature_ridge_folds(rows.features, problem.y, folds, problem.lams, strength, **options)
 
 
-def _global_folds(problem: Problem, folds: Sequence[Index]) -> Array:
+def _global_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
     """Folds of rows of one ranking."""
-    if problem.pointwise:
+    if problem.loss.has_intercept:
         return _ridge_folds(problem, folds, _same, add_intercept=True)
-    if problem.rule.ties == "exclude":
+    if problem.loss.ties == "exclude":
         return _refits(problem, folds)
 
     def strength(lam: float, n_left: int) -> float:
-        return lam / (problem.rule.weight(n_left, n_left * (n_left - 1) // 2) * n_left)
+        return lam / (problem.loss.weight(n_left, n_left * (n_left - 1) // 2) * n_left)
 
     return _ridge_folds(problem, folds, strength, add_intercept=False)
 
 
-def _refits(problem: Problem, folds: Sequence[Index]) -> Array:
-    X, y, on = at_home(problem.X), problem.by_output(problem.y), backend_of(problem.y)
+def _refits(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
+    X, y, on = as_given(problem.problem.X), problem.by_output(problem.y), backend_of(problem.y)
     out = on.empty(len(problem.alphas), *problem.y.shape)
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(y)), fold)
         train, test = X[rest], X[fold]
         if problem.ranker.kernel == "precomputed":
             train, test = train[:, rest], test[:, rest]
-        path = problem.ranker.fit_path(train, y[rest], problem.alphas)
+        path = problem.ranker.path(train, y[rest], problem.alphas)
         out[:, fold] = on.array(path.predict(test)).reshape(len(out), len(fold), -1)
     return out
 
 
-def _scored(problem: Problem, predictions: Array, metric: str, qid: Index) -> HeldOut:
+def _scored(problem: HoldOutProblem, predictions: Array, metric: str, qid: Index) -> HeldOut:
     """Predictions with a metric, query by query."""
     function, greater_is_better = get_metric(metric)
     by_alpha = [
@@ -353,8 +341,19 @@ def _scored(problem: Problem, predictions: Array, metric: str, qid: Index) -> He
     return HeldOut(problem.alphas, score, error, metric, greater_is_better, outputs)
 
 
+def alpha_table(
+    name: str, alphas: Array, score: Array, standard_error: Array, best_index: int
+) -> str:
+    """Scores for each alpha as text, with the best one marked."""
+    rows = [
+        (alpha, value, spread, "best" if k == best_index else "")
+        for k, (alpha, value, spread) in enumerate(zip(alphas, score, standard_error, strict=True))
+    ]
+    return text_table((Column("alpha", ".4g"), name, "s.e.", ""), rows)
+
+
 def mean_and_error(by_output: Sequence[Array]) -> tuple[float, float]:
-    """Of values per query, an array for each output: their mean, and its standard error."""
+    """The mean of values per query, one array for each output, and its standard error."""
     score = float(np.mean([values.mean() for values in by_output]))
     n = min(len(values) for values in by_output)
     spread = np.mean([values.std(ddof=1) for values in by_output]) if n > 1 else np.nan

@@ -10,8 +10,8 @@ import numpy as np
 
 from rankwise.backends.arrays import Index, to_host
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
-from rankwise.holdout.leave_pair_out import Rule
-from rankwise.model_selection._problem import Problem
+from rankwise.model_selection._hold_out_problem import HoldOutProblem
+from rankwise.problem import Loss
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,20 @@ class PairChoice:
     listed: Index | None
     keep_ties: bool
 
-    def of_query(self, rows: Index, codes: Index, rule: Rule) -> Index | None:
+    def of_query(self, rows: Index, codes: Index, loss: Loss) -> Index | None:
         """Positions of pairs in ascending `rows`; None for all that the rule has."""
         if self.listed is not None:
             inside = codes[self.listed[:, 0]] == codes[rows[0]]
             return np.asarray(np.searchsorted(rows, self.listed[inside]), dtype=np.intp)
-        if self.keep_ties and rule.ties == "exclude":
+        if self.keep_ties and loss.ties == "exclude":
             first, second = np.triu_indices(len(rows), 1)
             return np.column_stack((first, second))
         return None
 
 
-def choose_pairs(problem: Problem, pairs: Any, random_state: Any, *, keep_ties: bool) -> PairChoice:
+def choose_pairs(
+    problem: HoldOutProblem, pairs: Any, random_state: Any, *, keep_ties: bool
+) -> PairChoice:
     if pairs is None:
         return PairChoice(None, keep_ties)
     if isinstance(pairs, (int, np.integer)) and not isinstance(pairs, bool):
@@ -58,7 +60,7 @@ def choose_pairs(problem: Problem, pairs: Any, random_state: Any, *, keep_ties: 
     return PairChoice(listed.astype(np.intp), keep_ties)
 
 
-def _random_pairs(problem: Problem, n: int, random_state: Any) -> Index:
+def _random_pairs(problem: HoldOutProblem, n: int, random_state: Any) -> Index:
     """So many pairs of different labels (in any output), drawn without order or repetition."""
     if n < 1:
         raise ParameterError(f"pairs must be at least 1: got {n}.")

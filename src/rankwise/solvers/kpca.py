@@ -12,7 +12,7 @@ from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.solvers.lanczos import leading_eigenpairs
-from rankwise.solvers.landmark_basis import LandmarkBasis
+from rankwise.solvers.landmark_factor import LandmarkFactor
 
 LEAST_EIGENVALUE = 1e-12  # of the largest: components below it are nothing but rounding
 FIRST_TRY = 64  # components, where a share of the variance does not tell their number
@@ -32,7 +32,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Components:
+class KernelComponents:
     """Coordinates of rows on principal components, F(x) = k(x, points) A - offset.
 
     The points are the training rows, or landmarks. Over the training rows, components have the
@@ -60,12 +60,8 @@ class Components:
         """Components of rows, from their kernel values against the points."""
         return backend_of(K).matmul(K, self.A) - self.offset
 
-    def rotated(self, V: Array, eigenvalues: Array, total: float) -> Components:
-        """Coordinates in the directions V, which are orthonormal columns."""
-        return Components(backend_of(V).matmul(self.A, V), self.offset @ V, eigenvalues, total)
 
-
-def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
+def kernel_components(K: Array, count: Count) -> tuple[KernelComponents, Array]:
     """Components of a kernel matrix, which is overwritten, and the coordinates of its rows.
 
     With H = I - 11'/m, the centred kernel is HKH (section 6.1 of the KPCRank paper), V diag(s) V'
@@ -85,12 +81,12 @@ def kernel_components(K: Array, count: Count) -> tuple[Components, Array]:
     V -= V.mean(axis=0)
     root = on.xp.sqrt(s)
     A = V / root
-    return Components(A, mean @ A, s, total), V * root
+    return KernelComponents(A, mean @ A, s, total), V * root
 
 
 def landmark_components(
-    load: Loader, n_rows: int, basis: LandmarkBasis, count: Count
-) -> Components:
+    load: Loader, n_rows: int, basis: LandmarkFactor, count: Count
+) -> KernelComponents:
     """Components of the kernel that landmarks span, K_MR K_RR^-1 K_RM.
 
     Rows have the coordinates Phi = K_MR C^-T of the basis; the eigenvectors W of their scatter
@@ -122,7 +118,7 @@ def landmark_components(
     floor = 4 * EPS * lost * size
     total = float(S.diagonal().sum())
     s, W, total = _leading(S, count, total, floor, most=min(basis.rank, n_rows - 1))
-    return Components(basis.coefficients(W), mean @ W, s, total)
+    return KernelComponents(basis.coefficients(W), mean @ W, s, total)
 
 
 def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> tuple[Array, Array]:

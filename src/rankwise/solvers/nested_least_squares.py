@@ -22,7 +22,7 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class SpectralDirections:
     """Eigenvectors of F'LF that pairs see, as columns, and what belongs to them.
 
     `eigenvalues` descend, `total` is the sum of all, also of those that are not here, and
@@ -112,7 +112,7 @@ class Triangle:
         if lam > 0:
             system = self._penalized(np.where(np.arange(p) < free, 0.0, np.sqrt(lam)))
         _check_finite(system)
-        U, z, kept = system._without_idle(noise)
+        U, z, kept = system.without_idle(noise)
         inverse = on.solve_triangular(U.T, on.array(np.eye(len(U))), transpose=True)
         with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
             steps = on.xp.cumsum(inverse[:, :, None] * z, axis=1)
@@ -138,7 +138,7 @@ class Triangle:
                 return quick
         return self.with_rows(on.array(np.diag(ridge)), on.zeros(*self.z.shape))
 
-    def spectral(self, lams: Sequence[float], noise: Array) -> Spectrum:
+    def spectral(self, lams: Sequence[float], noise: Array) -> SpectralDirections:
         """The directions of section 4.2 of the KPCRank paper, and their weights for each lam.
 
         M = U'U = V diag(e) V', and all but the p largest e are set to zero:
@@ -159,9 +159,9 @@ class Triangle:
         left, sigma, right = left[:, seen], sigma[seen], right[seen]
         products = left.T @ self.z
         weights = [(sigma / (sigma**2 + lam))[:, None] * products for lam in lams]
-        return Spectrum(on.contiguous(right.T), sigma**2, total, weights)
+        return SpectralDirections(on.contiguous(right.T), sigma**2, total, weights)
 
-    def _without_idle(self, noise: Array) -> tuple[Array, Array, Index]:
+    def without_idle(self, noise: Array) -> tuple[Array, Array, Index]:
         """U, z and the numbers of the features that are not idle."""
         p, on = len(self.U), backend_of(self.U)
         norms, pivots = to_host(on.xp.linalg.norm(self.U, axis=0)), to_host(abs(self.U.diagonal()))

@@ -84,7 +84,7 @@ def global_experiment(seed: int) -> Experiment:
     X = np.asarray(data.X)
     shares = dict(zip(N_QUERIES, np.split(order, [200, 300]), strict=True))
     parts = {name: LetorData(X[rows], data.y[rows], None) for name, rows in shares.items()}
-    return Experiment(parts, ALPHAS, _tuned_rankers(parts, RankRLS(weighting="rows")))
+    return Experiment(parts, ALPHAS, _tuned_rankers(parts, RankRLS()))
 
 
 def _tuned_rankers(parts: Mapping[str, LetorData], ours: RankRLS) -> tuple[TunedRanker, ...]:
@@ -98,7 +98,7 @@ def _tune(
     """Fit for every alpha, choose on the validation rows, evaluate on the test rows."""
     ranker.fit(train.X, train.y, qid=train.qid)  # the first call may compile; it is not timed
     fit_seconds, _ = _timed(lambda: ranker.fit(train.X, train.y, qid=train.qid))
-    path_seconds, path = _timed(lambda: ranker.fit_path(train.X, train.y, ALPHAS, qid=train.qid))
+    path_seconds, path = _timed(lambda: ranker.path(train.X, train.y, ALPHAS, qid=train.qid))
     errors = [disagreement_error(valid.y, s, valid.qid) for s in path.predict(valid.X)]
     chosen = path.estimator(int(np.argmin(errors)))
     scores = chosen.predict(test.X)

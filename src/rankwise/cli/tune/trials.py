@@ -96,7 +96,7 @@ class HoldOutPlan:
             )  # fmt: skip
         else:
             result = leave_query_out(
-                ranker, X, y, qid=qid, alphas=alphas, metric=self.metric, n_folds=self.folds
+                ranker, X, y, qid=qid, alphas=alphas, metric=self.metric, n_splits=self.folds
             )
             if self.selection.relevant is not None:
                 result = self._with_relevant(result)

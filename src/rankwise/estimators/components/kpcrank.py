@@ -2,13 +2,118 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
-from rankwise.estimators.components.component_ranker import ComponentRanker
-from rankwise.estimators.least_squares.losses import PairwiseLoss, PointwiseLoss
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from rankwise.backends.dispatch import backend_of
+from rankwise.estimators._kernel_parameters import KERNEL_PARAMETERS, make_kernel
+from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.estimators._scores import returned_scores
+from rankwise.estimators._validation import check_rows
+from rankwise.estimators.components.chosen_space import ChosenComponentSpace
+from rankwise.estimators.components.component_space import ComponentSpace
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.estimators.least_squares.rankrls import LOSS_PARAMETERS
+from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole
+from rankwise.problem import PairLoss, RowLoss
+from rankwise.solvers.kpca import Count
+
+MOST_COMPONENTS = 10**6
+COMPONENT_PARAMETERS: dict[str, Rule] = {
+    "n_components": AnyOf(Whole(1), Number(0, 1, open_low=True), Choice("auto", "cv")),
+    "alpha": Number(0),
+    **KERNEL_PARAMETERS,
+    "cv": AnyOf(Whole(2), Choice("leave_query_out", "leave_pair_out")),
+    "rule": Choice("one_se", "best"),
+    "max_components": AnyOf(None, Whole(1, MOST_COMPONENTS)),
+}
 
 
-class KPCRank(PairwiseLoss, ComponentRanker):
+class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Adds coordinates on components, and scores for every number of them, to a ranker."""
+
+    basis_: Any
+    solution_: Any
+    n_components_: int
+    fit: Any
+
+    #: A search refits: exact hold-outs would keep components that know the held-out rows.
+    exact_search: ClassVar[bool] = False
+
+    def predict_path(self, X: Any) -> Any:
+        """Scores with one component, with two, and so on up to `n_components_`.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components_) or (n_rows, n_components_, n_outputs)
+            Column j has the scores with j + 1 components; the last column is `predict(X)`.
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X)
+        F = self.basis_.coordinates(X)
+        on, solution = backend_of(F), self.solution_
+        scores = on.xp.tensordot(F, on.array(solution.path), 1)
+        intercept = solution.intercept
+        if not isinstance(intercept, float):
+            intercept = on.array(intercept)
+        return returned_scores(X, scores + intercept)
+
+    def transform(self, X: Any) -> Any:
+        """Coordinates of rows on the components, which are centred over the training rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components_)
+            ``transform(X) @ coef_.T``, plus the intercept where there is one, are the scores.
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X)
+        return returned_scores(X, self.basis_.coordinates(X))
+
+    def fit_transform(self, X: Any, y: Any, *, qid: Any = None) -> Any:
+        """`fit`, then `transform` of the same rows.
+
+        Parameters
+        ----------
+        X, y, qid
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components_)
+        """
+        return self.fit(X, y, qid=qid).transform(X)
+
+    def set_fitted(self, basis: Any, solution: Any) -> Self:
+        """Make the components that a solution uses, and the solution, the fitted model."""
+        p = solution.n_components
+        return super().set_fitted(basis.leading(p), solution.leading(p))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
     """Pairwise least squares on the leading principal components of a kernel.
 
     Rows are projected on the p components of largest variance, and the differences of scores
@@ -118,6 +223,12 @@ class KPCRank(PairwiseLoss, ComponentRanker):
     ((4, 10), (4, 10))
     """
 
+    parameters: ClassVar[Mapping[str, Rule]] = {
+        **COMPONENT_PARAMETERS,
+        **LOSS_PARAMETERS,
+        "selection": Choice("leading", "spectral"),
+    }
+
     def __init__(
         self,
         n_components: Any = "cv",
@@ -128,7 +239,7 @@ class KPCRank(PairwiseLoss, ComponentRanker):
         degree: float = 3,
         coef0: float = 1.0,
         ties: str = "include",
-        weighting: str = "pairs",
+        weighting: str = "rows",
         selection: str = "leading",
         cv: Any = 5,
         rule: str = "one_se",
@@ -155,8 +266,16 @@ class KPCRank(PairwiseLoss, ComponentRanker):
         self.random_state = random_state
         self.device = device
 
+    def make_loss(self) -> PairLoss:
+        """Squared errors of the pairs that `ties` and `weighting` describe."""
+        return PairLoss(self.ties, self.weighting)
 
-class KPCR(PointwiseLoss, ComponentRanker):
+    def make_space(self, n_features: int) -> ComponentSpace | ChosenComponentSpace:
+        """Functions of kernel components."""
+        return _make_space(self, n_features, self.selection)
+
+
+class KPCR(ComponentMixin, LeastSquaresRanker):
     """Least-squares regression on the leading principal components of a kernel.
 
     The pointwise baseline of `KPCRank`: with F the first p kernel principal components,
@@ -194,6 +313,8 @@ dual_components_, component_means_, idle_components_
     array([ 0.84, -0.76])
     """
 
+    parameters: ClassVar[Mapping[str, Rule]] = COMPONENT_PARAMETERS
+
     def __init__(
         self,
         n_components: Any = "cv",
@@ -224,3 +345,32 @@ dual_components_, component_means_, idle_components_
         self.landmarks = landmarks
         self.random_state = random_state
         self.device = device
+
+    def make_loss(self) -> RowLoss:
+        """Squared errors of single rows."""
+        return RowLoss()
+
+    def make_space(self, n_features: int) -> ComponentSpace | ChosenComponentSpace:
+        """Functions of kernel components."""
+        return _make_space(self, n_features)
+
+
+def _make_space(
+    ranker: KPCRank | KPCR, n_features: int, selection: str = "leading"
+) -> ComponentSpace | ChosenComponentSpace:
+    choice = None
+    if ranker.landmarks is not None or ranker.n_landmarks is not None:
+        method = "random" if ranker.landmarks is None else ranker.landmarks
+        choice = LandmarkChoice.of(method, ranker.n_landmarks)
+    number = ranker.n_components
+    if isinstance(number, str):
+        count = Count()
+    elif Whole(1).allows(number):
+        count = Count(int(number))
+    else:
+        count = Count(share=float(number))
+    kernel = make_kernel(ranker, n_features)
+    space = ComponentSpace(kernel, count, selection, choice, ranker.random_state)
+    if number == "cv":
+        return ChosenComponentSpace(space, ranker.cv, ranker.rule, ranker.max_components)
+    return space

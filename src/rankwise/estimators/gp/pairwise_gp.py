@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
-from rankwise.estimators._checks import check_has_pairs, check_kernel_fits, check_random_state
+from rankwise.estimators._checks import check_random_state
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
@@ -35,6 +35,8 @@ from rankwise.estimators.gp.training_comparisons import check_comparisons, compa
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.comparisons import Comparisons
+from rankwise.problem import PairLoss
+from rankwise.problem.memory import check_kernel_fits
 from rankwise.solvers.gp.observations import PairObservations
 
 
@@ -237,7 +239,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             n_queries = QueryGroups.of(qid, len(y)).n_groups
             graph = PreferenceGraph.from_groups(qid, n_rows=len(y))
             if len(y) > 1:
-                check_has_pairs(graph.n_pairs, len(y), n_queries)
+                PairLoss().check_learnable([graph.n_pairs], len(y), n_queries)
             made = comparisons_of_scores(graph, y, self.likelihood, self.max_pairs, rng)
             self._learn(dense(X), made, qid, rng)
             self.n_queries_ = n_queries
@@ -375,7 +377,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     ) -> Array | None:
         """The landmarks, or None for exact inference."""
         if self.n_landmarks is None and self.landmarks is None:
-            check_kernel_fits(n_compared, way_out="Use n_landmarks, or fewer rows.")
+            check_kernel_fits(n_compared, advice="Use n_landmarks, or fewer rows.")
             return None
         method = "kmeans" if self.landmarks is None else self.landmarks
         choice = LandmarkChoice.of(method, self.n_landmarks)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from rankwise.estimators.least_squares.direct import DirectRanker
-from rankwise.estimators.least_squares.losses import PairwiseLoss, PointwiseLoss
+from rankwise.errors import ParameterError
+from rankwise.estimators._kernel_parameters import KERNEL_PARAMETERS, make_kernel
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.parameters import Choice, Number, Rule
+from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
+
+#: Rules of the parameters that define a loss on pairs.
+LOSS_PARAMETERS: dict[str, Rule] = {
+    "ties": Choice("include", "exclude"),
+    "weighting": Choice("pairs", "rows", "queries"),
+}
 
 
-class RankRLS(PairwiseLoss, DirectRanker):
+class RankRLS(FitPairsMixin, LeastSquaresRanker):
     """Pairwise regularized least squares.
 
     Regresses the differences of the scores of all relevant pairs on the differences of the
@@ -16,41 +27,44 @@ class RankRLS(PairwiseLoss, DirectRanker):
 
         min_f  1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2 + alpha |f|^2,
 
-    where W_ij is 1 for the pairs that count: rows of the same query. Although there are
-    quadratically many pairs, this costs as much as ridge regression: with L the Laplacian of
-    W, the solution is w = (X'LX + alpha I)^-1 X'Ly in the primal, and
-    a = (LK + alpha I)^-1 Ly in the dual.
+    where W_ij > 0 for pairs that count: rows of the same query. Although the number of pairs is
+    quadratic, the cost is that of ridge regression. With L the Laplacian of W, the solution is
+    w = (X'LX + alpha I)^-1 X'Ly in the primal, and a = (LK + alpha I)^-1 Ly in the dual.
 
-    For m rows and n features, the primal takes O(m n^2 + n^3) time and O(n^2) memory beside X,
-    sparse X included; the dual O(m^3) time and one m by m matrix.
+    For m rows and n features, the primal takes O(m n^2 + n^3) time and O(n^2) memory in addition
+    to X, dense or sparse. The dual takes O(m^3) time and one m by m matrix.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Strength of the regularization, lambda in the paper; 0 or more. The loss is a sum over
-        pairs, so useful values grow with their number (unless `weighting` says otherwise).
+        Regularization strength, at least 0; lambda in the paper. With ``weighting="rows"``, one
+        ranking of all rows is ridge regression with an intercept at the same alpha. With
+        ``weighting="pairs"`` the loss is a sum over pairs, and useful values grow with their
+        number.
     kernel : str or callable, default="linear"
         "linear", "rbf", "laplacian", "polynomial" (or "poly"), "sigmoid", "cosine",
         "precomputed", a function of two rows, or a kernel of
         ``sklearn.gaussian_process.kernels``.
     gamma : float, optional
-        Of the rbf, laplacian, polynomial and sigmoid kernels. None: 1 / n_features.
+        For the rbf, laplacian, polynomial and sigmoid kernels. None: 1 / n_features.
     degree : float, default=3
-        Of the polynomial kernel.
+        For the polynomial kernel.
     coef0 : float, default=1.0
-        Of the polynomial and sigmoid kernels.
+        For the polynomial and sigmoid kernels.
     ties : {"include", "exclude"}, default="include"
-        Whether pairs with equal scores count. If so, they ask for equal predictions. Several
-        outputs have different ties, so without ties each is fitted on its own.
-    weighting : {"pairs", "rows", "queries"}, default="pairs"
-        Every pair weighs 1, as in the paper; or one over the rows of its query; or one over
-        the pairs of its query, so that long queries do not drown short ones.
+        Whether pairs with equal scores count. If they do, they ask for equal predictions. If they
+        do not, each output is fitted separately, as outputs have different ties.
+    weighting : {"pairs", "rows", "queries"}, default="rows"
+        The weight of a pair: 1, as in the paper ("pairs"); one over the number of rows of its
+        query ("rows"); or one over the number of pairs of its query, so that all queries weigh
+        the same ("queries").
     solver : {"auto", "primal", "dual"}, default="auto"
-        Primal for a linear kernel and no more features than rows, dual otherwise.
+        "auto" is the primal for a linear kernel and no more features than rows, the dual
+        otherwise.
     device : str, torch.device or None, default=None
-        Where to work on rows of NumPy: None on this machine; "cuda" or "cuda:1" on a GPU, to which
-        rows travel block by block; "auto" on a GPU where there is one. Tensors are worked on where
-        they are, and give tensors.
+        Where to process NumPy arrays: None for the CPU; "cuda" or "cuda:1" for a GPU, to which
+        rows are sent block by block; "auto" for a GPU where there is one. Tensors are processed on
+        their own device, and give tensors.
 
     Attributes
     ----------
@@ -64,8 +78,10 @@ class RankRLS(PairwiseLoss, DirectRanker):
         The kernel with its parameters; only with kernels other than linear.
     solver_ : str
         The form that was used.
+    basis_, solution_ : rankwise.problem.Basis, rankwise.problem.Solution
+        The fitted model as objects, from which the attributes above are derived.
     n_queries_ : int
-        Queries seen in `fit`.
+        Number of queries seen in `fit`.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -88,6 +104,13 @@ class RankRLS(PairwiseLoss, DirectRanker):
     1.0
     """
 
+    parameters: ClassVar[Mapping[str, Rule]] = {
+        "alpha": Number(0),
+        **KERNEL_PARAMETERS,
+        **LOSS_PARAMETERS,
+        "solver": Choice("auto", "primal", "dual"),
+    }
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -97,7 +120,7 @@ class RankRLS(PairwiseLoss, DirectRanker):
         degree: float = 3,
         coef0: float = 1.0,
         ties: str = "include",
-        weighting: str = "pairs",
+        weighting: str = "rows",
         solver: str = "auto",
         device: Any = None,
     ) -> None:
@@ -111,28 +134,36 @@ class RankRLS(PairwiseLoss, DirectRanker):
         self.solver = solver
         self.device = device
 
+    def make_loss(self) -> PairLoss:
+        """Squared errors of the pairs that `ties` and `weighting` describe."""
+        return PairLoss(self.ties, self.weighting)
 
-class RLS(PointwiseLoss, DirectRanker):
+    def make_space(self, n_features: int) -> FeatureSpace | KernelSpace:
+        """Linear functions, or kernel expansions on all rows."""
+        return _make_space(self, n_features)
+
+
+class RLS(LeastSquaresRanker):
     """Regularized least-squares regression: the pointwise baseline.
 
     Regresses the scores themselves,
 
         min_{f, b}  sum_i (y_i - f(x_i) - b)^2 + alpha |f|^2,
 
-    with an intercept b that is not penalized: ridge regression, in the primal or the dual.
-    That is RankRLS on one global ranking whose pairs weigh one over the number of rows, plus
-    the intercept; costs are the same.
+    with an intercept b that is not penalized: ridge regression, in the primal or the dual. Up to
+    the intercept this is `RankRLS` on one ranking of all rows, at the same cost.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Strength of the regularization, 0 or more.
+        Regularization strength, at least 0.
     kernel, gamma, degree, coef0, solver, device
         As for `RankRLS`.
 
     Attributes
     ----------
-    coef_, dual_coef_, X_fit_, kernel_, solver_, n_queries_, n_features_in_, feature_names_in_
+    coef_, dual_coef_, X_fit_, kernel_, solver_, basis_, solution_, n_queries_, n_features_in_, \
+feature_names_in_
         As for `RankRLS`.
     intercept_ : float or ndarray of shape (n_outputs,)
 
@@ -143,6 +174,12 @@ class RLS(PointwiseLoss, DirectRanker):
     >>> model.coef_.round(6), round(model.intercept_, 6)
     (array([2.]), 1.0)
     """
+
+    parameters: ClassVar[Mapping[str, Rule]] = {
+        "alpha": Number(0),
+        **KERNEL_PARAMETERS,
+        "solver": Choice("auto", "primal", "dual"),
+    }
 
     def __init__(
         self,
@@ -162,3 +199,22 @@ class RLS(PointwiseLoss, DirectRanker):
         self.coef0 = coef0
         self.solver = solver
         self.device = device
+
+    def make_loss(self) -> RowLoss:
+        """Squared errors of single rows."""
+        return RowLoss()
+
+    def make_space(self, n_features: int) -> FeatureSpace | KernelSpace:
+        """Linear functions, or kernel expansions on all rows."""
+        return _make_space(self, n_features)
+
+
+def _make_space(ranker: RankRLS | RLS, n_features: int) -> FeatureSpace | KernelSpace:
+    if ranker.kernel == "linear":
+        return FeatureSpace(ranker.solver)
+    if ranker.solver == "primal":
+        raise ParameterError(
+            f'solver="primal" needs kernel="linear": got kernel={ranker.kernel!r}. '
+            'Use solver="auto" or "dual".'
+        )
+    return KernelSpace(make_kernel(ranker, n_features))

@@ -2,66 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from rankwise.estimators.least_squares.landmark_ranker import LandmarkRanker
-from rankwise.estimators.least_squares.losses import PairwiseLoss, PointwiseLoss
+from rankwise.errors import DataError
+from rankwise.estimators._kernel_parameters import KERNEL_PARAMETERS, make_kernel
+from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.estimators.least_squares.rankrls import LOSS_PARAMETERS
+from rankwise.estimators.least_squares.streaming import StreamingMixin
+from rankwise.parameters import Choice, Number, Rule
+from rankwise.problem import LandmarkSpace, PairLoss, RowLoss
 
 
-class SparseRankRLS(PairwiseLoss, LandmarkRanker):
+class SparseRankRLS(FitPairsMixin, StreamingMixin, LeastSquaresRanker):
     """Pairwise regularized least squares with a kernel, on very many rows.
 
-    The ranker lives on r landmarks, f(x) = sum_r a_r k(x, x_r), while its loss is on the pairs
-    of all m rows. With R the landmarks and M the rows,
+    The ranker is a kernel expansion on r landmarks, f(x) = sum_r a_r k(x, x_r), and its loss
+    counts the pairs of all m rows. With R the landmarks and M the rows,
 
         a = (K_RM L K_MR + alpha K_RR)^-1 K_RM L y.
 
-    O(m r (n + r) + r^3) time for n features; memory for some r by r matrices and a block of rows,
-    never m by r.
-    Every further alpha of `fit_path` costs next to nothing. With all rows as landmarks it is
-    `RankRLS`.
+    For n features this takes O(m r (n + r) + r^3) time, and memory for some r by r matrices and a
+    block of rows, never for an m by r matrix. Every further alpha of `path` costs next to nothing.
+    With all rows as landmarks it is `RankRLS`.
 
     Where K_RR is numerically singular (duplicate landmarks, a very wide kernel), landmarks that
-    the others tell are given the coefficient 0; `rank_` says how many count. That does not
-    depend on alpha, in which predictions are continuous. A `rank_` far below `n_landmarks` says
-    that the kernel is very wide, or, with a linear or polynomial kernel, that one feature drowns
-    the others: scale the features.
+    are linearly dependent on others get the coefficient 0, and `rank_` is the number of the
+    remaining ones. This does not depend on alpha, and predictions are continuous in alpha. A
+    `rank_` far below `n_landmarks` means that the kernel is very wide, or, with a linear or
+    polynomial kernel, that one feature dominates the others: scale the features.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Strength of the regularization, lambda in the paper; 0 or more.
+        Regularization strength, at least 0; lambda in the paper. See `RankRLS`.
     n_landmarks : int, optional
-        How many. None: 1000, or all rows where there are fewer.
+        Number of landmarks. None: 1000, or all rows where there are fewer.
     landmarks : str or array, default="random"
-        How to choose them, or which they are:
+        How to choose the landmarks, or the landmarks themselves:
 
-        - "random": any rows, each with the same chance;
-        - "stratified": as evenly over queries as possible, as in the paper's experiment;
-        - "kmeans": centres of clusters, which are no rows;
-        - "rpcholesky": randomly pivoted Cholesky, each row drawn by what the ones before do not
-          tell of it;
+        - "random": rows drawn uniformly;
+        - "stratified": rows drawn as evenly over queries as possible, as in the paper's
+          experiment;
+        - "kmeans": cluster centres, which are not rows;
+        - "rpcholesky": randomly pivoted Cholesky: each row is drawn with a probability
+          proportional to the part of it that the landmarks so far do not explain;
         - "leverage": rows drawn by their ridge leverage scores;
         - an array of row numbers, or of points, one in each row.
 
-        The last three methods look at 20 rows for each landmark, or at 10,000, whichever is
-        more, drawn at random: what they cost does not grow with the rows. "rpcholesky" takes
-        O(r^3) time and 160 r^2 bytes for r landmarks, or 80,000 r bytes if that is more.
+        The last three methods choose among a random sample of 20 rows for each landmark, or
+        10,000 rows if that is more, so their cost does not grow with the number of rows.
+        "rpcholesky" takes O(r^3) time and 160 r^2 bytes for r landmarks, or 80,000 r bytes if that
+        is more.
     kernel, gamma, degree, coef0
         As for `RankRLS`, but with "rbf" as default.
     ties, weighting
         As for `RankRLS`.
     random_state : int, Generator or None, default=None
-        What landmarks are drawn with. The same state draws other rows in `fit_blocks` than in
-        `fit`.
+        Draws the landmarks. The same state draws other rows in `fit_blocks` than in `fit`.
     device
         As for `RankRLS`.
     precision : {"float64", "tf32"}, default="float64"
-        On a GPU, "tf32" multiplies kernel values (after they were made, and compared within
-        queries, in float64) in the 10 bits of TensorFloat-32, and sums blocks of these products in
-        float64. On an H200 that halves the time of a fit to a million rows, and moves its scores by
-        2% of their size for small alphas, by 0.03% for large ones. On other devices it means
-        float32.
+        On a GPU, "tf32" multiplies kernel values (which are computed, and compared within queries,
+        in float64) with the 10-bit mantissa of TensorFloat-32, and sums blocks of these products
+        in float64. On an H200 this halves the time of a fit to a million rows, and changes its
+        scores by 2% of their size for small alphas, by 0.03% for large ones. On other devices it
+        means float32.
 
     Attributes
     ----------
@@ -72,11 +80,15 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
     landmark_indices_ : ndarray of shape (n_landmarks,)
         Their row numbers, where they are training rows; in `partial_fit`, rows of the first call.
     rank_ : int
-        How many landmarks count: the numerical rank of K_RR.
+        Number of landmarks with coefficients other than 0: the numerical rank of K_RR.
     kernel_ : callable
         The kernel with its parameters.
+    block_sums_ : rankwise.problem.BlockSums
+        The sums over the blocks so far; only after `partial_fit`.
+    basis_, solution_ : rankwise.problem.Basis, rankwise.problem.Solution
+        The fitted model as objects, from which the attributes above are derived.
     n_queries_ : int
-        Queries seen in `fit`.
+        Number of queries seen in `fit`.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -98,6 +110,13 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
     array([0, 1, 3, 2])
     """
 
+    parameters: ClassVar[Mapping[str, Rule]] = {
+        "alpha": Number(0),
+        **KERNEL_PARAMETERS,
+        **LOSS_PARAMETERS,
+        "precision": Choice("float64", "tf32"),
+    }
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -109,7 +128,7 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
         degree: float = 3,
         coef0: float = 1.0,
         ties: str = "include",
-        weighting: str = "pairs",
+        weighting: str = "rows",
         random_state: Any = None,
         device: Any = None,
         precision: str = "float64",
@@ -127,26 +146,35 @@ class SparseRankRLS(PairwiseLoss, LandmarkRanker):
         self.device = device
         self.precision = precision
 
+    def make_loss(self) -> PairLoss:
+        """Squared errors of the pairs that `ties` and `weighting` describe."""
+        return PairLoss(self.ties, self.weighting)
 
-class SparseRLS(PointwiseLoss, LandmarkRanker):
+    def make_space(self, n_features: int) -> LandmarkSpace:
+        """Kernel expansions on landmarks."""
+        return _make_space(self, n_features)
+
+
+class SparseRLS(StreamingMixin, LeastSquaresRanker):
     """Regularized least-squares regression with a kernel, on very many rows.
 
-    The pointwise baseline of `SparseRankRLS`: f lives on r landmarks, and
+    The pointwise baseline of `SparseRankRLS`: a kernel expansion on r landmarks with
 
         min_{a, b}  sum_i (y_i - f(x_i) - b)^2 + alpha a'K_RR a
 
-    over all rows, with an intercept b that is not penalized. Costs are the same.
+    over all rows, with an intercept b that is not penalized. The cost is the same.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Strength of the regularization, 0 or more.
+        Regularization strength, at least 0.
     n_landmarks, landmarks, kernel, gamma, degree, coef0, random_state, device, precision
         As for `SparseRankRLS`.
 
     Attributes
     ----------
-    dual_coef_, landmarks_, landmark_indices_, rank_, kernel_, n_queries_
+    dual_coef_, landmarks_, landmark_indices_, rank_, kernel_, block_sums_, basis_, solution_, \
+n_queries_
         As for `SparseRankRLS`.
     intercept_ : float or ndarray of shape (n_outputs,)
     n_features_in_, feature_names_in_
@@ -161,6 +189,12 @@ class SparseRLS(PointwiseLoss, LandmarkRanker):
     >>> model.predict([[1.0], [4.0]]).round(2)
     array([ 0.84, -0.76])
     """
+
+    parameters: ClassVar[Mapping[str, Rule]] = {
+        "alpha": Number(0),
+        **KERNEL_PARAMETERS,
+        "precision": Choice("float64", "tf32"),
+    }
 
     def __init__(
         self,
@@ -186,3 +220,24 @@ class SparseRLS(PointwiseLoss, LandmarkRanker):
         self.random_state = random_state
         self.device = device
         self.precision = precision
+
+    def make_loss(self) -> RowLoss:
+        """Squared errors of single rows."""
+        return RowLoss()
+
+    def make_space(self, n_features: int) -> LandmarkSpace:
+        """Kernel expansions on landmarks."""
+        return _make_space(self, n_features)
+
+
+def _make_space(ranker: SparseRankRLS | SparseRLS, n_features: int) -> LandmarkSpace:
+    names = getattr(ranker, "feature_names_in_", None)
+    columns = getattr(ranker.landmarks, "columns", None)
+    if names is not None and columns is not None and list(columns) != list(names):
+        raise DataError(
+            f"landmarks must have the columns of X, in the same order, {', '.join(names)}: got "
+            f"{', '.join(map(str, columns))}."
+        )
+    choice = LandmarkChoice.of(ranker.landmarks, ranker.n_landmarks)
+    kernel = make_kernel(ranker, n_features)
+    return LandmarkSpace(kernel, choice, ranker.random_state, ranker.precision)

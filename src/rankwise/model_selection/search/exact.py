@@ -10,7 +10,6 @@ from sklearn.utils import get_tags
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import ParameterError
-from rankwise.estimators.components.component_ranker import ComponentRanker
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.model_selection._held_out_pairs import leave_pair_out
 from rankwise.model_selection._held_out_queries import k_fold, leave_query_out
@@ -31,12 +30,9 @@ class PairScores(NamedTuple):
 
 
 def has_shortcut(estimator: Any, alphas: list[float] | None, splits: Splits) -> bool:
-    """Whether refits can be spared: not for alpha = 0, nor for splits that the user lists.
-
-    Nor for rankers on components: an exact hold-out would keep those of all rows.
-    """
+    """Whether refits are not needed: for alphas above 0 and splits that the user does not list."""
     known = alphas is not None and isinstance(estimator, LeastSquaresRanker)
-    known = known and not isinstance(estimator, ComponentRanker)
+    known = known and estimator.exact_search
     return known and splits.trains is None and min(alphas or [0]) > 0
 
 
@@ -58,7 +54,7 @@ def exact(
         found = k_fold(estimator, X, y, n_splits=splits.n_folds, alphas=alphas, metric=metric)
     else:
         found = leave_query_out(
-            estimator, X, y, qid=qid, alphas=alphas, metric=metric, n_folds=splits.n_folds
+            estimator, X, y, qid=qid, alphas=alphas, metric=metric, n_splits=splits.n_folds
         )
     scores = to_host(found.predictions)
     if splits.order is not None:

@@ -49,7 +49,7 @@ def refit(
     steps, ranker = split_pipeline(estimator)
     if steps is not None:
         X = _fit_transform(steps, X, y, qid)
-    path = ranker.fit_path(X, y, alphas, qid=qid)
+    path = ranker.path(X, y, alphas, qid=qid)
     fitted = perf_counter()
     scores = to_host(path.predict(new if steps is None else steps.transform(new)))
     return Predicted(scores, fitted - start, perf_counter() - fitted)

@@ -1,11 +1,11 @@
-"""From arrays, frames, Parquet folders and LETOR files to parts that workers load."""
+"""Partitions of Dask arrays, data frames, Parquet folders and LETOR files."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from glob import glob
 from pathlib import Path
@@ -15,25 +15,37 @@ import numpy as np
 from dask.base import compute, is_dask_collection
 from dask.delayed import Delayed, delayed
 
-from rankwise.backends.arrays import Array, is_sparse
+from rankwise.backends.arrays import Array, Index, as_slice, is_sparse
 from rankwise.errors import DataError, LetorFormatError
 from rankwise.graph.query_groups import check_ids
 
-SPAN_BYTES = 64 * 2**20  # of LETOR text in a part, about
+SPAN_BYTES = 64 * 2**20  # LETOR text in a partition, roughly
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows that one worker has at a time; `where` names them in errors."""
+class Partition:
+    """Rows that one worker holds at a time.
+
+    `where` names the partition in errors, `first_row` is the number of its first row there, and
+    `rows` are the rows that are left of it (None for all).
+    """
 
     X: Any
     y: Array
     qid: Any
     where: str
     first_row: int = 0
+    rows: Index | None = None
 
-    def checked(self) -> Part:
-        """The part, if its features are numbers; or an error that names the first row."""
+    def take(self, rows: Index) -> Partition:
+        """Some of the rows, as a view where they are consecutive."""
+        where = as_slice(rows)
+        qid = None if self.qid is None else np.asarray(self.qid)[where]
+        left = rows if self.rows is None else self.rows[rows]
+        return replace(self, X=self.X[where], y=self.y[where], qid=qid, rows=left)
+
+    def checked(self) -> Partition:
+        """The partition; an error names the first row with a feature that is not finite."""
         bad = ~np.isfinite(self.X.data if is_sparse(self.X) else self.X)
         if not bad.any():
             return self
@@ -43,35 +55,39 @@ class Part:
             column = int(self.X.indices[k])
         else:
             row, column = (int(k) for k in np.argwhere(bad)[0])
+        row = row if self.rows is None else int(self.rows[row])
         raise _missing(self.where, self.first_row + row, f"feature {column}")
 
 
 @dataclass(frozen=True)
-class Parts:
-    """All rows: a delayed `Part` for each of the places they lie in, and names of features."""
+class Partitions:
+    """All rows: a delayed `Partition` for each part of them, and the names of features.
+
+    `shape` is the number of rows and features, where it is known.
+    """
 
     delayed: Sequence[Delayed]
     feature_names: list[str] | None = None
-    shape: tuple[int, int] | None = None  # rows and features, where reading has told them
+    shape: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.delayed)
 
     def map(self, function: Callable[..., Any], *columns: Sequence[Any], **same: Any) -> list[Any]:
-        """``function(part, entry of each column, same)`` for each part, delayed."""
+        """``function(partition, entry of each column, **same)`` for each partition, delayed."""
         later = {name: value for name, value in same.items() if is_dask_collection(value)}
-        # What is there already is bound: Dask would look into it again for every part.
+        # Plain values are bound, as Dask would traverse them again for every partition.
         now = {name: value for name, value in same.items() if name not in later}
         task = delayed(partial(function, **now), pure=False)
         rows = zip(self.delayed, *columns, strict=True)
         return [task(*row, **later) for row in rows]
 
 
-def open_parts(
+def open_partitions(
     data: Any, label: str | None, qid: str | None, n_features: int | None = None
-) -> Parts:
-    """Parts of whatever `data` is."""
-    if isinstance(data, Parts):
+) -> Partitions:
+    """The partitions of any kind of data that `fit` accepts."""
+    if isinstance(data, Partitions):
         return data
     if isinstance(data, tuple):
         return _of_arrays(data)
@@ -87,7 +103,7 @@ def open_parts(
     )
 
 
-def _of_arrays(data: tuple[Any, ...]) -> Parts:
+def _of_arrays(data: tuple[Any, ...]) -> Partitions:
     X, y, qid = (*data, *(None,) * 3)[:3]
     given = [X, y] if qid is None else [X, y, qid]
     if len(data) > 3 or not all(hasattr(a, "chunks") for a in given):
@@ -96,7 +112,7 @@ def _of_arrays(data: tuple[Any, ...]) -> Parts:
         raise DataError(f"X must have two dimensions: got {X.ndim}.")
     if y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] == 0):
         raise DataError(
-            f"y needs one entry per row of X, or one line of them: got shape {y.shape}."
+            f"y needs one entry, or one row of entries, per row of X: got shape {y.shape}."
         )
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
@@ -106,7 +122,7 @@ def _of_arrays(data: tuple[Any, ...]) -> Parts:
     labels = y.to_delayed().ravel()
     ids = [None] * len(blocks) if qid is None else qid.to_delayed().ravel()
     make = delayed(_checked, pure=False)
-    return Parts(
+    return Partitions(
         [
             make(*block, f"Partition {k}")
             for k, block in enumerate(zip(blocks, labels, ids, strict=True))
@@ -128,14 +144,14 @@ def _like(array: Any, X: Any) -> Any:
     return array.rechunk({0: X.chunks[0]})
 
 
-def _of_frame(frame: Any, label: str | None, qid: str | None) -> Parts:
+def _of_frame(frame: Any, label: str | None, qid: str | None) -> Partitions:
     columns = list(frame.columns)
     names = _feature_names(columns, label, qid, "The data frame")
     make = delayed(_from_frame, pure=False)
     parts = frame.to_delayed()
-    # scikit-learn, too, minds names only where they are text
+    # As scikit-learn, keep names only if all of them are strings.
     known = names if all(isinstance(name, str) for name in names) else None
-    return Parts(
+    return Partitions(
         [make(part, names, label, qid, f"Partition {k}") for k, part in enumerate(parts)], known
     )
 
@@ -143,9 +159,9 @@ def _of_frame(frame: Any, label: str | None, qid: str | None) -> Parts:
 def _feature_names(columns: list[Any], label: str | None, qid: str | None, whose: str) -> list[str]:
     twice = [name for name, n in Counter(columns).items() if n > 1]
     if twice:
-        raise DataError(f"{whose} has several columns {twice[0]!r}: give them names of their own.")
+        raise DataError(f"{whose} has several columns {twice[0]!r}: rename them.")
     if label is not None and label == qid:
-        raise DataError(f"label and qid are both {label!r}: give each a column of its own.")
+        raise DataError(f"label and qid are both {label!r}: they must be different columns.")
     for role, name in (("label", label), ("qid", qid)):
         if name is not None and name not in columns:
             raise DataError(
@@ -157,7 +173,7 @@ def _feature_names(columns: list[Any], label: str | None, qid: str | None, whose
 
 def _from_frame(
     frame: Any, names: list[str], label: str | None, qid: str | None, where: str
-) -> Part:
+) -> Partition:
     X = frame[names].to_numpy()
     y = np.zeros(len(frame)) if label is None else frame[label].to_numpy()
     return _checked(X, y, None if qid is None else frame[qid].to_numpy(), where)
@@ -169,26 +185,26 @@ def _files_at(path: str) -> list[str]:
         found = [str(p) for p in Path(path).iterdir() if p.is_file() and p.name[0] not in "._"]
         if not found:
             raise DataError(
-                f"{path}: no files in this folder. Where they lie in folders of it, give a pattern,"
-                " or what dask.dataframe.read_parquet makes of it."
+                f"{path}: no files in this folder. If they are in subfolders, pass a pattern, or "
+                "the result of dask.dataframe.read_parquet."
             )
     else:
         found = [path] if Path(path).exists() else glob(path)
     if not found:
-        raise DataError(f"{path}: no such file, and nothing that fits it as a pattern.")
+        raise DataError(f"{path}: no such file, and no file matches it as a pattern.")
     return sorted(found)
 
 
 def _of_files(
     files: list[str], label: str | None, qid: str | None, n_features: int | None
-) -> Parts:
+) -> Partitions:
     parquet = [file.endswith((".parquet", ".pq")) for file in files]
     if any(parquet) and not all(parquet):
         raise DataError("Files must be all Parquet or all LETOR: got both.")
     return _of_parquet(files, label, qid) if all(parquet) else _of_letor(files, n_features)
 
 
-def _of_parquet(files: list[str], label: str | None, qid: str | None) -> Parts:
+def _of_parquet(files: list[str], label: str | None, qid: str | None) -> Partitions:
     import pyarrow.parquet as pq
     from pyarrow import ArrowInvalid
 
@@ -198,7 +214,7 @@ def _of_parquet(files: list[str], label: str | None, qid: str | None) -> Parts:
         try:
             opened = pq.ParquetFile(file)
         except ArrowInvalid as error:
-            raise DataError(f"{file}: this is no Parquet file. {error}.") from error
+            raise DataError(f"{file}: this is not a Parquet file. {error}.") from error
         index = (opened.schema_arrow.pandas_metadata or {}).get("index_columns", [])
         columns = [name for name in opened.schema_arrow.names if name not in index]
         names = _feature_names(columns, label, qid, file)
@@ -210,12 +226,12 @@ def _of_parquet(files: list[str], label: str | None, qid: str | None) -> Parts:
         for group in range(opened.num_row_groups):
             parts.append(read(file, group, first, label, qid, row))
             row += opened.metadata.row_group(group).num_rows
-    return Parts(parts, first)
+    return Partitions(parts, first)
 
 
 def _read_parquet(
     file: str, group: int, names: list[str], label: str | None, qid: str | None, first_row: int
-) -> Part:
+) -> Partition:
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(file).read_row_group(group)
@@ -227,7 +243,7 @@ def _read_parquet(
     return _checked(X, y, ids, file, first_row)
 
 
-def _of_letor(files: list[str], n_features: int | None) -> Parts:
+def _of_letor(files: list[str], n_features: int | None) -> Partitions:
     from rankwise.data.letor.collecting import DENSE_FILL
     from rankwise.data.letor.spans import first_line, letor_spans, survey_span
 
@@ -253,20 +269,20 @@ def _of_letor(files: list[str], n_features: int | None) -> Parts:
     text_ids = any(survey.text_ids for _, survey in used)
     read = delayed(_read_letor, pure=False)
     parts = [read(span, width, layout, text_ids) for span, _ in used]
-    return Parts(parts, shape=(n_rows, width))
+    return Partitions(parts, shape=(n_rows, width))
 
 
-def _read_letor(span: Any, n_features: int, layout: str, text_ids: bool) -> Part:
+def _read_letor(span: Any, n_features: int, layout: str, text_ids: bool) -> Partition:
     from rankwise.data.letor.spans import read_span
 
     data = read_span(span, n_features, layout, text_ids=text_ids)
-    return Part(data.X, data.y, data.qid, span.path)
+    return Partition(data.X, data.y, data.qid, span.path)
 
 
-def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Part:
-    """A part whose labels and query ids are there, or an error that names the row.
+def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Partition:
+    """A partition with checked labels and query ids; an error names the row.
 
-    Features are looked at when they are used: reading them is what a pass costs.
+    Features are checked when they are used, as reading them is most of the cost of a pass.
     """
     for values, what in ((X, "a feature"), (y, "a label"), (qid, "a qid")):
         if np.ma.is_masked(values):
@@ -285,11 +301,11 @@ def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Part:
             qid = check_ids(qid, len(y), first_row)
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
-    return Part(X, y, qid, where, first_row)
+    return Partition(X, y, qid, where, first_row)
 
 
 def _numbers(values: Any, where: str, first_row: int, what: str) -> Any:
-    """Values as float64; or an error that names the first row that has something else."""
+    """Values as float64; an error names the first row with something else."""
     try:
         if values.dtype.kind in "biufOSU":
             return values.astype(np.float64, copy=False)
@@ -298,9 +314,9 @@ def _numbers(values: Any, where: str, first_row: int, what: str) -> Any:
             if _is_number(value):
                 continue
             raise DataError(
-                f"{where}, row {first_row + place[0]}: {what} must be a number, and is {value!r}."
+                f"{where}, row {first_row + place[0]}: {what} must be a number: got {value!r}."
             ) from None
-    raise DataError(f"{where}: {what} must be a number, and is of dtype {values.dtype}.")
+    raise DataError(f"{where}: {what} must be a number: got dtype {values.dtype}.")
 
 
 def _is_number(value: Any) -> bool:

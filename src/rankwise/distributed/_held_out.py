@@ -10,18 +10,17 @@ from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Rows
 from rankwise.distributed._fit import Run, Summed, check_summable
-from rankwise.distributed._parts import Part
-from rankwise.distributed._sums import Loss, joined_parts, part_graph, take_queries, without_queries
+from rankwise.distributed._partitions import Partition
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._checks import check_alphas
 from rankwise.graph import QueryGroups
-from rankwise.graph.partitioned import SplitQueries
-from rankwise.holdout.leave_query_out import Spectrum, predict_without
+from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
 from rankwise.metrics import get_metric
 from rankwise.model_selection import HeldOutScores
 from rankwise.model_selection._held_out_queries import mean_and_error
+from rankwise.problem import Loss, PairLoss
 
-ROWS = 65536  # of features made at a time
+ROWS = 65536  # rows whose coordinates are computed at a time
 
 
 def leave_query_out(
@@ -36,10 +35,10 @@ def leave_query_out(
 ) -> HeldOutScores:
     """Score every query by a ranker trained on the others, exactly, without refitting.
 
-    As `rankwise.model_selection.leave_query_out`, for rows that lie on many machines: the sums
-    of all rows and one eigendecomposition tell each partition what it must know of the others.
-    One more pass than `fit`, and the cube of the rows of a query for each alpha. Rows of queries
-    that are split between partitions are brought together. Landmarks are those of all rows.
+    As `rankwise.model_selection.leave_query_out`, for rows on many machines. From the sums over
+    all rows and one eigendecomposition, each partition predicts its own queries. This takes one
+    more pass than `fit`, and for each query and alpha the cube of the number of its rows.
+    Landmarks are those of all rows.
 
     Parameters
     ----------
@@ -55,12 +54,11 @@ def leave_query_out(
     Returns
     -------
     HeldOutScores
-        Scores and standard errors for each alpha, and the best; predictions stay where they are
-        made.
+        Scores and standard errors for each alpha, and the best one; predictions are not returned.
     """
     function, greater_is_better = get_metric(metric)
     check_summable(estimator)
-    if estimator._pointwise:
+    if not isinstance(estimator.make_loss(), PairLoss):
         raise ParameterError(
             "On a cluster, queries are held out of rankers of pairs (RankRLS, SparseRankRLS): got "
             f"{type(estimator).__name__}."
@@ -70,57 +68,57 @@ def leave_query_out(
         raise ParameterError(f"Exact hold-outs need alphas above 0: got {values.min():g}.")
     run = Run(client)
     summed = Summed.of(clone(estimator), run.open(data, label, qid), run)
-    parts = summed.parts
-    if summed.rows.n_queries < 2:
+    n_queries = summed.overview.n_queries
+    if n_queries < 2:
         raise DataError("leave_query_out needs at least two queries: got one.")
-    spectra = delayed([_spectrum(summed.space, moments) for moments in summed.moments], pure=False)
-    space = delayed(summed.space, pure=False)
-    whole = parts.map(without_queries, summed.rows.split)
-    several = set().union(*summed.rows.split)
-    if several:
-        pieces = parts.map(take_queries, queries=several)
-        whole.append(delayed(joined_parts, pure=False)(pieces))
-    score = delayed(_held_out, pure=False)
-    found = run([score(part, space, spectra, summed.loss, values, function) for part in whole])
+    spectra = delayed([_spectrum(summed.system, one) for one in summed.moments], pure=False)
+    system = delayed(summed.system, pure=False)
+    same = {"loss": summed.loss, "alphas": values, "metric": function}
+    found = run(summed.partitions.map(_held_out, system=system, spectra=spectra, **same))
     by_alpha = [
         [np.concatenate(of_output) for of_output in zip(*(f[a] for f in found if f), strict=True)]
         for a in range(len(values))
     ]
     if not by_alpha[0] or min(map(len, by_alpha[0])) == 0:
         raise UndefinedMetricError(
-            f"{metric} is not defined for any of the {summed.rows.n_queries} queries: check labels "
+            f"{metric} is not defined for any of the {n_queries} queries: check labels "
             "and query ids."
         )
     means, errors = np.transpose([mean_and_error(of_alpha) for of_alpha in by_alpha])
     return HeldOutScores(values, means, errors, metric, greater_is_better)
 
 
-def _spectrum(space: Any, moments: Any) -> Spectrum:
-    A, b = space.coordinate_moments(moments)
-    return Spectrum.of(A, b.reshape(len(b), -1))
+def _spectrum(system: Any, moments: Any) -> MomentSpectrum:
+    A, b = system.coordinate_moments(moments)
+    return MomentSpectrum.of(A, b.reshape(len(b), -1))
 
 
 def _held_out(
-    part: Part | None, space: Any, spectra: list[Spectrum], loss: Loss, alphas: Array, function: Any
+    part: Partition,
+    system: Any,
+    spectra: list[MomentSpectrum],
+    loss: Loss,
+    alphas: Array,
+    metric: Any,
 ) -> list[list[Array]] | None:
-    """Values per query, for each alpha and output; None where the part has no rows."""
-    if part is None or len(part.y) == 0:
+    """Values per query, for each alpha and output; None where the partition has no rows."""
+    if len(part.y) == 0:
         return None
     groups = QueryGroups.of(part.qid, len(part.y))
-    coordinates = space.coordinates(part.X)
+    coordinates = system.coordinates(part.X)
     F = np.concatenate([coordinates(rows) for rows in _blocks(len(part.y))])
     y = part.y.reshape(len(part.y), -1)
     predictions = np.empty((len(alphas), *y.shape))
     first = 0
-    for (labels, targets), spectrum in zip(loss.columns(part.y), spectra, strict=True):
-        graph = part_graph(part, labels, SplitQueries({}), loss)
-        t = graph.root(targets.reshape(len(y), -1))
+    for task, spectrum in zip(loss.tasks(part.y, part.qid), spectra, strict=True):
+        assert task.y is not None  # tasks of scored rows
+        t = task.graph.root(task.y.reshape(len(y), -1))
         out = np.empty((len(alphas), *t.shape))
-        predict_without(F, graph.root(F), t, list(groups), alphas.tolist(), spectrum, out)
+        predict_without(F, task.graph.root(F), t, list(groups), alphas.tolist(), spectrum, out)
         predictions[:, :, first : first + t.shape[1]] = out
         first += t.shape[1]
     return [
-        [_values(function, y[:, k], f[:, k], groups.codes) for k in range(y.shape[1])]
+        [_values(metric, y[:, k], f[:, k], groups.codes) for k in range(y.shape[1])]
         for f in predictions
     ]
 
@@ -128,7 +126,7 @@ def _held_out(
 def _values(function: Any, y: Array, scores: Array, codes: Any) -> Array:
     try:
         return np.asarray(function(y, scores, codes, per_query=True).values)
-    except UndefinedMetricError:  # no query here has it, but others may
+    except UndefinedMetricError:  # undefined for the queries of this partition only
         return np.empty(0)
 
 

@@ -17,7 +17,7 @@ DELICATE_PIVOT = 1e-3  # below it, sums of products of kernel values would lose 
 
 
 @dataclass(frozen=True)
-class LandmarkBasis:
+class LandmarkFactor:
     """K_RR = C C' on landmarks of which none is told by the others.
 
     A function on landmarks, f = k(., R) a, has |f|^2 = a'K_RR a; with z = C'a it is |z|^2, and
@@ -39,7 +39,7 @@ class LandmarkBasis:
     C: Array
 
     @classmethod
-    def of(cls, K_RR: Array) -> LandmarkBasis:
+    def of(cls, K_RR: Array) -> LandmarkFactor:
         """Factor the kernel matrix of the landmarks: r^3/3 flops."""
         n, largest = len(K_RR), float(K_RR.diagonal().max())
         tolerance = max(LEAST_PIVOT, 8 * n * EPS) * largest

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise.errors import DataError, RankwiseWarning
-from rankwise.solvers.landmark_basis import LandmarkBasis
+from rankwise.solvers.landmark_factor import LandmarkFactor
 
 
 def gram(seed, n=12, rank=12):
@@ -15,7 +15,7 @@ def gram(seed, n=12, rank=12):
 
 def test_coordinates_have_the_products_of_the_kernel():
     K = gram(0)
-    basis = LandmarkBasis.of(K)
+    basis = LandmarkFactor.of(K)
     coordinates = basis.whiten(K[:, basis.kept])
     assert basis.rank == 12
     assert_allclose(coordinates @ coordinates.T, K, atol=1e-10)
@@ -24,7 +24,7 @@ def test_coordinates_have_the_products_of_the_kernel():
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 def test_linearly_dependent_landmarks_are_dropped(scale):
     K = scale * gram(1, rank=5)
-    basis = LandmarkBasis.of(K)
+    basis = LandmarkFactor.of(K)
     assert basis.rank == 5
     coordinates = basis.whiten(K[:, basis.kept])
     assert_allclose(coordinates @ coordinates.T, K, atol=1e-9 * scale)
@@ -36,18 +36,18 @@ def test_linearly_dependent_landmarks_are_dropped(scale):
 def test_an_indefinite_kernel_warns():
     K = np.diag([1.0, 1.0, -1.0])
     with pytest.warns(RankwiseWarning, match="only 2 of 3 landmarks"):
-        assert LandmarkBasis.of(K).rank == 2
+        assert LandmarkFactor.of(K).rank == 2
 
 
 def test_a_kernel_of_zeros_is_refused():
     with pytest.raises(DataError, match="0 on all landmarks"):
-        LandmarkBasis.of(np.zeros((3, 3)))
+        LandmarkFactor.of(np.zeros((3, 3)))
 
 
 def test_whitening_before_or_after_the_sums_is_the_same():
     rng = np.random.default_rng(2)
     K_RR = gram(3)
-    basis = LandmarkBasis.of(K_RR)
+    basis = LandmarkFactor.of(K_RR)
     K = rng.standard_normal((40, 12)) @ K_RR
     M, t = basis.whiten_system(*moments(K[:, basis.kept]))
     want_M, want_t = moments(basis.whiten(K[:, basis.kept]))

@@ -1,0 +1,45 @@
+"""The kernel parameters of an estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from rankwise.kernels import KERNELS, Kernel, NamedKernel, PairFunction, Precomputed
+from rankwise.parameters import AnyOf, Choice, Number, Rule
+
+
+class _Callable:
+    """A function of two rows, or a kernel of scikit-learn's Gaussian processes."""
+
+    def allows(self, value: Any) -> bool:
+        return callable(value)
+
+    def hint(self, value: Any) -> str:
+        return ""
+
+    def __str__(self) -> str:
+        return "a callable"
+
+
+KERNEL_PARAMETERS: dict[str, Rule] = {
+    "kernel": AnyOf(Choice(*KERNELS, "precomputed"), _Callable()),
+    "gamma": AnyOf(None, Number(0, open_low=True)),
+    "degree": Number(),
+    "coef0": Number(),
+}
+
+
+def make_kernel(ranker: Any, n_features: int) -> Kernel:
+    """The kernel that the parameters of a ranker name, as scikit-learn's KernelRidge reads them."""
+    kernel = ranker.kernel
+    if callable(kernel):
+        # scikit-learn's Gaussian process kernels take whole arrays, other functions two rows.
+        takes_arrays = hasattr(kernel, "diag") and hasattr(kernel, "is_stationary")
+        # A copy, so that later changes to the user's kernel do not reach the fitted ranker.
+        return clone(kernel) if takes_arrays else PairFunction(kernel)
+    if kernel == "precomputed":
+        return Precomputed()
+    gamma = 1.0 / n_features if ranker.gamma is None else float(ranker.gamma)
+    return NamedKernel(kernel, gamma=gamma, degree=ranker.degree, coef0=ranker.coef0)

@@ -1,0 +1,36 @@
+"""Scores in the form that `predict` returns them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError
+from rankwise.estimators._device import is_sent
+
+
+def predicted_scores(basis: Any, X: Any, weights: Array, intercept: Array | float) -> Any:
+    """Scores of validated rows, where the rows are and in their dtype."""
+    with np.errstate(over="ignore", invalid="ignore"):  # `in_dtype` checks for overflow
+        scores = basis.products(X, weights)
+        if not isinstance(intercept, float):
+            intercept = backend_of(X).array(intercept)
+        return returned_scores(X, scores + intercept)
+
+
+def returned_scores(X: Any, scores: Array) -> Any:
+    """Scores where the rows X are, in the dtype of X."""
+    return in_dtype(to_host(scores) if is_sent(X) else scores, X.dtype)
+
+
+def in_dtype(scores: Array, dtype: Any) -> Any:
+    """Scores in another dtype, with an error where float32 cannot hold them."""
+    on = backend_of(scores)
+    with np.errstate(over="ignore", invalid="ignore"):  # checked below
+        cast = on.cast(scores, dtype)
+    if cast.dtype == on.xp.float32 and not on.is_finite(cast):
+        raise DataError("The scores overflow float32: pass X as float64.")
+    return cast

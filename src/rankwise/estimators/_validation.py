@@ -1,0 +1,47 @@
+"""Rows and labels from users, validated once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from rankwise.backends.arrays import Array, is_tensor, to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.estimators._device import check_targets, check_tensor, send_rows
+
+DTYPES = (np.float64, np.float32)
+
+
+def check_training(
+    estimator: Any, X: Any, y: Any, *, reset: bool = True, min_rows: int = 2
+) -> tuple[Any, Array]:
+    """Validated training rows and labels; a reset forgets what was fitted before."""
+    if reset:
+        forget(estimator)
+    if is_tensor(X):
+        X = check_tensor(estimator, X, reset=reset, min_rows=min_rows)
+        return X, check_targets(y, backend_of(X), X.shape[0])
+    options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
+    X, y = validate_data(
+        estimator, X, to_host(y), reset=reset, multi_output=True, y_numeric=True, **options
+    )
+    X = send_rows(X, estimator.device)
+    return X, backend_of(X).array(y)
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1) -> Any:
+    """Validated rows without labels; a reset forgets what was fitted before."""
+    if reset:
+        forget(estimator)
+    if is_tensor(X):
+        return check_tensor(estimator, X, reset=reset, min_rows=min_rows)
+    options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
+    return send_rows(validate_data(estimator, X, reset=reset, **options), estimator.device)
+
+
+def forget(estimator: Any) -> None:
+    """Remove all fitted attributes, so that a fit that fails leaves no model of other rows."""
+    for name in [name for name in vars(estimator) if name.endswith("_")]:
+        delattr(estimator, name)

@@ -1,0 +1,314 @@
+"""Functions of the leading principal components of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index, Rows
+from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.errors import ParameterError
+from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.kernels import Kernel, Precomputed
+from rankwise.kernels.products import finite_kernel_product
+from rankwise.kernels.training import training_kernel
+from rankwise.parameters import as_generator
+from rankwise.problem import Coordinates, Fit, LandmarkSystem, Problem, Solution, Task
+from rankwise.problem.memory import check_kernel_fits
+from rankwise.problem.problem import plain
+from rankwise.solvers.kpca import (
+    Count,
+    KernelComponents,
+    kernel_components,
+    landmark_components,
+    number_with_share,
+)
+from rankwise.solvers.lanczos import matrices_needed
+from rankwise.solvers.nested_least_squares import (
+    SpectralDirections,
+    component_triangle,
+    rounding_noise,
+)
+
+STORED_BYTES = 2**30  # kernel values against landmarks that are stored, not computed twice
+
+
+@dataclass(frozen=True)
+class ComponentSolution(Solution):
+    """Weights of components: those in use, and those for every smaller number of them.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (p,) or (p, n_outputs)
+        Zero for components beyond `n_components`.
+    path : ndarray of shape (p, p) or (p, p, n_outputs)
+        Column j has the weights where only j + 1 components are used.
+    idle : ndarray
+        Numbers of components on which no pair differs.
+    n_components : int
+    errors : ComponentErrors or None
+        The held-out errors that chose this number.
+    """
+
+    path: Array
+    idle: Index
+    n_components: int
+    errors: Any = None
+
+    def with_number(self, p: int, errors: Any) -> ComponentSolution:
+        """The solution that uses the first p components, in the same basis."""
+        return replace(self, weights=self.path[:, p - 1], n_components=p, errors=errors)
+
+    def leading(self, p: int) -> ComponentSolution:
+        """The solution in the basis of the first p components."""
+        path = self.path[:p, :p]
+        return replace(
+            self, weights=path[:, p - 1], path=path, idle=self.idle[self.idle < p], n_components=p
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentBasis:
+    """Coordinates F(x) = k(x, points) A - means on principal components.
+
+    `points` are the training rows or the landmarks (None for a precomputed kernel), `rows` are the
+    row numbers of landmarks, where they are rows.
+    """
+
+    kernel: Kernel
+    points: Any
+    rows: Index | None
+    on_landmarks: bool
+    A: Array
+    means: Array
+    eigenvalues: Array
+    total: float
+
+    @property
+    def columns(self) -> Any:
+        """What the kernel takes as its second argument."""
+        return self.rows if isinstance(self.kernel, Precomputed) else self.points
+
+    def leading(self, p: int) -> ComponentBasis:
+        """The first p components."""
+        return replace(
+            self, A=self.A[:, :p], means=self.means[:p], eigenvalues=self.eigenvalues[:p]
+        )
+
+    def coordinates(self, X: Any) -> Array:
+        """Coordinates of rows, shape (n_rows, p)."""
+        on = backend_of(X)
+        A, means = on.contiguous(on.array(self.A)), on.array(self.means)
+        return finite_kernel_product(self.kernel, X, self.columns, A) - means
+
+    def products(self, X: Any, weights: Array) -> Array:
+        """``coordinates(X) @ weights``, as one kernel product."""
+        on = backend_of(X)
+        weights = on.array(weights)
+        a, offset = on.array(self.A) @ weights, on.array(self.means) @ weights
+        return finite_kernel_product(self.kernel, X, self.columns, a) - offset
+
+    def attributes(self, solution: ComponentSolution) -> dict[str, Any]:
+        """Attributes of `KPCRank`, as its docstring lists them."""
+        w = solution.weights
+        found = {
+            "kernel_": self.kernel,
+            "n_components_": solution.n_components,
+            "dual_components_": self.A,
+            "component_means_": self.means,
+            "eigenvalues_": self.eigenvalues,
+            "explained_variance_ratio_": self.eigenvalues / self.total,
+            "path_coef_": solution.path,
+            "coef_": w.T if w.ndim == 2 else w,
+            "idle_components_": solution.idle,
+        }
+        if self.points is not None:
+            found["landmarks_" if self.on_landmarks else "X_fit_"] = self.points
+        if self.rows is not None:
+            found["landmark_indices_"] = self.rows
+        if solution.errors is not None:
+            found["component_errors_"] = solution.errors
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Components learned from rows, and the coordinates of these rows, where they are stored."""
+
+    basis: ComponentBasis
+    features: Array | None
+
+    def of(self, X: Any) -> Array:
+        """Coordinates of the training rows X."""
+        return self.basis.coordinates(X) if self.features is None else self.features
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentSpace:
+    """Functions of kernel components, of which a fixed rule says how many.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    count : Count
+    selection : str
+        "leading" or "spectral"; see `KPCRank`.
+    choice : LandmarkChoice or None
+        None: components of all rows.
+    random_state
+        For landmarks.
+    """
+
+    kernel: Kernel
+    count: Count
+    selection: str = "leading"
+    choice: LandmarkChoice | None = None
+    random_state: Any = None
+
+    def learn(self, X: Any, qid: Any, count: Count) -> Projection:
+        """Learn components from rows."""
+        if self.choice is not None:
+            return self._learn_on_landmarks(self.choice, X, qid, count)
+        m = X.shape[0]
+        wanted = m if count.number is None else min(count.number, m)
+        advice = "Use landmarks, as in n_landmarks=1000, or fewer rows."
+        check_kernel_fits(m, backend_of(X), advice, matrices_needed(m, wanted))
+        components, features = kernel_components(training_kernel(self.kernel, X), count)
+        points = None if isinstance(self.kernel, Precomputed) else as_given(X)
+        return Projection(_basis(self.kernel, points, None, False, components), features)
+
+    def _learn_on_landmarks(
+        self, choice: LandmarkChoice, X: Any, qid: Any, count: Count
+    ) -> Projection:
+        on, rng = backend_of(X), as_generator(self.random_state)
+        landmarks = choice.among(X, qid, self.kernel, rng)
+        system = LandmarkSystem.of(self.kernel, landmarks, on=on)
+        factor, values = system.factor, system.kernel_values(X)
+        stored: list[Array] = []  # blocks, in the order of rows
+        store = 8 * X.shape[0] * factor.rank <= STORED_BYTES
+
+        def load(rows: Rows) -> Array:
+            K = values(rows)
+            if store:
+                stored.append(K)
+            return K
+
+        components = landmark_components(load, X.shape[0], factor, count)
+        basis = _basis(self.kernel, system.basis.points, landmarks.rows, True, components)
+        if not store:
+            return Projection(basis, None)
+        kept = on.contiguous(components.A[factor.kept])
+        features = on.xp.concatenate([on.matmul(K, kept) for K in stored])
+        features -= components.offset
+        return Projection(basis, features)
+
+    def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
+        """Equation (6) of the KPCRank paper for every number of components and every alpha."""
+        tasks, spectral = problem.tasks, self.selection == "spectral"
+        if spectral and len(tasks) > 1:
+            raise ParameterError(
+                'selection="spectral" has its own directions for every preference graph, and '
+                f'with ties="exclude" each of {len(tasks)} outputs has one. Fit one output at a '
+                'time, or use ties="include".'
+            )
+        projection = self.learn(problem.X, problem.qid, Count() if spectral else self.count)
+        basis, features, by_task = projection.basis, projection.of(problem.X), []
+        on = backend_of(features)
+        for task in tasks:
+            triangle = component_triangle(
+                features.__getitem__, len(basis.eigenvalues), task.graph, task.y, on
+            )
+            noise = rounding_noise(basis.eigenvalues, task.graph)
+            if spectral:
+                found = triangle.spectral(alphas, noise)
+                p = _limit(self.count, found)
+                basis = _rotated(basis, found, p)
+                by_task.append([(_cumulative(w[:p]), np.arange(p)) for w in found.weights])
+            else:
+                by_task.append([triangle.path(alpha, noise) for alpha in alphas])
+        intercept = problem.loss.has_intercept
+        solutions = [_join(paths, tasks, intercept) for paths in zip(*by_task, strict=True)]
+        return Fit(basis, solutions)
+
+    def fixed_components(self, X: Any, qid: Any, count: Count) -> tuple[Array, Array]:
+        """Coordinates of all rows for exact hold-outs, and eigenvalues."""
+        if self.selection != "leading":
+            raise ParameterError(
+                'Exact hold-outs keep the components fixed, and selection="spectral" has other '
+                "ones for every set of pairs: use a number of folds, which refits."
+            )
+        projection = self.learn(X, qid, count)
+        return projection.of(X), projection.basis.eigenvalues
+
+    def coordinates(self, problem: Problem) -> Coordinates:
+        """Coordinates on the components of all rows."""
+        features, _ = self.fixed_components(problem.X, problem.qid, self.count)
+        return Coordinates(features=features)
+
+    def for_part(self, part: Index, n_rows: int) -> ComponentSpace:
+        """The same space for a part of the rows, given by ascending row numbers."""
+        if self.choice is None:
+            return self
+        return replace(self, choice=self.choice.for_part(part, n_rows))
+
+
+def _basis(
+    kernel: Kernel, points: Any, rows: Index | None, on_landmarks: bool, found: KernelComponents
+) -> ComponentBasis:
+    return ComponentBasis(
+        kernel, points, rows, on_landmarks, found.A, found.offset, found.eigenvalues, found.total
+    )
+
+
+def _rotated(basis: ComponentBasis, found: SpectralDirections, p: int) -> ComponentBasis:
+    """The basis with the first p spectral directions in place of the components."""
+    on = backend_of(basis.A)
+    V = on.contiguous(found.directions[:, :p])
+    return replace(
+        basis,
+        A=on.matmul(basis.A, V),
+        means=basis.means @ V,
+        eigenvalues=found.eigenvalues[:p],
+        total=found.total,
+    )
+
+
+def _join(
+    paths: Sequence[tuple[Array, Index]], tasks: Sequence[Task], intercept: bool
+) -> ComponentSolution:
+    """The paths of all tasks side by side.
+
+    Components have the mean 0, so the intercept is the mean of y.
+    """
+    path = backend_of(paths[0][0]).xp.concatenate([weights for weights, _ in paths], axis=2)
+    if path.shape[2] == 1 and tasks[0].n_axes == 1:
+        path = path[..., 0]
+    kept = np.unique(np.concatenate([kept for _, kept in paths]))
+    p, y = len(path), tasks[0].y
+    mean = plain(y.mean(axis=0)) if intercept and y is not None else 0.0
+    return ComponentSolution(path[:, p - 1], mean, path, np.setdiff1d(np.arange(p), kept), p)
+
+
+def _cumulative(weights: Array) -> Array:
+    """The path of weights that do not depend on how many components there are."""
+    used = backend_of(weights).array(np.triu(np.ones((len(weights),) * 2)))
+    return used[:, :, None] * weights[:, None]
+
+
+def _limit(count: Count, found: SpectralDirections) -> int:
+    """How many spectral directions are asked for."""
+    rank = len(found.eigenvalues)
+    if count.share is not None:
+        return number_with_share(found.eigenvalues, count.share, found.total)
+    if count.number is None:
+        return rank
+    if count.number > rank and count.strict:
+        raise ParameterError(
+            f"n_components={count.number} exceeds the numerical rank {rank} of the matrix that "
+            f'selection="spectral" decomposes. Use {rank} or fewer, or n_components="auto" for '
+            "all of them."
+        )
+    return min(count.number, rank)

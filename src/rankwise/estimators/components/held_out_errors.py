@@ -1,0 +1,370 @@
+"""Held-out errors for every number of components."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError
+from rankwise.estimators.components.component_space import ComponentSpace
+from rankwise.graph import PreferenceGraph, QueryGroups
+from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.graph.query_graph import pair_weight
+from rankwise.holdout.component_folds import component_folds, component_pair_losses
+from rankwise.kernels import Precomputed
+from rankwise.problem import Problem, Task
+from rankwise.solvers.kpca import Count
+from rankwise.solvers.nested_least_squares import rounding_noise
+from rankwise.tables import text_table
+
+
+@dataclass(frozen=True)
+class ComponentErrors:
+    """How well held-out pairs are ordered with 1, 2, 3, ... components.
+
+    Attributes
+    ----------
+    n_components : ndarray of shape (n,)
+        1, 2, ..., n.
+    error : ndarray of shape (n,)
+        Disagreement error, averaged over queries (or folds, or pairs) and outputs.
+    standard_error : ndarray of shape (n,)
+        Over queries or folds; for pairs of one ranking, from each row's share in the errors.
+    method : str
+        What was held out.
+    """
+
+    n_components: Index
+    error: Array
+    standard_error: Array
+    method: str
+
+    @property
+    def best_n_components(self) -> int:
+        """The number with the smallest error; the smallest such number."""
+        return int(self.n_components[np.argmin(self.error)])
+
+    @property
+    def one_se_n_components(self) -> int:
+        """The fewest components with an error within one standard error of the smallest.
+
+        The rule of Breiman, Friedman, Olshen and Stone: Classification and regression trees, 1984.
+        """
+        best = int(np.argmin(self.error))
+        spread = self.standard_error[best]
+        bar = self.error[best] + (spread if np.isfinite(spread) else 0.0)
+        return int(self.n_components[np.argmax(self.error <= bar)])
+
+    def chosen(self, rule: str) -> int:
+        """The number that a rule chooses."""
+        return self.one_se_n_components if rule == "one_se" else self.best_n_components
+
+    def __str__(self) -> str:
+        rows = []
+        for p, error, spread in zip(
+            self.n_components, self.error, self.standard_error, strict=True
+        ):
+            marks = []
+            if p == self.one_se_n_components:
+                marks.append("fewest within one s.e.")
+            if p == self.best_n_components:
+                marks.append("best")
+            rows.append((f"{p}", f"{error:.4f}", f"{spread:.4f}", ", ".join(marks)))
+        return text_table(("components", "error", "s.e.", ""), rows)
+
+
+def held_out_errors(
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
+) -> list[ComponentErrors]:
+    """Errors for up to `limit` components, for each alpha; `cv` as in `KPCRank`."""
+    if not isinstance(cv, str):
+        return _errors_by_folds(space, problem, alphas, int(cv), limit)
+    if problem.tasks[0].y is None:
+        raise DataError(
+            f'cv="{cv}" needs scores, and fit_pairs has comparisons: use a number of folds.'
+        )
+    if cv == "leave_query_out":
+        return _errors_by_queries(space, problem, alphas, limit)
+    return _errors_by_row_pairs(space, problem, alphas, limit)
+
+
+def predict_held_out_queries(
+    space: ComponentSpace,
+    problem: Problem,
+    alphas: Sequence[float],
+    limit: Count,
+    folds: Sequence[Index],
+) -> Array:
+    """Predictions for folds of queries, shape (n_alphas, n_rows, p, n_outputs).
+
+    Folds are held out of the weights, exactly; the components are those of all rows.
+    """
+    F, eigenvalues = space.fixed_components(problem.X, problem.qid, limit)
+    on, by_task = backend_of(F), []
+    for task in problem.tasks:
+        y = on.array(task.y).reshape(len(F), -1)
+        noise = rounding_noise(eigenvalues, task.graph)
+        if problem.loss.has_intercept:
+            with_ones = on.xp.column_stack((on.zeros(len(F)) + 1.0, F))
+            noise = np.concatenate(([0.0], noise))
+            found = component_folds(with_ones, with_ones, y, folds, alphas, noise, free=1)
+        else:
+            Z, t = task.graph.root(F), task.graph.root(y)
+            found = component_folds(F, Z, t, folds, alphas, noise)
+        by_task.append(found)
+    return on.array(on.xp.concatenate(by_task, axis=3))
+
+
+def _errors_by_queries(
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], limit: Count
+) -> list[ComponentErrors]:
+    groups = problem.groups
+    if groups.n_groups < 2:
+        raise DataError(
+            'cv="leave_query_out" needs at least two queries: use cv="leave_pair_out" for one '
+            "global ranking, or a number of folds."
+        )
+    y = _labels(problem.tasks)
+    _check_comparable(y, groups)
+    found = to_host(predict_held_out_queries(space, problem, alphas, limit, list(groups)))
+    return [_query_errors(y, f, groups.codes, "leave-query-out") for f in found]
+
+
+def _errors_by_row_pairs(
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], limit: Count
+) -> list[ComponentErrors]:
+    """Every pair of rows of one ranking held out of the weights, exactly."""
+    groups, m, loss = problem.groups, problem.n_rows, problem.loss
+    if groups.n_groups > 1 or loss.ties != "include":
+        other = 'cv="leave_query_out", or ' if groups.n_groups > 1 else ""
+        counted = "" if loss.has_intercept else ', and ties="include"'
+        raise DataError(
+            f'cv="leave_pair_out" is for one global ranking{counted}: use {other}a number of folds.'
+        )
+    if m < 6:
+        raise DataError(f"Holding out pairs needs at least 6 rows: got {m}.")
+    y = _labels(problem.tasks)
+    _check_comparable(y, groups)
+    at_most = m - 4 if limit.number is None else min(limit.number, m - 4)
+    F, eigenvalues = space.fixed_components(problem.X, problem.qid, Count(at_most, strict=False))
+    targets, left = backend_of(F).array(y), m - 2
+    weight = left * float(pair_weight(loss.weighting, left, left * (left - 1) // 2))
+    results = []
+    for alpha in alphas:
+        found = component_pair_losses(F, eigenvalues, targets, alpha / weight)
+        results.append(_pair_errors([(to_host(a), to_host(b)) for a, b in found]))
+    return results
+
+
+def _errors_by_folds(
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], n_folds: int, limit: Count
+) -> list[ComponentErrors]:
+    """Refits without one fold after the other, each with its own components."""
+    tasks, loss, ids = problem.tasks, problem.loss, problem.qid
+    if tasks[0].y is None:
+        return _errors_by_comparisons(space, problem, alphas, n_folds, limit)
+    y, groups = _labels(tasks), problem.groups
+    by_query = groups.n_groups > 1
+    if by_query:
+        comparable = _comparable_queries(y, groups)
+        n_folds = _at_most(n_folds, len(comparable), "queries whose rows have different labels")
+        fold_of = np.full(groups.n_groups, -1)  # other queries are always in the training part
+        fold_of[comparable] = np.arange(len(comparable)) % n_folds
+        fold = fold_of[groups.codes]
+    else:
+        n_folds = _at_most(n_folds, len(y) // 2, "rows")
+        fold = shuffled_folds(len(y), n_folds)
+    queries = groups.codes if by_query else fold
+    _check_comparable(y, QueryGroups.of(queries, len(y)))
+    several = len(tasks) > 1 or tasks[0].n_axes == 2
+    ids = None if ids is None else np.asarray(ids).ravel()
+    tests = [np.flatnonzero(fold == k) for k in range(n_folds)]
+    held_out: list[list[Array]] = [[] for _ in alphas]
+    for test in tests:
+        train = np.setdiff1d(np.arange(len(y)), test)
+        targets = backend_of(problem.X).array(y[train] if several else y[train, 0])
+        train_ids = None if ids is None else ids[train]
+        with _explained_for_a_fold(n_folds):
+            inner = loss.tasks(targets, train_ids)
+            n_queries = QueryGroups.of(train_ids, len(train)).n_groups
+            loss.check_learnable([task.graph.n_pairs for task in inner], len(train), n_queries)
+            by_alpha = _refit(space, problem, train, test, inner, train_ids, alphas, limit)
+        for found, scores in zip(held_out, by_alpha, strict=True):
+            found.append(scores)
+    rows, method = np.concatenate(tests), f"{n_folds} folds, refitted"
+    return [_query_errors(y[rows], _stacked(found), queries[rows], method) for found in held_out]
+
+
+def _errors_by_comparisons(
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], n_folds: int, limit: Count
+) -> list[ComponentErrors]:
+    """Folds of comparisons; rows that occur in no other comparison do not train either."""
+    graph = cast(ComparisonGraph, problem.tasks[0].graph)
+    n = len(graph.first)
+    n_folds = _at_most(n_folds, n, "comparisons")
+    margin, fold = graph.margin.reshape(n, -1), shuffled_folds(n, n_folds)
+    errors: list[list[Array]] = [[] for _ in alphas]
+    for k in range(n_folds):
+        test, train = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+        known = np.union1d(graph.first[train], graph.second[train])
+        hidden = np.setdiff1d(np.union1d(graph.first[test], graph.second[test]), known)
+        rows = np.setdiff1d(np.arange(graph.n_rows), hidden)
+        pairs = np.searchsorted(rows, np.column_stack((graph.first, graph.second))[train])
+        needed, where = np.unique(
+            np.concatenate((graph.first[test], graph.second[test])), return_inverse=True
+        )
+        first, second = np.split(where, 2)
+        with _explained_for_a_fold(n_folds):
+            inner = PreferenceGraph.from_pairs(
+                len(rows), pairs, graph.margin[train], graph.weight[train]
+            )
+            if not inner.n_pairs:
+                raise DataError("Every comparison has the weight 0.")
+            tasks = [Task(inner, None)]
+            found = _refit(space, problem, rows, needed, tasks, None, alphas, limit)
+        weight = graph.weight[test]
+        for a, scores in enumerate(found):
+            gaps = (scores[first] - scores[second]) * np.sign(margin[test])[:, None]
+            counted = weight[:, None] * (margin[test] != 0)
+            wrong = np.where(gaps == 0, 0.5, gaps < 0) * counted[:, None]
+            with np.errstate(invalid="ignore"):  # a fold whose margins are all 0
+                errors[a].append((wrong.sum(axis=0) / counted.sum(axis=0)).mean(axis=1))
+    method = f"{n_folds} folds of comparisons, refitted"
+    return [_fold_errors(found, method) for found in errors]
+
+
+def _refit(
+    space: ComponentSpace,
+    problem: Problem,
+    train: Index,
+    test: Index,
+    tasks: list[Task],
+    train_ids: Any,
+    alphas: Sequence[float],
+    limit: Count,
+) -> list[Array]:
+    """Scores of test rows for each alpha, shape (n_test, p, n_outputs)."""
+    inside, outside = (_take(problem.X, rows) for rows in (train, test))
+    if isinstance(space.kernel, Precomputed):
+        inside, outside = inside[:, train], outside[:, train]
+    part = replace(space.for_part(train, problem.n_rows), count=limit)
+    fit = part.solve(Problem(inside, tasks, problem.loss, part, train_ids), alphas)
+    F = fit.basis.coordinates(outside)
+    with np.errstate(over="ignore", invalid="ignore"):  # checked below
+        scores = [to_host(backend_of(F).xp.tensordot(F, s.path, 1)) for s in fit.solutions]
+    if not all(np.isfinite(f).all() for f in scores):
+        raise DataError("Scores of held-out rows overflow. Scale the labels.")
+    return [f.reshape(len(test), f.shape[1], -1) for f in scores]
+
+
+def _take(X: Any, rows: Index) -> Any:
+    """Some rows, on their backend."""
+    on = backend_of(X)
+    return X[rows] if on.is_host else on.rows(X, rows)
+
+
+def shuffled_folds(n: int, n_folds: int) -> Index:
+    """The fold of each of n things, in a fixed random order."""
+    fold = np.empty(n, dtype=np.intp)
+    fold[np.random.default_rng(0).permutation(n)] = np.arange(n) % n_folds
+    return fold
+
+
+@contextmanager
+def _explained_for_a_fold(n_folds: int) -> Iterator[None]:
+    """Errors of a refit are about rows that the user does not know: say so."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(
+            f'With n_components="cv", without one of {n_folds} folds: {error} If this does not '
+            "hold for all rows together, give n_components as a number, or use fewer folds."
+        ) from error
+
+
+def _at_most(n_folds: int, most: int, what: str) -> int:
+    """The number of folds, or the number of things to distribute if that is less."""
+    if most < 2:
+        raise DataError(
+            f'n_components="cv" needs more {what} to hold out: give n_components as a number, or '
+            "as a share of the variance."
+        )
+    return min(n_folds, most)
+
+
+def _labels(tasks: Sequence[Task]) -> Array:
+    """Scores of all tasks, with a column for each output."""
+    return np.column_stack([np.asarray(to_host(task.y)) for task in tasks])
+
+
+def _comparable_queries(y: Array, groups: QueryGroups) -> Index:
+    """Queries in which some output has different labels."""
+    differs = [bool((y[rows] != y[rows[0]]).any()) for rows in groups]
+    return np.flatnonzero(differs)
+
+
+def _check_comparable(y: Array, groups: QueryGroups) -> None:
+    """Every output needs rows of one query (or fold) with different labels."""
+    for k, column in enumerate(y.T):
+        if len(_comparable_queries(column[:, None], groups)) == 0:
+            which = f"of output {k} " if y.shape[1] > 1 else ""
+            raise DataError(
+                f'n_components="cv" compares held-out rows, and the labels {which}do not differ '
+                "between any rows that can be compared. Give n_components as a number, or as a "
+                "share of the variance."
+            )
+
+
+def _query_errors(y: Array, predictions: Array, queries: Index, method: str) -> ComponentErrors:
+    """Disagreement for every number of components; predictions have shape (rows, p, outputs)."""
+    from rankwise.metrics import disagreement_error  # compiles loops: import only where needed
+
+    p = predictions.shape[1]
+    error, spread = np.empty(p), np.empty(p)
+    for k in range(p):
+        by_output = [
+            disagreement_error(y[:, o], predictions[:, k, o], queries, per_query=True).values
+            for o in range(y.shape[1])
+        ]
+        error[k] = np.mean([values.mean() for values in by_output])
+        spread[k] = np.mean([_standard_error(values) for values in by_output])
+    return ComponentErrors(np.arange(1, p + 1), error, spread, method)
+
+
+def _pair_errors(found: list[tuple[Array, Array]]) -> ComponentErrors:
+    """Errors of one ranking, in which each pair is counted at both of its rows."""
+    error, spread = np.empty(len(found)), np.empty(len(found))
+    for k, (loss, compared) in enumerate(found):
+        total = compared.sum(axis=0)
+        share = loss.sum(axis=0) / total
+        excess = loss - share * compared
+        error[k] = share.mean()
+        spread[k] = (2.0 * np.sqrt((excess**2).sum(axis=0)) / total).mean()
+    return ComponentErrors(np.arange(1, len(found) + 1), error, spread, "leave-pair-out")
+
+
+def _fold_errors(folds: list[Array], method: str) -> ComponentErrors:
+    """Means over folds of comparisons."""
+    p = min(len(errors) for errors in folds)
+    values = np.array([errors[:p] for errors in folds])
+    values = values[np.isfinite(values).all(axis=1)]
+    if len(values) == 0:
+        raise DataError("All margins are 0: there is nothing to hold out.")
+    spread = np.array([_standard_error(column) for column in values.T])
+    return ComponentErrors(np.arange(1, p + 1), values.mean(axis=0), spread, method)
+
+
+def _stacked(folds: list[Array]) -> Array:
+    """Scores of all folds, for as many components as all of them have."""
+    p = min(scores.shape[1] for scores in folds)
+    return np.concatenate([scores[:, :p] for scores in folds])
+
+
+def _standard_error(values: Array) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

@@ -1,0 +1,67 @@
+"""Fitting to comparisons instead of scores."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from rankwise.backends.arrays import to_host
+from rankwise.errors import DataError
+from rankwise.estimators._device import returned
+from rankwise.estimators._validation import check_rows
+from rankwise.graph import PreferenceGraph
+from rankwise.parameters import check_parameters
+from rankwise.problem import Problem, Task
+
+
+class FitPairsMixin:
+    """Adds `fit_pairs` to a ranker with a loss on pairs."""
+
+    alpha: float
+    parameters: ClassVar[Any]
+    make_loss: Any
+    make_space: Any
+    set_fitted: Any
+
+    def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
+        """Fit to comparisons between rows.
+
+        Minimizes sum_l w_l (margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2 over the comparisons
+        l = (i, j). N comparisons cost as much as N rows in `fit`; where all features or rows are
+        in memory, no more than as many rows as X has. The parameters `ties` and `weighting` are
+        about queries and have no effect here.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        pairs : array-like of shape (n_pairs, 2)
+            Row numbers of X, the preferred row first. Pairs may be repeated, or contradict each
+            other.
+        margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
+            By how much the first row is better. None: by 1.
+        weight : array-like of shape (n_pairs,), optional
+            How much each comparison counts. None: 1.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from rankwise import RankRLS
+        >>> answers = [[0.2, 1.0], [0.9, 0.1], [0.5, 0.4]]
+        >>> ranker = RankRLS(alpha=0.01).fit_pairs(answers, [[1, 0], [1, 2], [2, 0]])
+        >>> ranker.predict(answers).argsort()[::-1]
+        array([1, 2, 0])
+        """
+        check_parameters(self, self.parameters)
+        X = check_rows(self, X, reset=True, min_rows=2)
+        comparisons = (to_host(values) for values in (pairs, margin, weight))
+        graph = PreferenceGraph.from_pairs(X.shape[0], *comparisons)
+        if not graph.n_pairs:
+            raise DataError("Every comparison has the weight 0: there is nothing to learn from.")
+        self.n_queries_ = 1
+        space = self.make_space(X.shape[1])
+        fit = Problem(X, [Task(graph, None)], self.make_loss(), space).solve([float(self.alpha)])
+        (solution,) = fit.solutions
+        self.set_fitted(returned(fit.basis, X), returned(solution, X))
+        return self

@@ -1,0 +1,224 @@
+"""Fitting to rows that come in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any, ClassVar, Self
+
+from sklearn.base import clone
+
+from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.backend import Backend
+from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._checks import check_alphas
+from rankwise.estimators._device import moved, returned
+from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.estimators._validation import check_training
+from rankwise.estimators.least_squares.base import RegularizationPath
+from rankwise.graph.query_groups import check_ids
+from rankwise.parameters import as_generator, check_parameters
+from rankwise.problem import BlockSums, LandmarkSystem
+
+
+class StreamingMixin:
+    """Adds `partial_fit`, `fit_blocks` and `path_blocks` to a ranker on landmarks."""
+
+    alpha: float
+    parameters: ClassVar[Any]
+    make_loss: Any
+    make_space: Any
+    set_fitted: Any
+
+    # Routing, as in `RankerMixin`.
+    __metadata_request__partial_fit = {"qid": True}  # noqa: RUF012
+
+    def partial_fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
+        """Add rows to those of earlier calls: the result is that of `fit` to all of them.
+
+        The first call chooses the landmarks among its rows (unless they are points), and they
+        stay: pass it more rows than landmarks. Each call costs what `fit` to its rows costs,
+        including r^3 flops for r landmarks, so pass at least as many rows as landmarks at a time.
+        After `fit`, which keeps no sums, `partial_fit` starts again. `alpha` may change between
+        calls, other parameters may not. As long as no query has two rows that count, all scores
+        are 0.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+        qid : array-like of shape (n_rows,)
+            As for `fit`. All rows of a query must be in one call. Without qid, all rows are one
+            ranking, and there can be only one call.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self, self.parameters)
+        sums: BlockSums | None = getattr(self, "block_sums_", None)
+        min_rows = 2 if sums is None else 1
+        X, y = check_training(self, X, y, reset=sums is None, min_rows=min_rows)
+        loss, qid = self.make_loss(), to_host(qid)
+        space = self.make_space(X.shape[1])
+        if sums is None:
+            sums = BlockSums.of(space.system(X, qid), loss, X, y, qid)
+        else:
+            if space.kernel != sums.system.basis.kernel:
+                raise ParameterError(
+                    "The kernel changed since the first block, and its sums cannot. Start again "
+                    "with a clone."
+                )
+            sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
+        fit = sums.solve([float(self.alpha)])
+        (solution,) = fit.solutions
+        self.block_sums_, self.n_queries_ = sums, sums.n_queries
+        self.set_fitted(returned(fit.basis, X), returned(solution, X))
+        return self
+
+    def fit_blocks(self, blocks: Iterable[Any]) -> Self:
+        """Fit to rows that do not fit in memory and come in blocks of whole queries.
+
+        Two passes over the blocks: the first draws rows to choose landmarks from, the second sums
+        moments. The first is not needed where `landmarks` are points. Memory is needed for a
+        block, some r by r matrices, and the rows that landmarks are chosen from (20 for each, at
+        least 10,000). Only the query ids grow with the number of blocks.
+
+        Parameters
+        ----------
+        blocks : iterable
+            Of triples (X, y, qid), or of objects with these attributes, such as those of
+            `rankwise.data.LetorBlocks`. It must allow two passes, as a list does; a generator is
+            accepted only if `landmarks` are points. All rows of a query must be in one block.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import SparseRankRLS
+        >>> rng = np.random.default_rng(0)
+        >>> X, qid = rng.standard_normal((60, 2)), np.arange(60) // 6
+        >>> y = np.sin(X[:, 0])
+        >>> halves = [(X[half], y[half], qid[half]) for half in (slice(0, 30), slice(30, 60))]
+        >>> ranker = SparseRankRLS(landmarks=np.arange(10))
+        >>> scores = ranker.fit_blocks(halves).predict(X)
+        >>> bool(np.allclose(scores, ranker.fit(X, y, qid=qid).predict(X)))
+        True
+        """
+        sums, X = sum_blocks(self, blocks)
+        fit = sums.solve([float(self.alpha)])
+        (solution,) = fit.solutions
+        self.set_fitted(returned(fit.basis, X), returned(solution, X))
+        return self
+
+    def path_blocks(self, blocks: Iterable[Any], alphas: Any) -> RegularizationPath:
+        """As `path`, for blocks as in `fit_blocks`.
+
+        Parameters
+        ----------
+        blocks : iterable
+            As for `fit_blocks`.
+        alphas : sequence of float
+            As for `path`.
+
+        Returns
+        -------
+        RegularizationPath
+        """
+        values = check_alphas(alphas)
+        template = clone(self)
+        sums, X = sum_blocks(template, blocks)
+        return RegularizationPath.of(values, template, sums.solve(values.tolist()), X)
+
+
+def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
+    """The sums over all blocks, and the rows of the last block, which show where they are."""
+    check_parameters(ranker, ranker.parameters)
+    if ranker.kernel == "precomputed":
+        raise ParameterError(
+            'kernel="precomputed" needs all rows at once: use fit, or another kernel.'
+        )
+    if not isinstance(blocks, Iterable):
+        raise DataError(f"blocks must be a list of triples (X, y, qid): got {blocks!r}.")
+    system = _system_of_blocks(ranker, blocks)
+    loss, sums, X = ranker.make_loss(), None, None
+    for X, y, qid in _checked_blocks(ranker, blocks):
+        if sums is None:
+            if system is None:  # landmarks are points
+                system = ranker.make_space(X.shape[1]).system(X, qid)
+            sums = BlockSums.of(system, loss, X, y, qid)
+        else:
+            sums = sums.with_block(loss, X, y, qid)
+    if sums is None:
+        raise _no_blocks() if system is None else _only_once()
+    ranker.n_queries_ = sums.n_queries
+    sums.check_learnable()
+    return sums, X
+
+
+def _system_of_blocks(ranker: Any, blocks: Iterable[Any]) -> LandmarkSystem | None:
+    """A system on landmarks from a pass over the blocks; None where landmarks are points."""
+    choice = LandmarkChoice.of(ranker.landmarks, ranker.n_landmarks)
+    if choice.points is not None:
+        return None
+    if iter(blocks) is blocks:
+        raise _only_once()
+    rows = (
+        (X, None if qid is None else check_ids(qid, len(y)))
+        for X, y, qid in _checked_blocks(ranker, blocks)
+    )
+    first = next(rows, None)  # shows the number of features
+    if first is None:
+        raise _no_blocks()
+    on: Backend = backend_of(first[0])
+    space = ranker.make_space(first[0].shape[1])
+    at_rest = ((as_given(X), qid) for X, qid in chain([first], rows))
+    rng = as_generator(ranker.random_state)
+    landmarks = space.choice.among_blocks(at_rest, space.kernel, rng)
+    return LandmarkSystem.of(space.kernel, landmarks, ranker.precision, on)
+
+
+def _checked_blocks(ranker: Any, blocks: Iterable[Any]) -> Iterator[tuple[Any, Array, Any]]:
+    """The blocks, validated one after the other."""
+    first = True
+    for k, block in enumerate(blocks):
+        if hasattr(block, "X") and hasattr(block, "y"):
+            X, y, qid = block.X, block.y, getattr(block, "qid", None)
+        elif isinstance(block, (tuple, list)) and len(block) == 3:
+            X, y, qid = block
+        else:
+            raise DataError(
+                f"Block {k} is not a triple (X, y, qid): got {type(block).__name__}. Pass a "
+                "list of triples, as in [(X, y, qid)]."
+            )
+        if hasattr(X, "shape") and X.shape[0] == 0:
+            continue
+        try:
+            X, y = check_training(ranker, X, y, reset=first, min_rows=1)
+        except ValueError as error:
+            error.add_note(f"This happened in block {k}, counted from 0.")
+            raise
+        yield X, y, to_host(qid)
+        first = False
+
+
+def _on_backend(sums: BlockSums, on: Backend) -> BlockSums:
+    """The sums where the next block is; they may come from a file, or from another device."""
+    system = replace(sums.system, factor=moved(sums.system.factor, on))
+    return replace(sums, system=system, moments=[moved(one, on) for one in sums.moments])
+
+
+def _only_once() -> DataError:
+    return DataError(
+        "Landmarks are chosen in a first pass, and these blocks allow only one pass. Pass a list "
+        "or an object that can be iterated again, or points as landmarks."
+    )
+
+
+def _no_blocks() -> DataError:
+    return DataError("There is no block of rows to learn from.")

@@ -1,0 +1,138 @@
+"""A problem from which rows will be held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._checks import check_alphas
+from rankwise.estimators._device import is_sent
+from rankwise.estimators.components.chosen_space import ChosenComponentSpace
+from rankwise.estimators.components.component_space import ComponentSpace
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.graph import QueryGroups
+from rankwise.graph.query_graph import QueryGraph
+from rankwise.problem import Coordinates, Loss, Problem
+
+LARGEST = 1e70  # the fourth power of this is still finite
+
+
+@dataclass(frozen=True, eq=False)
+class HoldOutProblem:
+    """A ranking problem with the alphas to hold rows out for.
+
+    `ranker` is a clone of the estimator, `y` has a column for each output.
+    """
+
+    ranker: LeastSquaresRanker
+    problem: Problem
+    alphas: Array
+    y: Array
+    n_outputs: int | None
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any, y: Any, qid: Any, alphas: Any) -> HoldOutProblem:
+        """Validate an estimator and its training data."""
+        if not isinstance(estimator, LeastSquaresRanker):
+            raise ParameterError(
+                "Exact hold-outs need a least-squares ranker, such as RankRLS: got "
+                f"{type(estimator).__name__}. RankingSearchCV refits any estimator."
+            )
+        ranker = clone(estimator)
+        values = check_alphas([ranker.alpha] if alphas is None else alphas)
+        problem = ranker.problem(X, y, qid=qid)
+        on_components = isinstance(problem.space, (ComponentSpace, ChosenComponentSpace))
+        if values.min() == 0 and not on_components:
+            raise ParameterError(
+                "Exact hold-outs need alphas above 0: use a small one. (Only KPCRank and KPCR "
+                "allow 0.)"
+            )
+        targets = [task.y for task in problem.tasks if task.y is not None]
+        n_outputs = None
+        if len(targets) > 1 or targets[0].ndim == 2:
+            n_outputs = len(targets) if len(targets) > 1 else targets[0].shape[1]
+        columns = backend_of(targets[0]).xp.column_stack(targets)
+        if max(abs(as_given(problem.X)).max(), abs(columns).max()) > LARGEST:
+            raise DataError(
+                f"Products of values above {LARGEST:g} overflow. Scale the features and labels."
+            )
+        return cls(ranker, problem, values, columns, n_outputs)
+
+    @property
+    def lams(self) -> list[float]:
+        """The alphas as a list, as the array functions take them."""
+        return [float(alpha) for alpha in self.alphas]
+
+    @property
+    def loss(self) -> Loss:
+        """Which errors the ranker minimizes."""
+        return self.problem.loss
+
+    @property
+    def groups(self) -> QueryGroups:
+        """The rows by query."""
+        return self.problem.groups
+
+    @property
+    def n_tasks(self) -> int:
+        """One system for all outputs, or one for each."""
+        return len(self.problem.tasks)
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """The rows as features or as a kernel matrix, on their backend."""
+        found = self.problem.coordinates()
+        if not is_sent(found.features):
+            return found
+        return Coordinates(features=backend_of(found.features).rows(found.features, slice(None)))
+
+    def graph(self, task: int) -> QueryGraph:
+        """The graph of a task."""
+        return cast(QueryGraph, self.problem.tasks[task].graph)
+
+    def columns(self, task: int) -> slice:
+        """The outputs of a task."""
+        return slice(None) if self.n_tasks == 1 else slice(task, task + 1)
+
+    def targets(self, task: int) -> Array:
+        """The columns of y of a task."""
+        return backend_of(self.y).contiguous(self.y[:, self.columns(task)])
+
+    @cached_property
+    def labels(self) -> Array:
+        """y as a NumPy array, for ties and metrics."""
+        return np.asarray(to_host(self.y))
+
+    def returned(self, values: Array) -> Array:
+        """Values where the user's rows are."""
+        return np.asarray(to_host(values)) if is_sent(self.problem.X) else values
+
+    def by_output(self, values: Array) -> Array:
+        """Values with a last axis for outputs, which is dropped where y is a vector."""
+        return values[..., 0] if self.n_outputs is None else values
+
+
+@contextmanager
+def explained_rounding() -> Iterator[None]:
+    """Turn the error of a numerically singular system into one that explains it."""
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        raise lost_in_rounding() from None
+
+
+def lost_in_rounding() -> DataError:
+    """The error for an alpha that is too small to have an effect."""
+    return DataError(
+        "An alpha is smaller than the rounding errors of the data, so nothing can be held out "
+        "with it. Use a larger alpha, or scale the features."
+    )

@@ -1,0 +1,45 @@
+"""Least-squares ranking problems: a loss, a space, and the functions that join them.
+
+A `Problem` holds training rows and two value objects:
+
+- a `Loss` says which errors count: `PairLoss` compares rows, `RowLoss` regresses each of them;
+- a `Space` says which functions may rank: linear ones (`FeatureSpace`), kernel expansions on all
+  rows (`KernelSpace`) or on landmarks (`LandmarkSpace`), or functions of kernel components.
+
+``problem.solve(alphas)`` gives a `Fit`: a `Basis`, which predicts, and one `Solution` per alpha.
+``problem.coordinates()`` gives the rows as the exact hold-outs need them.
+
+Where rows come in blocks, or lie on several machines, a `System` takes the place of the space: its
+moments are summed over blocks, and the sum is solved once.
+"""
+
+from rankwise.problem.block_sums import BlockSums
+from rankwise.problem.feature_space import FeatureBasis, FeatureSpace, FeatureSystem
+from rankwise.problem.kernel_space import KernelBasis, KernelSpace
+from rankwise.problem.landmark_space import LandmarkBasis, Landmarks, LandmarkSpace, LandmarkSystem
+from rankwise.problem.loss import Loss, PairLoss, RowLoss, Task
+from rankwise.problem.problem import Basis, Coordinates, Fit, Problem, Solution, Space, System
+
+__all__ = [
+    "Basis",
+    "BlockSums",
+    "Coordinates",
+    "FeatureBasis",
+    "FeatureSpace",
+    "FeatureSystem",
+    "Fit",
+    "KernelBasis",
+    "KernelSpace",
+    "LandmarkBasis",
+    "LandmarkSpace",
+    "LandmarkSystem",
+    "Landmarks",
+    "Loss",
+    "PairLoss",
+    "Problem",
+    "RowLoss",
+    "Solution",
+    "Space",
+    "System",
+    "Task",
+]

@@ -1,0 +1,101 @@
+"""Moments that are summed over blocks of whole queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError, ParameterError
+from rankwise.graph.query_groups import QueryGroups
+from rankwise.problem.landmark_space import LandmarkSystem
+from rankwise.problem.loss import Loss
+from rankwise.problem.problem import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSums:
+    """What is kept of the blocks so far: enough to fit to all of their rows.
+
+    Attributes
+    ----------
+    system : LandmarkSystem
+    loss : Loss
+    moments : list of Moments or CentredMoments
+        One entry for each task.
+    n_pairs : list of int
+        Pairs that count, for each task.
+    n_rows : int
+    outputs : tuple of int
+        The shape of a row's labels.
+    queries : frozenset or None
+        The query ids so far; None where all rows are one ranking.
+    """
+
+    system: LandmarkSystem
+    loss: Loss
+    moments: list[Any]
+    n_pairs: list[int]
+    n_rows: int
+    outputs: tuple[int, ...]
+    queries: frozenset[Any] | None
+
+    @classmethod
+    def of(cls, system: LandmarkSystem, loss: Loss, X: Any, y: Array, qid: Any) -> BlockSums:
+        """The sums of a single block."""
+        queries: frozenset[Any] | None = None
+        if qid is not None or loss.has_intercept:
+            queries = frozenset(QueryGroups.of(qid, len(y)).names.tolist())
+        tasks = loss.tasks(y, qid)
+        moments = [system.moments(X, task, loss) for task in tasks]
+        n_pairs = [task.graph.n_pairs for task in tasks]
+        return cls(system, loss, moments, n_pairs, len(y), tuple(y.shape[1:]), queries)
+
+    @property
+    def n_queries(self) -> int:
+        """Queries so far."""
+        return 1 if self.queries is None else len(self.queries)
+
+    def with_block(self, loss: Loss, X: Any, y: Array, qid: Any) -> BlockSums:
+        """The sums with those of another block."""
+        if loss != self.loss:
+            raise ParameterError(
+                "ties or weighting changed since the first block, and its sums cannot. Start "
+                "again with a clone."
+            )
+        if tuple(y.shape[1:]) != self.outputs:
+            here, before = (
+                f"{shape[0]} columns" if shape else "one dimension"
+                for shape in (y.shape[1:], self.outputs)
+            )
+            raise DataError(f"y has {here} in this block, but {before} in the blocks before it.")
+        block = BlockSums.of(self.system, loss, X, y, qid)
+        return replace(
+            self,
+            moments=[a + b for a, b in zip(self.moments, block.moments, strict=True)],
+            n_pairs=[a + b for a, b in zip(self.n_pairs, block.n_pairs, strict=True)],
+            n_rows=self.n_rows + block.n_rows,
+            queries=self._joined_queries(block),
+        )
+
+    def check_learnable(self) -> None:
+        """Raise an error where no block has a pair to learn from."""
+        self.loss.check_learnable(self.n_pairs, self.n_rows, self.n_queries)
+
+    def solve(self, alphas: list[float]) -> Fit:
+        """Fit to the rows of all blocks."""
+        return Fit(self.system.basis, self.system.solve(self.moments, alphas))
+
+    def _joined_queries(self, block: BlockSums) -> frozenset[Any] | None:
+        if self.queries is None or block.queries is None:
+            raise DataError(
+                "Without qid all rows are one ranking, which cannot be split into blocks: give the "
+                "query of every row."
+            )
+        again = self.queries & block.queries
+        if again and not self.loss.has_intercept:
+            raise DataError(
+                f"Query {next(iter(again))} was in an earlier block as well ({len(again)} such "
+                "queries): all rows of a query must be in one block. Sort the rows by qid."
+            )
+        return self.queries | block.queries

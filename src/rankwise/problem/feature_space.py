@@ -1,0 +1,123 @@
+"""Linear functions of the features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rankwise.backends.arrays import Array, Loader, dense_rows, to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.kernels import NamedKernel
+from rankwise.kernels.products import feature_product
+from rankwise.kernels.training import training_kernel
+from rankwise.problem.loss import Loss, Task
+from rankwise.problem.memory import check_kernel_fits
+from rankwise.problem.problem import (
+    Coordinates,
+    Fit,
+    Problem,
+    Solution,
+    join_tasks,
+    with_intercepts,
+)
+from rankwise.solvers.moments import CentredMoments, Moments
+from rankwise.solvers.primal_dual import linear_dual, primal
+from rankwise.solvers.ridge_path import solve_shifted
+
+
+@dataclass(frozen=True)
+class FeatureBasis:
+    """f(x) = x'w; `solver` is the form in which w was found."""
+
+    solver: str
+
+    def products(self, X: Any, weights: Array) -> Any:
+        """X weights, in the precision of X."""
+        if not backend_of(X).is_host:
+            return feature_product(X, weights)
+        return X @ to_host(weights).astype(X.dtype, copy=False)
+
+    def attributes(self, solution: Solution) -> dict[str, Any]:
+        """`coef_` has the shape that scikit-learn's linear models use."""
+        w = solution.weights
+        return {"coef_": w.T if w.ndim == 2 else w, "solver_": self.solver}
+
+
+@dataclass(frozen=True)
+class FeatureSpace:
+    """Linear functions, found in the primal (n weights) or the dual (m weights)."""
+
+    solver: str = "auto"
+
+    def form(self, X: Any) -> str:
+        """The primal costs O(m n^2 + n^3), the dual O(m^2 n + m^3) for m rows, n features."""
+        if self.solver != "auto":
+            return self.solver
+        return "primal" if X.shape[1] <= X.shape[0] else "dual"
+
+    def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
+        """Equation (11) of the RankRLS paper, or (8) with the linear kernel."""
+        X, on = problem.X, backend_of(problem.X)
+        basis = FeatureBasis(self.form(X))
+        if basis.solver == "dual":
+            check_kernel_fits(problem.n_rows, on, n_matrices=kernel_copies(X, alphas))
+        find = primal if basis.solver == "primal" else linear_dual
+
+        def mean_scores(weights: Array) -> Array:
+            return on.array(basis.products(X, weights).mean(axis=0, dtype=on.xp.float64))
+
+        by_task = [
+            with_intercepts(problem.loss, find(X, task.graph, task.y, alphas), mean_scores, task.y)
+            for task in problem.tasks
+        ]
+        return Fit(basis, join_tasks(by_task))
+
+    def coordinates(self, problem: Problem) -> Coordinates:
+        """The features themselves, or their products."""
+        X, on = problem.X, backend_of(problem.X)
+        if self.form(X) == "primal":
+            return Coordinates(features=X)
+        check_kernel_fits(problem.n_rows, on, n_matrices=1 if on.is_host else 3)
+        return Coordinates(kernel=training_kernel(NamedKernel("linear"), X))
+
+
+@dataclass(frozen=True)
+class FeatureSystem:
+    """Sums over rows in the primal: A = X'LX, b = X'Ly."""
+
+    n_features: int
+
+    @property
+    def basis(self) -> FeatureBasis:
+        """That of the primal form."""
+        return FeatureBasis("primal")
+
+    def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
+        """Moments of the features; sparse features stay sparse where the loss has no intercept."""
+        if loss.has_intercept:
+            return loss.moments(self.coordinates(X), self.n_features, task, backend_of(X))
+        return Moments.of(X, task.graph, task.y)
+
+    def solve(
+        self, moments: Sequence[Moments | CentredMoments], alphas: Sequence[float]
+    ) -> list[Solution]:
+        """Equation (11) of the RankRLS paper for each task and alpha."""
+        by_task = []
+        for of_task in moments:
+            weights = solve_shifted(of_task.A, of_task.b, alphas, gram=True)
+            by_task.append([Solution(w, of_task.intercept(w)) for w in weights])
+        return join_tasks(by_task)
+
+    def coordinates(self, X: Any) -> Loader:
+        """The features of some rows, dense."""
+        return lambda rows: dense_rows(X, rows)
+
+    def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
+        """The moments themselves."""
+        return moments.A.copy(), moments.b
+
+
+def kernel_copies(X: Any, alphas: Sequence[float]) -> int:
+    """Kernel matrices that a dual fit holds: on a device, a copy for every alpha but the last."""
+    return 1 if backend_of(X).is_host or len(alphas) == 1 else 2

@@ -1,0 +1,172 @@
+"""Kernel expansions on landmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index, Loader
+from rankwise.backends.backend import Backend
+from rankwise.backends.dispatch import NUMPY, backend_of
+from rankwise.kernels import Kernel, Precomputed
+from rankwise.kernels.products import finite_kernel_product, kernel_values
+from rankwise.kernels.training import check_precomputed, training_kernel
+from rankwise.parameters import as_generator
+from rankwise.problem.loss import Loss, Task
+from rankwise.problem.memory import check_features_fit, check_landmarks_fit
+from rankwise.problem.problem import Coordinates, Fit, Problem, Solution, join_tasks
+from rankwise.solvers.landmark_factor import LandmarkFactor
+from rankwise.solvers.moments import CentredMoments, Moments
+
+COORDINATE_ROWS = 4096  # rows whose coordinates are computed at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Points, and the numbers of the training rows they are (None where they are not rows)."""
+
+    points: Any
+    rows: Index | None
+
+    def kernel_matrix(self, kernel: Kernel, on: Backend) -> Array:
+        """The kernel matrix of the points, on a backend."""
+        points = self.points[:, self.rows] if isinstance(kernel, Precomputed) else self.points
+        return training_kernel(kernel, points if on.is_host else on.array(points))
+
+
+class LandmarkChooser(Protocol):
+    """How landmarks are chosen among training rows."""
+
+    def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
+        """Landmarks for training rows X."""
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkBasis:
+    """f(x) = sum_r a_r k(x, r) over landmarks r.
+
+    `points` is None for a precomputed kernel, `rows` is None where landmarks are not rows, and
+    `rank` is the numerical rank of the kernel matrix of the landmarks.
+    """
+
+    kernel: Kernel
+    points: Any
+    rows: Index | None
+    rank: int
+
+    @property
+    def columns(self) -> Any:
+        """What the kernel takes as its second argument: points, or numbers of columns."""
+        return self.rows if isinstance(self.kernel, Precomputed) else self.points
+
+    def products(self, X: Any, weights: Array) -> Array:
+        """k(X, landmarks) weights."""
+        return finite_kernel_product(self.kernel, X, self.columns, weights)
+
+    def attributes(self, solution: Solution) -> dict[str, Any]:
+        """`landmarks_` and `landmark_indices_` only exist where there are such."""
+        found = {"dual_coef_": solution.weights, "kernel_": self.kernel, "rank_": self.rank}
+        if self.points is not None:
+            found["landmarks_"] = self.points
+        if self.rows is not None:
+            found["landmark_indices_"] = self.rows
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkSystem:
+    """Sums over rows of A = K_RM L K_MR and b = K_RM L y, for landmarks R."""
+
+    basis: LandmarkBasis
+    factor: LandmarkFactor
+    precision: str = "float64"
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, landmarks: Landmarks, precision: str = "float64", on: Backend = NUMPY
+    ) -> LandmarkSystem:
+        """Factor the kernel matrix of the landmarks: O(r^3) time."""
+        check_landmarks_fit(landmarks.points.shape[0], on)
+        factor = LandmarkFactor.of(landmarks.kernel_matrix(kernel, on))
+        points = None if isinstance(kernel, Precomputed) else landmarks.points
+        return cls(LandmarkBasis(kernel, points, landmarks.rows, factor.rank), factor, precision)
+
+    def kernel_values(self, X: Any) -> Loader:
+        """Kernel values of some rows of X against the landmarks that are kept."""
+        on, kernel, columns = backend_of(X), self.basis.kernel, self.basis.columns
+        if not on.is_host and not isinstance(kernel, Precomputed):
+            columns = on.array(columns)
+        columns = columns[self.factor.kept]
+        return lambda rows: on.contiguous(on.array(kernel_values(kernel, X[rows], columns)))
+
+    def coordinates(self, X: Any) -> Loader:
+        """Coordinates in which the regularizer is the identity."""
+        values = self.kernel_values(X)
+        return lambda rows: self.factor.whiten(values(rows))
+
+    def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
+        """Moments of kernel values, or of coordinates where kernel values would lose digits."""
+        load = self.coordinates(X) if self.factor.delicate else self.kernel_values(X)
+        on = backend_of(X)
+        if self.precision != "float64":
+            on = on.with_precision(self.precision)
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
+            return loss.moments(load, self.factor.rank, task, on)
+
+    def solve(
+        self, moments: Sequence[Moments | CentredMoments], alphas: Sequence[float]
+    ) -> list[Solution]:
+        """Equation (8) of the sparse RankRLS paper for each task and alpha."""
+        by_task = []
+        for of_task in moments:
+            solutions = []
+            for z in self.factor.solve(of_task.A, of_task.b, alphas):
+                a = self.factor.coefficients(z)
+                # Weights of what was summed: coordinates, or kernel values.
+                w = z if self.factor.delicate else a[self.factor.kept]
+                solutions.append(Solution(a, of_task.intercept(w)))
+            by_task.append(solutions)
+        return join_tasks(by_task)
+
+    def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
+        """Moments of kernel values as moments of coordinates."""
+        if self.factor.delicate:  # moments are of coordinates already
+            return moments.A.copy(), moments.b
+        return self.factor.whiten_system(moments.A, moments.b)
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkSpace:
+    """Expansions on landmarks R, with the squared norm a'K_RR a."""
+
+    kernel: Kernel
+    choice: LandmarkChooser
+    random_state: Any = None
+    precision: str = "float64"
+
+    def system(self, X: Any, qid: Any) -> LandmarkSystem:
+        """Choose landmarks among rows."""
+        if isinstance(self.kernel, Precomputed):
+            check_precomputed(X)
+        landmarks = self.choice.among(X, qid, self.kernel, as_generator(self.random_state))
+        return LandmarkSystem.of(self.kernel, landmarks, self.precision, backend_of(X))
+
+    def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
+        """Sum the moments of all rows, block by block, and solve."""
+        system = self.system(problem.X, problem.qid)
+        moments = [system.moments(problem.X, task, problem.loss) for task in problem.tasks]
+        return Fit(system.basis, system.solve(moments, alphas))
+
+    def coordinates(self, problem: Problem) -> Coordinates:
+        """Coordinates on landmarks that all rows may have been chosen for."""
+        X, on = problem.X, backend_of(problem.X)
+        system = self.system(X, problem.qid)
+        check_features_fit(problem.n_rows, system.factor.rank, on)
+        features, load = on.empty(problem.n_rows, system.factor.rank), system.coordinates(X)
+        for start in range(0, len(features), COORDINATE_ROWS):
+            rows = slice(start, min(start + COORDINATE_ROWS, len(features)))
+            features[rows] = load(rows)
+        return Coordinates(features=features)

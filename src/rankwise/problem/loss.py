@@ -1,0 +1,151 @@
+"""The two losses of least-squares rankers: on pairs of rows, and on single rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from rankwise.backends.arrays import Array, Loader, to_host
+from rankwise.backends.backend import Backend
+from rankwise.errors import DataError
+from rankwise.graph import PreferenceGraph
+from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.graph.query_graph import pair_weight
+from rankwise.solvers.moments import CentredMoments, Moments
+
+
+@dataclass(frozen=True)
+class Task:
+    """One least-squares system to solve: a preference graph and the scores to regress on it.
+
+    `y` is None where the graph holds comparisons, which have margins instead.
+    """
+
+    graph: PreferenceGraph
+    y: Array | None
+
+    @property
+    def n_axes(self) -> int:
+        """1 where each row has one score (each comparison one margin), 2 where it has several."""
+        values = self.graph.margin if isinstance(self.graph, ComparisonGraph) else self.y
+        return 0 if values is None else values.ndim
+
+
+class Loss(Protocol):
+    """Which errors a ranker minimizes."""
+
+    @property
+    def ties(self) -> str:
+        """Whether pairs with equal scores count: "include" or "exclude"."""
+
+    @property
+    def weighting(self) -> str:
+        """The weight of a pair: 1 ("pairs"), or one over the rows or pairs of its query."""
+
+    has_intercept: ClassVar[bool]
+
+    def columns(self, y: Array) -> list[tuple[Array | None, Array]]:
+        """For each system to solve: the labels that define ties (or None), and the targets."""
+
+    def tasks(self, y: Array, qid: Any) -> list[Task]:
+        """The systems to solve: one for all outputs together, or one for each output."""
+
+    def check_learnable(self, n_pairs: Sequence[int], n_rows: int, n_queries: int) -> None:
+        """Raise an error where some system has nothing to learn from."""
+
+    def moments(
+        self, load: Loader, n_features: int, task: Task, on: Backend
+    ) -> Moments | CentredMoments:
+        """Moments of features that ``load(rows)`` makes block by block."""
+
+    def weight(self, n_rows: int, n_pairs: int) -> float:
+        """The weight of a pair in a query with this many rows, and pairs that count."""
+
+
+@dataclass(frozen=True)
+class PairLoss:
+    """Squared errors of differences, over pairs of rows of the same query.
+
+    1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2: equation (4) of the RankRLS paper.
+    """
+
+    ties: str = "include"
+    weighting: str = "rows"
+    has_intercept: ClassVar[bool] = False
+
+    def columns(self, y: Array) -> list[tuple[Array | None, Array]]:
+        """Without tied pairs, each output has a graph of its own."""
+        if self.ties == "include":
+            return [(None, y)]
+        return [(y, y)] if y.ndim == 1 else [(column, column) for column in y.T]
+
+    def tasks(self, y: Array, qid: Any) -> list[Task]:
+        """One task for all outputs, or, without tied pairs, one for each."""
+        return [
+            Task(self.graph(labels, qid, len(y)), targets) for labels, targets in self.columns(y)
+        ]
+
+    def graph(self, labels: Array | None, qid: Any, n_rows: int) -> PreferenceGraph:
+        """The graph of the pairs that count."""
+        return PreferenceGraph.from_scores(
+            to_host(labels), qid, n_rows=n_rows, ties=self.ties, weighting=self.weighting
+        )
+
+    def check_learnable(self, n_pairs: Sequence[int], n_rows: int, n_queries: int) -> None:
+        """Every task needs a pair."""
+        if all(n_pairs):
+            return
+        queries = "query" if n_queries == 1 else "queries"
+        if self.ties == "exclude":
+            raise DataError(
+                f"No query has two different labels ({n_queries} {queries}, {n_rows} rows): "
+                'there is no pair to learn from. Check the labels and qid, or use ties="include".'
+            )
+        raise DataError(
+            f"Every query has a single row ({n_queries} queries): there is no pair to learn from. "
+            "Check qid: rows that are ranked together share one id."
+        )
+
+    def moments(self, load: Loader, n_features: int, task: Task, on: Backend) -> Moments:
+        """A = F'LF and b = F'Ly."""
+        return Moments.of_blocks(load, n_features, task.graph, task.y, on)
+
+    def weight(self, n_rows: int, n_pairs: int) -> float:
+        """The weight of a pair in a query with this many rows, and pairs that count."""
+        return float(pair_weight(self.weighting, n_rows, n_pairs))
+
+
+@dataclass(frozen=True)
+class RowLoss:
+    """Squared errors of single rows, with an intercept that is not penalized.
+
+    At the best intercept, this is the loss of one ranking of all rows whose pairs weigh one over
+    the number of rows: `ties` and `weighting` say so.
+    """
+
+    ties: ClassVar[str] = "include"
+    weighting: ClassVar[str] = "rows"
+    has_intercept: ClassVar[bool] = True
+
+    def columns(self, y: Array) -> list[tuple[Array | None, Array]]:
+        """All outputs share one system."""
+        return [(None, y)]
+
+    def tasks(self, y: Array, qid: Any) -> list[Task]:
+        """One task; L = I - 11'/m centres the rows, whatever their queries."""
+        return [Task(PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows"), y)]
+
+    def check_learnable(self, n_pairs: Sequence[int], n_rows: int, n_queries: int) -> None:
+        """A regression needs two rows."""
+        if n_rows < 2:
+            raise DataError("There is a single row: a regression needs at least two.")
+
+    def moments(self, load: Loader, n_features: int, task: Task, on: Backend) -> CentredMoments:
+        """Moments of centred features, with their means."""
+        assert task.y is not None  # comparisons have a PairLoss
+        return CentredMoments.of_blocks(load, n_features, task.y, on)
+
+    def weight(self, n_rows: int, n_pairs: int) -> float:
+        """The weight of a pair in one ranking of this many rows."""
+        return float(pair_weight(self.weighting, n_rows, n_pairs))

@@ -1,0 +1,161 @@
+"""A ranking problem, and what its parts have to provide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from rankwise.backends.arrays import Array, Loader
+from rankwise.backends.dispatch import backend_of
+from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.query_groups import QueryGroups
+from rankwise.problem.loss import Loss, Task
+from rankwise.solvers.moments import CentredMoments, Moments
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The weights of a ranker in its basis, and the intercept of its scores."""
+
+    weights: Array
+    intercept: Array | float
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Training rows with the identity as regularizer: features, or else a kernel matrix."""
+
+    features: Any = None
+    kernel: Array | None = None
+
+
+class Basis(Protocol):
+    """What a fitted ranker needs to predict, apart from its solution."""
+
+    def products(self, X: Any, weights: Array) -> Any:
+        """Scores of rows without the intercept, one column for each column of weights."""
+
+    def attributes(self, solution: Any) -> dict[str, Any]:
+        """The fitted attributes of an estimator with this basis and solution."""
+
+
+class Space(Protocol):
+    """Which functions may rank: how to solve a problem, and how to hold rows out of it."""
+
+    def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
+        """Solve every task for every alpha."""
+
+    def coordinates(self, problem: Problem) -> Coordinates:
+        """The rows as the exact hold-outs need them."""
+
+
+class System(Protocol):
+    """A linear system whose moments are sums over blocks of rows."""
+
+    @property
+    def basis(self) -> Basis:
+        """The basis of its solutions."""
+
+    def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
+        """Moments of a block of rows."""
+
+    def solve(
+        self, moments: Sequence[Moments | CentredMoments], alphas: Sequence[float]
+    ) -> list[Solution]:
+        """Solutions from the moments of each task, one for each alpha."""
+
+    def coordinates(self, X: Any) -> Loader:
+        """A function that gives the coordinates of some rows of X, as in `Coordinates.features`."""
+
+    def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
+        """A and b of the coordinates, from summed moments; A may be overwritten."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A basis, and a solution in it for each alpha."""
+
+    basis: Any
+    solutions: list[Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Training rows with a loss and a space.
+
+    Attributes
+    ----------
+    X : array, sparse or tensor of shape (n_rows, n_features)
+    tasks : list of Task
+        From ``loss.tasks(y, qid)``, or one task of comparisons.
+    loss : Loss
+    space : Space
+    qid : array of shape (n_rows,) or None
+    """
+
+    X: Any
+    tasks: list[Task]
+    loss: Loss
+    space: Space
+    qid: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many training rows there are."""
+        return int(self.X.shape[0])
+
+    @cached_property
+    def groups(self) -> QueryGroups:
+        """The rows by query."""
+        graph = self.tasks[0].graph
+        if isinstance(graph, QueryGraph) and not self.loss.has_intercept:
+            return graph.groups
+        return QueryGroups.of(self.qid, self.n_rows)
+
+    def solve(self, alphas: Sequence[float]) -> Fit:
+        """Solve for every alpha."""
+        return self.space.solve(self, alphas)
+
+    def coordinates(self) -> Coordinates:
+        """The rows as the exact hold-outs need them."""
+        return self.space.coordinates(self)
+
+
+def with_intercepts(
+    loss: Loss, weights: Sequence[Array], mean_scores: Callable[[Array], Array], y: Array | None
+) -> list[Solution]:
+    """The weights for each alpha, with their intercepts where the loss has one.
+
+    ``mean_scores(columns)`` gives the mean score over training rows for each column of weights.
+    """
+    if not loss.has_intercept or y is None:
+        return [Solution(w, 0.0) for w in weights]
+    means = mean_scores(side_by_side(weights)).reshape(len(weights), *weights[0].shape[1:])
+    y_mean = backend_of(means).array(y.mean(axis=0))
+    return [Solution(w, plain(y_mean - m)) for w, m in zip(weights, means, strict=True)]
+
+
+def join_tasks(by_task: Sequence[Sequence[Solution]]) -> list[Solution]:
+    """Solutions of tasks, one list for each task, as one list of solutions with several outputs."""
+    return [_join(parts) for parts in zip(*by_task, strict=True)]
+
+
+def side_by_side(weights: Sequence[Array]) -> Array:
+    """The columns of several arrays of weights as one matrix."""
+    columns: Array = backend_of(weights[0]).xp.hstack([w.reshape(len(w), -1) for w in weights])
+    return columns
+
+
+def plain(value: Array) -> Array | float:
+    """A float for a single output, an array for several."""
+    return float(value) if value.ndim == 0 else value
+
+
+def _join(parts: Sequence[Solution]) -> Solution:
+    if len(parts) == 1:
+        return parts[0]
+    on = backend_of(parts[0].weights)
+    weights = on.xp.column_stack([part.weights for part in parts])
+    return Solution(weights, on.array([float(part.intercept) for part in parts]))

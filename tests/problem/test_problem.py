@@ -1,0 +1,91 @@
+"""Losses, spaces and systems, joined in all combinations, against the papers' objective."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.kernels import NamedKernel
+from rankwise.problem import (
+    BlockSums,
+    FeatureSpace,
+    FeatureSystem,
+    KernelSpace,
+    LandmarkSpace,
+    LandmarkSystem,
+    PairLoss,
+    Problem,
+    RowLoss,
+)
+from tests.oracles.laplacian import pair_weights
+from tests.oracles.objective import minimize_linear, minimize_regression
+from tests.strategies import problems, ties, weightings
+
+LINEAR = NamedKernel("linear")
+ALPHAS = [0.5, 20.0]
+
+
+def scores(problem, X):
+    """Predictions for each alpha."""
+    fit = problem.solve(ALPHAS)
+    return [fit.basis.products(X, s.weights) + s.intercept for s in fit.solutions]
+
+
+def landmark_space(X):
+    return LandmarkSpace(LINEAR, LandmarkChoice.of(X, None))
+
+
+@given(problems(max_rows=10, max_features=3, min_pairs=1), ties, weightings)
+def test_linear_functions_minimize_the_pairwise_objective(p, ties, weighting):
+    loss = PairLoss(ties, weighting)
+    W = pair_weights(p.y, p.qid, ties, weighting)
+    found = scores(Problem(p.X, loss.tasks(p.y, p.qid), loss, FeatureSpace(), p.qid), p.X)
+    for f, alpha in zip(found, ALPHAS, strict=True):
+        assert_allclose(f, p.X @ minimize_linear(p.X, p.y, W, alpha), atol=1e-5)
+
+
+@given(problems(max_rows=12, max_features=3, min_pairs=1))
+def test_linear_functions_minimize_the_regression_objective(p):
+    loss = RowLoss()
+    found = scores(Problem(p.X, loss.tasks(p.y, None), loss, FeatureSpace()), p.X)
+    for f, alpha in zip(found, ALPHAS, strict=True):
+        w, intercept = minimize_regression(p.X, p.y, alpha)
+        assert_allclose(f, p.X @ w + intercept, atol=1e-5)
+
+
+@given(problems(min_pairs=1), st.sampled_from([PairLoss(), PairLoss("exclude"), RowLoss()]))
+def test_all_spaces_of_linear_functions_are_one(p, loss):
+    tasks = loss.tasks(p.y, p.qid)
+    want = scores(Problem(p.X, tasks, loss, FeatureSpace("primal"), p.qid), p.X)
+    for space in (FeatureSpace("dual"), KernelSpace(LINEAR), landmark_space(p.X)):
+        assert_allclose(scores(Problem(p.X, tasks, loss, space, p.qid), p.X), want, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", [PairLoss(), PairLoss("exclude", "queries"), RowLoss()])
+@pytest.mark.parametrize("landmarks", [True, False])
+def test_moments_of_blocks_add_up(loss, landmarks):
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((60, 4)), rng.integers(0, 3, 60), np.arange(60) // 6
+    y = y.astype(float)
+    space = landmark_space(X[:20]) if landmarks else FeatureSpace("primal")
+    want = scores(Problem(X, loss.tasks(y, qid), loss, space, qid), X)
+    system = space.system(X, qid) if landmarks else FeatureSystem(4)
+    sums = []
+    for block in (slice(0, 24), slice(24, 60)):
+        tasks = loss.tasks(y[block], qid[block])
+        sums.append([system.moments(X[block], task, loss) for task in tasks])
+    solutions = system.solve([a + b for a, b in zip(*sums, strict=True)], ALPHAS)
+    found = [system.basis.products(X, s.weights) + s.intercept for s in solutions]
+    assert_allclose(found, want, atol=1e-9)
+
+
+def test_block_sums_count_what_they_have_seen():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((12, 2)), np.arange(12.0), np.arange(12) // 4
+    loss, system = PairLoss(), landmark_space(X[:3]).system(X, qid)
+    assert isinstance(system, LandmarkSystem)
+    sums = BlockSums.of(system, loss, X[:4], y[:4], qid[:4])
+    sums = sums.with_block(loss, X[4:], y[4:], qid[4:])
+    assert (sums.n_rows, sums.n_queries, sums.n_pairs) == (12, 3, [18])
