@@ -45,8 +45,6 @@ PRIVATE_ATTRIBUTES = {
     "rows": "_rows",
     "kernel-template": "_template",
     "posterior": "_posterior",
-    "stream": "_stream",
-    "document-columns": "_document_columns",
     "output-config": "_sklearn_output_config",
     "metadata-request": "_metadata_request",
 }
