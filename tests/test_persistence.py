@@ -139,7 +139,7 @@ class TestRankers:
     def test_several_outputs_and_one_alpha_of_a_path(self, rows, path):
         X, y, qid = rows
         check_round_trip(RankRLS(kernel="rbf").fit(X, np.column_stack([y, -y]), qid=qid), X, path)
-        chosen = RankRLS().fit_path(X, y, [0.1, 1.0], qid=qid).estimator(1)
+        chosen = RankRLS().path(X, y, [0.1, 1.0], qid=qid).estimator(1)
         assert check_round_trip(chosen, X, path).alpha == 1.0
 
     def test_pandas_feature_names(self, rows, path):
