@@ -34,25 +34,16 @@ VALUE_OBJECTS = {
     "moments": "rankwise.solvers.moments.Moments",
     "centred-moments": "rankwise.solvers.moments.CentredMoments",
     "ranking-scorer": "rankwise.model_selection.search.scoring.RankingScorer",
-    "gp-comparisons": "rankwise.estimators.gp.comparisons.Comparisons",
-    "gp-observations": "rankwise.estimators.gp.process.Observations",
-    "gp-hyperparameters": "rankwise.estimators.gp.process.Hyperparameters",
-    "gp-component": "rankwise.estimators.gp.process.Component",
-    "gp-mixture": "rankwise.estimators.gp.mixture.Mixture",
+    "gp-hyperparameters": "rankwise.estimators.gp.conditioned_process.Hyperparameters",
+    "gp-process": "rankwise.estimators.gp.conditioned_process.ConditionedProcess",
+    "gp-mixture": "rankwise.estimators.gp.process_mixture.ProcessMixture",
     "gp-approximation": "rankwise.solvers.gp.approximation.Approximation",
-    "gp-differences": "rankwise.solvers.gp.differences.Differences",
-    "gp-weights": "rankwise.solvers.gp.differences.Weights",
-    "gp-basis": "rankwise.solvers.gp.span.Basis",
-    "gp-span": "rankwise.solvers.gp.span.Span",
+    "gp-weights": "rankwise.solvers.gp.differences.WeightPosterior",
+    "gp-basis": "rankwise.solvers.gp.weight_space.WeightBasis",
 }
 """Where the class of each value object is, by its stable name."""
 
 PRIVATE_ATTRIBUTES = {
-    "comparisons": "_comparisons",
-    "observations": "_observed",
-    "rows": "_rows",
-    "kernel-template": "_template",
-    "posterior": "_posterior",
     "output-config": "_sklearn_output_config",
     "metadata-request": "_metadata_request",
 }
