@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#A6578A")
 MARKERS = ("o", "s", "^", "D")
 INK = "#1D2430"
-BAND = 1.96  # standard deviations on either side of a band that holds 95 %
+BAND = 1.96  # standard deviations on each side of a band of 95%
 Curves = Mapping[str, ArrayLike] | ArrayLike
 
 

@@ -78,15 +78,15 @@ def plot_roc(
 def plot_reliability(
     outcome: ArrayLike, probability: Curves, *, n_bins: int = 10, ax: Axes | None = None
 ) -> Axes:
-    """Draw how often events with each predicted probability happened.
+    """Plot the observed frequency of events against their predicted probability.
 
-    Bins hold equally many predictions. Whiskers are 95 % intervals of the observed share
-    (Wilson). On the diagonal, predicted probabilities and observed shares agree.
+    Bins hold equally many predictions. Whiskers are 95% Wilson intervals of the observed
+    frequency. Probabilities on the diagonal are calibrated.
 
     Parameters
     ----------
     outcome : array-like of shape (n_predictions,)
-        True or 1 where the event happened.
+        True or 1 if the event happened.
     probability : array-like of shape (n_predictions,), or mapping of str to such
         The predicted probabilities.
     n_bins : int, default=10
@@ -104,7 +104,7 @@ def plot_reliability(
         name: _probabilities(happened, values, name or "probability")
         for name, values in by_name(probability).items()
     }
-    ax = _unit_square(ax, "predicted probability", "share that came true")
+    ax = _unit_square(ax, "predicted probability", "observed frequency")
     for k, (name, chance) in enumerate(curves.items()):
         color, marker = look(k)
         bins = np.array_split(np.argsort(chance, kind="stable"), n_bins)
@@ -155,7 +155,7 @@ def _probabilities(happened: NDArray[Any], values: ArrayLike, name: str) -> NDAr
     chance = np.asarray(values, dtype=np.float64)
     if chance.ndim != 1 or chance.shape != happened.shape or not len(chance):
         raise DataError(
-            f"Each probability needs an outcome: {name} has shape {chance.shape}, outcome has "
+            f"{name} needs one entry for each outcome: got shape {chance.shape} for "
             f"{happened.shape}."
         )
     if not ((chance >= 0) & (chance <= 1)).all():
@@ -164,7 +164,7 @@ def _probabilities(happened: NDArray[Any], values: ArrayLike, name: str) -> NDAr
 
 
 def _wilson(share: NDArray[Any], n: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A 95 % interval of a share observed in n cases."""
+    """The 95% Wilson interval of a share observed in n cases."""
     z2 = BAND**2
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = BAND * np.sqrt(share * (1 - share) / n + z2 / (4 * n**2)) / (1 + z2 / n)

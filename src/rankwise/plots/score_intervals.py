@@ -1,4 +1,4 @@
-"""Scores of a Gaussian process with intervals of 95 %."""
+"""Plots of scores with their uncertainty."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def plot_posterior(
     label: str = "posterior mean",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the scores of a `PairwiseGP` over one feature, with a band of 95 %.
+    """Plot the scores of a `PairwiseGP` as a function of one feature, with a 95% band.
 
-    Scores and band are relative to the mean score of these points: comparisons say nothing about
-    the common level of all scores. O(n_points^2) memory.
+    Scores and band are relative to the mean over these points, which comparisons do not
+    determine. O(n_points^2) memory.
 
     Parameters
     ----------
     gp : PairwiseGP
         Fitted to rows of one feature.
     X : array-like of shape (n_points, 1)
-        Where to look, in any order.
+        Where to evaluate the scores, in any order.
     offset : float, default=0.0
         Added to the scores.
     label : str, default="posterior mean"
@@ -53,7 +53,7 @@ def plot_posterior(
     """
     points = np.asarray(X, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 1:
-        raise DataError(f"The curve is drawn over one feature: X has shape {points.shape}.")
+        raise DataError(f"The plot needs X with one feature: got shape {points.shape}.")
     points = points[np.argsort(points[:, 0], kind="stable")]
     score, half = _relative_to_mean(gp, points)
     score, x = score + offset, points[:, 0]
@@ -72,7 +72,7 @@ def plot_item_ranking(
     top: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw rows from best to worst, each score with its interval of 95 %.
+    """Plot rows from best to worst, each score with its 95% interval.
 
     Scores and intervals are relative to the mean score, as in `plot_posterior`.
 
@@ -81,9 +81,9 @@ def plot_item_ranking(
     gp : PairwiseGP
     X : array-like of shape (n_rows, n_features)
     names : sequence of str, optional
-        Names of the rows. By default their numbers.
+        Names of the rows. None: their numbers.
     top : int, optional
-        Draw only this many of the best rows.
+        Show only this many of the best rows.
     ax : matplotlib Axes, optional
 
     Examples
@@ -116,7 +116,7 @@ def plot_item_ranking(
 
 
 def _relative_to_mean(gp: Any, X: ArrayLike) -> tuple[Any, Any]:
-    """Scores minus their mean, and half the width of their 95 % intervals."""
+    """Scores minus their mean, and half the width of their 95% intervals."""
     mean, cov = gp.predict(X, return_cov=True)
     variance = np.diagonal(cov) - 2.0 * cov.mean(axis=0) + cov.mean()
     return mean - mean.mean(), BAND * np.sqrt(np.maximum(variance, 0.0))
