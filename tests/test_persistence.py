@@ -122,7 +122,7 @@ class TestRankers:
         "settings",
         [
             {"likelihood": "gaussian"},
-            {"marginalize": "grid", "ties": "threshold"},
+            {"marginalize": "grid", "tie_model": "threshold"},
             {"n_landmarks": 4, "random_state": 0},
             {"kernel": ConstantKernel(2.0) * Matern(nu=1.5) + WhiteKernel(), "optimizer": None},
         ],

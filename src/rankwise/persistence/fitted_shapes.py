@@ -108,6 +108,8 @@ SHAPES: dict[str, Rules] = {
         "X_fit_": Numbers("rows", "features"),
         "landmarks_": Numbers("landmarks", "features"),
         "pairs_": Indices("comparisons", "2", along="rows"),
+        "margin_": Numbers("comparisons"),
+        "weight_": Numbers("comparisons"),
     },
     "ranking-search": FEATURES | {"best_estimator_.n_features_in_": Length("features")},
     "landmark-basis": {
@@ -122,19 +124,16 @@ SHAPES: dict[str, Rules] = {
         "F_mean": Numbers("features"),
         "y_mean": Numbers("outputs"),
     },
-    "gp-differences": {
-        "C": Numbers("rows", "rank"),
-        "first": Indices("differences", along="rows"),
-        "second": Indices("differences", along="rows"),
-    },
-    "gp-component": {
+    "gp-process": {
         "points": Numbers("points", "features"),
-        "span.basis.root": Numbers("rank", "rank"),
-        "span.basis.first": Indices("rank", along="points"),
-        "span.basis.second": Indices("rank", along="points", lowest=-1),
+        "basis.root": Numbers("rank", "rank"),
+        "basis.first": Indices("rank", along="points"),
+        "basis.second": Indices("rank", along="points", lowest=-1),
         "approximation.weights.mean": Numbers("rank"),
+        "approximation.tau": Numbers("sites"),
+        "approximation.nu": Numbers("sites"),
     },
-    "gp-mixture": {"weights": Numbers("components"), "prior": Numbers("components")},
+    "gp-mixture": {"weights": Numbers("processes"), "prior": Numbers("processes")},
 }
 """Rules by the stable name of a ranker or of a value object."""
 
