@@ -19,9 +19,18 @@ from rankwise.errors import ModelFileError
 VALUE_OBJECTS = {
     "named-kernel": "rankwise.kernels.functions.NamedKernel",
     "precomputed-kernel": "rankwise.kernels.functions.Precomputed",
-    "component-errors": "rankwise.estimators.components.number.ComponentErrors",
-    "landmark-sums": "rankwise.estimators.least_squares.landmark_ranker.Sums",
-    "landmark-basis": "rankwise.solvers.landmark_basis.LandmarkBasis",
+    "feature-basis": "rankwise.problem.feature_space.FeatureBasis",
+    "kernel-basis": "rankwise.problem.kernel_space.KernelBasis",
+    "landmark-basis": "rankwise.problem.landmark_space.LandmarkBasis",
+    "component-basis": "rankwise.estimators.components.component_space.ComponentBasis",
+    "solution": "rankwise.problem.problem.Solution",
+    "component-solution": "rankwise.estimators.components.component_space.ComponentSolution",
+    "component-errors": "rankwise.estimators.components.held_out_errors.ComponentErrors",
+    "block-sums": "rankwise.problem.block_sums.BlockSums",
+    "landmark-system": "rankwise.problem.landmark_space.LandmarkSystem",
+    "landmark-factor": "rankwise.solvers.landmark_factor.LandmarkFactor",
+    "pair-loss": "rankwise.problem.loss.PairLoss",
+    "row-loss": "rankwise.problem.loss.RowLoss",
     "moments": "rankwise.solvers.moments.Moments",
     "centred-moments": "rankwise.solvers.moments.CentredMoments",
     "ranking-scorer": "rankwise.model_selection.search.scoring.RankingScorer",
@@ -35,9 +44,6 @@ VALUE_OBJECTS = {
 """Where the class of each value object is, by its stable name."""
 
 PRIVATE_ATTRIBUTES = {
-    "sums": "_sums",
-    "stream": "_stream",
-    "document-columns": "_document_columns",
     "output-config": "_sklearn_output_config",
     "metadata-request": "_metadata_request",
 }
