@@ -44,12 +44,13 @@ for name in names or ["breast_cancer"]:
 # %%
 # Every pair held out, for ten alphas and two kernels
 # ---------------------------------------------------
-# ``ties="exclude"`` trains on (positive, negative) pairs only, as the AUC counts them.
+# ``ties="exclude"`` trains on (positive, negative) pairs only, as the AUC counts them. With
+# ``weighting="pairs"``, each of them has the weight 1.
 
 alphas = np.geomspace(1e-2, 1e3, 10)
 rankers = {
-    "linear": RankRLS(ties="exclude"),
-    "rbf": RankRLS(kernel="rbf", gamma=1.0, ties="exclude"),
+    "linear": RankRLS(ties="exclude", weighting="pairs"),
+    "rbf": RankRLS(kernel="rbf", gamma=1.0, ties="exclude", weighting="pairs"),
 }
 results, rows = {}, []
 for study, (X, y) in studies.items():

@@ -102,7 +102,7 @@ def test_reward_model_on_human_preferences(data_folder, tmp_path):
 @pytest.mark.usefixtures("without_data")
 def test_reward_model_on_generated_preferences(tmp_path):
     printed = example("reward_model", tmp_path)
-    assert "generated preferences" in printed
+    assert "preferences are generated" in printed
     accuracy, loss = map(float, re.search(r"accuracy (\S+), log-loss (\S+)", printed).groups())
     assert accuracy > 0.75
     assert loss < 0.5
