@@ -105,7 +105,7 @@ def table(found: dict[str, dict[str, np.ndarray]], n_seeds: int) -> Table:
         columns,
         tuple(rows),
         f"Comparisons until the pair error of {ROUNDS} random ones, mean of {n_seeds} seeds",
-        note="share: the better of bald and eubo, beside random.",
+        note="share: comparisons of the better of bald and eubo, relative to random.",
     )
 
 
