@@ -169,6 +169,7 @@ class RankerOptions:
             fixed["landmarks"] = _word("landmark_method", self.landmark_method)
         if "random_state" in defaults:
             fixed["random_state"] = self.seed or 0
+        kernels: list[Any]
         kernels = self._listed("kernel") if self.kernel else [defaults.get("kernel")]
         for option, having in KERNELS_WITH.items():
             unused = "kernel" in defaults and not set(kernels) & set(having)
