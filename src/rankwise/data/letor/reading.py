@@ -274,9 +274,8 @@ class FeatureMatrix:
             cells[:] = rows.values
         else:
             cells[:] = 0
-            cells[np.repeat(np.arange(n) * width, np.diff(rows.indptr)) + rows.indices] = (
-                rows.values
-            )
+            starts = np.repeat(np.arange(n) * width, np.diff(rows.indptr))
+            cells[starts + rows.indices] = rows.values
 
     def _append_sparse(
         self, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any]
