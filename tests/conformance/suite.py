@@ -92,7 +92,7 @@ FITTED = {
     "RLS, rbf": RLS(kernel="rbf"),
     "SparseRankRLS": SparseRankRLS(n_landmarks=40, random_state=0),
     "SparseRankRLS, no ties": SparseRankRLS(n_landmarks=40, random_state=0, ties="exclude"),
-    "SparseRankRLS, delicate": SparseRankRLS(n_landmarks=40, random_state=0, gamma=0.01, alpha=0.1),
+    "SparseRankRLS, whitened": SparseRankRLS(n_landmarks=40, random_state=0, gamma=0.01, alpha=0.1),
     "SparseRankRLS, leverage": SparseRankRLS(n_landmarks=30, landmarks="leverage", random_state=0),
     "SparseRankRLS, rpcholesky": SparseRankRLS(
         n_landmarks=30, landmarks="rpcholesky", random_state=0

@@ -32,7 +32,7 @@ RANKERS = {
     "SparseRankRLS": SparseRankRLS(landmarks=POINTS),
     "SparseRankRLS without ties": SparseRankRLS(landmarks=POINTS, ties="exclude"),
     "SparseRankRLS on rows": SparseRankRLS(landmarks=np.array([150, 3, 77, 20])),
-    "SparseRankRLS, delicate": SparseRankRLS(landmarks=POINTS, gamma=1e-5),
+    "SparseRankRLS, whitened": SparseRankRLS(landmarks=POINTS, gamma=1e-5),
     "SparseRLS": SparseRLS(landmarks=POINTS),
 }
 

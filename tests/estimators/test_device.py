@@ -185,7 +185,7 @@ def test_rough_products(problem):
 def test_memory_is_planned(problem, monkeypatch):
     X, y, _ = (torch.tensor(values) for values in problem)
     monkeypatch.setattr(TorchBackend, "free_bytes", lambda self: 60_000)
-    with pytest.raises(KernelSizeError, match=r"GiB, but the device has .* too little"):
+    with pytest.raises(KernelSizeError, match=r"GiB, but the device has only .* too little"):
         RankRLS(kernel="rbf").fit(X, y)
     with pytest.raises(KernelSizeError, match="50 rows would fit"):
         RankRLS(kernel="rbf").fit(X, y)

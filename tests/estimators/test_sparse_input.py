@@ -71,12 +71,12 @@ def test_precomputed_kernels():
 def test_a_query_split_over_calls():
     ranker = SparseRankRLS(n_landmarks=3, random_state=0).partial_fit(X[:6], Y[:6], qid=QID[:6])
     before = ranker.predict(X)
-    with pytest.raises(DataError, match=r"Query 1 was in an earlier block.*Sort the rows"):
+    with pytest.raises(DataError, match=r"Query 1 was also in an earlier block.*Sort the rows"):
         ranker.partial_fit(X[6:], Y[6:], qid=QID[6:])
     # Nothing of the refused block was added.
     np.testing.assert_allclose(ranker.predict(X), before, rtol=1e-12)
     ranker.partial_fit(X[8:], Y[8:], qid=QID[8:])
-    with pytest.raises(DataError, match="was in an earlier block"):
+    with pytest.raises(DataError, match="was also in an earlier block"):
         SparseRankRLS().fit_blocks([(X[:6], Y[:6], QID[:6]), (X[6:], Y[6:], QID[6:])])
     # Regression ignores queries.
     halves = SparseRLS(landmarks=[0, 1]).fit_blocks(

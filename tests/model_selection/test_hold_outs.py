@@ -347,7 +347,7 @@ def test_parameters_that_are_refused(call, words):
 
 def test_an_alpha_lost_in_rounding_warns():
     duplicates = np.repeat(X4[:4], 2, axis=0)
-    with pytest.warns(RankwiseWarning, match="lost in the rounding"):
+    with pytest.warns(RankwiseWarning, match="too small relative to the rounding errors"):
         result = leave_pair_out(RankRLS(kernel="rbf"), duplicates, Y4, alphas=[1e-18, 1.0])
     assert np.isfinite(result.error).all()
 

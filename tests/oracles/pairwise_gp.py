@@ -1,4 +1,4 @@
-"""Pairwise Gaussian processes the slow way: dense matrices, one site at a time, and sampling."""
+"""Simple versions of pairwise Gaussian processes: dense matrices, sequential EP, and sampling."""
 
 import math
 
@@ -36,7 +36,7 @@ def tilted_moments(m, v, wins, losses, ties, threshold, flips=0.0, points=40_001
 def dense_ep(K, pairs, counts, threshold=0.0, flips=0.0, sweeps=200):
     """Minka's algorithm in the space of f: (mean, covariance, log evidence).
 
-    One site after the other, the posterior recomputed from all sites by dense inverses.
+    Sites are updated one by one, and the posterior is recomputed from all sites by dense inverses.
     K must be well conditioned.
     """
     n, N = len(K), len(pairs)
@@ -84,7 +84,7 @@ def dense_ep(K, pairs, counts, threshold=0.0, flips=0.0, sweeps=200):
 
 @njit(cache=True)
 def _log_posterior(u, C, first, second, wins, losses):
-    """Of weights u with f = C u, up to a constant."""
+    """Log posterior density of weights u with f = C u, up to a constant."""
     f = C @ u
     out = -0.5 * (u @ u)
     for k in range(len(first)):
@@ -130,10 +130,10 @@ def _slice_chain(C, centre, root, first, second, wins, losses, n_steps, burn, rn
 def elliptical_slice(K, pairs, counts, *, reference=None, n_steps=20_000, burn=500, seed=0):
     """Mean and standard deviation of f under the exact posterior (Murray et al., 2010).
 
-    Probit outcomes without ties, in units of the noise. The chain is drawn along ellipses of
-    `reference`, a Gaussian (mean, covariance), with what the posterior has beside it as the
-    likelihood: any reference leaves the result the same, and a near one makes draws nearly
-    independent. None: the prior.
+    Probit outcomes without ties, in units of the noise. The chain moves along ellipses of
+    `reference`, a Gaussian (mean, covariance), and the ratio of the posterior to it takes the role
+    of the likelihood. The result does not depend on the reference; one close to the posterior
+    gives nearly independent draws. None: the prior.
     """
     C = np.linalg.cholesky(K)
     mean, covariance = (np.zeros(len(K)), K) if reference is None else reference

@@ -101,7 +101,7 @@ def _held_out(
     alphas: Array,
     metric: Any,
 ) -> list[list[Array]] | None:
-    """Values per query, for each alpha and output; None where the partition has no rows."""
+    """Values per query, for each alpha and output; None if the partition has no rows."""
     if len(part.y) == 0:
         return None
     groups = QueryGroups.of(part.qid, len(part.y))

@@ -98,7 +98,7 @@ def with_whole_queries(partitions: Partitions, split: dict[Any, list[int]]) -> P
 
 
 def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals | None:
-    """The sums of one partition of whole queries; None where it has no rows."""
+    """The sums of one partition of whole queries; None if it has no rows."""
     if len(partition.y) == 0:
         return None
     tasks = loss.tasks(partition.y, partition.qid)
@@ -119,7 +119,7 @@ def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
 
 
 def added(totals: Sequence[Totals | None]) -> Totals | None:
-    """The sum of some totals, in their order; None where all are None."""
+    """The sum of some totals, in their order; None if all are None."""
     total = None
     for one in totals:
         total = one if total is None else total if one is None else total + one

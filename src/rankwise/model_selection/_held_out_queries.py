@@ -32,7 +32,7 @@ class HeldOutScores:
     score : ndarray of shape (n_alphas,)
         The metric, averaged over queries (or folds) and outputs.
     standard_error : ndarray of shape (n_alphas,)
-        Of `score`, over queries (or folds); NaN where there is only one.
+        Of `score`, over queries (or folds); NaN if there is only one.
     metric : str
     greater_is_better : bool
     """

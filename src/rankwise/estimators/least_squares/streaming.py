@@ -162,7 +162,7 @@ def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
 
 
 def _system_of_blocks(ranker: Any, blocks: Iterable[Any]) -> LandmarkSystem | None:
-    """A system on landmarks from a pass over the blocks; None where landmarks are points."""
+    """A system on landmarks from a pass over the blocks; None if landmarks are points."""
     choice = LandmarkChoice.of(ranker.landmarks, ranker.n_landmarks)
     if choice.points is not None:
         return None

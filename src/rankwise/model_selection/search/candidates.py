@@ -22,7 +22,7 @@ from rankwise.model_selection.search.refits import least_squares_name
 class Batch:
     """Candidates that differ only in the alpha of a least-squares ranker; or one candidate.
 
-    `alphas` is None where there is no least-squares ranker.
+    `alphas` is None if there is no least-squares ranker.
     """
 
     candidates: list[int]
