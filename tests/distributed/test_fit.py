@@ -337,15 +337,15 @@ def test_columns_whose_names_are_not_strings():
 
 
 @pytest.mark.parametrize(
-    ("ranker", "words"),
+    ("ranker", "message"),
     [
         (RankRLS(device="auto"), "device='auto'"),
         (SparseRankRLS(precision="tf32"), "precision='tf32'"),
     ],
 )
-def test_workers_use_numpy(ranker, words):
+def test_workers_use_numpy(ranker, message):
     X, y = da.ones((10, 2)), da.arange(10)
-    with pytest.raises(ParameterError, match=words):
+    with pytest.raises(ParameterError, match=message):
         fit(ranker, (X, y))
 
 

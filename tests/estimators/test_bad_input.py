@@ -39,7 +39,7 @@ def test_lengths(estimator):
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         (lambda: RankRLS(ties="exclude").fit(X, np.ones(4)), "No query has two different labels"),
         (lambda: RankRLS().fit(X, Y, qid=[1, 2, 3, 4]), "Every query has a single row"),
@@ -56,13 +56,13 @@ def test_lengths(estimator):
         (lambda: RankRLS(kernel=lambda a, b: np.nan).fit(X, Y), "not finite"),
     ],
 )
-def test_data_that_cannot_be_used(call, words):
-    with pytest.raises(DataError, match=words):
+def test_data_that_cannot_be_used(call, message):
+    with pytest.raises(DataError, match=message):
         call()
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         (lambda: RankRLS(alpha=-1).fit(X, Y), "alpha must be a finite number, 0 or more"),
         (lambda: RankRLS(alpha=np.nan).fit(X, Y), "alpha must be"),
@@ -82,8 +82,8 @@ def test_data_that_cannot_be_used(call, words):
         (lambda: RankRLS().fit(X, Y).score(X, Y, sample_weight=np.ones(4)), "no sample_weight"),
     ],
 )
-def test_parameters_out_of_range(call, words):
-    with pytest.raises(ParameterError, match=words):
+def test_parameters_out_of_range(call, message):
+    with pytest.raises(ParameterError, match=message):
         call()
 
 

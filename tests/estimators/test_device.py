@@ -109,14 +109,14 @@ def test_tensors_are_checked(problem):
         (X.to_sparse(), "dense tensor"),
         (X.to(torch.complex128), "real numbers"),
     ):
-        with pytest.raises(DataError, match=words):
+        with pytest.raises(DataError, match=message):
             RankRLS().fit(bad, y[: len(bad)])
     for bad, words in (
         (y[:5], "same number of rows"),
         (y * torch.inf, "y contains"),
         (None, "y is None"),
     ):
-        with pytest.raises(DataError, match=words):
+        with pytest.raises(DataError, match=message):
             RankRLS().fit(X, bad)
     ranker = RankRLS().fit(X, y)
     with pytest.raises(DataError, match="2 features, but RankRLS is expecting 3"):

@@ -289,7 +289,7 @@ def test_a_path_over_alpha():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("parameters", "message"),
     [
         (
             {"n_components": 0},
@@ -319,9 +319,9 @@ def test_a_path_over_alpha():
         ({"cv": "leave_query_out", "selection": "spectral"}, "use a number of folds"),
     ],
 )
-def test_bad_parameters(parameters, words):
+def test_bad_parameters(parameters, message):
     X, y, qid = make_problem()
-    with pytest.raises((ParameterError, DataError), match=words):
+    with pytest.raises((ParameterError, DataError), match=message):
         KPCRank(**parameters).fit(X, y, qid=qid)
 
 

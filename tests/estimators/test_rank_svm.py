@@ -83,7 +83,7 @@ def test_duplicate_and_constant_features():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "words"),
+    ("call", "error", "message"),
     [
         (lambda: RankSVM().fit(X, np.ones(4)), DataError, r"No query has two .*1 query, 4 rows"),
         (lambda: RankSVM().fit(X, Y, qid=[1, 2, 3, 4]), DataError, "4 queries"),
@@ -95,8 +95,8 @@ def test_duplicate_and_constant_features():
         (lambda: RankSVM(weighting="row").fit(X, Y), ParameterError, "Did you mean 'rows'"),
     ],
 )
-def test_what_cannot_be_used(call, error, words):
-    with pytest.raises(error, match=words):
+def test_what_cannot_be_used(call, error, message):
+    with pytest.raises(error, match=message):
         call()
 
 

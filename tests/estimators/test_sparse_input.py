@@ -18,7 +18,7 @@ QID = np.arange(12) // 4
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("parameters", "message"),
     [
         ({"n_landmarks": 13}, "n_landmarks=13 is more than the 12 rows"),
         ({"n_landmarks": 0}, "whole number from 1"),
@@ -40,27 +40,27 @@ QID = np.arange(12) // 4
 @pytest.mark.parametrize("blockwise", [False, True])
 def test_parameters_that_make_no_sense(parameters, words, blockwise):
     ranker = SparseRankRLS(**parameters)
-    with pytest.raises(ParameterError, match=words):
+    with pytest.raises(ParameterError, match=message):
         ranker.fit_blocks([(X, Y, QID)]) if blockwise else ranker.fit(X, Y, qid=QID)
 
 
 @pytest.mark.parametrize(
-    ("landmarks", "error", "words"),
+    ("landmarks", "error", "message"),
     [
         (np.ones((2, 3)), DataError, "points with 3 features, but X has 2"),
         ([[0.0, np.nan]], ValueError, "landmarks contains NaN"),
         (np.zeros((0, 2)), ValueError, "0 sample"),
     ],
 )
-def test_points_that_cannot_be_used(landmarks, error, words):
-    with pytest.raises(error, match=words):
+def test_points_that_cannot_be_used(landmarks, error, message):
+    with pytest.raises(error, match=message):
         SparseRankRLS(landmarks=landmarks).fit(X, Y, qid=QID)
 
 
 def test_precomputed_kernels():
     K = X @ X.T
     for landmarks, words in ((X, "row numbers"), ("kmeans", "needs features")):
-        with pytest.raises(ParameterError, match=words):
+        with pytest.raises(ParameterError, match=message):
             SparseRankRLS(kernel="precomputed", landmarks=landmarks).fit(K, Y, qid=QID)
     with pytest.raises(DataError, match="square"):
         SparseRankRLS(kernel="precomputed").fit(X, Y, qid=QID)
@@ -119,7 +119,7 @@ class Once:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "words"),
+    ("blocks", "message"),
     [
         ([], "no block"),
         ([X], "not a triple"),
@@ -133,8 +133,8 @@ class Once:
         (iter([(X, Y, QID)]), "only one pass"),
     ],
 )
-def test_blocks_that_cannot_be_used(blocks, words):
-    with pytest.raises(DataError, match=words):
+def test_blocks_that_cannot_be_used(blocks, message):
+    with pytest.raises(DataError, match=message):
         SparseRankRLS(n_landmarks=3).fit_blocks(blocks)
 
 
