@@ -72,7 +72,7 @@ def sparse(rate: float) -> list[Result]:
     with_tf32 = timed(lambda: rough.path(X, y, ALPHAS, qid=qid))
     off = _differences(X[:10_000], path, rough.path(X, y, ALPHAS, qid=qid))
     print(f"  tf32: {with_tf32:.2f} s; scores off, of their size: {off}")
-    travelling = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
+    copied_from_host = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
     size = f"{ROWS:,} x {FEATURES}, {LANDMARKS:,} landmarks, rbf, {len(ALPHAS)} alphas"
     share = ROWS * LANDMARKS**2 / whole / rate
     words = f"4 s; {share:.0%} of the product rate of {rate / 1e12:.0f} TFLOP/s"
@@ -80,9 +80,9 @@ def sparse(rate: float) -> list[Result]:
         Result(f"SparseRankRLS, {size}", seconds(whole), words, whole / 4.0, 1.0),
         Result(
             f"the same from NumPy, {size}",
-            seconds(travelling),
+            seconds(copied_from_host),
             f"tensors, {seconds(whole)}",
-            travelling / whole,
+            copied_from_host / whole,
             1.3,
         ),
     ]

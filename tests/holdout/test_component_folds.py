@@ -235,7 +235,7 @@ def test_errors_of_a_refit_mention_the_folds():
     X, _, _, _, _ = make_problem()
     y = np.zeros(36)
     y[0] = 1.0
-    with pytest.raises(DataError, match=r"without one of 5 folds: No query .* or use fewer folds"):
+    with pytest.raises(DataError, match=r"without one of 5 folds: No query .* use fewer folds"):
         KPCRank(ties="exclude").fit(X, y)
     weight = np.zeros(18)
     weight[0] = 1.0
@@ -248,7 +248,7 @@ def test_errors_of_a_refit_mention_the_folds():
 def test_error_for_a_constant_output(cv):
     X, y, qid, _, _ = make_problem()
     qid = None if cv == "leave_pair_out" else qid
-    with pytest.raises(DataError, match=r"labels of output 1 .* Give n_components as a number"):
+    with pytest.raises(DataError, match=r"labels of output 1 .* Set n_components to a number"):
         KPCRank(cv=cv).fit(X, np.column_stack((y, np.ones(36))), qid=qid)
 
 

@@ -141,7 +141,7 @@ def _check_workers(
             "first, or leave --workers and --cluster out.",
             param_hint="'--normalize'",
         )
-    from rankwise.distributed._fit import check_summable
+    from rankwise.distributed._cluster_fit import check_summable
 
     check_summable(ranker)
 

@@ -112,7 +112,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     n_queries_ : int
         Number of queries seen in `fit`.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        Number and names of the features seen in `fit`.
 
     Notes
     -----
