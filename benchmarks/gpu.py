@@ -110,16 +110,16 @@ def _show_parts(ranker: SparseRankRLS, X: Any, y: Any, qid: Any, rate: float) ->
     """What the parts of a fit take, each on its own."""
     few = slice(0, 20_000)
     ranker.fit(X[few], y[few], qid=qid[few])
-    basis = ranker._choose_basis(X, None)
-    settling = timed(lambda: ranker._choose_basis(X, None), 1)
-    tasks = ranker._checked_tasks(y, qid.cpu().numpy())
+    problem = ranker.problem(X, y, qid=qid)
+    system = problem.space.system(X, None)
+    choosing = timed(lambda: problem.space.system(X, None), 1)
     sums: list[Any] = []
-    adding = timed(lambda: sums.extend(ranker._sum(basis, X, tasks)), 1)
-    solving = timed(lambda: ranker._finish(basis, sums[:1], ALPHAS.tolist()), 1)
-    share = len(X) * basis.rank**2 / adding / rate
-    least = float(basis.C.diagonal().min()) ** 2
+    adding = timed(lambda: sums.append(system.moments(X, problem.tasks[0], problem.loss)), 1)
+    solving = timed(lambda: system.solve(sums[:1], ALPHAS.tolist()), 1)
+    share = len(X) * system.factor.rank**2 / adding / rate
+    least = float(system.factor.C.diagonal().min()) ** 2
     print(
-        f"  landmarks {settling:.2f} s (pivots from {least:.0e}), moments {adding:.2f} s "
+        f"  landmarks {choosing:.2f} s (pivots from {least:.0e}), moments {adding:.2f} s "
         f"({share:.0%} of the product rate), {len(ALPHAS)} alphas {solving:.2f} s"
     )
 

@@ -21,6 +21,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -170,9 +171,9 @@ def by_ridge(kind, task: Task) -> dict:
 
 RANKERS = {
     "KPCR": lambda task: by_components(KPCR, task),
-    "KPCRank": lambda task: by_components(KPCRank, task),
+    "KPCRank": lambda task: by_components(partial(KPCRank, weighting="pairs"), task),
     "RLS": lambda task: by_ridge(RLS, task),
-    "RankRLS": lambda task: by_ridge(RankRLS, task),
+    "RankRLS": lambda task: by_ridge(partial(RankRLS, weighting="pairs"), task),
 }
 
 

@@ -21,9 +21,9 @@ from reproduce.letor.parts import FOLDS, POSITIONS, Part, load, minmax
 ALPHAS = 2.0 ** np.arange(-10, 25)
 NDCG10 = "NDCG@10, log2(rank + 1)"  # the discount of today, not that of LETOR 1.0
 RANKERS: dict[str, list[Any]] = {
-    "RankRLS": [RankRLS(ties="include"), RankRLS(ties="exclude")],
+    "RankRLS": [RankRLS(ties=ties, weighting="pairs") for ties in ("include", "exclude")],
     "RLS": [RLS()],
-    "RankSVM": [RankSVM()],
+    "RankSVM": [RankSVM(weighting="pairs")],
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from rankwise.report import Column, Table
-from rankwise.solvers.gp.approximation import Outcomes
 from rankwise.solvers.gp.ep import expectation_propagation
 from rankwise.solvers.gp.laplace import laplace
 from tests.oracles.pairwise_gp import elliptical_slice
@@ -22,7 +21,7 @@ def table(n_steps: int) -> Table:
         differences = p.differences("rows")
         found = {}
         for name, infer in (("ep", expectation_propagation), ("laplace", laplace)):
-            found[name] = p.posterior(infer(differences, Outcomes(p.counts)).weights)
+            found[name] = p.posterior(infer(differences, p.counts).weights)
         mean, std = elliptical_slice(
             p.K, p.pairs, p.counts, reference=found["ep"], n_steps=n_steps, seed=seed
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +28,15 @@ def load(part: str) -> LetorData:
     return read_letor(path, n_features=N_FEATURES)
 
 
+RANKERS = {"RLS": RLS, "RankRLS": partial(RankRLS, weighting="pairs")}
+
+
 def run() -> dict:
     """Test figures of RLS and RankRLS; kernel and alpha by leaving each training sentence out."""
     train, test = load("train"), load("test")
     found: dict[str, dict] = {}
     values = {}
-    for make in (RLS, RankRLS):
+    for name, make in RANKERS.items():
         best = None
         for kernel in KERNELS:
             ranker = make(kernel=kernel)
@@ -43,8 +47,8 @@ def run() -> dict:
         error, kernel, alpha = best
         scores = make(alpha, kernel=kernel).fit(train.X, train.y, qid=train.qid).predict(test.X)
         truth = (test.y, scores, test.qid)
-        values[make.__name__] = disagreement_error(*truth, per_query=True)
-        found[make.__name__] = {
+        values[name] = disagreement_error(*truth, per_query=True)
+        found[name] = {
             "kendall_tau": kendall_tau(*truth),
             "disagreement": disagreement_error(*truth),
             "kernel": kernel,

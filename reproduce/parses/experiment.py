@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -123,8 +123,8 @@ class Method:
 METHODS = (
     Method("RLS", RLS, sparse=False),
     Method("sparse RLS", SparseRLS, sparse=True),
-    Method("RankRLS", RankRLS, sparse=False),
-    Method("sparse RankRLS", SparseRankRLS, sparse=True),
+    Method("RankRLS", partial(RankRLS, weighting="pairs"), sparse=False),
+    Method("sparse RankRLS", partial(SparseRankRLS, weighting="pairs"), sparse=True),
 )
 
 

@@ -36,8 +36,8 @@ CENTRED = "RLS, scores less their sentence's mean"  # so that sentences teach no
 RANKERS = {
     "RLS": RLS(),
     CENTRED: RLS(),
-    "RankRLS": RankRLS(),
-    "RankRLS, ties excluded": RankRLS(ties="exclude"),
+    "RankRLS": RankRLS(weighting="pairs"),
+    "RankRLS, ties excluded": RankRLS(ties="exclude", weighting="pairs"),
 }
 SEEDS = (1, 2, 3)
 GROUPS = ("all sentences", f"{PER_SENTENCE} candidates", f"fewer than {PER_SENTENCE}")

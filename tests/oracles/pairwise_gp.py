@@ -1,4 +1,5 @@
-"""Simple versions of pairwise Gaussian processes: dense matrices, sequential EP, and sampling."""
+"""Pairwise Gaussian processes by slow, direct methods: dense matrices, one site at a time, and
+sampling."""
 
 import math
 
@@ -21,7 +22,7 @@ def log_likelihood(d, wins, losses, ties, threshold, flips=0.0):
     return total
 
 
-def tilted_moments(m, v, wins, losses, ties, threshold, flips=0.0, points=40_001):
+def tilted_moments(m, v, wins, losses, ties, threshold, flips=0.0, points=4_001):
     """log Z, mean and variance of N(m, v) times the likelihood, by the trapezoid rule."""
     half = 14 * math.sqrt(v) + 1e-12
     x = np.linspace(m - half, m + half, points)
@@ -36,7 +37,7 @@ def tilted_moments(m, v, wins, losses, ties, threshold, flips=0.0, points=40_001
 def dense_ep(K, pairs, counts, threshold=0.0, flips=0.0, sweeps=200):
     """Minka's algorithm in the space of f: (mean, covariance, log evidence).
 
-    Sites are updated one by one, and the posterior is recomputed from all sites by dense inverses.
+    One site after the other, the posterior recomputed from all sites by dense inverses.
     K must be well conditioned.
     """
     n, N = len(K), len(pairs)
@@ -84,7 +85,7 @@ def dense_ep(K, pairs, counts, threshold=0.0, flips=0.0, sweeps=200):
 
 @njit(cache=True)
 def _log_posterior(u, C, first, second, wins, losses):
-    """Log posterior density of weights u with f = C u, up to a constant."""
+    """Of weights u with f = C u, up to a constant."""
     f = C @ u
     out = -0.5 * (u @ u)
     for k in range(len(first)):
@@ -131,9 +132,9 @@ def elliptical_slice(K, pairs, counts, *, reference=None, n_steps=20_000, burn=5
     """Mean and standard deviation of f under the exact posterior (Murray et al., 2010).
 
     Probit outcomes without ties, in units of the noise. The chain moves along ellipses of
-    `reference`, a Gaussian (mean, covariance), and the ratio of the posterior to it takes the role
-    of the likelihood. The result does not depend on the reference; one close to the posterior
-    gives nearly independent draws. None: the prior.
+    `reference`, a Gaussian (mean, covariance); the likelihood is the ratio of the posterior to
+    it. Any reference gives the same result; with a close one, draws are nearly independent.
+    None: the prior.
     """
     C = np.linalg.cholesky(K)
     mean, covariance = (np.zeros(len(K)), K) if reference is None else reference

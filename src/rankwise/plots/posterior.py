@@ -1,4 +1,4 @@
-"""Scores with their uncertainty, and whether predicted chances can be trusted."""
+"""Plots of scores with their uncertainty, and of the reliability of probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rankwise.plots._look import COLORS, INK, Curves, axes_or_new, look, name_cu
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BAND = 1.96  # standard deviations of a band that holds 95 %
+BAND = 1.96  # standard deviations on each side of a band of 95%
 
 
 def plot_posterior(
@@ -25,23 +25,23 @@ def plot_posterior(
     label: str = "posterior mean",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the scores of a `PairwiseGP` over one feature, with a band of 95 %.
+    """Plot the scores of a `PairwiseGP` as a function of one feature, with a 95% band.
 
-    Scores are shown about their mean over these points, and so is the band: the level of all of
-    them together, which comparisons do not tell, has no part in it. O(n_points^2) memory.
+    Scores and band are relative to the mean over these points, which comparisons do not
+    determine. O(n_points^2) memory.
 
     Parameters
     ----------
     gp : PairwiseGP
         Fitted to rows of one feature.
     X : array-like of shape (n_points, 1)
-        Where to look, in any order.
+        Where to evaluate the scores, in any order.
     offset : float, default=0.0
         Added to the scores.
     label : str
         Name of the curve.
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        None: new axes.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def plot_posterior(
     """
     points = np.asarray(X, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 1:
-        raise DataError(f"The curve is drawn over one feature: X has shape {points.shape}.")
+        raise DataError(f"The plot needs X with one feature: got shape {points.shape}.")
     points = points[np.argsort(points[:, 0], kind="stable")]
     score, half = _about_the_mean(gp, points)
     score, x = score + offset, points[:, 0]
@@ -78,21 +78,20 @@ def plot_item_ranking(
     top: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw rows from best to worst, each score with its interval of 95 %.
+    """Plot rows from best to worst, each score with its 95% interval.
 
-    Scores are shown about their mean, and so are the intervals: the level of all of them
-    together, which comparisons do not tell, has no part in them.
+    Scores and intervals are relative to the mean score, which comparisons do not determine.
 
     Parameters
     ----------
     gp : PairwiseGP
     X : array-like of shape (n_rows, n_features)
     names : sequence of str, optional
-        Of the rows. None: their numbers.
+        Names of the rows. None: their numbers.
     top : int, optional
-        Only so many of the best.
+        Show only this many of the best rows.
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        None: new axes.
 
     Returns
     -------
@@ -124,27 +123,27 @@ def plot_item_ranking(
     ax.axvline(0, color=INK, lw=1, alpha=0.4)
     ax.set_yticks(places, [labels[k] for k in order])
     ax.set_ylim(len(order) - 0.4, -0.6)
-    ax.set_xlabel("score beside the mean of all")
+    ax.set_xlabel("score relative to the mean")
     return ax
 
 
 def plot_reliability(
     outcome: ArrayLike, probability: Curves, *, n_bins: int = 10, ax: Axes | None = None
 ) -> Axes:
-    """Draw how often what was predicted with each probability came true.
+    """Plot the observed frequency of events against their predicted probability.
 
-    Bins hold equally many predictions. Whiskers are 95 % intervals of the observed share
-    (Wilson); on the diagonal, probabilities can be taken at their word.
+    Bins hold equally many predictions. Whiskers are 95% Wilson intervals of the observed
+    frequency. Probabilities on the diagonal are calibrated.
 
     Parameters
     ----------
     outcome : array-like of shape (n_predictions,)
-        True or 1 where it happened.
+        True or 1 if the event happened.
     probability : array-like of shape (n_predictions,), or mapping of str to such
-        What was predicted; one curve, or one for every model by name.
+        Predictions: one curve, or one for each model by name.
     n_bins : int, default=10
     ax : matplotlib Axes, optional
-        Where to draw. None: on new ones.
+        None: new axes.
 
     Returns
     -------
@@ -159,14 +158,16 @@ def plot_reliability(
     named = dict(probability) if isinstance(probability, Mapping) else {"": probability}
     happened = np.asarray(outcome, dtype=np.float64)
     if not isinstance(n_bins, (int, np.integer)) or not 1 <= n_bins <= max(len(happened), 1):
-        raise ParameterError(f"n_bins must be 1 to {len(happened)}, predictions: got {n_bins!r}.")
+        raise ParameterError(
+            f"n_bins must be from 1 to the number of predictions, {len(happened)}: got {n_bins!r}."
+        )
     curves = {}
     for name, values in named.items():
         chance = np.asarray(values, dtype=np.float64)
         if chance.ndim != 1 or chance.shape != happened.shape or not len(chance):
             raise DataError(
-                f"Each probability needs an outcome: {name or 'probability'} has shape "
-                f"{chance.shape}, outcome has {happened.shape}."
+                f"{name or 'probability'} needs one entry for each outcome: got shape "
+                f"{chance.shape} for {happened.shape}."
             )
         if not ((chance >= 0) & (chance <= 1)).all():
             raise DataError(f"{name or 'probability'} must lie between 0 and 1.")
@@ -181,21 +182,21 @@ def plot_reliability(
         low, high = _wilson(share, np.array([len(part) for part in bins]))
         ax.vlines(x, low, high, color=color, lw=1.2, alpha=0.6)
         ax.plot(x, share, color=color, marker=marker, ms=4.5, lw=1.6, label=name, zorder=3)
-    ax.set(xlabel="predicted probability", ylabel="share that came true", xlim=(0, 1), ylim=(0, 1))
+    ax.set(xlabel="predicted probability", ylabel="observed frequency", xlim=(0, 1), ylim=(0, 1))
     ax.set_aspect("equal")
     name_curves(ax, list(curves))
     return ax
 
 
 def _about_the_mean(gp: Any, X: ArrayLike) -> tuple[Any, Any]:
-    """Scores minus their mean, and half of an interval of 95 % of each."""
+    """Scores minus their mean, and half the width of their 95% intervals."""
     mean, cov = gp.predict(X, return_cov=True)
     spread = np.diagonal(cov) - 2.0 * cov.mean(axis=0) + cov.mean()
     return mean - mean.mean(), BAND * np.sqrt(np.maximum(spread, 0.0))
 
 
 def _wilson(share: Any, n: Any) -> tuple[Any, Any]:
-    """A 95 % interval of a share observed in n cases."""
+    """The 95% Wilson interval of a share observed in n cases."""
     z2 = BAND**2
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = BAND * np.sqrt(share * (1 - share) / n + z2 / (4 * n**2)) / (1 + z2 / n)

@@ -8,17 +8,17 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
-from rankwise.estimators._checks import check_whole
-from rankwise.estimators.gp.comparisons import Comparisons
-from rankwise.estimators.gp.mixture import Mixture
-from rankwise.solvers.gp.choice import bald, choose_greedily, eubo, information
+from rankwise.estimators.gp.process_mixture import ProcessMixture
+from rankwise.graph.comparisons import Comparisons
+from rankwise.parameters import Whole, check_value
+from rankwise.solvers.gp.acquisition import bald, choose_greedily, eubo, information
 
 STRATEGIES = ("bald", "eubo", "thompson", "random")
-POOL = 2000  # rows among which pairs are chosen at a time
+POOL = 2000  # largest number of rows whose pairs are all candidates
 
 
 def candidate_pairs(n_rows: int, candidates: Any, rng: np.random.Generator) -> Index:
-    """Pairs of different rows to choose from: given, drawn, or all of at most POOL rows."""
+    """Pairs of different rows to choose from: given, drawn, or all pairs of at most POOL rows."""
     if n_rows < 2:
         raise DataError(f"A comparison needs two rows: X has {n_rows}.")
     if candidates is None:
@@ -28,19 +28,19 @@ def candidate_pairs(n_rows: int, candidates: Any, rng: np.random.Generator) -> I
         i, j = np.triu_indices(len(rows), 1)
         return np.column_stack((rows[i], rows[j]))
     if np.ndim(candidates) == 0:
-        check_whole("candidates", candidates, 1, 10**9)
+        check_value("candidates", candidates, Whole(1, 10**9))
         i = rng.integers(0, n_rows, candidates)
         j = (i + rng.integers(1, n_rows, candidates)) % n_rows
         return np.unique(np.sort(np.column_stack((i, j)), axis=1), axis=0)
-    pairs = Comparisons.given(n_rows, candidates, None, None, "probit").pairs
+    pairs = Comparisons.check(n_rows, candidates, allow_empty=True).pairs
     if not len(pairs):
         raise DataError("candidates is empty: give pairs of rows, their number, or None for all.")
-    _, places = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
-    return pairs[np.sort(places)]  # each question once, whichever row comes first
+    _, where = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
+    return pairs[np.sort(where)]  # each pair once, in either order
 
 
 def choose(
-    mixture: Mixture,
+    mixture: ProcessMixture,
     X: Array,
     pairs: Index,
     strategy: str,
@@ -71,7 +71,7 @@ def choose(
 
 
 def _duels(draws: Array, pairs: Index) -> list[int]:
-    """The best row of one draw against the best other one of a second: among the pairs."""
+    """Pairs of the best row of one draw with the best other row of another draw."""
     (i, j), left, chosen = pairs.T, np.full(len(pairs), True), []
     for one, two in zip(draws[::2], draws[1::2], strict=True):
         reach = np.where(left, np.maximum(one[i], one[j]), -np.inf)

@@ -6,7 +6,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.solvers.gp.approximation import Approximation
-from rankwise.solvers.gp.differences import Differences, Weights
+from rankwise.solvers.gp.differences import Differences, WeightPosterior
 
 
 def gaussian(differences: Differences, margin: Array, weight: Array, noise: float) -> Approximation:
@@ -17,7 +17,7 @@ def gaussian(differences: Differences, margin: Array, weight: Array, noise: floa
     """
     tau = weight / noise**2
     nu = tau * margin
-    weights = Weights.of(differences, tau, nu)
+    weights = WeightPosterior.of(differences, tau, nu)
     mean, variance = weights.moments(differences)
     evidence = 0.5 * (np.log(tau / (2 * np.pi)).sum() - nu @ margin + nu @ mean - weights.log_det)
     return Approximation(weights, tau, nu, mean, variance, float(evidence), nu - tau * mean)

@@ -1,4 +1,4 @@
-"""What the posterior of a pairwise Gaussian process can be asked."""
+"""Predictions from the posterior of a pairwise Gaussian process."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_choice, check_random_state, check_whole
-from rankwise.estimators.gp.mixture import Mixture, rank_counts
+from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
 from rankwise.estimators.gp.suggest import STRATEGIES, candidate_pairs, choose
+from rankwise.parameters import Choice, Whole, as_generator, check_value
+
+_N_SAMPLES = Whole(1, 10**9)
 
 
 class PosteriorMixin:
-    """Scores, probabilities, draws, and the next question, from a fitted posterior."""
+    """Scores, probabilities, draws, and the next pair to compare, from a fitted posterior."""
 
     likelihood: str
-    ties: str
-    _posterior: Mixture
+    tie_model: str
+    posterior_: ProcessMixture
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Scores of rows, and how sure they are.
+    def predict(self, X: Any, *, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Predict scores of rows, and their uncertainty.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
         return_std : bool, default=False
-            Standard deviations as well.
+            Return standard deviations too.
         return_cov : bool, default=False
-            The covariance as well.
+            Return the covariance too.
 
         Returns
         -------
@@ -41,21 +43,23 @@ class PosteriorMixin:
             With `return_cov`.
         """
         if return_std and return_cov:
-            raise ParameterError("return_std or return_cov, not both: the first is in the second.")
+            raise ParameterError(
+                "Use return_std or return_cov, not both: the covariance contains the variances."
+            )
         X = self._new(X)
         if return_std:
-            return self._posterior.mean_and_std(X)
-        return self._posterior.mean_and_covariance(X) if return_cov else self._posterior.mean(X)
+            return self.posterior_.mean_and_std(X)
+        return self.posterior_.mean_and_covariance(X) if return_cov else self.posterior_.mean(X)
 
-    def predict_preference(self, X1: Any, X2: Any, observed: bool = False) -> Array:
-        """Probability that a row of X1 is better than that of X2, row by row: equation (11).
+    def predict_preference(self, X1: Any, X2: Any, *, observed: bool = False) -> Array:
+        """Probability that a row of X1 is better than the row of X2, row by row: equation (11).
 
         Parameters
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
         observed : bool, default=False
-            Of being preferred in a comparison, with its noise, rather than of being better. A
-            tie counts half.
+            False: that its score is higher. True: that it wins a comparison, noise included; a
+            tie counts as half a win.
 
         Returns
         -------
@@ -63,11 +67,11 @@ class PosteriorMixin:
         """
         X1, X2 = self._new_pairs(X1, X2)
         if not observed:
-            return self._posterior.average(lambda c: c.preference(X1, X2))
-        return self._posterior.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2))
+            return self.posterior_.average(lambda c: c.preference(X1, X2))
+        return self.posterior_.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2))
 
     def predict_tie(self, X1: Any, X2: Any) -> Array:
-        """Probability of a tie between a row of X1 and that of X2; needs ``ties="threshold"``.
+        """Probability of a tie, row by row; needs ``tie_model="threshold"``.
 
         Parameters
         ----------
@@ -78,49 +82,49 @@ class PosteriorMixin:
         ndarray of shape (n_pairs,)
         """
         X1, X2 = self._new_pairs(X1, X2)
-        if self.likelihood != "probit" or self.ties != "threshold":
+        if self.likelihood != "probit" or self.tie_model != "threshold":
             raise ParameterError(
-                'Only the probit likelihood with ties="threshold" knows the probability of a tie.'
+                'The probability of a tie needs likelihood="probit" and tie_model="threshold".'
             )
-        return self._posterior.average(lambda c: c.outcomes(X1, X2)[1])
+        return self.posterior_.average(lambda c: c.outcomes(X1, X2)[1])
 
-    def sample(self, X: Any, n: int = 1, *, random_state: Any = None) -> Array:
-        """Draw score functions from the posterior: O(m^3 + n m^2) for m rows.
+    def sample(self, X: Any, *, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw score functions from the posterior: O(m^3 + n_samples m^2)
+        for m rows.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
-        n : int, default=1
-            How many.
+        n_samples : int, default=1
         random_state : int, Generator or None, default=None
 
         Returns
         -------
-        ndarray of shape (n, n_rows)
+        ndarray of shape (n_samples, n_rows)
         """
-        check_whole("n", n, 1, 10**9)
-        return self._posterior.sample(self._new(X), n, check_random_state(random_state))
+        check_value("n_samples", n_samples, _N_SAMPLES)
+        return self.posterior_.sample(self._new(X), n_samples, as_generator(random_state))
 
     def rank_probabilities(
         self, X: Any, *, n_samples: int = 2000, random_state: Any = None
     ) -> Array:
-        """Chance of every row to be at every place, among these rows, by sampling.
+        """Probability of every rank of every row, among these rows, by sampling.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
         n_samples : int, default=2000
-            Entries have a standard error of 1 / (2 sqrt(n_samples)) at most.
+            The standard error of an entry is at most 1 / (2 sqrt(n_samples)).
         random_state : int, Generator or None, default=None
 
         Returns
         -------
         ndarray of shape (n_rows, n_rows)
-            Entry (i, k): row i at place k, 0 being the best. Rows and columns sum to 1.
+            Entry (i, k): the probability that row i has rank k, 0 being the best. Rows and
+            columns sum to 1.
         """
-        check_whole("n_samples", n_samples, 1, 10**9)
-        rng = check_random_state(random_state)
-        draws = self.sample(X, n_samples, random_state=rng)
+        rng = as_generator(random_state)
+        draws = self.sample(X, n_samples=n_samples, random_state=rng)
         return np.asarray(rank_counts(draws, rng) / n_samples)
 
     def suggest_pair(
@@ -132,21 +136,22 @@ class PosteriorMixin:
         n_pairs: int = 1,
         random_state: Any = None,
     ) -> Index:
-        """Rows to compare next.
+        """Choose the rows to compare next.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
-            What can be compared.
+            The rows that can be compared.
         strategy : {"bald", "eubo", "thompson", "random"}, default="bald"
-            "bald": where the outcome tells most about the scores; for a good ranking of all
-            rows. "eubo": where the better of the two is expected to be best; for the best row.
-            "thompson": the best rows of two draws from the posterior. "random": any.
+            "bald": the pair whose outcome gives most information about the scores; for a good
+            ranking of all rows. "eubo": the pair whose better row has the highest expected
+            score; for finding the best row. "thompson": the best rows of two draws from the
+            posterior. "random": any pair.
         candidates : int or array-like of shape (n_candidates, 2), optional
-            Pairs to choose from, or how many to draw at random. None: all pairs, of 2,000 rows
-            drawn at random where there are more.
+            Pairs to choose from, or how many to draw at random. None: all pairs of rows; of
+            more than 2,000 rows, 2,000 are drawn at random first.
         n_pairs : int, default=1
-            How many pairs to choose at a time, such that they do not ask the same.
+            How many pairs to choose. The choice of each takes the ones before into account.
         random_state : int, Generator or None, default=None
 
         Returns
@@ -165,29 +170,32 @@ class PosteriorMixin:
         >>> len(gp.pairs_)
         2
         """
-        check_choice("strategy", strategy, STRATEGIES)
+        check_value("strategy", strategy, Choice(*STRATEGIES))
         X = self._new(X)
-        rng = check_random_state(random_state)
+        rng = as_generator(random_state)
         pairs = candidate_pairs(len(X), candidates, rng)
-        check_whole("n_pairs", n_pairs, 1, len(pairs))
+        check_value("n_pairs", n_pairs, Whole(1, len(pairs)))
         chosen = choose(
-            self._posterior, X, pairs, strategy, n_pairs, likelihood=self.likelihood, rng=rng
+            self.posterior_, X, pairs, strategy, n_pairs, likelihood=self.likelihood, rng=rng
         )
         return chosen[0] if n_pairs == 1 else chosen
 
     def _new(self, X: Any) -> Array:
+        """Check rows to predict."""
         check_is_fitted(self)
         return dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
 
     def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:
+        """Check rows to compare one by one."""
         X1, X2 = self._new(X1), self._new(X2)
         if len(X1) != len(X2):
             raise DataError(
-                f"X1 and X2 are compared row by row: got {len(X1)} and {len(X2)} rows. For all "
-                "pairs, repeat the rows."
+                f"X1 and X2 are compared row by row: got {len(X1)} and {len(X2)} rows. To compare "
+                "all pairs, repeat the rows."
             )
         return X1, X2
 
 
 def dense(X: Any) -> Array:
+    """Rows as a dense array."""
     return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)

@@ -4,7 +4,7 @@ With Q = C C' the covariance of the rows and (d evidence) = tr(M dQ),
 
     M = (a a' - W) / 2,   a = B' slope,   W = B' (T^-1 + B Q B')^-1 B,
 
-T = diag(tau). For Laplace's approximation the mode moves too: a q' + q a' joins a a'.
+T = diag(tau). For Laplace's approximation the mode moves too: a q' + q a' is added to a a'.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which pair to ask about next: scores of candidates under a Gaussian posterior."""
+"""Acquisition functions: which pair to compare next, under a Gaussian posterior."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rankwise.backends.arrays import Array, Index
 
 
 def bald(mean: Array, variance: Array, noise: float, flips: float = 0.0) -> Array:
-    """Information (in nats) that the outcome of a comparison has about the two values.
+    """Information (in nats) that the outcome of a comparison gives about the two values.
 
-    H[E p] - E H[p] with p = e + (1 - 2 e) Phi(d / noise), e the share of flips and d of N(mean,
-    variance). The entropy of p is close to H(e) + (log 2 - H(e)) exp(-(d / noise)^2 / 2 w), w
-    such that both bend alike at 0, whose mean is in closed form (Houlsby et al., 2011, for e =
-    0): the score is off by at most 0.03 nats.
+    H[E p] - E H[p] with p = e + (1 - 2 e) Phi(d / noise), e the share of flips and d from
+    N(mean, variance). The entropy of p is close to H(e) + (log 2 - H(e)) exp(-(d / noise)^2 / 2 w)
+    with w such that both have the same curvature at 0. Its mean has a closed form (Houlsby et
+    al., 2011, for e = 0). The error of the score is at most 0.03 nats.
     """
     m, v = mean / noise, variance / noise**2
     share = 1.0 - 2.0 * flips
@@ -29,7 +29,7 @@ def bald(mean: Array, variance: Array, noise: float, flips: float = 0.0) -> Arra
 
 
 def information(variance: Array, noise: float) -> Array:
-    """The same for a margin observed with Gaussian noise: log(1 + variance / noise^2) / 2."""
+    """Information of a margin with Gaussian noise: log(1 + variance / noise^2) / 2."""
     return np.asarray(0.5 * np.log1p(variance / noise**2))
 
 
@@ -42,18 +42,18 @@ def eubo(first: Array, second: Array, variance: Array) -> Array:
     return np.asarray(second + gap * ndtr(z) + spread * density)
 
 
-Score = Callable[[Array, Array, Array], Array]  # of means of first and second, and variance of d
+Score = Callable[[Array, Array, Array], Array]  # means of first and second, variance of d
 
 
 def choose_greedily(
     mean: Array, covariance: Array, pairs: Index, score: Score, noise: float, n_pairs: int
 ) -> Index:
-    """Numbers of the candidates with the best score, one after the other.
+    """Indices of the candidates with the best score, one after the other.
 
-    After each choice the covariance shrinks as the comparison will make it, whatever its
-    outcome: cov <- cov - c c' / (s^2 + v) with s^2 = noise^2 pi / 2, the precision of a
-    comparison whose outcome is open. So a batch does not ask the same thing twice. O(m^2 +
-    candidates) each; `covariance` is overwritten.
+    After each choice the covariance shrinks as it will after the comparison, whatever its
+    outcome: cov <- cov - c c' / (s^2 + v) with s^2 = noise^2 pi / 2, the variance of a
+    comparison between equals. So a batch does not repeat a question. O(m^2 + candidates) per
+    choice; `covariance` is overwritten.
     """
     i, j = pairs.T
     left = np.full(len(pairs), True)
