@@ -297,12 +297,12 @@ def _choose_landmarks(
 def _given_rows(numbers: Any, partitions: Partitions, overview: Overview, run: Run) -> Landmarks:
     check_in_range(numbers, sum(overview.n_rows))
     ends = np.cumsum(overview.n_rows)
-    home = np.searchsorted(ends, numbers, side="right")
-    used = np.unique(home)
+    partition_of = np.searchsorted(ends, numbers, side="right")
+    used = np.unique(partition_of)
     some = Partitions([partitions.delayed[k] for k in used])
-    local = [numbers[home == k] - (ends[k] - overview.n_rows[k]) for k in used]
+    local = [numbers[partition_of == k] - (ends[k] - overview.n_rows[k]) for k in used]
     found = stacked(run(some.map(_take_rows, local)))
-    order = np.concatenate([np.flatnonzero(home == k) for k in used])
+    order = np.concatenate([np.flatnonzero(partition_of == k) for k in used])
     return Landmarks(found[np.argsort(order)], numbers)
 
 

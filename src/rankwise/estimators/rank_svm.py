@@ -72,7 +72,7 @@ class RankSVM(RankerMixin, BaseEstimator):
     >>> y = [2, 0, 7, 6]
     >>> ranker = RankSVM(alpha=0.1).fit(X, y, qid=["a", "a", "b", "b"])
     >>> ranker.predict(X).round(2)
-    array([0.95, 0.  , 0.95, 0.  ])
+    array([0.91, 0.  , 0.91, 0.  ])
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {

@@ -203,8 +203,8 @@ def rounding_noise(eigenvalues: Array, graph: PairGraph) -> Array:
     """
     largest = 2.0 * float(graph.degrees.max(initial=0.0))
     eigenvalues = to_host(eigenvalues)
-    known = eigenvalues[0] / np.sqrt(eigenvalues)
-    return np.asarray(20.0 * EPS * np.sqrt(largest) * known)
+    errors = eigenvalues[0] / np.sqrt(eigenvalues)
+    return np.asarray(20.0 * EPS * np.sqrt(largest) * errors)
 
 
 def _check_finite(triangle: Triangle) -> None:

@@ -31,9 +31,9 @@ class PairScores(NamedTuple):
 
 def has_shortcut(estimator: Any, alphas: list[float] | None, splits: Splits) -> bool:
     """Whether exact hold-outs replace refits: if alphas are above 0 and splits are not listed."""
-    known = alphas is not None and isinstance(estimator, LeastSquaresRanker)
-    known = known and estimator.exact_search
-    return known and splits.trains is None and min(alphas or [0]) > 0
+    possible = alphas is not None and isinstance(estimator, LeastSquaresRanker)
+    possible = possible and estimator.exact_search
+    return possible and splits.trains is None and min(alphas or [0]) > 0
 
 
 def exact(
