@@ -170,7 +170,7 @@ PAPERS = (
             )
         ),
         minutes=7,
-        uses=("../tests/oracles", "../tests/solvers/gp"),
+        uses=("kpcrank", "../tests/oracles", "../tests/solvers/gp"),
     ),
     Paper(
         "sparse-pairwise-features",

@@ -28,10 +28,11 @@ from pathlib import Path
 import numpy as np
 
 from rankwise import KPCR, RLS, KPCRank, RankRLS
-from rankwise.data import load_dataset, make_sinc_comparisons, normalize_per_query
+from rankwise.data import load_dataset, normalize_per_query
 from rankwise.errors import DataError
 from rankwise.metrics import disagreement_error
 from rankwise.model_selection import leave_query_out
+from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
 from reproduce.pages import put_block
 
 HERE = Path(__file__).parent
@@ -236,7 +237,7 @@ def sinc_experiment():
     errors: dict[str, list[float]] = {"KPCRank": [], "RankRLS": []}
     first = None
     for seed in range(SEEDS):
-        data = make_sinc_comparisons(random_state=seed)
+        data = make_sinc_comparisons(seed)
         fitted = [
             KPCRank(gamma=gamma, max_components=60).fit_pairs(
                 data.X_train, data.pairs_train, margin=data.margin_train

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from rankwise import PairwiseGP, RankRLS
-from rankwise.data import make_sinc_comparisons
 from rankwise.plots import COLORS, INK, new_axes, plot_posterior, save_figure
 from rankwise.report import Column, Table
+from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
 
 TEST_PAIRS = 5000
 MODELS = {
