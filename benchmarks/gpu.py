@@ -72,7 +72,7 @@ def sparse(rate: float) -> list[Result]:
     with_tf32 = timed(lambda: rough.path(X, y, ALPHAS, qid=qid))
     off = _differences(X[:10_000], path, rough.path(X, y, ALPHAS, qid=qid))
     print(f"  tf32: {with_tf32:.2f} s; scores off, of their size: {off}")
-    travelling = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
+    copied_from_host = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
     size = f"{ROWS:,} x {FEATURES}, {LANDMARKS:,} landmarks, rbf, {len(ALPHAS)} alphas"
     share = ROWS * LANDMARKS**2 / whole / rate
     words = f"4 s; {share:.0%} of the product rate of {rate / 1e12:.0f} TFLOP/s"
@@ -80,9 +80,9 @@ def sparse(rate: float) -> list[Result]:
         Result(f"SparseRankRLS, {size}", seconds(whole), words, whole / 4.0, 1.0),
         Result(
             f"the same from NumPy, {size}",
-            seconds(travelling),
+            seconds(copied_from_host),
             f"tensors, {seconds(whole)}",
-            travelling / whole,
+            copied_from_host / whole,
             1.3,
         ),
     ]
@@ -135,7 +135,7 @@ def _differences(X: Any, exact: Any, rough: Any) -> str:
     return ", ".join(f"{off[k]:.0e} at alpha {ALPHAS[k]:.1e}" for k in (*steps, -1))
 
 
-def delicate(rate: float) -> list[Result]:
+def needs_whitening(rate: float) -> list[Result]:
     """A wide kernel, whose rows are whitened before they are summed: twice the products."""
     X, y, qid = rows(ROWS // 4, 10, QUERIES // 4)
     ranker = SparseRankRLS(n_landmarks=LANDMARKS, gamma=0.05, random_state=0)
@@ -236,7 +236,7 @@ def cases() -> list[Result]:
     found = []
     for part in (
         lambda: sparse(rate),
-        lambda: delicate(rate),
+        lambda: needs_whitening(rate),
         pairs,
         dual,
         as_large_as_fits,

@@ -1,4 +1,4 @@
-"""Predictions and metrics of rows on many machines."""
+"""Predictions and metrics on a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankwise.metrics import evaluate_ranking
 
 
 def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | None = None) -> Any:
-    """Scores of rows, as a Dask array in the order of the rows; nothing is computed yet.
+    """Scores of rows as a lazy Dask array, in the order of the rows.
 
     Parameters
     ----------
@@ -25,8 +25,7 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     Returns
     -------
     dask.array.Array
-        Of shape (n_rows,) or (n_rows, n_outputs); lengths are unknown to Dask where those of
-        `data` are.
+        Of shape (n_rows,) or (n_rows, n_outputs); chunk sizes are unknown if those of `data` are.
     """
     import dask.array as da
 
@@ -48,10 +47,10 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
 def evaluate(
     estimator: Any, data: Any, *, label: str = "label", qid: str | None = "qid", **options: Any
 ) -> Delayed:
-    """Every metric of a ranker's scores; ``.compute()`` gives the `RankingEvaluation`.
+    """All metrics of the scores of a ranker; ``.compute()`` returns a `RankingEvaluation`.
 
-    Rows are scored where they are. Three numbers of each row, its label, score and query, are then
-    collected by one worker: 24 GB for 10^9 rows.
+    Each worker scores its own rows. One worker then collects the label, score and query of each
+    row: 24 GB for 10^9 rows.
 
     Parameters
     ----------
@@ -78,7 +77,7 @@ def _outputs(ranker: Any) -> tuple[int, ...]:
 
 
 def _no_labels(X: Any) -> Any:
-    """Zeros as labels for the rows of a Dask array, whose number may be unknown."""
+    """Zeros as labels for the rows of a Dask array with a possibly unknown number of rows."""
     return X[:, :1].map_blocks(_zeros, drop_axis=1, dtype=np.float64) if X.ndim == 2 else X
 
 
@@ -87,7 +86,7 @@ def _zeros(block: Any) -> Any:
 
 
 def _scores(part: Partition, ranker: Any, names: list[str] | None) -> Any:
-    """Scores of a partition; names of columns are checked against those of the fit."""
+    """Scores of a partition; column names must match those of the fit."""
     if len(part.y) == 0:
         return np.empty((0, *_outputs(ranker)))
     if names is None or not hasattr(ranker, "feature_names_in_"):
