@@ -71,6 +71,16 @@ class HeldOut(HeldOutScores):
         As for `HeldOutScores`.
     predictions : ndarray of shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs)
         The prediction for each row by a ranker trained without its fold.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import k_fold
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0], [4.0], [5.0]], [0.0, 2.0, 1.0, 3.0, 4.0, 5.0]
+    >>> print(k_fold(RankRLS(), X, y, n_splits=3))
+    alpha  disagreement    s.e.
+    -----  ------------  ------
+        1        0.0000  0.0000  best
     """
 
     predictions: Array
@@ -186,8 +196,8 @@ def k_fold(
     >>> from rankwise.data import load_dataset
     >>> from rankwise.model_selection import k_fold
     >>> data = load_dataset("diabetes")
-    >>> k_fold(RankRLS(), data.X, data.y, alphas=[1.0, 100.0]).score.round(3)
-    array([0.254, 0.257])
+    >>> k_fold(RankRLS(), data.X, data.y, alphas=[0.01, 1.0]).score.round(3)
+    array([0.255, 0.264])
     """
     get_metric(metric)  # raise an error for an unknown metric before any work
     problem = HoldOutProblem.of(estimator, X, y, None, alphas)

@@ -132,10 +132,10 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> from rankwise import RankRLS, RankingSearchCV
     >>> from rankwise.data import make_ranking
     >>> data = make_ranking(n_queries=30, rows_per_query=10, n_features=5, random_state=0)
-    >>> grid = {"alpha": [1.0, 1e2, 1e4], "ties": ["include", "exclude"]}
+    >>> grid = {"alpha": [0.1, 10.0, 1e3], "ties": ["include", "exclude"]}
     >>> search = RankingSearchCV(RankRLS(), grid).fit(data.X, data.y, qid=data.qid)
     >>> search.best_params_
-    {'alpha': 100.0, 'ties': 'include'}
+    {'alpha': 10.0, 'ties': 'include'}
     >>> search.cv_results_["mean_test_score"].round(3)
     array([-0.038, -0.038, -0.036, -0.036, -0.041, -0.041])
     """
