@@ -169,20 +169,23 @@ class RankerOptions:
             fixed["landmarks"] = _word("landmark_method", self.landmark_method)
         if "random_state" in defaults:
             fixed["random_state"] = self.seed or 0
-        kernels = self._listed("kernel") if self.kernel else [defaults["kernel"]]
+        kernels: list[Any]
+        kernels = self._listed("kernel") if self.kernel else [defaults.get("kernel")]
         for option, having in KERNELS_WITH.items():
-            if getattr(self, option) is not None and not set(kernels) & set(having):
+            unused = "kernel" in defaults and not set(kernels) & set(having)
+            if unused and getattr(self, option) is not None:
                 got = ", ".join(kernels)
                 refuse(option, f"This is for the kernels {', '.join(having)}: got {got}.")
         for kernel in kernels:
-            gammas = self._listed("gamma") if kernel in KERNELS_WITH["gamma"] else [None]
+            has_gamma = kernel is None or kernel in KERNELS_WITH["gamma"]
+            gammas = self._listed("gamma") if has_gamma else [None]
             listed = product(gammas, self._listed("ties"), self._listed("weighting"))
             for gamma, ties, weighting in listed:
                 varying = {"kernel": kernel, "gamma": gamma, "ties": ties, "weighting": weighting}
                 given = {
                     name: value
                     for name, value in (varying | fixed).items()
-                    if value is not None and kernel in KERNELS_WITH.get(name, kernels)
+                    if value is not None and kernel in (None, *KERNELS_WITH.get(name, kernels))
                 }
                 yield varying, cls(**given)
 

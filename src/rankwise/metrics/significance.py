@@ -45,8 +45,9 @@ class PairedTest:
     --------
     >>> from rankwise.metrics import disagreement_error, paired_test
     >>> y, qid = [0, 1, 0, 1, 0, 1], [1, 1, 2, 2, 3, 3]
-    >>> right, wrong = (disagreement_error(y, s, qid, per_query=True) for s in (y, [1, 0, 1, 0, 0, 1]))
-    >>> paired_test(right, wrong, "disagreement").wins
+    >>> scores = y, [1, 0, 1, 0, 0, 1]
+    >>> a, b = (disagreement_error(y, s, qid, per_query=True) for s in scores)
+    >>> paired_test(a, b, "disagreement").wins
     2
     """
 

@@ -32,8 +32,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     """
 
     alpha: float
-    kernel: Any
-    device: Any
+    #: What a ranker has that does not take these as parameters: no kernel, and the CPU.
+    kernel: Any = None
+    device: Any = None
 
     #: A rule for each parameter; see `rankwise.parameters`.
     parameters: ClassVar[Mapping[str, Rule]]
