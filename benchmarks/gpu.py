@@ -135,7 +135,7 @@ def _differences(X: Any, exact: Any, rough: Any) -> str:
     return ", ".join(f"{off[k]:.0e} at alpha {ALPHAS[k]:.1e}" for k in (*steps, -1))
 
 
-def delicate(rate: float) -> list[Result]:
+def needs_whitening(rate: float) -> list[Result]:
     """A wide kernel, whose rows are whitened before they are summed: twice the products."""
     X, y, qid = rows(ROWS // 4, 10, QUERIES // 4)
     ranker = SparseRankRLS(n_landmarks=LANDMARKS, gamma=0.05, random_state=0)
@@ -236,7 +236,7 @@ def cases() -> list[Result]:
     found = []
     for part in (
         lambda: sparse(rate),
-        lambda: delicate(rate),
+        lambda: needs_whitening(rate),
         pairs,
         dual,
         as_large_as_fits,
