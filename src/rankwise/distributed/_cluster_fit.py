@@ -130,6 +130,17 @@ def path(
     -------
     RegularizationPath
         The same as from ``estimator.path``. The estimator itself is not fitted.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import path
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> rows = tuple(da.from_array(a) for a in (X, X[:, 0], np.arange(60) // 6))
+    >>> len(path(RankRLS(), rows, [0.1, 1.0]))
+    2
     """
     check_summable(estimator)
     values = check_alphas(alphas)

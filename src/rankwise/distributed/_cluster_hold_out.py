@@ -55,6 +55,17 @@ def leave_query_out(
     -------
     HeldOutScores
         Scores and standard errors for each alpha; predictions are not returned.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import leave_query_out
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> rows = tuple(da.from_array(a) for a in (X, X[:, 0], np.arange(60) // 6))
+    >>> leave_query_out(RankRLS(), rows, alphas=[0.1, 1.0]).best_alpha
+    1.0
     """
     function, greater_is_better = get_metric(metric)
     check_summable(estimator)

@@ -26,6 +26,17 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     -------
     dask.array.Array
         Of shape (n_rows,) or (n_rows, n_outputs); chunk sizes are unknown if those of `data` are.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import predict
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> ranker = RankRLS().fit(X, X[:, 0])
+    >>> bool(np.allclose(predict(ranker, da.from_array(X, chunks=(20, 2))), ranker.predict(X)))
+    True
     """
     import dask.array as da
 
@@ -63,6 +74,18 @@ def evaluate(
     Returns
     -------
     dask.delayed.Delayed
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import evaluate
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> y, qid = np.round(X[:, 0]).clip(0), np.arange(60) // 6
+    >>> rows = tuple(da.from_array(a) for a in (X, y, qid))
+    >>> evaluate(RankRLS().fit(X, y, qid=qid), rows).compute().n_rows
+    60
     """
     parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
     ranker = delayed(estimator, pure=False)

@@ -45,6 +45,16 @@ class LeavePairOut:
         Only with ``return_differences=True``.
     differences : ndarray of shape (n_alphas, n_pairs) or (n_alphas, n_pairs, n_outputs) or None
         f(first) - f(second) with both held out; only with ``return_differences=True``.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import leave_pair_out
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0], [4.0], [5.0]], [0, 0, 0, 1, 1, 1]
+    >>> print(leave_pair_out(RankRLS(), X, y))
+    alpha     AUC    s.e.
+    -----  ------  ------
+        1  1.0000  0.0000  best
     """
 
     alphas: Array
@@ -135,9 +145,9 @@ def leave_pair_out(
     >>> from rankwise.model_selection import leave_pair_out
     >>> data = load_dataset("breast_cancer")
     >>> X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
-    >>> result = leave_pair_out(RankRLS(ties="exclude"), X, data.y, alphas=[1.0, 1e2, 1e4])
+    >>> result = leave_pair_out(RankRLS(ties="exclude"), X, data.y, alphas=[0.1, 10.0, 1e3])
     >>> result.best_alpha, result.auc.round(3)
-    (1.0, array([0.994, 0.992, 0.984]))
+    (10.0, array([0.993, 0.994, 0.99 ]))
     """
     problem = HoldOutProblem.of(estimator, X, y, qid, alphas)
     chosen = choose_pairs(problem, pairs, random_state, keep_ties=return_differences)

@@ -71,6 +71,16 @@ class HeldOut(HeldOutScores):
         As for `HeldOutScores`.
     predictions : ndarray of shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs)
         The prediction for each row by a ranker trained without its fold.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import k_fold
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0], [4.0], [5.0]], [0.0, 2.0, 1.0, 3.0, 4.0, 5.0]
+    >>> print(k_fold(RankRLS(), X, y, n_splits=3))
+    alpha  disagreement    s.e.
+    -----  ------------  ------
+        1        0.0000  0.0000  best
     """
 
     predictions: Array

@@ -46,7 +46,14 @@ class FeatureBasis:
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """Linear functions, found in the primal (n weights) or in the dual (m weights)."""
+    """Linear functions, found in the primal (n weights) or in the dual (m weights).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> FeatureSpace().form(np.zeros((100, 5))), FeatureSpace().form(np.zeros((5, 100)))
+    ('primal', 'dual')
+    """
 
     solver: str = "auto"
 
@@ -84,7 +91,18 @@ class FeatureSpace:
 
 @dataclass(frozen=True)
 class FeatureSystem:
-    """Sums over rows in the primal: A = X'LX, b = X'Ly."""
+    """Sums over rows in the primal: A = X'LX, b = X'Ly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import PairLoss
+    >>> loss, system, X = PairLoss(), FeatureSystem(1), np.array([[0.0], [1.0], [3.0], [4.0]])
+    >>> halves = [(X[:2], np.array([0.0, 2.0])), (X[2:], np.array([6.0, 8.0]))]
+    >>> a, b = (system.moments(Z, loss.tasks(y, None)[0], loss) for Z, y in halves)
+    >>> system.solve([a + b], [0.0])[0].weights.round(6)
+    array([2.])
+    """
 
     n_features: int
 

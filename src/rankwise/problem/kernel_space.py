@@ -43,7 +43,14 @@ class KernelBasis:
 
 @dataclass(frozen=True)
 class KernelSpace:
-    """Expansions on all rows, with the squared norm a'Ka."""
+    """Expansions on all rows, with the squared norm a'Ka.
+
+    Examples
+    --------
+    >>> from rankwise.kernels import NamedKernel
+    >>> KernelSpace(NamedKernel("rbf", gamma=0.5)).kernel.name
+    'rbf'
+    """
 
     kernel: Kernel
 

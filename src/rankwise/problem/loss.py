@@ -68,6 +68,13 @@ class PairLoss:
     """Squared errors of differences, over pairs of rows of the same query.
 
     1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2: equation (4) of the RankRLS paper.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> (task,) = PairLoss("exclude").tasks(np.array([0.0, 1.0, 1.0]), ["a", "a", "a"])
+    >>> task.graph.n_pairs
+    2
     """
 
     ties: str = "include"
@@ -122,6 +129,11 @@ class RowLoss:
 
     At the optimal intercept, this is the pairwise loss of one ranking of all rows, with pairs
     weighted by 1 over the number of rows. `ties` and `weighting` are set accordingly.
+
+    Examples
+    --------
+    >>> RowLoss().has_intercept
+    True
     """
 
     ties: ClassVar[str] = "include"

@@ -93,6 +93,15 @@ class Problem:
     loss : Loss
     space : Space
     qid : array of shape (n_rows,) or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import FeatureSpace, PairLoss, Problem
+    >>> X, y, loss = np.array([[0.0], [1.0], [3.0]]), np.array([0.0, 2.0, 6.0]), PairLoss()
+    >>> fit = Problem(X, loss.tasks(y, None), loss, FeatureSpace()).solve([0.0])
+    >>> fit.solutions[0].weights.round(6)
+    array([2.])
     """
 
     X: Any

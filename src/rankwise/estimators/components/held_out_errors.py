@@ -39,6 +39,13 @@ class ComponentErrors:
         in the errors.
     method : str
         What was held out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> errors = ComponentErrors(np.arange(1, 4), np.array([0.3, 0.21, 0.2]), np.full(3, 0.02), "")
+    >>> errors.best_n_components, errors.one_se_n_components
+    (3, 2)
     """
 
     n_components: Index
