@@ -16,11 +16,14 @@ from rankwise.estimators.gp.conditioned_process import (
     kernel_gradient,
     kernel_values,
 )
-from rankwise.solvers.gp.approximation import Approximation
+from rankwise.solvers.gp.approximation import (
+    Approximation,
+    factor_gradient,
+    gaussian,
+    noise_slope,
+)
 from rankwise.solvers.gp.differences import Differences
 from rankwise.solvers.gp.ep import expectation_propagation
-from rankwise.solvers.gp.evidence_gradient import factor_gradient
-from rankwise.solvers.gp.gaussian import gaussian, noise_slope
 from rankwise.solvers.gp.laplace import laplace
 from rankwise.solvers.gp.observations import PairObservations
 from rankwise.solvers.gp.weight_space import (
