@@ -135,7 +135,7 @@ class Differences:
         return np.ascontiguousarray((self.C[self.first] - self.C[self.second])[:, ::-1])
 
 
-@partial(compiled, fastmath={"reassoc"})  # sums in any order run in parallel
+@partial(compiled, fastmath={"reassoc"})  # a sum in any order can use vector instructions
 def _squared_gaps(rows: Array, first: Index, second: Index, out: Array) -> None:
     """|rows[first] - rows[second]|^2."""
     for k in range(len(first)):
