@@ -42,6 +42,11 @@ class Column:
     format : str, default=".4f"
         Format of its numbers, as for Python's `format`. Whole numbers have thousands separators
         instead; text is shown as it is.
+
+    Examples
+    --------
+    >>> Column("alpha", ".4g").name
+    'alpha'
     """
 
     name: str

@@ -28,6 +28,11 @@ class QueryGroups:
         Row numbers, group by group, in ascending order within a group.
     indptr : ndarray of shape (n_groups + 1,)
         ``order[indptr[g]:indptr[g + 1]]`` are the rows of group g.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in QueryGroups.of(["b", "a", "b"])]
+    [[0, 2], [1]]
     """
 
     names: NDArray[Any]
