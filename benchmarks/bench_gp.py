@@ -1,6 +1,6 @@
-"""PairwiseGP: what a posterior with uncertainty costs, and what it is worth.
+"""PairwiseGP: cost and accuracy of a posterior with uncertainty.
 
-BoTorch's PairwiseGP is an optional peer: without it, its claims are left out with a message.
+BoTorch's PairwiseGP is an optional peer: if it is not installed, its claims are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANY_ITEMS, MANY_PAIRS, LANDMARKS = 50_000, 100_000, 300
 
 
 def sinc_problem(seed: int) -> dict[str, Any]:
-    """Comparisons of points by sinc, some of them turned round; new ones with and without."""
+    """Comparisons of points by sinc, some of them flipped; new pairs with and without flips."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-4, 4, (ROWS, 1))
     first = rng.integers(0, ROWS, COMPARISONS)
@@ -60,7 +60,7 @@ def ours(problem: dict[str, Any]) -> Any:
 
 
 def nystroem(problem: dict[str, Any]) -> Any:
-    """Logistic regression on differences of Nystroem features, its parameters by five folds."""
+    """Logistic regression on differences of Nystroem features, tuned by five folds."""
     X, pairs = problem["X"], problem["pairs"]
     sign = np.where(np.arange(len(pairs)) % 2, 1, -1)
     best: tuple[float, Any, Any] = (-np.inf, None, None)
@@ -80,7 +80,7 @@ def nystroem(problem: dict[str, Any]) -> Any:
 
 
 def botorch(problem: dict[str, Any]) -> tuple[float, Any]:
-    """Seconds of the fit, and the chances that it gives."""
+    """Seconds of the fit, and the predicted probabilities."""
     import torch
     from botorch.fit import fit_gpytorch_mll
     from botorch.models.pairwise_gp import PairwiseGP as Peer
@@ -118,7 +118,7 @@ def beside_peers() -> list[Result]:
         )
     ]
     if importlib.util.find_spec("botorch") is None:
-        print("BoTorch is not installed: its claims are left out.", file=sys.stderr)
+        print("BoTorch is not installed: its claims are skipped.", file=sys.stderr)
         return results
     best, chance = botorch(problem)
     (spent,) = best_times(lambda: PairwiseGP().fit_pairs(problem["X"], problem["pairs"]), repeats=2)
@@ -157,7 +157,7 @@ def many_rows() -> list[Result]:
     )
     return [
         Result(
-            f"posterior, n = {ITEMS}, N = {PAIRS}, fixed hyper-parameters ({gp.n_sweeps_} sweeps)",
+            f"posterior, n = {ITEMS}, N = {PAIRS}, fixed hyperparameters ({gp.n_sweeps_} sweeps)",
             seconds(fitted),
             f"one Cholesky factorization of {ITEMS}: {seconds(cholesky)}",
             fitted / cholesky,
@@ -177,7 +177,7 @@ def inducing() -> list[Result]:
     return [
         Result(f"memory of a fit, {size}", megabytes(extra), "4 GiB", extra / 2**32, 1.0),
         Result(
-            f"fit with fixed hyper-parameters, {size}",
+            f"fit with fixed hyperparameters, {size}",
             f"{seconds(spent)}, {score:.4f} of pairs right",
             "a minute",
             spent / 60,

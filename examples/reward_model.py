@@ -1,13 +1,14 @@
 """
-A reward model that knows what it does not know
-===============================================
+A reward model with uncertainty
+===============================
 
 People compared answers of language models two by two. A pairwise Gaussian process turns frozen
 embeddings of the answers, and their length, into a score with an uncertainty: which of two new
-answers is better, how sure that is, and which comparison to pay for next. In seconds, on a CPU.
+answers is better, how certain that is, and which comparison to pay for next. It takes seconds on a
+CPU.
 
-Needs the folder ``llm_preferences`` in ``RANKWISE_DATA``; without it, generated preferences stand
-in. With ``--quick``, fewer comparisons are used.
+The data are in the folder ``llm_preferences`` of ``RANKWISE_DATA``; without it, preferences are
+generated. With ``--quick``, fewer comparisons are used.
 """
 
 import gzip
@@ -27,8 +28,8 @@ from rankwise.plots import new_axes, plot_item_ranking, plot_reliability, save_f
 # %%
 # The data
 # --------
-# PandaLM: 894 pairs of answers with the vote of three annotators. Embeddings are the features
-# as they come; the logarithm of the length, standardized, joins them.
+# PandaLM: 894 pairs of answers with the votes of three annotators. The features are the embeddings
+# and the standardized logarithm of the length.
 
 folder = Path(os.environ.get("RANKWISE_DATA", ""), "llm_preferences")
 rng = np.random.default_rng(0)
@@ -45,7 +46,7 @@ if os.environ.get("RANKWISE_DATA") and folder.is_dir():
         for column, answer in enumerate((winner, 3 - winner)):
             lengths[k, column] = len(str(entries[number][f"response{answer}"]))
 else:
-    print("RANKWISE_DATA has no llm_preferences: generated preferences instead.\n")
+    print("There is no folder llm_preferences in RANKWISE_DATA: preferences are generated.\n")
     both = rng.standard_normal((2, 800, 32)) / np.sqrt(32)
     lengths = np.exp(rng.normal(5.0, 0.8, (800, 2)))
     taste = 4 * both[..., 0] + np.log(lengths.T) + 0.5 * rng.standard_normal((2, 800))
@@ -58,9 +59,9 @@ logs = (np.log1p(lengths) - np.log1p(lengths).mean()) / np.log1p(lengths).std()
 # %%
 # One fit
 # -------
-# A fifth of the prompts is held out, whole. Twenty principal components of the embeddings and the
-# length have a linear kernel, whose scale maximizes the evidence: a linear reward with the
-# uncertainty of its weights. With more landmarks than features, nothing is lost.
+# A fifth of the prompts is held out. The kernel is linear in twenty principal components of the
+# embeddings and the length, and its scale maximizes the evidence: a linear reward with the
+# uncertainty of its weights. With more landmarks than features, inference is exact.
 
 held_out = np.isin(prompt, rng.permutation(np.unique(prompt))[: len(np.unique(prompt)) // 5])
 train = np.flatnonzero(~held_out)
@@ -83,29 +84,29 @@ print(f"kernel: {model.kernel_}")
 # %%
 # New prompts
 # -----------
-# The probability that an annotator prefers the first answer has the noise of annotators in it.
-# Where the model is sure, it should be right more often.
+# The probability that an annotator prefers the first answer includes the noise of annotators.
+# Where the model is more certain, it should be right more often.
 
 chance = model.predict_preference(better[held_out], worse[held_out], observed=True)
 longer = np.mean(lengths[held_out, 0] > lengths[held_out, 1])
 print(f"held out: accuracy {np.mean(chance > 0.5):.3f}, log-loss {-np.log(chance).mean():.3f}")
-print(f"          the longer answer is right in {longer:.3f}")
-sure = np.abs(chance - 0.5) > np.median(np.abs(chance - 0.5))
-print(f"          accuracy where it is surer than usual: {np.mean(chance[sure] > 0.5):.3f}")
+print(f"          accuracy of the longer answer: {longer:.3f}")
+certain = np.abs(chance - 0.5) > np.median(np.abs(chance - 0.5))
+print(f"          accuracy in the more certain half: {np.mean(chance[certain] > 0.5):.3f}")
 
 # %%
-# What to ask next
-# ----------------
-# Among answers that nobody has compared: the pairs whose outcome would tell most.
+# What to compare next
+# --------------------
+# Among answers that nobody has compared: the pairs whose outcome gives most information.
 
 pool = np.vstack((better[held_out], worse[held_out]))[:200]
 for i, j in model.suggest_pair(pool, n_pairs=3, random_state=0):
     mean, std = model.predict(pool[[i, j]], return_std=True)
-    print(f"ask about {i} and {j}: scores {mean.round(2)}, standard deviations {std.round(2)}")
+    print(f"compare {i} and {j}: scores {mean.round(2)}, standard deviations {std.round(2)}")
 
 left, right = new_axes(columns=2, size=(5.0, 5.0))
-turned = rng.random(held_out.sum()) < 0.5
-plot_reliability(~turned, np.where(turned, 1 - chance, chance), n_bins=6, ax=left)
+swapped = rng.random(held_out.sum()) < 0.5
+plot_reliability(~swapped, np.where(swapped, 1 - chance, chance), n_bins=6, ax=left)
 left.set_title("new prompts: probabilities", fontsize=11)
 plot_item_ranking(model, pool[:20], ax=right)
 right.set_title("twenty new answers, with 95% intervals", fontsize=11)

@@ -1,4 +1,4 @@
-"""Figures of the pairwise Gaussian process."""
+"""Plots of the pairwise Gaussian process."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def gp():
     return PairwiseGP(optimizer=None).fit_pairs(X, [[11, 0], [8, 2], [9, 4], [7, 1], [10, 6]])
 
 
-def test_the_band_is_the_posterior(gp):
+def test_the_band_shows_the_posterior(gp):
     rows = X[::-1]
     ax = plot_posterior(gp, rows, offset=2.0, label="GP")
     mean, cov = gp.predict(X, return_cov=True)
@@ -27,11 +27,11 @@ def test_the_band_is_the_posterior(gp):
     vertices = ax.collections[0].get_paths()[0].vertices
     assert vertices[:, 1].max() == pytest.approx((mean + 1.96 * std).max() + 2.0)
     assert plot_posterior(gp, X, ax=ax) is ax
-    with pytest.raises(DataError, match="over one feature"):
+    with pytest.raises(DataError, match="one feature"):
         plot_posterior(gp, np.ones((3, 2)))
 
 
-def test_rows_stand_from_best_to_worst(gp):
+def test_rows_are_sorted_from_best_to_worst(gp):
     names = [f"item {k}" for k in range(12)]
     ax = plot_item_ranking(gp, X, names=names, top=4)
     shown = [tick.get_text() for tick in ax.get_yticklabels()]
@@ -49,7 +49,7 @@ def test_rows_stand_from_best_to_worst(gp):
         plot_item_ranking(gp, X, top=0)
 
 
-def test_reliability_counts_what_came_true():
+def test_reliability_shows_observed_frequencies():
     rng = np.random.default_rng(0)
     chance = rng.random(5000)
     outcome = rng.random(5000) < chance
@@ -64,12 +64,12 @@ def test_reliability_counts_what_came_true():
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        (([0, 1], [0.1]), DataError, "needs an outcome"),
+        (([0, 1], [0.1]), DataError, "one entry for each outcome"),
         (([0, 1], [0.1, 1.2]), DataError, "between 0 and 1"),
         (([0, 1], {"a": [0.1, np.nan]}), DataError, "between 0 and 1"),
     ],
 )
-def test_reliability_of_what_cannot_be_used(arguments, error, words):
+def test_invalid_arguments_of_reliability(arguments, error, words):
     with pytest.raises(error, match=words):
         plot_reliability(*arguments, n_bins=1)
     with pytest.raises(ParameterError, match="n_bins must be"):

@@ -1,4 +1,4 @@
-"""PairwiseGP as an estimator: what it promises beyond the solvers."""
+"""PairwiseGP as an estimator: likelihoods, hyperparameters, predictions."""
 
 import numpy as np
 import pandas as pd
@@ -21,9 +21,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from rankwise import PairwiseGP, RankRLS
-from rankwise.data import make_sinc_comparisons
 from rankwise.errors import RankwiseWarning
 from rankwise.estimators.gp import hyperparameters
+from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
 from tests.oracles.pairwise_gp import dense_ep
 from tests.strategies import comparisons
 
@@ -46,27 +46,27 @@ def some_comparisons(seed=0, n_rows=15, n_pairs=40, n_features=2):
 
 
 @given(comparisons(), st.floats(0.1, 3.0))
-def test_the_gaussian_mean_is_rankrls(c, noise):
+def test_the_gaussian_mean_agrees_with_rankrls(c, noise):
     kernel = 1.7 * Matern(1.2, nu=2.5)
     gp = PairwiseGP(kernel, likelihood="gaussian", noise=noise, optimizer=None)
     gp.fit_pairs(c.X, c.pairs, margin=c.margin, weight=c.weight)
-    ranker = RankRLS(noise**2, kernel=kernel)
+    ranker = RankRLS(noise**2, kernel=kernel, weighting="pairs")
     ranker.fit_pairs(c.X, c.pairs, margin=c.margin, weight=c.weight)
     new = c.X + 0.3
     assert_allclose(gp.predict(c.X), ranker.predict(c.X), atol=1e-10, rtol=1e-10)
     assert_allclose(gp.predict(new), ranker.predict(new), atol=1e-10, rtol=1e-10)
 
 
-def test_the_gaussian_model_on_scores_is_rankrls_on_scores():
+def test_the_gaussian_model_of_scores_agrees_with_rankrls():
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((30, 3)), rng.standard_normal(30), np.arange(30) % 4
     gp = PairwiseGP(RBF(2.0), likelihood="gaussian", noise=0.6, optimizer=None).fit(X, y, qid=qid)
-    ranker = RankRLS(0.36, kernel=RBF(2.0)).fit(X, y, qid=qid)
+    ranker = RankRLS(0.36, kernel=RBF(2.0), weighting="pairs").fit(X, y, qid=qid)
     assert_allclose(gp.predict(X), ranker.predict(X), atol=1e-10)
     assert gp.n_queries_ == 4
 
 
-def test_posterior_and_prediction_are_those_of_dense_matrices():
+def test_posterior_and_predictions_agree_with_dense_matrices():
     X, pairs = some_comparisons(n_rows=8, n_pairs=14)
     kernel = 2.0 * RBF(0.9) + WhiteKernel(0.05)
     noise = 0.7
@@ -93,17 +93,18 @@ def test_posterior_and_prediction_are_those_of_dense_matrices():
     assert probability == pytest.approx(ndtr(gap / np.sqrt(v + noise**2)), abs=1e-5)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+SETTINGS = [
+    {"inference": "laplace"},
+    {"likelihood": "gaussian", "noise": 0.5},
+    {"noise": 0.8, "noise_bounds": (0.1, 10.0)},
+    {"tie_model": "threshold"},
+    {"tie_model": "threshold", "inference": "laplace", "noise_bounds": (0.1, 10.0)},
+]
+
+
 @pytest.mark.parametrize(
-    "settings_",
-    [
-        {},
-        {"inference": "laplace"},
-        {"likelihood": "gaussian", "noise": 0.5},
-        {"noise": 0.8, "noise_bounds": (0.1, 10.0)},
-        {"ties": "threshold"},
-        {"ties": "threshold", "inference": "laplace", "noise_bounds": (0.1, 10.0)},
-    ],
+    ("kernel", "settings_"),
+    [*((kernel, {}) for kernel in KERNELS), *((KERNELS[1], settings_) for settings_ in SETTINGS)],
     ids=str,
 )
 @pytest.mark.parametrize("n_pairs", [9, 60])
@@ -129,20 +130,20 @@ def test_the_gradient_of_the_evidence(kernel, settings_, n_pairs):
     assert_allclose(gradient, want, rtol=1e-5, atol=1e-5)
 
 
-def test_the_optimizer_climbs_and_is_at_a_top():
+def test_the_optimizer_ends_at_a_maximum():
     X, pairs = some_comparisons(n_pairs=80)
     start = PairwiseGP(optimizer=None).fit_pairs(X, pairs)
     gp = PairwiseGP().fit_pairs(X, pairs)
     assert gp.log_marginal_likelihood_value_ > start.log_marginal_likelihood_value_
     _, gradient = gp.log_marginal_likelihood(eval_gradient=True)
     assert np.abs(gradient).max() < 0.05
-    more = PairwiseGP(n_restarts=2, random_state=0).fit_pairs(X, pairs)
+    more = PairwiseGP(n_restarts_optimizer=2, random_state=0).fit_pairs(X, pairs)
     assert more.log_marginal_likelihood_value_ >= gp.log_marginal_likelihood_value_ - 1e-3
     near = PairwiseGP(prior_scale=0.01).fit_pairs(X, pairs)
     assert np.abs(near.theta_ - start.theta_).max() < np.abs(gp.theta_ - start.theta_).max()
 
 
-def test_an_optimizer_of_ones_own():
+def test_a_custom_optimizer():
     X, pairs = some_comparisons()
     seen = []
 
@@ -157,7 +158,7 @@ def test_an_optimizer_of_ones_own():
 
 @settings(max_examples=20)
 @given(comparisons(max_rows=10, max_pairs=15))
-def test_repeating_a_comparison_is_weighting_it(c):
+def test_a_repeated_comparison_is_one_of_twice_the_weight(c):
     gp = PairwiseGP(RBF(1.0), optimizer=None)
     twice = clone(gp).fit_pairs(c.X, np.repeat(c.pairs, 2, axis=0)).predict(c.X)
     heavy = clone(gp).fit_pairs(c.X, c.pairs, weight=np.full(len(c.pairs), 2.0)).predict(c.X)
@@ -166,7 +167,7 @@ def test_repeating_a_comparison_is_weighting_it(c):
     assert_allclose(swapped.predict(c.X), clone(gp).fit_pairs(c.X, c.pairs).predict(c.X), atol=1e-8)
 
 
-def test_a_contradiction_cancels_and_a_tie_is_half_of_one():
+def test_contradictions_cancel_and_a_tie_is_half_a_win_each():
     X = np.array([[0.0], [1.0], [5.0]])
     both = PairwiseGP(RBF(1.0), optimizer=None).fit_pairs(X, [[0, 1], [1, 0]])
     assert_allclose(both.predict(X), 0.0, atol=1e-9)
@@ -180,11 +181,11 @@ def test_ties_with_a_threshold():
     rng = np.random.default_rng(0)
     X = np.linspace(0, 3, 30)[:, None]
     f, t = 4 * np.sin(X.ravel()), 0.8
-    i, j = rng.integers(0, 30, 900), rng.integers(0, 30, 900)
+    i, j = rng.integers(0, 30, 500), rng.integers(0, 30, 500)
     i, j = i[i != j], j[i != j]
     observed = f[i] - f[j] + rng.standard_normal(len(i))
     margin = np.where(np.abs(observed) < t, 0.0, np.sign(observed))
-    gp = PairwiseGP(ties="threshold").fit_pairs(X, np.column_stack((i, j)), margin=margin)
+    gp = PairwiseGP(tie_model="threshold").fit_pairs(X, np.column_stack((i, j)), margin=margin)
     assert gp.threshold_ == pytest.approx(t, abs=0.15)
     assert np.corrcoef(gp.predict(X), f)[0, 1] > 0.99
     pairs = rng.integers(0, 30, (2000, 2))
@@ -193,7 +194,7 @@ def test_ties_with_a_threshold():
     gap = f[pairs[:, 0]] - f[pairs[:, 1]]
     assert_allclose(tie, ndtr(t - gap) - ndtr(-t - gap), atol=0.12)
     assert_allclose(wins + gp.predict_preference(X2, X1, observed=True), 1.0)
-    no_ties = PairwiseGP(ties="threshold", optimizer=None).fit_pairs(X, [[0, 1]])
+    no_ties = PairwiseGP(tie_model="threshold", optimizer=None).fit_pairs(X, [[0, 1]])
     assert no_ties.threshold_ == 0.0
     assert_allclose(no_ties.predict_tie(X[:2], X[1:3]), 0.0)
 
@@ -203,11 +204,11 @@ def test_scores_with_equal_values_have_ties():
     gp = PairwiseGP(optimizer=None).fit(X, [0, 0, 1, 1, 2, 2])
     assert len(gp.pairs_) == 15
     assert gp.score(X, [0, 0, 1, 1, 2, 2]) == 1.0
-    learned = PairwiseGP(ties="threshold").fit(X, [0, 0, 1, 1, 2, 2])
+    learned = PairwiseGP(tie_model="threshold").fit(X, [0, 0, 1, 1, 2, 2])
     assert learned.threshold_ > 0
 
 
-def test_pairs_of_scores_are_drawn_where_there_are_many():
+def test_pairs_of_many_scores_are_sampled():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 2))
     y = X[:, 0]
@@ -251,7 +252,7 @@ def test_samples_have_the_posterior_moments():
     X, pairs = some_comparisons()
     for settings_ in ({}, {"marginalize": "grid"}):
         gp = PairwiseGP(**settings_).fit_pairs(X, pairs)
-        draws = gp.sample(X, 40_000, random_state=0)
+        draws = gp.sample(X, n_samples=40_000, random_state=0)
         mean, cov = gp.predict(X, return_cov=True)
         assert draws.shape == (40_000, len(X))
         scale = np.sqrt(np.diagonal(cov))
@@ -259,7 +260,9 @@ def test_samples_have_the_posterior_moments():
         assert_allclose(
             np.cov(draws.T) / np.outer(scale, scale), cov / np.outer(scale, scale), atol=0.05
         )
-        assert_allclose(gp.sample(X, 3, random_state=1), gp.sample(X, 3, random_state=1))
+        assert_allclose(
+            gp.sample(X, n_samples=3, random_state=1), gp.sample(X, n_samples=3, random_state=1)
+        )
 
 
 def test_rank_probabilities():
@@ -288,8 +291,8 @@ def test_preferences_are_coherent():
     assert (np.abs(noisy - 0.5) <= np.abs(better - 0.5) + 1e-12).all()
 
 
-def test_gaussian_scores_beside_ordinary_regression():
-    """With a level of its own, regression on values is the same as on differences."""
+def test_gaussian_scores_agree_with_regression():
+    """With a constant in the kernel, regression on values is regression on differences."""
     rng = np.random.default_rng(0)
     X = np.sort(rng.uniform(0, 4, (25, 1)), axis=0)
     y = np.sin(2 * X.ravel())
@@ -326,7 +329,7 @@ def test_the_order_of_rows_and_pairs_does_not_matter():
         assert_allclose(clone(gp).fit_pairs(X[rows], moved).predict(X), want, atol=1e-5)
 
 
-def test_sequential_sweeps_lead_to_the_same():
+def test_sequential_sweeps_agree_with_parallel_ones():
     X, pairs = some_comparisons(n_pairs=60)
     for kernel in (10.0 * RBF(1.0), 1000.0 * RBF(0.2)):
         parallel, sequential = (
@@ -338,7 +341,7 @@ def test_sequential_sweeps_lead_to_the_same():
 
 
 @pytest.mark.parametrize("inference", ["ep", "laplace"])
-def test_a_fit_that_stops_early_says_what_to_do(inference):
+def test_a_fit_that_does_not_converge_warns(inference):
     X, pairs = some_comparisons()
     gp = PairwiseGP(100.0 * RBF(1.0), optimizer=None, max_sweeps=1, inference=inference)
     with pytest.warns(ConvergenceWarning, match="raise max_sweeps or tol"):
@@ -347,7 +350,7 @@ def test_a_fit_that_stops_early_says_what_to_do(inference):
     assert np.isfinite(gp.predict(X)).all()
 
 
-def test_an_optimizer_that_does_not_end_says_what_to_do(monkeypatch):
+def test_an_optimizer_that_does_not_converge_warns(monkeypatch):
     monkeypatch.setattr(hyperparameters, "_BOXES", 1)
     data = make_sinc_comparisons(n_train_pairs=60, random_state=0)
     with pytest.warns(ConvergenceWarning, match="narrow the bounds"):
@@ -363,52 +366,61 @@ def test_score_without_queries_warns():
     assert 0 <= gp.score(X, y, qid=qid) <= 1
 
 
+@pytest.mark.filterwarnings("ignore:Expectation propagation stopped")
 @pytest.mark.parametrize("sweeps", ["parallel", "sequential"])
-def test_flips_are_found_and_the_posterior_stays_proper(sweeps):
-    """Scales and shares at which steps lead to sites that leave no posterior."""
-    data = make_sinc_comparisons(n_train_pairs=300, flipped=0.1, random_state=0)
+@pytest.mark.parametrize("flips", [0.01, 0.1, 0.3])
+def test_the_posterior_stays_proper_with_flips(sweeps, flips):
+    """A scale and shares at which some steps lead to sites without a posterior."""
+    data = make_sinc_comparisons(n_train_pairs=120, flipped=0.1, random_state=0)
+    gp = PairwiseGP(1e4 * RBF(0.8), flips=flips, optimizer=None, sweeps=sweeps, max_sweeps=50)
+    gp.fit_pairs(data.X_train, data.pairs_train)
+    assert np.isfinite(gp.predict(data.X_train[:50], return_std=True)).all()
+
+
+@pytest.mark.parametrize("sweeps", ["parallel", "sequential"])
+def test_a_given_share_of_flips_is_learned(sweeps):
+    data = make_sinc_comparisons(n_train_pairs=150, flipped=0.1, random_state=0)
     X, pairs = data.X_train, data.pairs_train
-    kernel = 1e4 * RBF(0.8, (0.1, 10.0))
-    for flips in (0.01, 0.1, 0.3):
-        gp = PairwiseGP(kernel, flips=flips, optimizer=None, sweeps=sweeps).fit_pairs(X, pairs)
-        assert np.isfinite(gp.predict(X, return_std=True)).all()
-    gp = PairwiseGP(flips=0.05, sweeps=sweeps).fit_pairs(X, pairs)
-    assert gp.flips_ == pytest.approx(0.1, abs=0.05)
-    plain = PairwiseGP(flips=0.0).fit_pairs(X, pairs)
+    kernel = ConstantKernel(10.0, (1e-2, 1e4)) * RBF(0.6, "fixed")
+    gp = PairwiseGP(kernel, flips=0.05, sweeps=sweeps).fit_pairs(X, pairs)
+    assert gp.flips_ == pytest.approx(0.1, abs=0.06)
+    plain = PairwiseGP(kernel, flips=0.0).fit_pairs(X, pairs)
     truth = np.sinc(data.X_test.ravel())
     assert gp.score(data.X_test, truth) > plain.score(data.X_test, truth)
     assert gp.log_marginal_likelihood_value_ > plain.log_marginal_likelihood_value_
     assert plain.flips_ == 0.0
 
 
-def test_flips_are_learned_where_the_evidence_pays_for_them():
+def test_flips_are_learned_if_the_evidence_supports_them():
     data = make_sinc_comparisons(n_train_pairs=150, flipped=0.1, random_state=1)
     X, pairs = data.X_train, data.pairs_train
-    auto, plain, told = (
-        PairwiseGP(**settings_).fit_pairs(X, pairs)
+    kernel = ConstantKernel(10.0, (1e-2, 1e4)) * RBF(0.5, "fixed")
+    auto, plain, given_ = (
+        PairwiseGP(kernel, **settings_).fit_pairs(X, pairs)
         for settings_ in ({}, {"flips": 0.0}, {"flips": 0.1})
     )
-    assert auto.flips_ == pytest.approx(told.flips_, rel=1e-2)
+    assert auto.flips_ == pytest.approx(given_.flips_, rel=1e-2)
     assert len(auto.theta_) == len(plain.theta_) + 1
     gain = auto.log_marginal_likelihood_value_ - plain.log_marginal_likelihood_value_
     assert gain > 0.5 * np.log(len(pairs))
     value, gradient = auto.log_marginal_likelihood(eval_gradient=True)
     assert value == pytest.approx(auto.log_marginal_likelihood_value_, abs=1e-3)
     assert gradient.shape == auto.theta_.shape
-    asked = {"flips": "auto"}
     for settings_ in ({"optimizer": None}, {"inference": "laplace"}, {"likelihood": "gaussian"}):
-        assert PairwiseGP(**settings_, **asked).fit_pairs(X, pairs[:50]).flips_ == 0.0
+        assert PairwiseGP(kernel, **settings_).fit_pairs(X, pairs[:20]).flips_ == 0.0
     prior = PairwiseGP(prior_scale=[1.0, 1.0], marginalize="grid").fit_pairs(X, pairs)
     assert prior.flips_ == pytest.approx(0.1, abs=0.06)
 
 
-@pytest.mark.parametrize("n_pairs", [6, 60, 400])
+@pytest.mark.parametrize("n_pairs", [6, 150])
 def test_without_flips_none_are_learned(n_pairs):
     X, pairs = some_comparisons(seed=2, n_rows=40, n_pairs=n_pairs)
     auto, plain = (PairwiseGP(**s).fit_pairs(X, pairs) for s in ({}, {"flips": 0.0}))
     assert auto.flips_ == 0.0
     assert_allclose(auto.predict(X), plain.predict(X), atol=1e-6)
-    assert auto.log_marginal_likelihood_value_ == plain.log_marginal_likelihood_value_
+    assert auto.log_marginal_likelihood_value_ == pytest.approx(
+        plain.log_marginal_likelihood_value_, abs=1e-6
+    )
 
 
 def test_the_gradient_of_the_evidence_with_flips():

@@ -1,4 +1,4 @@
-"""Input that breaks naive code: a proper posterior, or an error that says what to do."""
+"""Extreme input: a proper posterior, or an error that says what to do."""
 
 import numpy as np
 import pytest
@@ -12,23 +12,23 @@ from rankwise.errors import DataError, ParameterError
 X = np.linspace(0.0, 3.0, 7)[:, None]
 PAIRS = np.array([[1, 0], [2, 1], [3, 2], [3, 5], [6, 0]])
 HUGE = ConstantKernel(1e200, "fixed") * RBF(1.0)
-WAYS = [
+SETTINGS = [
     {},
     {"inference": "laplace"},
     {"sweeps": "sequential"},
     {"likelihood": "gaussian"},
     {"marginalize": "grid"},
-    {"ties": "threshold"},
+    {"tie_model": "threshold"},
     {"flips": 0.1},
     {"n_landmarks": 3, "random_state": 0},
 ]
 
 
 def check_proper(gp, rows):
-    """Every number that can be asked for is finite and makes sense."""
+    """Check that all results are finite and consistent."""
     mean, std = gp.predict(rows, return_std=True)
     _, cov = gp.predict(rows, return_cov=True)
-    for part in (mean, std, cov, gp.sample(rows, 3, random_state=0)):
+    for part in (mean, std, cov, gp.sample(rows, n_samples=3, random_state=0)):
         assert np.isfinite(part).all()
     assert (std >= 0).all()
     assert np.linalg.eigvalsh(cov).min() > -1e-6 * max(np.abs(cov).max(), 1e-300)
@@ -42,80 +42,80 @@ def check_proper(gp, rows):
     return mean, std
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 class TestHostile:
-    def test_duplicate_rows(self, way):
+    def test_duplicate_rows(self, settings):
         rows = np.repeat(X[:3], 4, axis=0)
-        gp = PairwiseGP(**way).fit_pairs(rows, [[0, 4], [1, 5], [4, 8], [2, 11], [9, 3]])
+        gp = PairwiseGP(**settings).fit_pairs(rows, [[0, 4], [1, 5], [4, 8], [2, 11], [9, 3]])
         mean, _ = check_proper(gp, rows)
         assert_allclose(mean[:4], mean[0], atol=1e-6)
 
-    def test_comparing_a_row_with_its_twin(self, way):
+    def test_comparing_a_row_with_its_twin(self, settings):
         rows = np.repeat(X[:4], 2, axis=0)
-        gp = PairwiseGP(**way).fit_pairs(rows, [[0, 1], [2, 3], [0, 4]])
+        gp = PairwiseGP(**settings).fit_pairs(rows, [[0, 1], [2, 3], [0, 4]])
         check_proper(gp, rows)
         assert gp.predict_preference(rows[[0]], rows[[1]]) == pytest.approx(0.5)
 
-    def test_all_rows_the_same(self, way):
+    def test_all_rows_the_same(self, settings):
         rows = np.ones((5, 2))
-        check_proper(PairwiseGP(**way).fit_pairs(rows, [[0, 1], [2, 3]]), rows)
+        check_proper(PairwiseGP(**settings).fit_pairs(rows, [[0, 1], [2, 3]]), rows)
 
-    def test_a_constant_kernel(self, way):
-        if "marginalize" in way:
-            pytest.skip("has no width")
-        gp = PairwiseGP(ConstantKernel(2.0), **way).fit_pairs(X, PAIRS)
+    def test_a_constant_kernel(self, settings):
+        if "marginalize" in settings:
+            pytest.skip("a constant kernel has no width")
+        gp = PairwiseGP(ConstantKernel(2.0), **settings).fit_pairs(X, PAIRS)
         mean, _ = check_proper(gp, X)
         assert_allclose(mean, mean[0], atol=1e-8)
 
-    def test_contradictions_and_repetitions(self, way):
+    def test_contradictions_and_repetitions(self, settings):
         pairs = np.vstack((np.repeat([[0, 1]], 50, axis=0), np.repeat([[1, 0]], 49, axis=0)))
-        check_proper(PairwiseGP(**way).fit_pairs(X, np.vstack((pairs, PAIRS))), X)
+        check_proper(PairwiseGP(**settings).fit_pairs(X, np.vstack((pairs, PAIRS))), X)
 
-    def test_a_cycle(self, way):
-        check_proper(PairwiseGP(**way).fit_pairs(X, [[0, 1], [1, 2], [2, 0]]), X)
+    def test_a_cycle(self, settings):
+        check_proper(PairwiseGP(**settings).fit_pairs(X, [[0, 1], [1, 2], [2, 0]]), X)
 
-    def test_a_disconnected_graph(self, way):
-        gp = PairwiseGP(**way).fit_pairs(X, [[0, 1], [5, 6]])
+    def test_a_disconnected_graph(self, settings):
+        gp = PairwiseGP(**settings).fit_pairs(X, [[0, 1], [5, 6]])
         check_proper(gp, X)
 
-    def test_one_comparison(self, way):
-        gp = PairwiseGP(**way).fit_pairs(X, [[3, 0]])
+    def test_one_comparison(self, settings):
+        gp = PairwiseGP(**settings).fit_pairs(X, [[3, 0]])
         check_proper(gp, X)
         assert gp.predict_preference(X[[3]], X[[0]])[0] >= 0.5
 
-    def test_no_comparison_is_the_prior(self, way):
-        gp = PairwiseGP(2.0 * RBF(1.0), optimizer=None, **way).fit_pairs(X, np.empty((0, 2)))
+    def test_no_comparison_is_the_prior(self, settings):
+        gp = PairwiseGP(2.0 * RBF(1.0), optimizer=None, **settings).fit_pairs(X, np.empty((0, 2)))
         mean, std = check_proper(gp, X)
         assert_allclose(mean, 0.0)
         assert_allclose(std, np.sqrt(2.0))
         assert gp.log_marginal_likelihood_value_ == 0.0
 
-    def test_ties_only(self, way):
-        gp = PairwiseGP(**way).fit_pairs(X, PAIRS, margin=np.zeros(len(PAIRS)))
+    def test_ties_only(self, settings):
+        gp = PairwiseGP(**settings).fit_pairs(X, PAIRS, margin=np.zeros(len(PAIRS)))
         mean, _ = check_proper(gp, X)
         assert_allclose(mean, 0.0, atol=1e-6)
 
-    def test_a_large_scale_beside_the_noise(self, way):
-        gp = PairwiseGP(1e8 * RBF(1.0), optimizer=None, **way).fit_pairs(X, PAIRS)
+    def test_a_scale_much_larger_than_the_noise(self, settings):
+        gp = PairwiseGP(1e8 * RBF(1.0), optimizer=None, **settings).fit_pairs(X, PAIRS)
         check_proper(gp, X)
 
-    def test_a_small_scale_beside_the_noise(self, way):
-        gp = PairwiseGP(1e-12 * RBF(1.0), optimizer=None, **way).fit_pairs(X, PAIRS)
+    def test_a_scale_much_smaller_than_the_noise(self, settings):
+        gp = PairwiseGP(1e-12 * RBF(1.0), optimizer=None, **settings).fit_pairs(X, PAIRS)
         mean, _ = check_proper(gp, X)
         assert np.abs(mean).max() < 1e-6
 
-    def test_widths_far_off(self, way):
+    def test_extreme_widths(self, settings):
         for width in (1e-5, 1e5):
             kernel = 1.0 * RBF(width, (1e-5, 1e5))
-            gp = PairwiseGP(kernel, optimizer=None, **way).fit_pairs(X, PAIRS)
+            gp = PairwiseGP(kernel, optimizer=None, **settings).fit_pairs(X, PAIRS)
             check_proper(gp, X)
 
-    def test_features_far_from_zero(self, way):
+    def test_features_far_from_zero(self, settings):
         far = 1e6 + X
-        check_proper(PairwiseGP(**way).fit_pairs(far, PAIRS), far)
+        check_proper(PairwiseGP(**settings).fit_pairs(far, PAIRS), far)
 
-    def test_tiny_and_huge_weights(self, way):
-        gp = PairwiseGP(**way).fit_pairs(X, PAIRS, weight=[1e-6, 1e-3, 1.0, 1e3, 1e5])
+    def test_tiny_and_huge_weights(self, settings):
+        gp = PairwiseGP(**settings).fit_pairs(X, PAIRS, weight=[1e-6, 1e-3, 1.0, 1e3, 1e5])
         check_proper(gp, X)
 
 
@@ -171,7 +171,7 @@ def test_margins_of_any_size(kernel):
             "raise noise",
         ),
         (
-            lambda: PairwiseGP(HUGE, optimizer=None, ties="threshold").fit_pairs(
+            lambda: PairwiseGP(HUGE, optimizer=None, tie_model="threshold").fit_pairs(
                 X, PAIRS, margin=[1.0, 1.0, 1.0, 0.0, 1.0]
             ),
             "raise noise",
@@ -186,7 +186,7 @@ def test_margins_of_any_size(kernel):
         ),
         (
             lambda: (
-                PairwiseGP(ties="threshold", optimizer=None)
+                PairwiseGP(tie_model="threshold", optimizer=None)
                 .fit_pairs(X, PAIRS)
                 .tell([0, 1], margin=0.0)
             ),
@@ -205,30 +205,30 @@ def test_data_that_cannot_be_used(call, words):
         ({"kernel": "rbf"}, "sklearn.gaussian_process.kernels"),
         ({"kernel": RBF}, "sklearn.gaussian_process.kernels"),
         ({"likelihood": "logit"}, "likelihood must be one of"),
-        ({"noise": 0.0}, "noise must be a number from"),
-        ({"noise": 1e300}, "noise must be a number from"),
+        ({"noise": 0.0}, "noise must be a number of at least 1e-100"),
+        ({"noise": 1e300}, "and at most 1e.100"),
         ({"noise": np.nan}, "noise must be"),
         ({"noise_bounds": (2.0, 1.0)}, "the smaller first"),
         ({"noise_bounds": ("a", "b")}, "the smaller first"),
         ({"noise_bounds": 3.0}, "the smaller first"),
-        ({"noise_bounds": "free"}, "noise_bounds must be one of"),
-        ({"ties": "drop"}, "ties must be one of"),
+        ({"noise_bounds": "free"}, "noise_bounds must be one of auto, fixed"),
+        ({"tie_model": "drop"}, "tie_model must be one of half, threshold"),
         ({"threshold": -1.0}, "threshold must be"),
-        ({"flips": 0.5}, "share from 0 to below 0.5"),
-        ({"flips": True}, "share from 0"),
-        ({"flips": "learn"}, "flips must be one of"),
+        ({"flips": 0.5}, "0 or more and below 0.5"),
+        ({"flips": True}, "flips must be"),
+        ({"flips": "learn"}, "flips must be"),
         ({"flips": 0.1, "inference": "laplace"}, 'needs likelihood="probit"'),
-        ({"optimizer": "adam"}, "optimizer must be one of"),
-        ({"n_restarts": -1}, "n_restarts must be"),
+        ({"optimizer": "adam"}, "optimizer must be"),
+        ({"n_restarts_optimizer": -1}, "n_restarts_optimizer must be"),
         ({"prior_scale": 0.0}, "prior_scale must be"),
         ({"prior_scale": "wide"}, "prior_scale must be"),
         ({"prior_scale": [1.0, 2.0, 3.0]}, "one entry for each"),
         ({"inference": "mcmc"}, "inference must be one of"),
         ({"sweeps": "random"}, "sweeps must be one of"),
-        ({"marginalize": "mcmc"}, "marginalize must be one of"),
+        ({"marginalize": "mcmc"}, "marginalize must be"),
         ({"marginalize": "grid", "kernel": DotProduct()}, "no free length_scale"),
         ({"grid_step": 0.0}, "grid_step must be"),
-        ({"grid_step": 1e-9}, "grid_step must be at least"),
+        ({"grid_step": 1e-9}, "grid_step must be a number of at least 0.01"),
         ({"max_pairs": 0}, "max_pairs must be"),
         ({"max_sweeps": 0}, "max_sweeps must be"),
         ({"tol": -1.0}, "tol must be"),
@@ -236,7 +236,7 @@ def test_data_that_cannot_be_used(call, words):
         ({"n_landmarks": 100}, "more than the 7 rows"),
         ({"landmarks": "best"}, "landmarks must be one of"),
         ({"random_state": "seed"}, "random_state must be"),
-        ({"n_restarts": 1, "kernel": RBF(1.0, (1e-3, np.inf))}, "bounds that are finite"),
+        ({"n_restarts_optimizer": 1, "kernel": RBF(1.0, (1e-3, np.inf))}, "finite bounds"),
     ],
 )
 def test_parameters_out_of_range(parameters, words):
@@ -244,12 +244,12 @@ def test_parameters_out_of_range(parameters, words):
         PairwiseGP(**parameters).fit_pairs(X, PAIRS)
 
 
-def test_questions_out_of_range():
+def test_arguments_of_predictions_out_of_range():
     gp = PairwiseGP(optimizer=None).fit_pairs(X, PAIRS)
     with pytest.raises(ParameterError, match="not both"):
         gp.predict(X, return_std=True, return_cov=True)
-    with pytest.raises(ParameterError, match="n must be"):
-        gp.sample(X, 0)
+    with pytest.raises(ParameterError, match="n_samples must be"):
+        gp.sample(X, n_samples=0)
     with pytest.raises(ParameterError, match="n_samples must be"):
         gp.rank_probabilities(X, n_samples=0)
     for theta in ([0.0], [0.0, np.nan]):
@@ -257,7 +257,7 @@ def test_questions_out_of_range():
             gp.log_marginal_likelihood(theta)
     with pytest.raises(DataError, match="values that are not finite"):
         gp.log_marginal_likelihood([1000.0, 0.0])
-    with pytest.raises(ParameterError, match="knows the probability of a tie"):
+    with pytest.raises(ParameterError, match="probability of a tie needs"):
         gp.predict_tie(X, X)
     with pytest.raises(ParameterError, match="strategy must be one of"):
         gp.suggest_pair(X, strategy="best")
@@ -274,8 +274,8 @@ def test_questions_out_of_range():
             call()
 
 
-def test_what_cannot_be_told_leaves_no_trace():
-    """The second comparison brings a row for which the kernel has no finite value."""
+def test_a_tell_that_fails_changes_nothing():
+    """The kernel has no finite value at a row of the second comparison."""
     gp = PairwiseGP(1.0 * DotProduct(), optimizer=None).fit_pairs(X, PAIRS)
     mean, pairs = gp.predict(X), gp.pairs_
     with pytest.raises(DataError, match="not finite"):
@@ -284,3 +284,19 @@ def test_what_cannot_be_told_leaves_no_trace():
     assert_allclose(gp.predict(X), mean)
     assert len(gp.tell([]).pairs_) == len(pairs)
     assert len(gp.tell([0, 3]).pairs_) == len(pairs) + 1
+
+
+def test_a_fit_that_fails_changes_nothing():
+    gp = PairwiseGP(optimizer=None)
+    wide = np.column_stack((X, X))
+    with pytest.raises(DataError, match="points outside X"):
+        gp.fit_pairs(X, [[0, 7]])
+    with pytest.raises(NotFittedError):
+        gp.predict(X)
+    gp.fit_pairs(X, PAIRS)
+    before = gp.predict(X)
+    with pytest.raises(DataError, match="with itself"):
+        gp.fit_pairs(wide, [[1, 1]])
+    with pytest.raises(DataError, match="single row"):
+        gp.fit(wide, np.arange(7), qid=np.arange(7))
+    assert_allclose(gp.predict(X), before)

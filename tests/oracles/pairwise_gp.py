@@ -1,4 +1,5 @@
-"""Pairwise Gaussian processes the slow way: dense matrices, one site at a time, and sampling."""
+"""Pairwise Gaussian processes by slow, direct methods: dense matrices, one site at a time, and
+sampling."""
 
 import math
 
@@ -21,7 +22,7 @@ def log_likelihood(d, wins, losses, ties, threshold, flips=0.0):
     return total
 
 
-def tilted_moments(m, v, wins, losses, ties, threshold, flips=0.0, points=40_001):
+def tilted_moments(m, v, wins, losses, ties, threshold, flips=0.0, points=4_001):
     """log Z, mean and variance of N(m, v) times the likelihood, by the trapezoid rule."""
     half = 14 * math.sqrt(v) + 1e-12
     x = np.linspace(m - half, m + half, points)
@@ -130,10 +131,10 @@ def _slice_chain(C, centre, root, first, second, wins, losses, n_steps, burn, rn
 def elliptical_slice(K, pairs, counts, *, reference=None, n_steps=20_000, burn=500, seed=0):
     """Mean and standard deviation of f under the exact posterior (Murray et al., 2010).
 
-    Probit outcomes without ties, in units of the noise. The chain is drawn along ellipses of
-    `reference`, a Gaussian (mean, covariance), with what the posterior has beside it as the
-    likelihood: any reference leaves the result the same, and a near one makes draws nearly
-    independent. None: the prior.
+    Probit outcomes without ties, in units of the noise. The chain moves along ellipses of
+    `reference`, a Gaussian (mean, covariance); the likelihood is the ratio of the posterior to
+    it. Any reference gives the same result; with a close one, draws are nearly independent.
+    None: the prior.
     """
     C = np.linalg.cholesky(K)
     mean, covariance = (np.zeros(len(K)), K) if reference is None else reference

@@ -46,7 +46,7 @@ def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.
     Raises
     ------
     DataError
-        If X is not a finite matrix or qid is not one id per row.
+        If X is not a finite matrix, max - min overflows, or qid is not one id per row.
 
     Examples
     --------
@@ -57,17 +57,19 @@ def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.
            [0.5, 0. ],
            [0. , 0. ]])
     """
-    if sparse.issparse(X):
-        rows = _own_csr(X)
-        return _normalize_sparse(rows, QueryGroups.of(qid, rows.shape[0]))
-    dense = np.asarray(X)
-    if dense.ndim != 2:
-        raise DataError(f"X must have two dimensions, rows and features: got shape {dense.shape}.")
-    if dense.dtype.kind not in "biuf":
-        raise DataError(f"X must contain numbers: got dtype {dense.dtype}.")
-    return _normalize_dense(
-        dense.astype(_float_type(dense.dtype), copy=False), QueryGroups.of(qid, len(dense))
-    )
+    is_sparse = sparse.issparse(X)
+    given: Any = X if is_sparse else np.asarray(X)
+    if given.ndim != 2:
+        raise DataError(f"X must have two dimensions, rows and features: got shape {given.shape}.")
+    if given.dtype.kind not in "biuf":
+        raise DataError(f"X must contain numbers: got dtype {given.dtype}.")
+    dtype: Any = np.float32 if given.dtype == np.float32 else np.float64
+    groups = QueryGroups.of(qid, given.shape[0])
+    if not is_sparse:
+        return _normalize_dense(given.astype(dtype, copy=False), groups)
+    rows = sparse.csr_array(given, dtype=dtype, copy=True)
+    rows.sum_duplicates()
+    return _normalize_sparse(rows, groups)
 
 
 def _normalize_dense(X: NDArray[Any], groups: QueryGroups) -> NDArray[Any]:
@@ -77,12 +79,10 @@ def _normalize_dense(X: NDArray[Any], groups: QueryGroups) -> NDArray[Any]:
     by_query = X if groups.contiguous else X[groups.order]
     low = np.minimum.reduceat(by_query, groups.indptr[:-1], axis=0)
     high = np.maximum.reduceat(by_query, groups.indptr[:-1], axis=0)
-    scale, low, span = _map_to_unit(low, high)
+    span = _span(low, high)
     for start in range(0, len(out), _ROWS_AT_A_TIME):
         rows = out[start : start + _ROWS_AT_A_TIME]
         query = groups.codes[start : start + _ROWS_AT_A_TIME]
-        if scale is not None:
-            rows *= scale[query]
         rows -= low[query]
         rows /= span[query]
     return out
@@ -107,9 +107,7 @@ def _normalize_sparse(X: sparse.csr_array, groups: QueryGroups) -> sparse.csr_ar
         return _normalize_sparse(_store(X, query[needed], feature[needed], groups), groups)
     low[has_zeros] = 0
     high[has_zeros] = np.maximum(high[has_zeros], 0)
-    scale, low, span = _map_to_unit(low, high)
-    if scale is not None:
-        X.data *= scale[cell]
+    span = _span(low, high)
     X.data -= low[cell]
     X.data /= span[cell]
     X.eliminate_zeros()
@@ -125,41 +123,17 @@ def _store(
     row = groups.order[np.repeat(groups.indptr[query], sizes) + within]
     column = np.repeat(feature, sizes)
     stored = X.tocoo()
-    zeros = np.zeros(len(row), dtype=X.dtype)
-    return sparse.coo_array(
-        (
-            np.concatenate([stored.data, zeros]),
-            (np.concatenate([stored.row, row]), np.concatenate([stored.col, column])),
-        ),
-        shape=X.shape,
-    ).tocsr()
+    values = np.concatenate([stored.data, np.zeros(len(row), dtype=X.dtype)])
+    places = np.concatenate([stored.row, row]), np.concatenate([stored.col, column])
+    return sparse.coo_array((values, places), shape=X.shape).tocsr()
 
 
-def _map_to_unit(
-    low: NDArray[Any], high: NDArray[Any]
-) -> tuple[NDArray[Any] | None, NDArray[Any], NDArray[Any]]:
-    """Scale, shift and divisor: (scale * x - low) / span is 0 at the minimum, 1 at the maximum.
-
-    The scale is one half where max - min would overflow, and None if it never does.
-    """
+def _span(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+    """max - min, or 1 where both are equal."""
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise DataError("X contains NaN or infinite values. Replace them, or drop these rows.")
     with np.errstate(over="ignore"):
         span = high - low
-    scale = None
     if np.isinf(span).any():
-        scale = np.where(np.isinf(span), 0.5, 1.0).astype(span.dtype)
-        low = low * scale
-        span = high * scale - low
-    return scale, low, np.where(span == 0, 1, span).astype(span.dtype, copy=False)
-
-
-def _own_csr(X: Any) -> sparse.csr_array:
-    """A CSR copy without duplicates."""
-    rows = sparse.csr_array(X, dtype=_float_type(X.dtype), copy=True)
-    rows.sum_duplicates()
-    return rows
-
-
-def _float_type(dtype: Any) -> type[np.float32 | np.float64]:
-    return np.float32 if dtype == np.float32 else np.float64
+        raise DataError(f"The values of a feature are too far apart for {span.dtype}. Scale X.")
+    return np.where(span == 0, 1, span).astype(span.dtype, copy=False)

@@ -63,21 +63,42 @@ class Length:
 Rules = dict[str, Numbers | Indices | Length]
 
 FEATURES: Rules = {"n_features_in_": Length("features")}
-DIRECT: Rules = FEATURES | {
+LINEAR: Rules = FEATURES | {
+    "solution_.weights": Numbers("features", "outputs"),
+    "solution_.intercept": Numbers("outputs"),
     "coef_": Numbers("outputs", "features"),
+    "intercept_": Numbers("outputs"),
+}
+KERNEL: Rules = FEATURES | {
+    "basis_.X": Numbers("rows", "features"),
+    "solution_.weights": Numbers("rows", "outputs"),
+    "solution_.intercept": Numbers("outputs"),
     "X_fit_": Numbers("rows", "features"),
     "dual_coef_": Numbers("rows", "outputs"),
     "intercept_": Numbers("outputs"),
 }
 LANDMARKS: Rules = FEATURES | {
+    "basis_.points": Numbers("landmarks", "features"),
+    "basis_.rows": Indices("landmarks", along="training rows"),
+    "solution_.weights": Numbers("landmarks", "outputs"),
+    "solution_.intercept": Numbers("outputs"),
     "landmarks_": Numbers("landmarks", "features"),
     "landmark_indices_": Indices("landmarks", along="training rows"),
     "dual_coef_": Numbers("landmarks", "outputs"),
     "intercept_": Numbers("outputs"),
-    "_sums.basis.n_landmarks": Length("landmarks"),
+    "block_sums_.system.factor.n_landmarks": Length("landmarks"),
 }
 COMPONENTS: Rules = FEATURES | {
     "n_components_": Length("components"),
+    "basis_.points": Numbers("points", "features"),
+    "basis_.rows": Indices("points", along="training rows"),
+    "basis_.A": Numbers("points", "components"),
+    "basis_.means": Numbers("components"),
+    "basis_.eigenvalues": Numbers("components"),
+    "solution_.weights": Numbers("components", "outputs"),
+    "solution_.path": Numbers("components", "components", "outputs"),
+    "solution_.idle": Indices("idle", along="components"),
+    "solution_.intercept": Numbers("outputs"),
     "X_fit_": Numbers("points", "features"),
     "landmarks_": Numbers("points", "features"),
     "landmark_indices_": Indices("points", along="training rows"),
@@ -91,8 +112,8 @@ COMPONENTS: Rules = FEATURES | {
     "intercept_": Numbers("outputs"),
 }
 SHAPES: dict[str, Rules] = {
-    "rankrls": DIRECT,
-    "rls": DIRECT,
+    "rankrls": LINEAR,
+    "rls": LINEAR,
     "sparse-rankrls": LANDMARKS,
     "sparse-rls": LANDMARKS,
     "kpcrank": COMPONENTS,
@@ -108,9 +129,11 @@ SHAPES: dict[str, Rules] = {
         "X_fit_": Numbers("rows", "features"),
         "landmarks_": Numbers("landmarks", "features"),
         "pairs_": Indices("comparisons", "2", along="rows"),
+        "margin_": Numbers("comparisons"),
+        "weight_": Numbers("comparisons"),
     },
     "ranking-search": FEATURES | {"best_estimator_.n_features_in_": Length("features")},
-    "landmark-basis": {
+    "landmark-factor": {
         "n_landmarks": Length("landmarks"),
         "kept": Indices("rank", along="landmarks"),
         "C": Numbers("rank", "rank"),
@@ -122,19 +145,16 @@ SHAPES: dict[str, Rules] = {
         "F_mean": Numbers("features"),
         "y_mean": Numbers("outputs"),
     },
-    "gp-differences": {
-        "C": Numbers("rows", "rank"),
-        "first": Indices("differences", along="rows"),
-        "second": Indices("differences", along="rows"),
-    },
-    "gp-component": {
+    "gp-process": {
         "points": Numbers("points", "features"),
-        "span.basis.root": Numbers("rank", "rank"),
-        "span.basis.first": Indices("rank", along="points"),
-        "span.basis.second": Indices("rank", along="points", lowest=-1),
+        "basis.root": Numbers("rank", "rank"),
+        "basis.first": Indices("rank", along="points"),
+        "basis.second": Indices("rank", along="points", lowest=-1),
         "approximation.weights.mean": Numbers("rank"),
+        "approximation.tau": Numbers("sites"),
+        "approximation.nu": Numbers("sites"),
     },
-    "gp-mixture": {"weights": Numbers("components"), "prior": Numbers("components")},
+    "gp-mixture": {"weights": Numbers("processes"), "prior": Numbers("processes")},
 }
 """Rules by the stable name of a ranker or of a value object."""
 
@@ -143,7 +163,10 @@ def check_shapes(name: str, thing: Any) -> None:
     """Refuse a ranker or a value object whose arrays do not belong together."""
     lengths = {"2": 2}
     axes: tuple[str, ...]
-    for path, rule in SHAPES.get(name, {}).items():
+    rules = SHAPES.get(name, {})
+    if rules is LINEAR and hasattr(thing, "dual_coef_"):
+        rules = KERNEL
+    for path, rule in rules.items():
         value = reduce(lambda owner, key: getattr(owner, key, None), path.split("."), thing)
         if value is None:
             continue

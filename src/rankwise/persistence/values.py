@@ -73,8 +73,9 @@ def encode(value: Any, archive: ArchiveWriter, where: str) -> Any:
         return [encode(entry, archive, where) for entry in value]
     if type(value) is tuple:
         return {"tuple": [encode(entry, archive, where) for entry in value]}
-    if type(value) is set:
-        return {"set": [encode(entry, archive, where) for entry in sorted(value, key=repr)]}
+    if type(value) in (set, frozenset):
+        entries = [encode(entry, archive, where) for entry in sorted(value, key=repr)]
+        return {type(value).__name__: entries}
     if type(value) is dict:
         pairs = [[encode(part, archive, where) for part in pair] for pair in value.items()]
         return {"dict": pairs}
@@ -374,6 +375,7 @@ DECODERS: dict[str, Callable[[Any, ArchiveReader], Any]] = {
     "bytes": lambda content, _: bytes.fromhex(content),
     "tuple": lambda content, archive: tuple(decode(content, archive)),
     "set": lambda content, archive: set(decode(content, archive)),
+    "frozenset": lambda content, archive: frozenset(decode(content, archive)),
     "dict": lambda content, archive: dict(decode(content, archive)),
     "scalar": _decode_scalar,
     "array": _decode_array,

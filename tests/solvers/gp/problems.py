@@ -1,17 +1,17 @@
-"""Comparisons between points of a line or plane, to try the Gaussian process on.
+"""Comparisons between points on a line or in a plane, as problems for the Gaussian process.
 
-No test package is imported here: reproduce/pairwise_gp takes its problems from here as well.
+reproduce/pairwise_gp uses them too, so nothing from the test packages is imported here.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rankwise.solvers.gp.span import span_of_pairs, span_of_rows
+from rankwise.solvers.gp.weight_space import weights_of_pairs, weights_of_rows
 
 
 @dataclass(frozen=True)
-class Problem:
+class ComparisonProblem:
     K: np.ndarray
     pairs: np.ndarray
     counts: np.ndarray
@@ -19,20 +19,20 @@ class Problem:
 
     def differences(self, form):
         first, second = self.pairs.T.copy()
-        build = {"rows": span_of_rows, "pairs": span_of_pairs}[form]
+        build = {"rows": weights_of_rows, "pairs": weights_of_pairs}[form]
         return build(self.K.copy(), first, second).differences
 
     def posterior(self, weights):
         """Mean and covariance of f, from the weights of the differences of rows."""
-        span = span_of_rows(self.K.copy(), *self.pairs.T.copy())
-        C = np.empty_like(span.differences.C)
-        C[span.order] = span.differences.C
+        space = weights_of_rows(self.K.copy(), *self.pairs.T.copy())
+        C = np.empty_like(space.differences.C)
+        C[space.order] = space.differences.C
         whitened = weights.whiten(C.T)
         return C @ weights.mean, whitened.T @ whitened
 
 
 def covariance(X, scale, width):
-    """A squared exponential by its definition, with some variance of each row's own."""
+    """The squared exponential kernel, with some independent variance of each row."""
     squared = ((X[:, None] - X[None]) ** 2).sum(axis=2)
     return scale * (np.exp(-0.5 * squared / width**2) + 1e-2 * np.eye(len(X)))
 
@@ -53,4 +53,4 @@ def make_problem(seed, n_rows, n_pairs, *, scale=4.0, width=1.0, repeats=True, t
     if ties:
         tied = rng.random(n_pairs) < 0.3
         counts[tied, 2] += 1.0
-    return Problem(K, pairs, counts, 0.4 if ties else 0.0)
+    return ComparisonProblem(K, pairs, counts, 0.4 if ties else 0.0)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_random_state
 from rankwise.estimators.bilinear.bilinear_parameters import (
     STREAM_PARAMETERS,
     check_bilinear_parameters,
@@ -40,7 +39,7 @@ from rankwise.estimators.bilinear.triplet_checks import (
     check_triplets,
     columns_of,
 )
-from rankwise.parameters import Whole, check_value
+from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.solvers.bilinear.bilinear_sgd import OVERFLOWED
 from rankwise.solvers.bilinear.lazy_steps import csr_parts
 from rankwise.solvers.bilinear.triplet_sampling import (
@@ -432,7 +431,7 @@ class SparseBilinearRanker(BilinearScorer):
         if checkpoint is not None:
             kept = FitCheckpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
             kept.check_folder()
-        record.seed = int(check_random_state(self.random_state).integers(2**63))
+        record.seed = int(as_generator(self.random_state).integers(2**63))
         training = BilinearTraining(
             self, csr_parts(Q), csr_parts(renumbered(D, numbers)), aside,
             renumbered(start, numbers), sampler_for, n_steps, record, kept, checkpoint_every,

@@ -1,204 +1,238 @@
-"""The evidence of a pairwise Gaussian process as a function of its hyper-parameters."""
+"""The evidence of a pairwise Gaussian process as a function of its hyperparameters."""
 
 from __future__ import annotations
 
-from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import ParameterError
-from rankwise.estimators.gp.process import (
-    Component,
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators.gp.conditioned_process import (
+    ConditionedProcess,
     Hyperparameters,
-    Inference,
-    Observations,
-    condition,
     kernel_gradient,
     kernel_values,
-    out_of_range,
 )
-from rankwise.solvers.gp.approximation import Approximation
+from rankwise.solvers.gp.approximation import (
+    Approximation,
+    factor_gradient,
+    gaussian,
+    noise_slope,
+)
 from rankwise.solvers.gp.differences import Differences
-from rankwise.solvers.gp.gaussian import noise_slope
-from rankwise.solvers.gp.gradient import factor_gradient
-from rankwise.solvers.gp.span import (
-    Span,
+from rankwise.solvers.gp.ep import expectation_propagation
+from rankwise.solvers.gp.laplace import laplace
+from rankwise.solvers.gp.observations import PairObservations
+from rankwise.solvers.gp.weight_space import (
+    WeightSpace,
     rows_gradient,
-    span_of_landmarks,
-    span_of_pairs,
-    span_of_rows,
+    weights_of_landmarks,
+    weights_of_pairs,
+    weights_of_rows,
 )
 
 _THRESHOLD_BOUNDS = (1e-3, 1e2)
 _FLIPS_BOUNDS = (1e-4, 0.45)
+Sites = tuple[Array, Array]  # tau and nu
 
 
+@dataclass(frozen=True)
+class InferenceSettings:
+    """How the posterior is computed."""
+
+    likelihood: str
+    method: str
+    sequential: bool
+    tol: float
+    max_sweeps: int
+
+    def infer(
+        self, space: WeightSpace, values: Array, hyper: Hyperparameters, start: Sites | None
+    ) -> tuple[Differences, Approximation]:
+        """The posterior, and the differences in the units that it was computed in."""
+        if self.likelihood == "gaussian":
+            margin, weight = values.T
+            return space.differences, gaussian(space.differences, margin, weight, hyper.noise)
+        differences = space.scaled(1.0 / hyper.noise)
+        given: Any = {"start": start, "tol": self.tol, "max_sweeps": self.max_sweeps}
+        if self.method == "laplace":
+            return differences, laplace(differences, values, hyper.threshold, **given)
+        given["sequential"] = self.sequential
+        found = expectation_propagation(differences, values, hyper.threshold, hyper.flips, **given)
+        return differences, found
+
+
+@dataclass(eq=False)
 class Evidence:
     """log p(comparisons | theta), its gradient, and the posterior at any theta.
 
-    theta holds the logarithms of the free hyper-parameters of the kernel, then that of the
-    noise where it is free, that of the threshold of ties where there are any, and that of the
-    share of flips where it is not 0.
+    theta holds the logarithms of the free hyperparameters: those of the kernel, then the noise
+    if it is free, the threshold of ties if there are any, and the share of flips if it is not 0.
 
-    One value costs a posterior (`solvers.gp.ep`), a gradient the derivatives of the kernel
-    more, O(n^2) for each hyper-parameter, or O(n r) with r landmarks. Sites are kept from one
-    call to the next, to start from.
+    `hyper` is where the search starts, X the rows that were compared, and `noise_bounds` is None
+    if the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with
+    median `start`, one or one for each free hyperparameter.
 
-    Parameters
-    ----------
-    kernel : scikit-learn kernel
-    X : ndarray of shape (n, n_features)
-        The rows that were compared.
-    observed : Observations
-        Of these rows.
-    inference : Inference
-    noise, threshold : float
-    noise_bounds : (float, float) or None
-        None: not free.
-    free_threshold : bool
-    flips : float
-    landmarks : ndarray of shape (r, n_features), optional
+    One value costs a posterior (`solvers.gp.ep`). A gradient also needs the derivatives of the
+    kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks. The sites of the last gradient
+    are where the next posterior starts.
     """
 
-    def __init__(
-        self,
-        kernel: Any,
-        X: Array,
-        observed: Observations,
-        inference: Inference,
-        *,
-        noise: float,
-        noise_bounds: tuple[float, float] | None,
-        threshold: float,
-        free_threshold: bool,
-        flips: float,
-        landmarks: Array | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.X = X
-        self.observed = observed
-        self.inference = inference
-        self.noise = noise
-        self.threshold = threshold
-        self.landmarks = landmarks
-        self._noise_bounds = noise_bounds
-        self._free_threshold = free_threshold
-        self.flips = flips
-        self._last: tuple[Array, Approximation] | None = None
+    hyper: Hyperparameters
+    X: Array
+    observed: PairObservations
+    inference: InferenceSettings
+    noise_bounds: tuple[float, float] | None = None
+    landmarks: Array | None = None
+    prior_scale: Any = None
+    _last: tuple[Array, Approximation] | None = None
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.prior_scale)
+        if shape not in ((), (len(self.start),)):
+            raise ParameterError(
+                f"prior_scale needs one entry for each of the {len(self.start)} free "
+                f"hyperparameters, or one for all: got shape {shape}."
+            )
+
+    @property
+    def _free(self) -> dict[str, tuple[float, float]]:
+        """Free hyperparameters of the likelihood, with their bounds."""
+        bounds = {} if self.noise_bounds is None else {"noise": self.noise_bounds}
+        if self.hyper.threshold > 0:
+            bounds["threshold"] = _THRESHOLD_BOUNDS
+        if self.hyper.flips > 0:
+            bounds["flips"] = _FLIPS_BOUNDS
+        return bounds
 
     @property
     def start(self) -> Array:
-        """theta as it was given."""
-        more = [self.noise] * (self._noise_bounds is not None)
-        more += [self.threshold] * self._free_threshold
-        more += [self.flips] * (self.flips > 0)
-        return np.concatenate((self.kernel.theta, np.log(more)))
+        """theta of the hyperparameters to start from."""
+        values = [getattr(self.hyper, name) for name in self._free]
+        return np.concatenate((self.hyper.kernel.theta, np.log(values)))
 
     @property
     def bounds(self) -> Array:
-        """Least and greatest theta, of shape (n_free, 2)."""
-        more = [] if self._noise_bounds is None else [self._noise_bounds]
-        more += [_THRESHOLD_BOUNDS] * self._free_threshold
-        more += [_FLIPS_BOUNDS] * (self.flips > 0)
-        return np.vstack((self.kernel.bounds.reshape(-1, 2), np.log(np.reshape(more, (-1, 2)))))
+        """Smallest and largest theta, of shape (n_free, 2)."""
+        kernel = self.hyper.kernel.bounds.reshape(-1, 2)
+        return np.vstack((kernel, np.log(np.reshape(list(self._free.values()), (-1, 2)))))
 
     def at(self, theta: Array) -> Hyperparameters:
-        """What theta stands for."""
+        """The hyperparameters whose logarithms are theta."""
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != self.start.shape or not np.isfinite(theta).all():
             raise ParameterError(
                 f"theta needs one finite entry for each of the {len(self.start)} free "
-                f"hyper-parameters: got {theta}."
+                f"hyperparameters: got {theta}."
             )
-        k = len(self.kernel.theta)
+        k = len(self.hyper.kernel.theta)
         with np.errstate(over="ignore"):  # the kernel's values are checked
-            kernel = self.kernel.clone_with_theta(theta[:k])
-            more = list(np.exp(theta[k:]))
-        noise = more.pop(0) if self._noise_bounds is not None else self.noise
-        threshold = more.pop(0) if self._free_threshold else self.threshold
-        flips = more.pop(0) if self.flips > 0 else 0.0
-        return Hyperparameters(kernel, float(noise), float(threshold), float(flips))
+            kernel = self.hyper.kernel.clone_with_theta(theta[:k])
+            others = dict(zip(self._free, np.exp(theta[k:]).tolist(), strict=True))
+        return replace(self.hyper, kernel=kernel, **others)
 
     def with_flips(self, share: float) -> Evidence:
-        """The same with one hyper-parameter more, a share of flips that starts here."""
-        other = copy(self)
-        other.flips = share
-        return other
+        """The same with the share of flips as another free hyperparameter, without a prior."""
+        hyper, scale = replace(self.hyper, flips=share), self.prior_scale
+        if scale is not None:
+            scale = np.append(np.broadcast_to(scale, len(self.start)), np.inf)
+        return replace(self, hyper=hyper, prior_scale=scale)
 
-    def component(self, theta: Array) -> Component:
+    def log_prior(self, theta: Array) -> tuple[float, Array]:
+        """Log density of the prior up to a constant, and its gradient."""
+        if self.prior_scale is None:
+            return 0.0, np.zeros(len(theta))
+        scale = np.broadcast_to(np.asarray(self.prior_scale, dtype=np.float64), theta.shape)
+        z = (theta - self.start) / scale
+        return float(-0.5 * z @ z), -z / scale
+
+    def process(self, theta: Array) -> ConditionedProcess:
         """The posterior at theta."""
-        hyper = self.at(theta)
-        span = self._span(hyper.kernel)
-        start = self._sites(span, hyper)
-        _, approximation = condition(span, self.observed, hyper, self.inference, start)
-        points = self.X if self.landmarks is None else self.landmarks
-        return Component(hyper, points, span, approximation, self.landmarks is None)
+        return self.condition(self.at(theta))
 
-    def value(self, theta: Array) -> float:
-        """log p(comparisons | theta)."""
-        return self.component(theta).approximation.log_evidence
+    def condition(self, hyper: Hyperparameters, start: Sites | None = None) -> ConditionedProcess:
+        """The posterior at some hyperparameters, from given sites or those of the last gradient."""
+        space = self._space(hyper.kernel)
+        start = self._sites(space, hyper) if start is None else start
+        _, approximation = self._infer(space, hyper, start)
+        points = self.X if self.landmarks is None else self.landmarks
+        return ConditionedProcess(hyper, points, space.basis, approximation)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """log p(comparisons | theta), and its gradient in theta."""
         hyper = self.at(theta)
         if self.landmarks is None:
             K, dK = kernel_gradient(hyper.kernel, self.X)
-            span = self._span(hyper.kernel, K)
+            space = self._space(hyper.kernel, K)
         else:
-            span = self._span(hyper.kernel)
-        start = self._sites(span, hyper)
-        differences, a = condition(span, self.observed, hyper, self.inference, start)
-        self._last = (span.differences.prior_variances / hyper.noise**2, a)
-        scale = 1.0 if differences is span.differences else hyper.noise**-2
-        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+            space = self._space(hyper.kernel)
+        differences, a = self._infer(space, hyper, self._sites(space, hyper))
+        self._last = (space.differences.prior_variances / hyper.noise**2, a)
+        scale = 1.0 if differences is space.differences else hyper.noise**-2
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
             if self.landmarks is None:
                 pairs = self.observed.first, self.observed.second
-                M = rows_gradient(span, differences, a, len(self.X), pairs)
+                M = rows_gradient(space, differences, a, len(self.X), pairs)
                 by_kernel = scale * np.einsum("ij,ijp->p", M, dK)
             else:
                 MC = np.sqrt(scale) * factor_gradient(differences, a)
-                by_kernel = self._landmark_gradient(hyper.kernel, span, self.landmarks, MC)
+                by_kernel = self._landmark_gradient(hyper.kernel, space, self.landmarks, MC)
             by_likelihood = self._likelihood_slopes(hyper, differences, a)
         gradient = np.concatenate((by_kernel, by_likelihood))
         if not np.isfinite(gradient).all():
-            raise out_of_range(hyper)
+            raise _not_finite(hyper)
         return a.log_evidence, gradient
 
-    def _sites(self, span: Span, hyper: Hyperparameters) -> tuple[Array, Array] | None:
-        """Sites to start from: those of the last gradient, for the prior as it is now."""
+    def _infer(
+        self, space: WeightSpace, hyper: Hyperparameters, start: Sites | None
+    ) -> tuple[Differences, Approximation]:
+        """The posterior, or an error if it is not finite."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                differences, found = self.inference.infer(space, self.observed.values, hyper, start)
+        except FloatingPointError:
+            raise _not_finite(hyper) from None
+        if not np.isfinite(found.log_evidence):
+            raise _not_finite(hyper)
+        return differences, found
+
+    def _sites(self, space: WeightSpace, hyper: Hyperparameters) -> Sites | None:
+        """The sites of the last gradient, adapted to the present prior."""
         if self._last is None or self.inference.likelihood == "gaussian":
             return None
         before, last = self._last
-        now = span.differences.prior_variances / hyper.noise**2
+        now = space.differences.prior_variances / hyper.noise**2
         return last.sites_for(np.divide(now, before, out=np.ones_like(now), where=before > 0))
 
     def _likelihood_slopes(
         self, hyper: Hyperparameters, differences: Differences, a: Approximation
     ) -> Array:
-        """By the logarithms of noise, threshold and flips, as far as they are free."""
+        """Derivatives by the logarithms of noise, threshold and flips, as far as they are free."""
         slopes = []
-        if self._noise_bounds is not None:
+        if "noise" in self._free:
             if self.inference.likelihood == "gaussian":
                 slopes.append(noise_slope(a))
             else:  # the evidence depends on K / noise^2
                 by_scale = (factor_gradient(differences, a) * differences.C).sum()
                 slopes.append(-2.0 * by_scale)
-        if self._free_threshold:
+        if "threshold" in self._free:
             slopes.append(a.threshold_slope * hyper.threshold)
-        if self.flips > 0:
+        if "flips" in self._free:
             slopes.append(a.flips_slope * hyper.flips)
         return np.array(slopes)
 
-    def _landmark_gradient(self, kernel: Any, span: Span, landmarks: Array, MC: Array) -> Array:
+    def _landmark_gradient(
+        self, kernel: Any, space: WeightSpace, landmarks: Array, MC: Array
+    ) -> Array:
         """Of Q = K_nm K_mm^-1 K_mn: tr(M dQ) = 2 tr(H M dK_nm) - tr(H M H' dK_mm), H' = C R^-1.
 
-        scikit-learn differentiates k(X, X) only: rows are taken with the landmarks, as many at
-        a time as there are of these.
+        scikit-learn differentiates k(X, X) only. So rows and landmarks are stacked, as many rows
+        at a time as there are landmarks.
         """
-        basis, Z = span.basis, landmarks[span.basis.first]
+        basis, Z = space.basis, landmarks[space.basis.first]
         r = len(basis)
         if r == 0:
             return np.zeros(len(kernel.theta))
@@ -208,9 +242,9 @@ class Evidence:
             return np.asarray(solve_triangular(basis.root, V, trans="T", lower=True))
 
         by_rows = 2.0 * unroot(MC.T).T
-        by_marks = -unroot(unroot(span.differences.C.T @ MC).T)
+        by_landmarks = -unroot(unroot(space.differences.C.T @ MC).T)
         _, dK = kernel_gradient(kernel, Z)
-        gradient = np.einsum("ij,ijp->p", by_marks, dK)
+        gradient = np.einsum("ij,ijp->p", by_landmarks, dK)
         for start in range(0, len(self.X), r):
             rows = self.X[start : start + r]
             _, dK = kernel_gradient(kernel, np.vstack((rows, Z)))
@@ -218,11 +252,22 @@ class Evidence:
             gradient += np.einsum("ij,ijp->p", by_rows[start : start + r], block)
         return np.asarray(gradient)
 
-    def _span(self, kernel: Any, K: Array | None = None) -> Span:
+    def _space(self, kernel: Any, K: Array | None = None) -> WeightSpace:
+        """The weights of the compared pairs; K, if given, is overwritten."""
         first, second = self.observed.first, self.observed.second
         if self.landmarks is not None:
             K_nm = kernel_values(kernel, self.X, self.landmarks)
-            return span_of_landmarks(K_nm, kernel_values(kernel, self.landmarks), first, second)
+            K_mm = kernel_values(kernel, self.landmarks)
+            return weights_of_landmarks(K_nm, K_mm, first, second)
         K = kernel_values(kernel, self.X) if K is None else K
-        of_rows = len(self.X) <= len(first)
-        return (span_of_rows if of_rows else span_of_pairs)(K, first, second)
+        few_rows = len(self.X) <= len(first)
+        return (weights_of_rows if few_rows else weights_of_pairs)(K, first, second)
+
+
+def _not_finite(hyper: Hyperparameters) -> DataError:
+    """The error for a posterior, or a gradient of its evidence, that is not finite."""
+    return DataError(
+        "The posterior is not finite: kernel values, margins or weights are too large relative to "
+        f"the noise ({hyper.noise:g}). Scale the features, margins or weights, or raise noise. The "
+        f"kernel is {hyper.kernel}."
+    )

@@ -1,4 +1,11 @@
-"""What inference is given, and what it returns."""
+"""The result of inference: a Gaussian posterior, and the derivatives of its evidence.
+
+With Q = C C' the covariance of the rows and (d evidence) = tr(M dQ),
+
+    M = (a a' - W) / 2,   a = B' slope,   W = B' (T^-1 + B Q B')^-1 B,
+
+T = diag(tau). For Laplace's approximation the mode moves too: a q' + q a' is added to a a'.
+"""
 
 from __future__ import annotations
 
@@ -7,53 +14,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.solvers.gp.differences import Weights
-
-
-@dataclass(frozen=True, eq=False)
-class Outcomes:
-    """What was observed of every difference.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (N, 3)
-        Weights of wins, losses and ties of the first row.
-    threshold : float
-        Half the width of the interval of ties, in units of the noise; 0: no ties.
-    flips : float
-        Share of the outcomes that are turned round.
-    """
-
-    counts: Array
-    threshold: float = 0.0
-    flips: float = 0.0
+from rankwise.backends.blas import matmul
+from rankwise.solvers.gp.differences import Differences, WeightPosterior
 
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """A Gaussian posterior of the weights, how it was reached, and its evidence.
+    """A Gaussian posterior of the weights, its sites, and its evidence.
 
     Attributes
     ----------
-    weights : Weights
+    weights : WeightPosterior
     tau, nu : ndarray of shape (N,)
         Sites exp(-tau d^2 / 2 + nu d).
     mean, variance : ndarray of shape (N,)
         Of every difference.
     log_evidence : float
     slope : ndarray of shape (N,)
-        Of the data's part of the posterior, so that f has the mean K B' slope.
+        Derivative of the log-likelihood: the posterior mean of f is K B' slope.
     bend : ndarray of shape (N,) or None
-        What the evidence gains by moving the mode, where that counts (Laplace).
+        Derivative of the evidence by the mode, which is not 0 for Laplace's approximation.
     threshold_slope, flips_slope : float
         Derivatives of the evidence by the threshold and the share of flips.
     converged : bool
     n_sweeps : int
     residual : float
-        By how much moments were still off, in units of their spread.
+        Remaining error of the moments, relative to their spread.
     """
 
-    weights: Weights
+    weights: WeightPosterior
     tau: Array
     nu: Array
     mean: Array
@@ -70,8 +59,61 @@ class Approximation:
     def sites_for(self, ratio: Array) -> tuple[Array, Array]:
         """Sites to start from where prior variances of the differences are `ratio` times these.
 
-        A site is about as wide as noise and posterior together, and where the noise is small
-        beside it, the posterior grows with the prior.
+        A site is about as wide as noise and posterior together. Where the noise is small
+        relative to the posterior, the posterior grows with the prior.
         """
         share = (1.0 + self.variance) / (1.0 + ratio * self.variance)
         return self.tau * share, self.nu * np.sqrt(share)
+
+
+def gaussian(differences: Differences, margin: Array, weight: Array, noise: float) -> Approximation:
+    """margin_l = d_l + N(0, noise^2 / weight_l): section 5 of the KPCRank paper, v = noise^-2.
+
+    Its mean minimizes sum_l weight_l (margin_l - d_l)^2 + noise^2 |f|^2: it is RankRLS with
+    alpha = noise^2. O(r^2 min(n, N) + r^3 + N r).
+    """
+    tau = weight / noise**2
+    nu = tau * margin
+    weights = WeightPosterior.of(differences, tau, nu)
+    mean, variance = weights.moments(differences)
+    evidence = 0.5 * (np.log(tau / (2 * np.pi)).sum() - nu @ margin + nu @ mean - weights.log_det)
+    return Approximation(weights, tau, nu, mean, variance, float(evidence), nu - tau * mean)
+
+
+def noise_slope(a: Approximation) -> float:
+    """Derivative of the evidence by log noise."""
+    return float((a.slope**2 / a.tau).sum() - (1.0 - a.tau * a.variance).sum())
+
+
+def covariance_gradient(differences: Differences, a: Approximation) -> Array:
+    """M, of shape (n, n): O(n^2 r) time.
+
+    W = L - L C P^-1 C'L with L = B'TB, since C P^-1 C' is the posterior covariance.
+    """
+    L = differences.laplacian(a.tau)
+    V = a.weights.whiten((L @ differences.C).T)
+    M = matmul(V.T, V) if V.size else V.T @ V
+    M -= L.toarray()
+    rows = differences.to_rows(a.slope)
+    M += rows[:, None] * rows
+    if a.bend is not None:
+        bend = differences.to_rows(a.bend)
+        M += rows[:, None] * bend + bend[:, None] * rows
+    M *= 0.5
+    return M
+
+
+def factor_gradient(differences: Differences, a: Approximation) -> Array:
+    """M C, of shape (n, r), without M: O(n r^2 + N r) time.
+
+    W C = L C P^-1, since C'L C = P - I.
+    """
+    C = differences.C
+    Y = differences.laplacian(a.tau) @ C
+    out = -a.weights.solve(Y.T).T
+    rows = differences.to_rows(a.slope)
+    out += rows[:, None] * (rows @ C)
+    if a.bend is not None:
+        bend = differences.to_rows(a.bend)
+        out += rows[:, None] * (bend @ C) + bend[:, None] * (rows @ C)
+    return out / 2

@@ -1,18 +1,18 @@
-"""Differences of a Gaussian process as features of standard normal weights.
+"""Differences of a Gaussian process as linear functions of standard normal weights.
 
 With a factor C of the prior covariance, K = C C', the process at the compared rows is f = C u for
 weights u of N(0, I), and the differences are d = A u, A = C[first] - C[second]. There are as many
-weights as K has numerical rank: at most one a row, one a comparison, or one a landmark.
+weights as the numerical rank of K: at most one per row, per comparison, or per landmark.
 
-A Cholesky factor is a staircase: row i has nothing after column i. The precision of u is factored
-from its last row and column upwards (they are stored in reverse for that), since a row of C that
-ends early then meets only a part of the factor, and ends early after it as well.
+A Cholesky factor is a staircase: row i is zero after column i. The precision of u is stored in
+reverse order and factored from its last row and column upwards. A row of C that ends early then
+meets only a part of the factor, and still ends early after a triangular solve.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,13 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas import cross_product, matmul, solve_lower
 from rankwise.backends.jit import compiled
 
-_BLOCK = 256  # rows or columns of a staircase that are treated alike
-_SMALL = 2**17  # entries of A that are kept in any case
+_BLOCK = 256  # rows or columns of a staircase that are processed together
+_SMALL = 2**17  # entries up to which A is always stored
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """d = A u with A = C[first] - C[second], stored only where that is small.
+    """d = A u with A = C[first] - C[second]; A is stored only if it is small.
 
     Attributes
     ----------
@@ -39,17 +39,13 @@ class Differences:
     first, second : ndarray of shape (N,)
         Rows of C.
     stairs : int
-        How many rows at the top have nothing but zeros after column i, i being their number.
+        How many rows at the top are a staircase: row i is zero after column i.
     """
 
     C: Array
     first: Index
     second: Index
     stairs: int = 0
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What cannot be computed again."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def rank(self) -> int:
@@ -59,11 +55,11 @@ class Differences:
         return len(self.first)
 
     def of_rows(self, f: Array) -> Array:
-        """B f: differences of a value for every row of C."""
+        """B f: differences of values that belong to the rows of C."""
         return np.asarray(f[self.first] - f[self.second])
 
     def to_rows(self, z: Array) -> Array:
-        """B'z: what every row of C gains and loses."""
+        """B'z: for every row of C, the sum over its comparisons."""
         n = len(self.C)
         gained, lost = np.bincount(self.first, z, n), np.bincount(self.second, z, n)
         return np.asarray(gained - lost, dtype=np.float64)
@@ -85,7 +81,7 @@ class Differences:
         return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(n, n)))
 
     def precision(self, tau: Array) -> Array:
-        """I + A' diag(tau) A, in reverse, on the lower triangle: O(r^2 min(n, N) + N r) time."""
+        """I + A' diag(tau) A in reverse order, lower triangle: O(r^2 min(n, N) + N r) time."""
         A, C, r = self._kept, self.C, self.rank
         if A is not None and (tau >= 0).all():
             P = dsyrk(1.0, (np.sqrt(tau)[:, None] * A).T, lower=1)
@@ -104,11 +100,11 @@ class Differences:
 
     @cached_property
     def prior_variances(self) -> Array:
-        """Variance of every difference before any comparison."""
+        """Prior variance of every difference."""
         return self.squared_norms(self.C)
 
-    def variances(self, weights: Weights) -> Array:
-        """Variance of every difference after comparisons: O(r^2 min(n, N) + N r) time."""
+    def variances(self, weights: WeightPosterior) -> Array:
+        """Posterior variance of every difference: O(r^2 min(n, N) + N r) time."""
         if self._kept is not None:
             rows = self._kept.copy()
             solve_lower(weights.root, rows)
@@ -122,7 +118,7 @@ class Differences:
 
     def squared_norms(self, rows: Array) -> Array:
         """|rows[first] - rows[second]|^2 for every difference, O(r min(N, n^2))."""
-        if len(self.C) ** 2 <= 8 * len(self):  # products of all rows cost less than reading pairs
+        if len(self.C) ** 2 <= 8 * len(self):  # fewer products of rows than pairs
             G = matmul(rows, rows.T) if rows.size else np.zeros((len(self.C), len(self.C)))
             norms = np.diagonal(G)
             out = norms[self.first] + norms[self.second] - 2.0 * G[self.first, self.second]
@@ -133,41 +129,34 @@ class Differences:
 
     @cached_property
     def _kept(self) -> Array | None:
-        """A in reverse, where it is small, or smaller than C, which has no stairs to use."""
+        """A in reverse order, if it is small, or smaller than a C without stairs; else None."""
         if len(self) * self.rank > _SMALL and (self.stairs or len(self) >= len(self.C)):
             return None
         return np.ascontiguousarray((self.C[self.first] - self.C[self.second])[:, ::-1])
 
 
-@compiled
+@partial(compiled, fastmath={"reassoc"})  # a sum in any order can use vector instructions
 def _squared_gaps(rows: Array, first: Index, second: Index, out: Array) -> None:
-    """|rows[first] - rows[second]|^2, in four sums at a time: none waits for another."""
-    r = rows.shape[1]
-    whole = r - r % 4
+    """|rows[first] - rows[second]|^2."""
     for k in range(len(first)):
         a, b = rows[first[k]], rows[second[k]]
-        s0 = s1 = s2 = s3 = 0.0
-        for j in range(0, whole, 4):
-            s0 += (a[j] - b[j]) ** 2
-            s1 += (a[j + 1] - b[j + 1]) ** 2
-            s2 += (a[j + 2] - b[j + 2]) ** 2
-            s3 += (a[j + 3] - b[j + 3]) ** 2
-        for j in range(whole, r):
-            s0 += (a[j] - b[j]) ** 2
-        out[k] = (s0 + s1) + (s2 + s3)
+        total = 0.0
+        for j in range(len(a)):
+            total += (a[j] - b[j]) ** 2
+        out[k] = total
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class WeightPosterior:
     """The Gaussian N(mean, P^-1) of the weights u, with P = I + A' diag(tau) A.
 
-    Where tau >= 0, P has no eigenvalue below 1: its Cholesky factorization cannot fail.
+    If tau >= 0, no eigenvalue of P is below 1, and its Cholesky factorization cannot fail.
 
     Attributes
     ----------
     root : ndarray of shape (r, r)
-        Lower triangular, P in reverse = root root'; what lies above the diagonal is not to be
-        read.
+        Lower triangular, P in reverse order = root root'. Entries above the diagonal are
+        arbitrary.
     mean : ndarray of shape (r,)
     """
 
@@ -175,7 +164,7 @@ class Weights:
     mean: Array
 
     @classmethod
-    def of(cls, differences: Differences, tau: Array, nu: Array) -> Weights:
+    def of(cls, differences: Differences, tau: Array, nu: Array) -> WeightPosterior:
         """From sites exp(-tau d^2 / 2 + nu d)."""
         if differences.rank == 0:
             return cls(np.zeros((0, 0)), np.zeros(0))
@@ -191,7 +180,7 @@ class Weights:
         return 2.0 * float(np.log(np.diagonal(self.root)).sum())
 
     def whiten(self, V: Array) -> Array:
-        """What has the covariances of u'V as the products of its columns: O(r^2) a column."""
+        """W with W'W = V'P^-1 V, the covariance of V'u: O(r^2) per column."""
         if not V.size:
             return V
         return np.asarray(dtrsm(1.0, self.root, np.asfortranarray(V[::-1]), lower=1))
@@ -209,15 +198,15 @@ class Weights:
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
-    """K = C C' up to rounding, by a Cholesky factorization that picks the largest pivot.
+class PivotedCholesky:
+    """K = C C' up to rounding, by a Cholesky factorization with complete pivoting.
 
     Attributes
     ----------
     C : ndarray of shape (n, r)
-        A staircase whose rows are those of K in another order.
+        A staircase. Its rows are those of K in another order.
     order : ndarray of shape (n,)
-        Which rows of K they are: all others follow from the first r.
+        Which rows of K they are. The first r determine all others.
     root : ndarray of shape (r, r)
         The first r rows of C, in Fortran order.
     """
@@ -227,8 +216,8 @@ class Factor:
     root: Array
 
     @classmethod
-    def of(cls, K: Array) -> Factor:
-        """O(n r^2 + n^2) time; K, which is overwritten if in Fortran order, may be singular."""
+    def of(cls, K: Array) -> PivotedCholesky:
+        """O(n r^2 + n^2) time. K may be singular; it is overwritten if in Fortran order."""
         n = len(K)
         if n == 0 or not np.diagonal(K).max() > 0:
             return cls(np.zeros((n, 0)), np.arange(n), np.zeros((0, 0)))
@@ -238,7 +227,7 @@ class Factor:
 
     @property
     def pivots(self) -> Index:
-        """The rows that all others follow from."""
+        """The rows of K that determine all others."""
         return self.order[: len(self.root)]
 
     @property

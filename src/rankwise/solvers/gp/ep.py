@@ -5,19 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.solvers.gp.approximation import Approximation, Outcomes
-from rankwise.solvers.gp.differences import Differences, Weights
-from rankwise.solvers.gp.outcomes import NODE_WEIGHTS, NODES, sweep_in_turn, update_sites
+from rankwise.solvers.gp.approximation import Approximation
+from rankwise.solvers.gp.differences import Differences, WeightPosterior
+from rankwise.solvers.gp.probit import sweep_in_turn, update_sites
 
-_DEPTH = 5  # sweeps that a step is extrapolated from
-_PLAIN = 3  # sweeps before that
+_DEPTH = 5  # number of sweeps that a step is extrapolated from
+_PLAIN = 3  # number of sweeps before the first extrapolation
 _HALVINGS = 6  # of a step to sites without a proper posterior
-_NARROWEST = 0.3  # least root of a precision of the weights, whose prior has 1
+_NARROWEST = 0.3  # smallest pivot of the weights' precision; it is 1 for the prior
 
 
 def expectation_propagation(
     differences: Differences,
-    outcomes: Outcomes,
+    counts: Array,
+    threshold: float = 0.0,
+    flips: float = 0.0,
     *,
     start: tuple[Array, Array] | None = None,
     sequential: bool = False,
@@ -26,31 +28,36 @@ def expectation_propagation(
 ) -> Approximation:
     """Sites that match the moments of one factor at a time: section 5 of the KPCRank paper.
 
-    A site stands in for the likelihood of one difference. With the site taken out (the cavity)
-    and the likelihood in its place, mean and variance are those of the posterior, for every
-    site: a fixed point that sweeps reach. Likelihoods are log-concave (unless outcomes are
-    turned round), so tau >= 0 and every posterior is proper. At the fixed point the evidence is
-    stationary in the sites.
+    A site stands for the likelihood of one difference. At the fixed point, replacing any site
+    by its likelihood leaves mean and variance of the posterior as they are. Likelihoods are
+    log-concave (unless outcomes are flipped), so tau >= 0 and every posterior is proper. At
+    the fixed point the evidence is stationary in the sites.
 
-    A parallel sweep costs O(r^2 min(n, N) + r^3 + N r), r being the rank of the prior; a
-    sequential one, which matches one site after the other, O(N r^2). Parallel sweeps are
-    extrapolated from the last few of them, and damped where they do not come closer.
+    A parallel sweep costs O(r^2 min(n, N) + r^3 + N r), where r is the rank of the prior. A
+    sequential sweep, which matches one site after the other, costs O(N r^2). Parallel sweeps
+    are extrapolated from the last few, and damped while they do not converge.
 
     Parameters
     ----------
-    differences, outcomes
-        In units of the noise.
+    differences : Differences
+        In units of the noise, as is the threshold.
+    counts : ndarray of shape (N, 3)
+        Weights of wins, losses and ties of the first row.
+    threshold : float
+        Half the width of the interval of ties; 0: no ties.
+    flips : float
+        Share of flipped outcomes.
     start : (tau, nu), optional
         Sites to start from, such as those of a similar problem. None: no information.
     sequential : bool
     tol : float
-        How far moments may be off, in units of their spread.
+        Largest error of the moments, relative to their spread.
     max_sweeps : int
     """
     n = len(differences)
     tau, nu = (np.zeros(n), np.zeros(n)) if start is None else (s.copy() for s in start)
-    prior, counts = differences.prior_variances, np.ascontiguousarray(outcomes.counts)
-    given = (counts, outcomes.threshold, outcomes.flips, NODES, NODE_WEIGHTS)
+    prior, counts = differences.prior_variances, np.ascontiguousarray(counts)
+    given = (counts, threshold, flips)
     matched, good = np.empty((n, 2)), np.zeros((2, n))
     steps = _Steps()
     rows = np.ascontiguousarray(differences.C) if sequential else differences.C
@@ -65,11 +72,9 @@ def expectation_propagation(
             break
         if sequential:
             S = np.ascontiguousarray(weights.solve(np.eye(differences.rank)))
-            first, second, order = differences.first, differences.second, np.arange(n)
+            first, second = differences.first, differences.second
             tau, nu = tau.copy(), nu.copy()
-            sweep_in_turn(
-                rows, first, second, order, S, weights.mean.copy(), prior, tau, nu, *given
-            )
+            sweep_in_turn(rows, first, second, S, weights.mean.copy(), prior, tau, nu, *given)
         else:
             tau, nu = steps.next(good, matched.T, residual, retreated)
     evidence += 0.5 * float(nu @ mean) - 0.5 * weights.log_det
@@ -91,15 +96,15 @@ def expectation_propagation(
 
 def _proper(
     differences: Differences, tau: Array, nu: Array, good: Array
-) -> tuple[Weights, Array, Array, bool]:
-    """The posterior of these sites, or of some on the way back to good ones; and whether so.
+) -> tuple[WeightPosterior, Array, Array, bool]:
+    """The posterior of these sites, or of sites nearer to good ones; and whether it retreated.
 
-    Where outcomes are turned round, sites may have negative precisions. Too many of them leave
-    no posterior, or one that is far wider than the prior, which no comparison can mean.
+    With flipped outcomes, sites may have negative precisions. Too many of them leave no
+    posterior, or one that is far wider than the prior, which no comparison justifies.
     """
     for halvings in range(_HALVINGS):
         try:
-            weights = Weights.of(differences, tau, nu)
+            weights = WeightPosterior.of(differences, tau, nu)
         except FloatingPointError:
             if not (tau < 0).any():
                 raise
@@ -108,14 +113,14 @@ def _proper(
                 return weights, tau, nu, halvings > 0
         tau, nu = 0.5 * (tau + good[0]), 0.5 * (nu + good[1])
     tau, nu = np.maximum(good[0], 0.0), good[1]
-    return Weights.of(differences, tau, nu), tau, nu, True
+    return WeightPosterior.of(differences, tau, nu), tau, nu, True
 
 
 class _Steps:
-    """From sites and what they should have been to the next sites.
+    """The next sites from the current ones and the matched ones.
 
-    Plain steps at first, then Anderson's: the combination of the last steps that would have
-    come closest, were the map linear. A step that led away is taken back to a damped plain one.
+    Plain steps at first, then Anderson acceleration: the combination of the last steps that
+    would be best if the map were linear. After a step that diverges, a damped plain step.
     """
 
     def __init__(self) -> None:

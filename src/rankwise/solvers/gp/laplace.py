@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.solvers.gp.approximation import Approximation, Outcomes
-from rankwise.solvers.gp.differences import Differences, Weights
-from rankwise.solvers.gp.outcomes import derivatives
+from rankwise.solvers.gp.approximation import Approximation
+from rankwise.solvers.gp.differences import Differences, WeightPosterior
+from rankwise.solvers.gp.probit import derivatives
 
 
 def laplace(
     differences: Differences,
-    outcomes: Outcomes,
+    counts: Array,
+    threshold: float = 0.0,
     *,
     start: tuple[Array, Array] | None = None,
     tol: float = 1e-6,
@@ -20,45 +21,37 @@ def laplace(
 ) -> Approximation:
     """N(u, P^-1) at the u that maximizes sum_l l(A u) - |u|^2 / 2, by Newton's method.
 
-    Cheaper than expectation propagation by the variances, and less accurate: the mean of a
-    skewed posterior is not at its mode, and its curvature there is not its spread.
+    Cheaper than expectation propagation, since no step needs variances, and less accurate: the
+    mean of a skewed posterior is not at its mode, and its curvature there is not its spread.
 
-    Parameters
-    ----------
-    differences, outcomes
-        In units of the noise.
-    start : (tau, nu), optional
-        Sites to start from. None: u = 0.
-    tol : float
-        How far a step may still lead, in units of the noise.
-    max_sweeps : int
-        Newton steps.
+    Parameters are those of `expectation_propagation`; `tol` is the largest change of a difference
+    in the last of at most `max_sweeps` Newton steps, in units of the noise.
     """
     n = len(differences)
-    counts, terms = np.ascontiguousarray(outcomes.counts), np.empty((n, 7))
+    counts, terms = np.ascontiguousarray(counts), np.empty((n, 7))
     u = np.zeros(differences.rank)
     if start is not None:
-        u = Weights.of(differences, *start).mean
+        u = WeightPosterior.of(differences, *start).mean
     step, steps = np.inf, 0
-    value = _objective(differences.apply(u), u, counts, outcomes.threshold, terms)
+    value = _objective(differences.apply(u), u, counts, threshold, terms)
     while step > tol and steps < max_sweeps:
         steps += 1
         d = differences.apply(u)
-        target = Weights.of(differences, *_sites(d, terms)).mean - u
+        target = WeightPosterior.of(differences, *_sites(d, terms)).mean - u
         moved = np.abs(differences.apply(target)).max(initial=0.0)
         share = 1.0
         while True:
             new = u + share * target
-            trial = _objective(differences.apply(new), new, counts, outcomes.threshold, terms)
-            # What is not a number ends the loops too.
+            trial = _objective(differences.apply(new), new, counts, threshold, terms)
+            # Written so that a NaN ends both loops.
             if not trial < value - 1e-10 * (1.0 + abs(value)) or not share * moved >= 1e-14:
                 break
             share *= 0.5
         u, value, step = new, trial, share * moved
     d = differences.apply(u)
     tau, nu = _sites(d, terms)
-    root = Weights.of(differences, tau, nu).root
-    weights = Weights(root, u)
+    root = WeightPosterior.of(differences, tau, nu).root
+    weights = WeightPosterior(root, u)
     variance = weights.moments(differences)[1]
     skew = 0.5 * variance * terms[:, 3]
 

@@ -1,4 +1,4 @@
-"""What to ask next, what is told, and landmarks."""
+"""Suggested pairs, further comparisons by `tell`, and landmarks."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 
 from rankwise import PairwiseGP
 from rankwise.errors import ParameterError
-from rankwise.solvers.gp.choice import bald, choose_greedily, eubo
+from rankwise.estimators.gp import suggest
+from rankwise.estimators.gp.suggest import bald, choose_greedily, eubo
 from tests.strategies import comparisons
 
 X = np.random.default_rng(0).uniform(-2, 2, (40, 2))
@@ -19,12 +20,12 @@ F = 3 * np.sin(X).sum(axis=1)
 
 
 def some_pairs(n, rng):
-    """Of a row of the first half with one of the second."""
+    """Pairs of a row of the first half with one of the second."""
     return np.column_stack((rng.integers(0, 20, n), rng.integers(20, 40, n)))
 
 
 def oracle(pairs, rng):
-    """Noisy answers: the preferred row first."""
+    """Noisy comparisons, the preferred row first."""
     pairs = np.atleast_2d(pairs)
     gap = F[pairs[:, 0]] - F[pairs[:, 1]] + rng.standard_normal(len(pairs))
     return np.where(gap[:, None] > 0, pairs, pairs[:, ::-1])
@@ -110,22 +111,23 @@ def test_the_best_candidates_are_suggested():
     assert gp.suggest_pair(X, strategy="eubo").tolist() == [i[best], j[best]]
 
 
-def test_a_candidate_that_is_given_twice_is_asked_once():
+def test_repeated_candidates_are_suggested_once():
     gp = PairwiseGP(optimizer=None).fit_pairs(X, [[0, 1]])
     twice = [[5, 2], [2, 5], [5, 2], [7, 3]]
     assert sorted(gp.suggest_pair(X, candidates=twice, n_pairs=2).tolist()) == [[5, 2], [7, 3]]
-    with pytest.raises(ParameterError, match="from 1 to 2"):
+    with pytest.raises(ParameterError, match="an integer from 1 to 2"):
         gp.suggest_pair(X, candidates=twice, n_pairs=3)
 
 
-def test_large_pools_are_drawn_from():
-    many = np.random.default_rng(0).uniform(-2, 2, (3000, 2))
-    gp = PairwiseGP(optimizer=None).fit_pairs(many, [[0, 1]])
-    pair = gp.suggest_pair(many, random_state=0)
-    assert pair[0] != pair[1]
+def test_rows_of_a_large_pool_are_sampled(monkeypatch):
+    monkeypatch.setattr(suggest, "POOL", 5)
+    gp = PairwiseGP(optimizer=None).fit_pairs(X, [[0, 1]])
+    batch = gp.suggest_pair(X, n_pairs=10, random_state=0)
+    assert len(np.unique(batch)) == 5
+    assert (batch[:, 0] != batch[:, 1]).all()
 
 
-TELLING = [
+TELL_SETTINGS = [
     {},
     {"kernel": 1.5 * Matern(1.0, nu=1.5) + WhiteKernel(0.2)},
     {"likelihood": "gaussian", "noise": 0.7},
@@ -134,10 +136,10 @@ TELLING = [
 ]
 
 
-@pytest.mark.parametrize("settings_", TELLING, ids=str)
+@pytest.mark.parametrize("settings_", TELL_SETTINGS, ids=str)
 @settings(max_examples=10)
 @given(c=comparisons(max_rows=12, max_pairs=25), n_first=st.integers(0, 10))
-def test_telling_is_fitting(settings_, c, n_first):
+def test_tell_agrees_with_a_fit(settings_, c, n_first):
     rows = np.column_stack((c.X[:, 0], c.X[:, -1]))
     parameters = {"kernel": 2.0 * RBF(1.0), **settings_}
     gp = PairwiseGP(optimizer=None, tol=1e-10, **parameters)
@@ -158,7 +160,7 @@ def test_telling_is_fitting(settings_, c, n_first):
     assert len(told.pairs_) == len(c.pairs)
 
 
-def test_telling_several_new_rows_ties_and_grids():
+def test_tell_with_several_pairs_new_rows_ties_and_grids():
     rng = np.random.default_rng(0)
     pairs = oracle(some_pairs(30, rng), rng)
     kernel = 2.0 * RBF(1.0, (0.4, 2.5))
@@ -176,17 +178,17 @@ def test_telling_several_new_rows_ties_and_grids():
     assert_allclose(fresh.predict(X), direct.predict(X), atol=1e-5)
 
 
-def test_asking_well_is_better_than_asking_at_random():
+def test_bald_needs_fewer_comparisons_than_random_pairs():
     errors = {}
     for strategy in ("bald", "random"):
         errors[strategy] = []
-        for seed in range(4):
+        for seed in range(3):
             rng = np.random.default_rng(seed)
             gp = PairwiseGP(4.0 * RBF(1.0), optimizer=None).fit_pairs(X, [])
-            for _ in range(25):
+            for _ in range(20):
                 gp.tell(oracle(gp.suggest_pair(X, strategy=strategy, random_state=rng), rng)[0])
             errors[strategy].append(1 - gp.score(X, F))
-    assert np.mean(errors["bald"]) < np.mean(errors["random"])
+    assert np.mean(errors["bald"]) < 0.9 * np.mean(errors["random"])
 
 
 def test_all_rows_as_landmarks_is_exact():
@@ -221,16 +223,23 @@ def test_the_gradient_with_landmarks(kernel, likelihood):
     assert_allclose(gradient, want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["random", "stratified", "kmeans", "rpcholesky", "leverage"])
-def test_few_landmarks_learn_too(method):
+@pytest.fixture(scope="module")
+def many():
     rng = np.random.default_rng(0)
-    rows = rng.uniform(-2, 2, (400, 2))
+    rows = rng.uniform(-2, 2, (200, 2))
     f = 3 * np.sin(rows).sum(axis=1)
-    i, j = rng.integers(0, 200, 800), rng.integers(200, 400, 800)
-    win = f[i] - f[j] + rng.standard_normal(800) > 0
+    i, j = rng.integers(0, 100, 500), rng.integers(100, 200, 500)
+    win = f[i] - f[j] + rng.standard_normal(500) > 0
     pairs = np.where(win[:, None], np.column_stack((i, j)), np.column_stack((j, i)))
-    gp = PairwiseGP(n_landmarks=30, landmarks=method, random_state=0).fit_pairs(rows, pairs)
-    exact = PairwiseGP().fit_pairs(rows, pairs)
+    return rows, f, pairs, PairwiseGP().fit_pairs(rows, pairs)
+
+
+@pytest.mark.parametrize("method", ["random", "stratified", "kmeans", "rpcholesky", "leverage"])
+def test_few_landmarks_are_close_to_exact_inference(many, method):
+    rows, f, pairs, exact = many
+    settings_ = {} if method == "kmeans" else {"kernel": exact.kernel_, "optimizer": None}
+    gp = PairwiseGP(n_landmarks=30, landmarks=method, random_state=0, **settings_)
+    gp.fit_pairs(rows, pairs)
     assert gp.landmarks_.shape == (30, 2)
     assert gp.score(rows, f) > exact.score(rows, f) - 0.01
     std, want = (one.predict(rows, return_std=True)[1] for one in (gp, exact))

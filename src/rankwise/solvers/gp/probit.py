@@ -1,14 +1,14 @@
-"""What comparisons say of a difference d = f_i - f_j, in units of the noise.
+"""The likelihood of a difference d = f_i - f_j, in units of the noise.
 
-The first row wins where d + e > t, loses where d + e < -t and ties in between, for noise e of
-N(0, 1) and a threshold t that is 0 where ties are not modelled. A pair that was compared more
-than once is one factor: a wins, b losses and c ties (weights, so not always whole) have
+The first row wins if d + e > t, loses if d + e < -t and ties in between, for noise e from N(0, 1)
+and a threshold t that is 0 if ties are not modelled. A pair that was compared more than once is
+one factor: a wins, b losses and c ties (weights, so not always whole) have
 
     l(d) = a log Phi(d - t) + b log Phi(-d - t) + c log(Phi(t - d) - Phi(-t - d)),
 
-which is concave. Where a share e of the outcomes that are no ties is turned round, whatever d
-is, Phi is e + (1 - 2 e) Phi instead, which is not: a comparison that all others contradict is
-then believed less, not more. The loops are compiled: one call a factor, some of them integrals.
+which is concave. If a share e of the outcomes other than ties is flipped, whatever d is, then
+e + (1 - 2 e) Phi replaces Phi, and l is not concave: a comparison that contradicts all others then
+has less influence, not more. The loops are compiled: one call per factor, some of them integrals.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from rankwise.backends.jit import compiled
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
-_FAR = -25.0  # below this, digits cancel, and seven terms of a series have them all
-_DROP = 36.0  # exp(-36) is nothing beside 1
-_ACCURACY = 1e-10  # of integrals, beside their size
+_FAR = -25.0  # below this, digits cancel, and seven terms of a series are exact
+_DROP = 36.0  # exp(-36) is negligible relative to 1
+_ACCURACY = 1e-10  # of integrals, relative to their size
 _SUMS, _STACK = 8, 64
-NODES, NODE_WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(10))
+_NODES, _NODE_WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(10))
 
 
 @compiled
@@ -113,40 +113,35 @@ def log_likelihood(
     d: float, a: float, b: float, c: float, t: float, e: float
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """l(d) and its derivatives d, dd, ddd, t, td, tdd, e."""
-    value = first = second = third = 0.0
-    by_t = first_t = second_t = by_e = 0.0
+    u0 = u1 = u2 = u3 = u4 = 0.0
+    v0 = v1 = v2 = v3 = v4 = 0.0
+    w0 = w1 = w2 = w3 = w4 = w5 = w6 = 0.0
     if a > 0:
-        v0, v1, v2, v3, v4 = _win(d - t, e)
-        value, first, second, third = a * v0, a * v1, a * v2, a * v3
-        by_t, first_t, second_t, by_e = -a * v1, -a * v2, -a * v3, a * v4
+        u0, u1, u2, u3, u4 = _win(d - t, e)
     if b > 0:
         v0, v1, v2, v3, v4 = _win(-d - t, e)
-        value, first, second, third = (
-            value + b * v0, first - b * v1, second + b * v2, third - b * v3
-        )  # fmt: skip
-        by_t, first_t, second_t, by_e = (
-            by_t - b * v1, first_t + b * v2, second_t - b * v3, by_e + b * v4
-        )  # fmt: skip
     if c > 0:
         w0, w1, w2, w3, w4, w5, w6 = _tie(d, t)
-        w0, w7 = w0 + math.log1p(-2.0 * e), -2.0 / (1.0 - 2.0 * e)
-        value, first, second, third = (
-            value + c * w0, first + c * w1, second + c * w2, third + c * w3
-        )  # fmt: skip
-        by_t, first_t, second_t, by_e = (
-            by_t + c * w4, first_t + c * w5, second_t + c * w6, by_e + c * w7
-        )  # fmt: skip
-    return value, first, second, third, by_t, first_t, second_t, by_e
+        w0 += math.log1p(-2.0 * e)
+    return (
+        a * u0 + b * v0 + c * w0,
+        a * u1 - b * v1 + c * w1,
+        a * u2 + b * v2 + c * w2,
+        a * u3 - b * v3 + c * w3,
+        -a * u1 - b * v1 + c * w4,
+        -a * u2 + b * v2 + c * w5,
+        -a * u3 - b * v3 + c * w6,
+        a * u4 + b * v4 - c * 2.0 / (1.0 - 2.0 * e),
+    )
 
 
 @compiled
 def tilted(
-    m: float, v: float, a: float, b: float, c: float, t: float, e: float, nodes: Array,
-    weights: Array,
-) -> tuple[float, float, float, float, float]:  # fmt: skip
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float
+) -> tuple[float, float, float, float, float]:
     """log Z of N(d | m, v) exp(l(d)), its slope and minus its curvature in m, slopes in t and e.
 
-    A single comparison has a closed form: the noise grows to 1 + v. Others are integrated.
+    A single comparison has a closed form, with variance 1 + v. Others are integrated.
     """
     if a + b + c == 1.0 and (a == 1.0 or b == 1.0 or c == 1.0):
         s = math.sqrt(1.0 + v)
@@ -155,15 +150,14 @@ def tilted(
     if v == 0.0:
         value, first, second, _, by_t, _, _, by_e = log_likelihood(m, a, b, c, t, e)
         return value, first, -second, by_t, by_e
-    return _integrated(m, v, a, b, c, t, e, nodes, weights)
+    return _integrated(m, v, a, b, c, t, e)
 
 
 @compiled
 def _integrated(
-    m: float, v: float, a: float, b: float, c: float, t: float, e: float, nodes: Array,
-    weights: Array,
-) -> tuple[float, float, float, float, float]:  # fmt: skip
-    """`tilted` by panels of Gauss and Legendre that are halved until halving changes nothing."""
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float
+) -> tuple[float, float, float, float, float]:
+    """`tilted` by adaptive Gauss-Legendre quadrature: panels are halved until they converge."""
     mode, top, curvature = _mode(m, v, a, b, c, t, e)
     scale = 1.0 / math.sqrt(curvature)
     total = np.zeros(_SUMS)
@@ -176,17 +170,17 @@ def _integrated(
         while True:
             x = mode + (2 * side - 1) * reach
             value = log_likelihood(m + x, a, b, c, t, e)[0] - 0.5 * x * x / v
-            if not top - value <= _DROP:  # nor a number
+            if not top - value <= _DROP:  # or NaN
                 break
             reach *= 1.5
         low[side], high[side] = min(0.0, (2 * side - 1) * reach), max(0.0, (2 * side - 1) * reach)
-        _panel(low[side], high[side], mode, top, m, v, a, b, c, t, e, nodes, weights, sums[side])
+        _panel(low[side], high[side], mode, top, m, v, a, b, c, t, e, sums[side])
     while n_open > 0:
         n_open -= 1
         start, stop = low[n_open], high[n_open]
         middle = 0.5 * (start + stop)
-        _panel(start, middle, mode, top, m, v, a, b, c, t, e, nodes, weights, left)
-        _panel(middle, stop, mode, top, m, v, a, b, c, t, e, nodes, weights, right)
+        _panel(start, middle, mode, top, m, v, a, b, c, t, e, left)
+        _panel(middle, stop, mode, top, m, v, a, b, c, t, e, right)
         off_mass = abs(left[0] + right[0] - sums[n_open, 0])
         off_spread = abs(left[2] + right[2] - sums[n_open, 2])
         mass, spread = total[0] + left[0] + right[0], total[2] + left[2] + right[2]
@@ -203,7 +197,7 @@ def _integrated(
     slope, slope2, bend, by_t, by_e = total[3:] / mass
     log_z = top + math.log(mass) - _HALF_LOG_2PI - 0.5 * math.log(v)
     shrinkage = (v - (x2 - x1 * x1)) / v
-    if abs(shrinkage) < 1e-3:  # little is learned: moments would cancel
+    if abs(shrinkage) < 1e-3:  # moments would cancel
         shrinkage = bend - (slope2 - slope * slope)
     else:
         slope, shrinkage = (mode + x1) / v, shrinkage / v
@@ -213,16 +207,16 @@ def _integrated(
 @compiled
 def _panel(
     low: float, high: float, mode: float, top: float, m: float, v: float, a: float, b: float,
-    c: float, t: float, e: float, nodes: Array, weights: Array, out: Array,
+    c: float, t: float, e: float, out: Array,
 ) -> None:  # fmt: skip
-    """Integrals over one panel, counted from the mode: of 1, x, x^2, l', l'^2, -l'' and slopes."""
+    """Integrals over one panel: of 1, x, x^2 (x from the mode), l', l'^2, -l'' and slopes."""
     out[:] = 0.0
     half = 0.5 * (high - low)
-    for k in range(len(nodes)):
-        off = low + half * (1.0 + nodes[k])
+    for k in range(len(_NODES)):
+        off = low + half * (1.0 + _NODES[k])
         x = mode + off
         l0, l1, l2, _, lt, _, _, le = log_likelihood(m + x, a, b, c, t, e)
-        weight = half * weights[k] * math.exp(l0 - 0.5 * x * x / v - top)
+        weight = half * _NODE_WEIGHTS[k] * math.exp(l0 - 0.5 * x * x / v - top)
         out[0] += weight
         out[1] += weight * off
         out[2] += weight * off * off
@@ -237,7 +231,7 @@ def _panel(
 def _mode(
     m: float, v: float, a: float, b: float, c: float, t: float, e: float
 ) -> tuple[float, float, float]:
-    """A top of l(m + x) - x^2 / 2v, its value there, and minus its curvature (or 1 / v)."""
+    """A maximum of l(m + x) - x^2 / 2v: its x, value, and minus its curvature (or 1 / v)."""
     x = 0.0
     l0, l1, l2, _, _, _, _, _ = log_likelihood(m, a, b, c, t, e)
     top = l0
@@ -260,9 +254,9 @@ def _mode(
 
 @compiled
 def cavity(m: float, v: float, tau: float, nu: float, prior: float) -> tuple[float, float]:
-    """Mean and variance of d without the site; v = 0 stays as it is.
+    """Mean and variance of d without the site, if v > 0.
 
-    A variance cannot exceed that of the prior: where rounding says so, the prior's is taken.
+    The variance is at most that of the prior, whatever the rounding.
     """
     if v == 0.0:
         return m, v
@@ -272,28 +266,19 @@ def cavity(m: float, v: float, tau: float, nu: float, prior: float) -> tuple[flo
 
 @compiled
 def update_sites(
-    m: Array,
-    v: Array,
-    prior: Array,
-    tau: Array,
-    nu: Array,
-    counts: Array,
-    t: float,
-    e: float,
-    nodes: Array,
-    weights: Array,
+    m: Array, v: Array, prior: Array, tau: Array, nu: Array, counts: Array, t: float, e: float,
     out: Array,
-) -> tuple[float, float, float, float]:
+) -> tuple[float, float, float, float]:  # fmt: skip
     """Match every site to its tilted moments, all from the same posterior.
 
-    Row l of `out` becomes the new tau and nu. Returns by how much the moments were off, in
-    units of sqrt(1 + v), the sites' part of the evidence, and its slopes in t and e.
+    Row k of `out` becomes the new tau and nu. Returns the largest error of the moments, in
+    units of sqrt(1 + v), the evidence of the sites, and its slopes in t and e.
     """
     worst = evidence = by_t = by_e = 0.0
     for k in range(len(m)):
         mean, variance = cavity(m[k], v[k], tau[k], nu[k], prior[k])
         log_z, slope, bend, part_t, part_e = tilted(
-            mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, nodes, weights
+            mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e
         )
         spread = 1.0 + tau[k] * variance
         evidence += log_z + 0.5 * math.log(spread)
@@ -313,25 +298,13 @@ def update_sites(
 
 @compiled
 def sweep_in_turn(
-    C: Array,
-    first: Index,
-    second: Index,
-    order: Index,
-    S: Array,
-    mean: Array,
-    prior: Array,
-    tau: Array,
-    nu: Array,
-    counts: Array,
-    t: float,
-    e: float,
-    nodes: Array,
-    weights: Array,
-) -> None:
-    """Match one site after the other, the posterior N(mean, S) following each: O(r^2) a site."""
+    C: Array, first: Index, second: Index, S: Array, mean: Array, prior: Array, tau: Array,
+    nu: Array, counts: Array, t: float, e: float,
+) -> None:  # fmt: skip
+    """Match one site after the other and update the posterior N(mean, S): O(r^2) per site."""
     r = C.shape[1]
     a, s = np.empty(r), np.empty(r)
-    for k in order:
+    for k in range(len(first)):
         i, j = first[k], second[k]
         for p in range(r):
             a[p] = C[i, p] - C[j, p]
@@ -345,13 +318,11 @@ def sweep_in_turn(
             v += a[p] * total
         v = max(v, 0.0)
         at, variance = cavity(m, v, tau[k], nu[k], prior[k])
-        _, slope, bend, _, _ = tilted(
-            at, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, nodes, weights
-        )
+        _, slope, bend, _, _ = tilted(at, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e)
         left = max(1.0 - bend * variance, 1e-12)
         more, push = bend / left - tau[k], (slope + at * bend) / left - nu[k]
         keep = 1.0 + more * v
-        if keep < 1e-3:  # only where outcomes are turned round: nothing proper would be left
+        if keep < 1e-3:  # only with flipped outcomes: the posterior would be improper
             continue
         tau[k] += more
         nu[k] += push
@@ -365,8 +336,7 @@ def sweep_in_turn(
 def derivatives(d: Array, counts: Array, t: float, out: Array) -> None:
     """Row k of `out`: `log_likelihood` of d[k], value and six derivatives."""
     for k in range(len(d)):
-        value, d1, d2, d3, t0, t1, t2, _ = log_likelihood(
-            d[k], counts[k, 0], counts[k, 1], counts[k, 2], t, 0.0
-        )
-        out[k, 0], out[k, 1], out[k, 2], out[k, 3] = value, d1, d2, d3
-        out[k, 4], out[k, 5], out[k, 6] = t0, t1, t2
+        a, b, c = counts[k]
+        terms = log_likelihood(d[k], a, b, c, t, 0.0)
+        for p in range(out.shape[1]):
+            out[k, p] = terms[p]

@@ -1,0 +1,145 @@
+"""A Gaussian process with given hyperparameters, conditioned on comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtr
+
+from rankwise.backends.arrays import Array
+from rankwise.backends.blas import matmul
+from rankwise.errors import DataError
+from rankwise.solvers.gp.approximation import Approximation
+from rankwise.solvers.gp.weight_space import WeightBasis
+
+_BLOCK_BYTES = 64 * 2**20  # kernel values in memory at a time
+_PAIR_BLOCK = 64  # pairs at a time: a kernel matrix is computed for its diagonal
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """A kernel, and the parameters of the likelihood."""
+
+    kernel: Any
+    noise: float
+    threshold: float
+    flips: float
+
+
+def kernel_values(kernel: Any, X: Array, Y: Array | None = None) -> Array:
+    """k(X, Y), checked to be finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _finite(kernel, kernel(X, Y))
+
+
+def kernel_gradient(kernel: Any, X: Array) -> tuple[Array, Array]:
+    """k(X, X), which may be overwritten, and its derivatives by theta, checked to be finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        K, dK = kernel(X, eval_gradient=True)
+    return _finite(kernel, np.array(K)), _finite(kernel, dK)
+
+
+def _finite(kernel: Any, values: Any) -> Array:
+    values = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(values.sum()):
+        raise DataError(
+            f"The kernel {kernel} has values that are not finite. Scale the features, for example "
+            "with sklearn.preprocessing.StandardScaler, or narrow the bounds of its parameters."
+        )
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionedProcess:
+    """The process at one setting of its hyperparameters, conditioned on the comparisons.
+
+    `points`, of shape (n_points, n_features), are those of the basis: compared rows or landmarks.
+    """
+
+    hyper: Hyperparameters
+    points: Array
+    basis: WeightBasis
+    approximation: Approximation
+
+    def mean(self, X: Array) -> Array:
+        """E f at rows of X: O(r m)."""
+        basis, u = self.basis, self.approximation.weights.mean
+        if not len(basis):
+            return np.zeros(len(X))
+        w = solve_triangular(basis.root, u, trans="T", lower=True, check_finite=False)
+        out = np.empty(len(X))
+        for part in self._blocks(len(X)):
+            K = kernel_values(self.hyper.kernel, self.points, X[part])
+            out[part] = w @ basis.functionals(K)
+        return out
+
+    def variance(self, X: Array) -> Array:
+        """Var f at rows of X: O(r^2 m)."""
+        out = np.array(self.hyper.kernel.diag(X), dtype=np.float64)
+        for part in self._blocks(len(X)):
+            c = self._features(X[part])
+            out[part] = self._conditioned(out[part], c)
+        return out
+
+    def covariance(self, X: Array) -> Array:
+        """Cov f of rows of X: O(r^2 m + r m^2)."""
+        K = kernel_values(self.hyper.kernel, X)
+        c = self._features(X)
+        if c.size:
+            whitened = self.approximation.weights.whiten(c)
+            K = K - matmul(c.T, c) + matmul(whitened.T, whitened)
+        return (K + K.T) / 2
+
+    def difference(self, X1: Array, X2: Array) -> tuple[Array, Array]:
+        """Mean and variance of f(x1) - f(x2), row by row: O(r^2 m)."""
+        mean, variance = np.empty(len(X1)), np.empty(len(X1))
+        kernel = self.hyper.kernel
+        for start in range(0, len(X1), _PAIR_BLOCK):
+            part = slice(start, start + _PAIR_BLOCK)
+            a, b = X1[part], X2[part]
+            crossed = np.diagonal(kernel_values(kernel, a, b))
+            prior = np.maximum(kernel.diag(a) + kernel.diag(b) - 2.0 * crossed, 0.0)
+            c = self._features(a) - self._features(b)
+            mean[part] = self.approximation.weights.mean @ c
+            variance[part] = self._conditioned(prior, c)
+        return mean, variance
+
+    def preference(self, X1: Array, X2: Array) -> Array:
+        """P(f(x1) > f(x2)), equation (11), row by row; 1/2 for equal rows."""
+        return _probability(*self.difference(X1, X2), 0.0, 0.0)
+
+    def outcomes(self, X1: Array, X2: Array) -> tuple[Array, Array]:
+        """P(win) and P(tie) in a comparison, row by row."""
+        mean, variance = self.difference(X1, X2)
+        hyper = self.hyper
+        t, share = hyper.threshold * hyper.noise, 1.0 - 2.0 * hyper.flips
+        win = _probability(mean, variance, hyper.noise, t)
+        no_loss = win if t == 0 else _probability(mean, variance, hyper.noise, -t)
+        return hyper.flips + share * win, share * np.maximum(no_loss - win, 0.0)
+
+    def _features(self, X: Array) -> Array:
+        """c with f(X) = c'u + a part independent of the comparisons, of shape (r, m)."""
+        if not len(self.basis):
+            return np.zeros((0, len(X)))
+        return self.basis.project(kernel_values(self.hyper.kernel, self.points, X))
+
+    def _conditioned(self, prior: Array, c: Array) -> Array:
+        """Posterior variances from prior variances and features."""
+        rest = np.maximum(prior - np.einsum("ij,ij->j", c, c), 0.0)
+        whitened = self.approximation.weights.whiten(c)
+        return np.asarray(rest + np.einsum("ij,ij->j", whitened, whitened))
+
+    def _blocks(self, n_rows: int) -> list[slice]:
+        step = max(1, _BLOCK_BYTES // (8 * max(len(self.points), 1)))
+        return [slice(k, min(k + step, n_rows)) for k in range(0, n_rows, step)]
+
+
+def _probability(mean: Array, variance: Array, noise: float, t: float) -> Array:
+    """P(d + e > t); 1/2 if neither is random and d = t."""
+    spread = np.sqrt(variance + noise**2)
+    gap = mean - t
+    certain = np.where(gap > 0, np.inf, np.where(gap < 0, -np.inf, 0.0))
+    return np.asarray(ndtr(np.divide(gap, spread, out=certain, where=spread > 0)))

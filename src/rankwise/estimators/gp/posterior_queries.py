@@ -1,0 +1,196 @@
+"""Predictions from the posterior of a pairwise Gaussian process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
+from rankwise.estimators.gp.suggest import STRATEGIES, candidate_pairs, choose
+from rankwise.parameters import Choice, Whole, as_generator, check_value
+
+_N_SAMPLES = Whole(1, 10**9)
+
+
+class PosteriorMixin:
+    """Scores, probabilities, draws, and the next pair to compare, from a fitted posterior."""
+
+    likelihood: str
+    tie_model: str
+    posterior_: ProcessMixture
+
+    def predict(self, X: Any, *, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Predict scores of rows, and their uncertainty.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        return_std, return_cov : bool, default=False
+            Return standard deviations too, or the covariance.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,)
+        std, cov : ndarray of shape (n_rows,) or (n_rows, n_rows)
+            On request.
+        """
+        if return_std and return_cov:
+            raise ParameterError(
+                "Use return_std or return_cov, not both: the covariance contains the variances."
+            )
+        X = self._new(X)
+        if return_std:
+            return self.posterior_.mean_and_std(X)
+        return self.posterior_.mean_and_covariance(X) if return_cov else self.posterior_.mean(X)
+
+    def predict_preference(self, X1: Any, X2: Any, *, observed: bool = False) -> Array:
+        """Probability that a row of X1 is better than the row of X2, row by row: equation (11).
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        observed : bool, default=False
+            False: that its score is higher. True: that it wins a comparison, noise included; a
+            tie counts as half a win.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        X1, X2 = self._new_pairs(X1, X2)
+        if not observed:
+            return self.posterior_.average(lambda c: c.preference(X1, X2))
+        return self.posterior_.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2))
+
+    def predict_tie(self, X1: Any, X2: Any) -> Array:
+        """Probability of a tie, row by row; needs ``tie_model="threshold"``.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        X1, X2 = self._new_pairs(X1, X2)
+        if self.likelihood != "probit" or self.tie_model != "threshold":
+            raise ParameterError(
+                'The probability of a tie needs likelihood="probit" and tie_model="threshold".'
+            )
+        return self.posterior_.average(lambda c: c.outcomes(X1, X2)[1])
+
+    def sample(self, X: Any, *, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw score functions from the posterior: O(m^3 + n_samples m^2) for m rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        n_samples : int, default=1
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_rows)
+        """
+        check_value("n_samples", n_samples, _N_SAMPLES)
+        return self.posterior_.sample(self._new(X), n_samples, as_generator(random_state))
+
+    def rank_probabilities(
+        self, X: Any, *, n_samples: int = 2000, random_state: Any = None
+    ) -> Array:
+        """Probability of every rank of every row, among these rows, by sampling.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        n_samples : int, default=2000
+            The standard error of an entry is at most 1 / (2 sqrt(n_samples)).
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_rows)
+            Entry (i, k): the probability that row i has rank k, 0 being the best. Rows and
+            columns sum to 1.
+        """
+        rng = as_generator(random_state)
+        draws = self.sample(X, n_samples=n_samples, random_state=rng)
+        return np.asarray(rank_counts(draws, rng) / n_samples)
+
+    def suggest_pair(
+        self,
+        X: Any,
+        *,
+        strategy: str = "bald",
+        candidates: Any = None,
+        n_pairs: int = 1,
+        random_state: Any = None,
+    ) -> Index:
+        """Choose the rows to compare next.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            The rows that can be compared.
+        strategy : {"bald", "eubo", "thompson", "random"}, default="bald"
+            "bald": the pair whose outcome gives most information about the scores; for a good
+            ranking of all rows. "eubo": the pair whose better row has the highest expected
+            score; for finding the best row. "thompson": the best rows of two draws from the
+            posterior. "random": any pair.
+        candidates : int or array-like of shape (n_candidates, 2), optional
+            Pairs to choose from, or how many to draw at random. None: all pairs of rows; of
+            more than 2,000 rows, 2,000 are drawn at random first.
+        n_pairs : int, default=1
+            How many pairs to choose. The choice of each takes the ones before into account.
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (2,), or (n_pairs, 2) for more than one
+            Row numbers of X.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import PairwiseGP
+        >>> X = np.linspace(0, 1, 50)[:, None]
+        >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, [[10, 40]])
+        >>> i, j = gp.suggest_pair(X, random_state=0)
+        >>> gp = gp.tell([i, j])  # i won
+        >>> len(gp.pairs_)
+        2
+        """
+        check_value("strategy", strategy, Choice(*STRATEGIES))
+        X = self._new(X)
+        rng = as_generator(random_state)
+        pairs = candidate_pairs(len(X), candidates, rng)
+        check_value("n_pairs", n_pairs, Whole(1, len(pairs)))
+        chosen = choose(
+            self.posterior_, X, pairs, strategy, n_pairs, likelihood=self.likelihood, rng=rng
+        )
+        return chosen[0] if n_pairs == 1 else chosen
+
+    def _new(self, X: Any) -> Array:
+        """Check rows to predict."""
+        check_is_fitted(self)
+        return dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+
+    def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:
+        """Check rows to compare one by one."""
+        X1, X2 = self._new(X1), self._new(X2)
+        if len(X1) != len(X2):
+            raise DataError(
+                f"X1 and X2 are compared row by row: got {len(X1)} and {len(X2)} rows. To compare "
+                "all pairs, repeat the rows."
+            )
+        return X1, X2
+
+
+def dense(X: Any) -> Array:
+    """Rows as a dense array."""
+    return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)

@@ -1,0 +1,100 @@
+"""A weighted average of Gaussian processes with different hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from rankwise.backends.arrays import Array
+from rankwise.estimators.gp.conditioned_process import ConditionedProcess
+from rankwise.estimators.gp.evidence import Evidence
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessMixture:
+    """Conditioned processes with their posterior weights, which sum to 1; often a single one.
+
+    `prior` is proportional to their prior weights.
+    """
+
+    processes: list[ConditionedProcess]
+    weights: Array
+    prior: Array
+
+    @classmethod
+    def of(cls, processes: list[ConditionedProcess], prior: Array) -> ProcessMixture:
+        """With weights proportional to prior times evidence."""
+        values = np.array([c.approximation.log_evidence for c in processes])
+        weights = prior * np.exp(values - values.max())
+        return cls(processes, weights / weights.sum(), prior)
+
+    @property
+    def best(self) -> ConditionedProcess:
+        """The process of greatest weight."""
+        return self.processes[int(np.argmax(self.weights))]
+
+    def average(self, ask: Callable[[ConditionedProcess], Array]) -> Array:
+        """The weighted mean of a function of the processes."""
+        return np.asarray(self.weights @ [ask(process) for process in self.processes])
+
+    def mean(self, X: Array) -> Array:
+        return self.average(lambda c: c.mean(X))
+
+    def mean_and_std(self, X: Array) -> tuple[Array, Array]:
+        means = np.array([c.mean(X) for c in self.processes])
+        mean = self.weights @ means
+        variances = np.array([c.variance(X) for c in self.processes])
+        return mean, np.sqrt(self.weights @ (variances + np.square(means - mean)))
+
+    def mean_and_covariance(self, X: Array) -> tuple[Array, Array]:
+        means = [c.mean(X) for c in self.processes]
+        mean, total = np.asarray(self.weights @ means), np.zeros((len(X), len(X)))
+        for weight, process, at in zip(self.weights, self.processes, means, strict=True):
+            gap = at - mean
+            total += weight * (process.covariance(X) + gap[:, None] * gap)
+        return mean, total
+
+    def sample(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        """Draws of shape (n, rows of X), each from one of the processes."""
+        which = rng.choice(len(self.processes), n, p=self.weights)
+        draws = np.empty((n, len(X)))
+        for k in np.unique(which):
+            process, chosen = self.processes[k], which == k
+            root = _root(process.covariance(X))
+            normal = rng.standard_normal((int(chosen.sum()), root.shape[1]))
+            draws[chosen] = process.mean(X) + normal @ root.T
+        return draws
+
+    def updated(self, evidence: Evidence) -> ProcessMixture:
+        """The same hyperparameters, conditioned on comparisons that extend the present ones.
+
+        The sites that there are serve as a start; those of new pairs start at 0.
+        """
+        processes = []
+        for process in self.processes:
+            a = process.approximation
+            more = np.zeros(len(evidence.observed) - len(a.tau))
+            start = np.concatenate((a.tau, more)), np.concatenate((a.nu, more))
+            processes.append(evidence.condition(process.hyper, start))
+        return ProcessMixture.of(processes, self.prior)
+
+
+def rank_counts(draws: Array, rng: np.random.Generator) -> Any:
+    """How often each column of `draws` has each rank, 0 being the highest."""
+    m = draws.shape[1]
+    # Ties are broken at random.
+    order = np.lexsort((rng.random(draws.shape), -draws))
+    counts = np.bincount((order * m + np.arange(m)).ravel(), minlength=m * m)
+    return counts.reshape(m, m)
+
+
+def _root(covariance: Array) -> Array:
+    """R with R R' = covariance, which may be singular."""
+    lower, order, rank, _ = lapack.dpstrf(np.asfortranarray(covariance), lower=1)
+    root = np.zeros((len(covariance), rank))
+    root[order - 1] = np.tril(lower[:, :rank])
+    return root

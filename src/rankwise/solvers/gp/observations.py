@@ -1,0 +1,80 @@
+"""Comparisons in the form that inference takes: what was observed of each pair of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.graph.comparisons import Comparisons
+
+
+@dataclass(frozen=True, eq=False)
+class PairObservations:
+    """Pairs of compared rows, each with what was observed of it.
+
+    Rows and pairs stand in the order of their first appearance: further comparisons change the
+    values of pairs that there are, and append others.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n,)
+        The rows that were compared.
+    first, second : ndarray of shape (N,)
+        Positions in `rows`.
+    values : ndarray of shape (N, 3) or (N, 2)
+        Total weights of wins, losses and ties of the first row (probit likelihood), or margin
+        and weight (gaussian).
+    """
+
+    rows: Index
+    first: Index
+    second: Index
+    values: Array
+
+    @classmethod
+    def from_outcomes(cls, comparisons: Comparisons, *, half_ties: bool) -> PairObservations:
+        """Each pair once, with its wins, losses and ties: O(N log N).
+
+        Margins are 1 (the first row won), 0 (a tie) or -1. With `half_ties`, a tie counts as
+        half a win for each row.
+        """
+        rows, first, second = _positions(comparisons.pairs)
+        sign = np.where(first < second, 1.0, -1.0)
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        pairs, number = _in_order_of_appearance(low * max(len(rows), 1) + high)
+        outcome = sign * comparisons.margin
+        counts = np.zeros((len(pairs), 3))
+        for column, observed in enumerate((outcome > 0, outcome < 0, outcome == 0)):
+            counts[:, column] = np.bincount(number, comparisons.weight * observed, len(pairs))
+        if half_ties:
+            counts[:, :2] += 0.5 * counts[:, 2:]
+            counts[:, 2] = 0.0
+        low, high = np.divmod(pairs, max(len(rows), 1))
+        return cls(rows, low, high, counts)
+
+    @classmethod
+    def from_margins(cls, comparisons: Comparisons) -> PairObservations:
+        """Every comparison with its margin and weight, as it was given."""
+        rows, first, second = _positions(comparisons.pairs)
+        values = np.column_stack((comparisons.margin, comparisons.weight))
+        return cls(rows, first, second, values)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def _positions(pairs: Index) -> tuple[Index, Index, Index]:
+    """The distinct rows of pairs, and where the first and the second of each pair are in them."""
+    rows, position = _in_order_of_appearance(pairs.ravel())
+    return rows, position[::2].copy(), position[1::2].copy()
+
+
+def _in_order_of_appearance(values: Index) -> tuple[Index, Index]:
+    """Distinct values, and for every value its position among them."""
+    distinct, where, number = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(where)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return distinct[order].astype(np.intp), rank[number].astype(np.intp)
