@@ -276,7 +276,7 @@ def measure(
     n_threads: int, work: Scratch,
 ) -> None:  # fmt: skip
     """Thread p's share of the margins q'W(d+ - d-)."""
-    x, spot = work.x, work.spot
+    x, spot, columns, values = work.x, work.spot, store.cols, store.vals
     for m in range(len(triplets)):
         q = triplets[m, 0]
         n = difference(D, triplets[m, 1], triplets[m, 2], work)
@@ -292,9 +292,9 @@ def measure(
                 continue
             dot = 0.0
             for e in range(row.start, row.start + row.length):
-                place = spot[np.uint32(store.cols[e])]
+                place = spot[np.uint32(columns[e])]
                 if place > 0:
-                    dot += soft(store.vals[e], debt) * x[place - 1]
+                    dot += soft(values[e], debt) * x[place - 1]
             total += Q.data[k] * dot
         total += dot_dense(store.dense, work, v, n, rule.lam == 0.0)
         work.margins[m] = total
@@ -312,6 +312,7 @@ def update(
     This is equation (4).
     """
     cols, x, spot, fresh = work.cols, work.x, work.spot, work.fresh
+    columns, values = store.cols, store.vals
     for m in range(len(triplets)):
         if not work.margins[m] < 1.0:
             continue
@@ -346,15 +347,15 @@ def update(
             fresh[:n] = True
             end = row.start + row.length
             for e in range(row.start, end):
-                place = spot[np.uint32(store.cols[e])] - 1
+                place = spot[np.uint32(columns[e])] - 1
                 if place >= 0:
-                    w_e = soft(store.vals[e], debt) + step * x[place]
-                    store.vals[e] = hard(w_e, debt)
+                    w_e = soft(values[e], debt) + step * x[place]
+                    values[e] = hard(w_e, debt)
                     fresh[place] = False
             if not rule.frozen:
                 for c in range(n):
                     if fresh[c]:
-                        store.cols[end], store.vals[end] = cols[c], hard(step * x[c], debt)
+                        columns[end], values[end] = cols[c], hard(step * x[c], debt)
                         end += 1
                 row.length = end - row.start
         add_dense(store.dense, work, v, n, rule.lam == 0.0)
@@ -475,18 +476,19 @@ def copy_rows(store: RowStore, rule: StepRule, t: int, W: CSR) -> None:
 
     Counts of the rows go to ``indptr[1:]``. Where W is frozen, zeros count as well.
     """
+    columns, values, dense = store.cols, store.vals, store.dense  # local: four times as fast
     only_count = len(W.indices) == 0
     for i in range(len(W.indptr) - 1):
         row = store.rows[i]
         p = owed(row, rule, store.rates, t)
         is_dense = row.room < 0
         out = 0 if only_count else W.indptr[i]
-        for k in range(store.dense.shape[1] if is_dense else row.length):
-            u = store.dense[row.start, k] if is_dense else store.vals[row.start + k]
+        for k in range(dense.shape[1] if is_dense else row.length):
+            u = dense[row.start, k] if is_dense else values[row.start + k]
             allowed = not (rule.frozen and is_dense) or store.support[row.start, k]
             if allowed and (rule.frozen or not abs(u) <= p):
                 if not only_count:
-                    W.indices[out] = k if is_dense else store.cols[row.start + k]
+                    W.indices[out] = k if is_dense else columns[row.start + k]
                     W.data[out] = soft(u, p)
                 out += 1
         if only_count:
