@@ -1,4 +1,4 @@
-# Two commands are all the set-up: `make demo` and `make test`.
+# `make demo` and `make test` install what they need.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,10 +9,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
 	@echo "make test       install, then run all tests"
-	@echo "make lint       ruff, mypy and the order of imports"
-	@echo "make bench      every claim of speed as a ratio; writes benchmarks/results/"
-	@echo "make gpu        on a machine with a GPU: every ranker against NumPy, then the claims of speed"
-	@echo "make reproduce  the papers' tables, into docs/results.md (needs RANKWISE_DATA)"
+	@echo "make lint       ruff, mypy and the import order"
+	@echo "make bench      measure every claim about speed; writes benchmarks/results/"
+	@echo "make gpu        on a machine with a GPU: compare every ranker with NumPy, then measure the claims"
+	@echo "make reproduce  write the papers' tables to docs/results.md (needs RANKWISE_DATA)"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,6 +1,6 @@
 """Run all benchmarks, print the ratios, and write them as a Markdown table.
 
-Usage: python -m benchmarks [name ...], a name being that of a module without ``bench_``.
+Usage: python -m benchmarks [name ...], where a name is that of a module without ``bench_``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Two workers against one, on 2,000,000 x 136: the same coefficients in little more than half.
+"""Two workers compared with one: the same coefficients in little more than half the time.
 
-Workers have one thread each, and the rows lie in their memory, as many in each, so that what is
-measured is work and not the disk. What is moved is all that goes through the loopback device:
-between workers, and between these, the scheduler and the client.
+Each worker has one thread and holds the same number of rows in memory, so the disk does not matter.
+The data moved are all bytes that pass the loopback device: between workers, and between workers,
+scheduler and client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def queries(number: int) -> Any:
 
 
 def placed(client: Any) -> tuple[Any, Any, Any]:
-    """Rows in the memory of the workers, as many in each, as `persist` leaves them."""
+    """Rows in the memory of the workers, evenly distributed, as after `persist`."""
     import dask.array as da
     from distributed import wait
 
@@ -72,7 +72,7 @@ def timed(n_workers: int) -> tuple[float, Any, float]:
         Client(cluster) as client,
     ):
         rows = placed(client)
-        fit(RankRLS(), rows, client=client)  # compiles, on every worker
+        fit(RankRLS(), rows, client=client)  # compile on every worker
         best = float("inf")
         for _ in range(3):
             before = _traffic()
@@ -83,7 +83,7 @@ def timed(n_workers: int) -> tuple[float, Any, float]:
 
 
 def _traffic() -> float:
-    """Bytes that went through the loopback device of this machine so far."""
+    """Bytes that have passed the loopback device of this machine."""
     line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if "lo:" in line)
     return float(line.split(":")[1].split()[0])
 

@@ -1,4 +1,4 @@
-"""Holding out everything costs about as much as one fit."""
+"""Exact hold-outs cost about as much as one fit."""
 
 from __future__ import annotations
 

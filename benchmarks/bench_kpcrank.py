@@ -1,4 +1,4 @@
-"""KPCRank: every number of components for the price of one, without a full eigendecomposition."""
+"""KPCRank: all numbers of components cost as much as one, without a full eigendecomposition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def path() -> list[Result]:
     X, y, qid = problem(PATH_ROWS)
     new = problem(2 * PATH_ROWS)[0][PATH_ROWS:]
     ranker = KPCRank(PATH_COMPONENTS)
-    ranker.fit(X[:400], y[:400], qid=qid[:400])  # compiles what is not compiled yet
+    ranker.fit(X[:400], y[:400], qid=qid[:400])  # compile
     every, one = best_times(
         lambda: ranker.fit(X, y, qid=qid).predict_path(new),
         lambda: ranker.fit(X, y, qid=qid).predict(new),

@@ -1,8 +1,8 @@
-"""read_letor beside its peers, on a dense file in the style of MSLR-WEB10K.
+"""read_letor compared with its peers, on a dense file in the style of MSLR-WEB10K.
 
-Claims: at least 25 times as fast as `sklearn.datasets.load_svmlight_file`, at most 1.5 times as
-long as XGBoost's own text reader with as many threads, and in memory the result plus at most
-200 MB.
+Claims: read_letor is at least 25 times as fast as `sklearn.datasets.load_svmlight_file`, takes at
+most 1.5 times as long as XGBoost's own text reader with the same number of threads, and needs at
+most 200 MB of memory in addition to the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.harness import Result, best_times, seconds
 N_FEATURES = 136
 REPEATS = 5
 SLICE_MEGABYTES = 10
-"""What scikit-learn is timed on, scaled by bytes: it needs ten seconds or more for 100 MB."""
+"""Size for scikit-learn, which needs ten seconds or more for 100 MB; its time is scaled."""
 
 _MEMORY = """
 import sys
@@ -31,7 +31,7 @@ def kilobytes(field):
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith(field))
 
-read_letor(sys.argv[1])  # a small file: what is loaded and compiled is not counted
+read_letor(sys.argv[1])  # a small file, so that loading and compiling are not counted
 before = kilobytes("VmRSS")
 data = read_letor(sys.argv[2])
 print(kilobytes("VmHWM") - before, data.X.nbytes + data.y.nbytes + data.qid.nbytes)
@@ -39,7 +39,7 @@ print(kilobytes("VmHWM") - before, data.X.nbytes + data.y.nbytes + data.qid.nbyt
 
 
 def cases(megabytes: int = 100) -> list[Result]:
-    """Time the readers in turn, best of a few, and the memory of read_letor in its own process."""
+    """Best times of the readers, and the memory of read_letor in its own process."""
     import xgboost
     from sklearn.datasets import load_svmlight_file
 
@@ -106,7 +106,7 @@ def write_mslr_style(path: Path, megabytes: int, seed: int = 0) -> None:
 
 
 def read_bytes(path: Path) -> int:
-    """Read a file into one small buffer, over and over: no reader can be faster."""
+    """Read a file into one small buffer, block by block: no reader can be faster."""
     buffer = bytearray(1 << 20)
     total = 0
     with open(path, "rb", buffering=0) as file:
@@ -116,7 +116,7 @@ def read_bytes(path: Path) -> int:
 
 
 def memory(warm_up: Path, path: Path) -> tuple[float, float]:
-    """The size of the result and the highest extra memory while reading it, in MB."""
+    """The size of the result and the peak memory while reading it, in MB."""
     command = [sys.executable, "-c", _MEMORY, str(warm_up), str(path)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     peak_kib, result_bytes = map(int, output.split())

@@ -1,10 +1,10 @@
 """Claim: tau_b, disagreement, AP and NDCG of a million rows in 10,000 queries take at most 0.5 s
 each, and AP and NDCG no longer than in ranx.
 
-ranx gets its input in its fastest form: each query as arrays of (row, value), already sorted and
-without the rows that are not relevant, so that only the work of its threads is timed. rankwise
-gets plain labels, scores and query ids: checking, grouping and sorting are timed. At a cut-off of
-10, ranx reads only ten of a hundred rows and is faster; this is shown without a claim.
+The input of ranx is in its fastest form: each query as sorted arrays of (row, value), without rows
+that are not relevant, so only its own computation is timed. The input of rankwise is labels, scores
+and query ids: validation, grouping and sorting are timed. At a cut-off of 10, ranx reads only ten
+of a hundred rows and is faster; this is shown without a claim.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def ranx_input(y: np.ndarray, scores: np.ndarray) -> tuple[object, object]:
 
 
 def cases() -> list[Result]:
-    """Each metric beside half a second, and beside ranx where ranx has it."""
+    """Each metric compared with half a second, and with ranx if ranx has it."""
     y, scores, qid = make_data()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -62,7 +62,7 @@ def cases() -> list[Result]:
         "NDCG@10": lambda: evaluate(truth, run, "ndcg_burges@10"),
     }
     calls = [*ours.values(), *peers.values()]
-    for call in calls:  # compiles
+    for call in calls:  # compile
         call()
     times = best_times(*calls, repeats=7)
     mine = dict(zip(ours, times, strict=False))

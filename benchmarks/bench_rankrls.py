@@ -1,4 +1,4 @@
-"""RankRLS costs what regression costs."""
+"""RankRLS costs as much as regression."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dual() -> list[Result]:
     X = rng.standard_normal((DUAL_ROWS, DUAL_FEATURES))
     y, qid = rng.standard_normal(DUAL_ROWS), np.arange(DUAL_ROWS) % DUAL_QUERIES
     ranker, alphas = RankRLS(kernel="rbf"), np.geomspace(1e-3, 1e3, 10)
-    ranker.fit(X[:200], y[:200], qid=qid[:200])  # compiles what is not compiled yet
+    ranker.fit(X[:200], y[:200], qid=qid[:200])  # compile
     ours, path, peer = best_times(
         lambda: ranker.fit(X, y, qid=qid),
         lambda: ranker.path(X, y, alphas, qid=qid),

@@ -1,4 +1,4 @@
-"""RankSVM sums over pairs by sorting: no list of pairs, and little more than linear time."""
+"""RankSVM sums over pairs by sorting: no list of pairs, and nearly linear time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def against_explicit_pairs() -> Result:
     ours, theirs = best_times(lambda: ranker.fit(X, y, qid=qid), pairs)
     gap = np.abs(ranker.coef_ - peer.coef_[0]).max() / np.abs(peer.coef_).max()
     return Result(
-        f"{len(sign):,} pairs of {len(y):,} rows: as LinearSVC on them (weights {gap:.0e} apart)",
+        f"{len(sign):,} pairs of {len(y):,} rows, as LinearSVC (weights differ by {gap:.0e})",
         f"RankSVM {seconds(ours)}",
         f"LinearSVC {seconds(theirs)}",
         ours / theirs,
@@ -47,12 +47,12 @@ def against_explicit_pairs() -> Result:
 
 
 def growth() -> Result:
-    """One query, twice the rows: four times the pairs, and little more than twice the time."""
+    """One query, twice the rows: four times the pairs, but little more than twice the time."""
     (X, y, _), (X2, y2, _) = problem(1, LONG), problem(1, 2 * LONG)
     ranker = RankSVM(ALPHA, weighting="pairs", tol=1e-4)
     once, twice = best_times(lambda: ranker.fit(X, y), lambda: ranker.fit(X2, y2), repeats=5)
     return Result(
-        f"one query of {2 * LONG:,} rows: linear but for a logarithm",
+        f"one query of {2 * LONG:,} rows: linear up to a logarithm",
         f"{2 * LONG:,} rows {seconds(twice)}",
         f"twice {LONG:,} rows {seconds(2 * once)}",
         twice / (2 * once),

@@ -1,6 +1,6 @@
-"""Sparse RankRLS costs its kernel values, one symmetric product and one small factorization.
+"""Sparse RankRLS costs as much as its kernel values, a symmetric product and a small factorization.
 
-Time is linear in rows and memory does not depend on them; a plot of both is written to
+Time is linear in the number of rows, and memory does not depend on it. A plot of both is written to
 results/sparse_scaling.svg.
 """
 
@@ -46,10 +46,10 @@ def in_memory() -> list[Result]:
     X, y, qid = problem()
     landmarks = X[:LANDMARKS].copy()
     K = np.empty((ROWS, LANDMARKS))
-    run_path((X[:2000], y[:2000], qid[:2000]))  # compiles what is not compiled yet
+    run_path((X[:2000], y[:2000], qid[:2000]))  # compile
 
     def kernel() -> None:
-        """Bare kernel values: blocks of a product and an exponential."""
+        """Kernel values only: a product and an exponential, block by block."""
         squares, own = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", landmarks, landmarks)
         for start in range(0, ROWS, 2048):
             rows = slice(start, start + 2048)
@@ -76,7 +76,7 @@ def in_memory() -> list[Result]:
 
 
 class Stream:
-    """Blocks of whole queries, made as they are asked for."""
+    """Blocks of whole queries, generated on demand."""
 
     def __init__(self, n_rows: int) -> None:
         rng = np.random.default_rng(0)
@@ -126,7 +126,7 @@ def _draw(times: list[float], memory: list[int]) -> None:
     left.set(xlabel="rows", ylabel="seconds")
     left.legend(frameon=False)
     right.semilogx([SIZES[0], SIZES[-1]], np.array(memory) / 1e6, "o-")
-    right.set(xlabel="rows", ylabel="MB beside the stream", ylim=(0, 1.3 * max(memory) / 1e6))
+    right.set(xlabel="rows", ylabel="additional MB", ylim=(0, 1.3 * max(memory) / 1e6))
     RESULTS.mkdir(exist_ok=True)
     save_figure(left.figure, RESULTS / "sparse_scaling.svg")
 
@@ -145,7 +145,7 @@ def from_file() -> list[Result]:
 
 
 def write_large(path: str) -> int:
-    """Queries of 100 rows in the style of MSLR-WEB10K; a few are made, and come under new ids."""
+    """Queries of 100 rows in the style of MSLR-WEB10K: copies of a few, with new ids."""
     rng = np.random.default_rng(0)
     queries = []
     for _ in range(20):

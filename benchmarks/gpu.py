@@ -1,8 +1,8 @@
-"""What a GPU does: python -m benchmarks.gpu, on a machine with one.
+"""Claims about GPUs: run python -m benchmarks.gpu on a machine with one.
 
-Limits are those of an NVIDIA H200, with data on the device and float64. Each problem is run once
-to load libraries, on fewer rows, and then timed: the best of some runs, from the call to the end of
-the last kernel. Rates are shares of the rate of a large matrix product, measured first.
+The limits are for an NVIDIA H200, with data on the device, in float64. Each problem is run once on
+fewer rows, to load libraries, and then timed: the best of some runs, from the call to the end of
+the last kernel. Rates are relative to the measured rate of a large matrix product.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def timed(call: Callable[[], Any], repeats: int = 2) -> float:
 
 
 def product_rate(n: int = 8192) -> float:
-    """Flops a second of a float64 matrix product."""
+    """Flops per second of a float64 matrix product."""
     A = torch.randn(n, n, dtype=torch.float64, device=DEVICE)
     timed(lambda: A @ A)
     return 2 * n**3 / timed(lambda: A @ A, 5)
 
 
 def rows(m: int, n: int, queries: int) -> tuple[Any, Any, Any]:
-    """Random rows on the device, query after query."""
+    """Random rows on the device, sorted by query."""
     torch.manual_seed(0)
     X = torch.randn(m, n, dtype=torch.float64, device=DEVICE)
     y = torch.sin(X[:, 0]) + 0.1 * torch.randn(m, dtype=torch.float64, device=DEVICE)
@@ -58,7 +58,7 @@ def rows(m: int, n: int, queries: int) -> tuple[Any, Any, Any]:
 
 
 def sparse(rate: float) -> list[Result]:
-    """SparseRankRLS with a path: on tensors, and on NumPy's arrays that travel."""
+    """SparseRankRLS with a path: from tensors, and from NumPy arrays."""
     X, y, qid = rows(ROWS, FEATURES, QUERIES)
     ranker = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0)
     _warm_up(ranker, X, y, qid)
@@ -66,13 +66,13 @@ def sparse(rate: float) -> list[Result]:
     peak = torch.cuda.max_memory_allocated() / 2**30
     path = ranker.path(X, y, ALPHAS, qid=qid)
     scoring = timed(lambda: path.estimator(0).predict(X))
-    print(f"  scores of all rows {scoring:.2f} s; a fit has at most {peak:.1f} GiB")
+    print(f"  scores of all rows {scoring:.2f} s; peak memory of a fit {peak:.1f} GiB")
     _show_parts(ranker, X, y, qid, rate)
     rough = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, precision="tf32")
     with_tf32 = timed(lambda: rough.path(X, y, ALPHAS, qid=qid))
     off = _differences(X[:10_000], path, rough.path(X, y, ALPHAS, qid=qid))
-    print(f"  tf32: {with_tf32:.2f} s; scores off, of their size: {off}")
-    travelling = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
+    print(f"  tf32: {with_tf32:.2f} s; relative differences of scores: {off}")
+    from_numpy = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
     size = f"{ROWS:,} x {FEATURES}, {LANDMARKS:,} landmarks, rbf, {len(ALPHAS)} alphas"
     share = ROWS * LANDMARKS**2 / whole / rate
     words = f"4 s; {share:.0%} of the product rate of {rate / 1e12:.0f} TFLOP/s"
@@ -80,23 +80,23 @@ def sparse(rate: float) -> list[Result]:
         Result(f"SparseRankRLS, {size}", seconds(whole), words, whole / 4.0, 1.0),
         Result(
             f"the same from NumPy, {size}",
-            seconds(travelling),
+            seconds(from_numpy),
             f"tensors, {seconds(whole)}",
-            travelling / whole,
+            from_numpy / whole,
             1.3,
         ),
     ]
 
 
 def _from_numpy(X: Any, y: Any, qid: Any) -> float:
-    """Seconds from arrays of this machine, which travel; shows those from blocks of them."""
+    """Seconds for NumPy arrays that are sent to the GPU; prints the seconds for blocks of them."""
     ranker = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, device=DEVICE)
     whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid))
     step = ROWS // 50
     parts = [slice(start, start + step) for start in range(0, ROWS, step)]
     blocks = [(X[part], y[part], qid[part]) for part in parts]
     streamed = timed(lambda: ranker.path_blocks(blocks, ALPHAS), 1)
-    print(f"  from 50 blocks of NumPy's arrays: {streamed:.2f} s")
+    print(f"  from 50 blocks of NumPy arrays: {streamed:.2f} s")
     return whole
 
 
@@ -107,7 +107,7 @@ def _warm_up(ranker: SparseRankRLS, X: Any, y: Any, qid: Any) -> None:
 
 
 def _show_parts(ranker: SparseRankRLS, X: Any, y: Any, qid: Any, rate: float) -> None:
-    """What the parts of a fit take, each on its own."""
+    """Times of the parts of a fit, measured separately."""
     few = slice(0, 20_000)
     ranker.fit(X[few], y[few], qid=qid[few])
     problem = ranker.problem(X, y, qid=qid)
@@ -125,7 +125,7 @@ def _show_parts(ranker: SparseRankRLS, X: Any, y: Any, qid: Any, rate: float) ->
 
 
 def _differences(X: Any, exact: Any, rough: Any) -> str:
-    """How far scores are from those of float64, for the least and the largest alphas."""
+    """Relative differences of scores from those of float64, for some alphas."""
     want, got = exact.predict(X), rough.predict(X)
     off = [
         float(torch.linalg.norm(b - a) / torch.linalg.norm(a))
@@ -158,7 +158,7 @@ def pairs() -> list[Result]:
 
 
 def dual() -> list[Result]:
-    """Dual RankRLS, as large as is asked for."""
+    """Dual RankRLS on 40,000 rows."""
     m = 40_000
     X, y, qid = rows(m, FEATURES, 400)
     ranker = RankRLS(1.0, kernel="rbf")
@@ -172,7 +172,7 @@ def dual() -> list[Result]:
 
 
 def as_large_as_fits() -> list[Result]:
-    """What the memory plan allows is done, and what it does not is refused."""
+    """A problem that just fits in memory is solved; a larger one raises an error."""
     torch.cuda.empty_cache()
     m = int((torch.cuda.mem_get_info()[0] / 8 / 3.1) ** 0.5) // 100 * 100
     X, y, qid = rows(m, FEATURES, 100)
@@ -188,7 +188,7 @@ def as_large_as_fits() -> list[Result]:
 
 
 def others() -> list[Result]:
-    """What has no limit of its own: shown, not claimed."""
+    """Times without a claim."""
     m = 20_000
     X, y, qid = rows(m, FEATURES, 200)
     for name, call in (
@@ -213,20 +213,20 @@ def others() -> list[Result]:
     return []
 
 
-def against_this_machine() -> list[Result]:
-    """From which size on a GPU pays: the same fits by NumPy on the processors beside it."""
+def against_cpu() -> list[Result]:
+    """From which size a GPU is faster: the same fits by NumPy on the CPU of the machine."""
     for m, r in ((2_000, 200), (20_000, 1_000), (100_000, 2_000)):
         X, y, qid = rows(m, FEATURES, m // 100)
         host = X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy()
         ranker = SparseRankRLS(n_landmarks=r, random_state=0)
         there = timed(partial(ranker.path, X, y, ALPHAS, qid=qid))
         here = timed(partial(ranker.path, *host[:2], ALPHAS, qid=host[2]))
-        print(f"  {m:,} rows, {r:,} landmarks: GPU {there:.3f} s, {_processors()}: {here:.3f} s")
+        print(f"  {m:,} rows, {r:,} landmarks: GPU {there:.3f} s, {_cores()}: {here:.3f} s")
     return []
 
 
-def _processors() -> str:
-    return f"{len(os.sched_getaffinity(0))} processors"
+def _cores() -> str:
+    return f"{len(os.sched_getaffinity(0))} CPU cores"
 
 
 def cases() -> list[Result]:
@@ -241,7 +241,7 @@ def cases() -> list[Result]:
         dual,
         as_large_as_fits,
         others,
-        against_this_machine,
+        against_cpu,
     ):
         new = part()
         for result in new:
@@ -253,7 +253,7 @@ def cases() -> list[Result]:
 
 
 if __name__ == "__main__":
-    backend_of(torch.zeros(1, device=DEVICE))  # says early where there is no GPU
+    backend_of(torch.zeros(1, device=DEVICE))  # raises an error early if there is no GPU
     results = cases()
     if len(sys.argv) > 1:
         Path(sys.argv[1]).write_text(json.dumps([vars(r) for r in results], indent=1))

@@ -1,4 +1,4 @@
-"""How a claim is measured: a ratio to a peer, timed in turns in the same process.
+"""Measure a claim as a ratio to a peer, timed alternately in the same process.
 
 Memory is read from /proc, so the benchmarks need Linux.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Result:
-    """A measured ratio, what it is a ratio of, and the most it may be."""
+    """A measured ratio of our result to that of a peer, and its limit."""
 
     claim: str
     ours: str
@@ -30,7 +30,7 @@ class Result:
 
 
 def best_times(*calls: Callable[[], Any], repeats: int = 3) -> list[float]:
-    """The shortest of some runs of each call, the calls taking turns."""
+    """The shortest time of each call over some runs; the calls alternate."""
     best = [float("inf")] * len(calls)
     for _ in range(repeats):
         for k, call in enumerate(calls):
@@ -41,7 +41,7 @@ def best_times(*calls: Callable[[], Any], repeats: int = 3) -> list[float]:
 
 
 def extra_memory(setup: Callable[[], Any], call: Callable[[Any], Any]) -> int:
-    """By how many bytes the peak of `call` exceeds what `setup` holds; in a fresh process."""
+    """Peak memory of `call` beyond what `setup` allocated, in bytes, in a new process."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(_measure_memory, setup, call).result()
@@ -49,7 +49,7 @@ def extra_memory(setup: Callable[[], Any], call: Callable[[Any], Any]) -> int:
 
 def _measure_memory(setup: Callable[[], Any], call: Callable[[Any], Any]) -> int:
     state = setup()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is held now
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak to the memory in use
     before = _kilobytes("VmRSS")
     call(state)
     return 1024 * (_kilobytes("VmHWM") - before)

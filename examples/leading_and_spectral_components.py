@@ -1,18 +1,19 @@
 """
-Which components? Leading and spectral ones
-===========================================
+Leading and spectral components
+===============================
 
-KPCRank projects on the p kernel components of largest variance: ``selection="leading"``, the
-method of its paper's Theorem 1. Section 4.2 of the paper proposes to decompose M = F'LF and to
-keep the p largest eigenvalues instead: ``selection="spectral"``. These are two methods. L compares
-rows of the same query only, so eigenvectors of M are directions of large variance *within*
-queries, while the leading components also see what differs *between* queries.
+``KPCRank(selection="leading")`` projects on the p kernel components of largest variance, as in
+Theorem 1 of the paper. Section 4.2 of the paper proposes to decompose M = F'LF and to keep the p
+largest eigenvalues instead: ``selection="spectral"``. The two methods differ. L compares only rows
+of the same query, so eigenvectors of M are directions of large variance *within* queries. The
+leading components also represent differences *between* queries.
 
-Here rows have features of their own and features of their query, which say nothing about the
-order of its rows. Where the latter vary most, leading components spend themselves on them; the
-spectral directions do not. Where they vary little, there is little between the two.
+In this example, each row has features of its own and features of its query, which are irrelevant to
+the order of its rows. If the features of queries vary most, the leading components mostly represent
+these features, and the spectral directions do not. If they vary little, the two methods are
+similar.
 
-Run it: ``python examples/leading_and_spectral_components.py``; ``--quick`` takes fewer queries.
+Run it: ``python examples/leading_and_spectral_components.py``. ``--quick`` uses fewer queries.
 """
 
 import sys
@@ -38,10 +39,10 @@ def make(n_queries, spread):
 
 
 # %%
-# The same p, other predictions
-# -----------------------------
-# Without queries, M is a multiple of the diagonal of eigenvalues, and the two are one method. With
-# queries they differ, the more so the more the features of queries vary.
+# The same p, different predictions
+# ---------------------------------
+# Without queries, M is a multiple of the diagonal matrix of eigenvalues, and the two methods are
+# the same. With queries, they differ, especially if the features of queries vary much.
 
 axes = new_axes(columns=2, size=(5.2, 3.9))
 for ax, spread in zip(axes, (0.5, 3.0), strict=True):

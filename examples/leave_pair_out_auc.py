@@ -1,15 +1,15 @@
 """
-An AUC that can be trusted, from 60 samples
-===========================================
+A reliable AUC from 60 samples
+==============================
 
-Three microarray studies tell tumours apart by thousands of genes, from 62, 72 and 77 samples.
-That is too few to set any aside. Leave-pair-out holds every (positive, negative) pair out in
-turn and asks a ranker that has seen neither which of the two is positive: the share of right
-answers is an almost unbiased area under the ROC curve (AUC). Naively that is one fit for each of
-a thousand pairs; here it costs little more than one.
+Three microarray studies classify tumours by thousands of genes, with 62, 72 and 77 samples. This is
+too few for a separate test set. Leave-pair-out holds out every (positive, negative) pair in turn,
+and a ranker that is trained on the other rows predicts which of the two is positive. The share of
+correct predictions is an almost unbiased estimate of the area under the ROC curve (AUC). Refitting
+would take one fit for each of a thousand pairs; the shortcut costs little more than one fit.
 
-Needs the folder ``microarray`` in ``RANKWISE_DATA``; without it, every ninth row of scikit-learn's
-breast cancer data stands in. With ``--quick``, fewer pairs are refitted.
+The data are in the folder ``microarray`` of ``RANKWISE_DATA``. Without it, the example uses every
+ninth row of scikit-learn's breast cancer data. With ``--quick``, fewer pairs are refitted.
 """
 
 import sys
@@ -27,14 +27,14 @@ from rankwise.report import Column, Table
 # %%
 # The data
 # --------
-# Features are standardized, and divided by the square root of their number: the linear kernel
-# and the squared distance are then means over features. So gamma = 1 is 1 / n_features, and one
-# grid of alphas suits both kernels and all studies.
+# Features are standardized and divided by the square root of their number, so the linear kernel and
+# the squared distance are means over features. Then gamma = 1 corresponds to 1 / n_features, and
+# one grid of alphas is suitable for both kernels and all studies.
 
 available = {info.name for info in list_datasets() if info.available}
 names = [name for name in ("alon", "golub", "shipp") if name in available]
 if not names:
-    print("RANKWISE_DATA has no microarray data: rows of the breast cancer data instead.\n")
+    print("RANKWISE_DATA has no microarray data: using rows of the breast cancer data.\n")
 studies = {}
 for name in names or ["breast_cancer"]:
     data = load_dataset(name)
@@ -44,17 +44,18 @@ for name in names or ["breast_cancer"]:
 # %%
 # Every pair held out, for ten alphas and two kernels
 # ---------------------------------------------------
-# ``ties="exclude"`` trains on (positive, negative) pairs alone, which is what AUC counts.
+# ``ties="exclude"`` trains on (positive, negative) pairs only, as the AUC counts them. With
+# ``weighting="pairs"``, each of them has the weight 1.
 
 alphas = np.geomspace(1e-2, 1e3, 10)
 rankers = {
-    "linear": RankRLS(ties="exclude"),
-    "rbf": RankRLS(kernel="rbf", gamma=1.0, ties="exclude"),
+    "linear": RankRLS(ties="exclude", weighting="pairs"),
+    "rbf": RankRLS(kernel="rbf", gamma=1.0, ties="exclude", weighting="pairs"),
 }
 results, rows = {}, []
 for study, (X, y) in studies.items():
     for kernel, ranker in rankers.items():
-        leave_pair_out(ranker, X, y)  # compiles, the first time
+        leave_pair_out(ranker, X, y)  # compile
         begin = time.perf_counter()
         result = leave_pair_out(ranker, X, y, alphas=alphas)
         seconds = time.perf_counter() - begin
@@ -69,8 +70,8 @@ print("\ns.e.: standard error at the best alpha. seconds: all ten alphas.")
 # %%
 # The ROC curves
 # --------------
-# Each row's share of wins over the pairs that it was held out in is a score from which a ROC
-# curve can be drawn.
+# The tournament score of a row is the share of its held-out pairs that it wins. These scores give a
+# ROC curve.
 
 axes = new_axes(2, columns=len(studies), size=(4.2, 3.9))
 for k, (study, (X, y)) in enumerate(studies.items()):
@@ -85,9 +86,9 @@ output.mkdir(exist_ok=True)
 print("Wrote", save_figure(axes[0].figure, output / "leave_pair_out_auc.png"))
 
 # %%
-# The same by refitting
-# ---------------------
-# What it means, and what it would have cost: one fit for each pair, without its two rows.
+# Comparison with refits
+# ----------------------
+# One fit for each pair, without its two rows, gives the same predictions and takes much longer.
 
 study, (X, y) = next(iter(studies.items()))
 pairs = np.array([(i, j) for i in np.flatnonzero(y == 1) for j in np.flatnonzero(y == 0)])

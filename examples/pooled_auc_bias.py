@@ -2,14 +2,14 @@
 Why pooled cross-validation misleads on small samples
 =====================================================
 
-To estimate an AUC from 30 rows, many hold each row out (or each fold), pool the predictions, and
-draw one ROC curve. But these come from different models, and a row that is held out changes its
-model: without a positive, the rest has fewer positives, so all that this model predicts is a
-little lower. Positives get lower scores *because* they are positive. Leave-pair-out compares
-only predictions of one and the same model.
+A common estimate of the AUC from 30 rows holds out each row (or each fold), pools the predictions,
+and draws one ROC curve. But the predictions come from different models, and the model depends on
+the row that is held out: without a positive row, the rest has fewer positives, so all predictions
+of this model are slightly lower. Positives get lower scores *because* they are positive.
+Leave-pair-out compares only predictions of the same model.
 
-Here is what that does, first where there is nothing to find and the AUC must be 0.5, then on
-real patients. With ``--quick``, fewer samples are drawn.
+This example measures the bias, first without signal, where the true AUC is 0.5, then on real
+patients. With ``--quick``, fewer samples are drawn.
 """
 
 import sys
@@ -27,12 +27,12 @@ from rankwise.report import Column, Table
 # %%
 # Six estimates of one AUC
 # ------------------------
-# The learner is the same everywhere: ridge regression on 0/1 labels. Shuffled folds have as many
-# positives as chance gives them, stratified ones three of each kind. "averaged" takes the AUC
-# within each fold and averages.
+# The model is always the same: ridge regression on 0/1 labels. Shuffled folds have a random number
+# of positives, stratified folds have three rows of each class. "averaged" is the mean of the AUC
+# within each fold.
 
 n_samples = 20 if "--quick" in sys.argv else 1000
-y = np.repeat([0, 1], 15)  # sorted, so that every fifth row makes folds of three of each kind
+y = np.repeat([0, 1], 15)  # sorted: every fifth row gives folds of three rows of each class
 ridge = RLS(alpha=100.0)
 
 
@@ -52,9 +52,9 @@ def estimates(X, seed):
 
 
 # %%
-# Nothing to find
-# ---------------
-# 30 rows of 10 independent normal features, whose labels know nothing of them.
+# Without signal
+# --------------
+# 30 rows of 10 independent normal features, with labels that are independent of them.
 
 
 def noise(rng):
@@ -62,10 +62,10 @@ def noise(rng):
 
 
 # %%
-# Something to find
-# -----------------
+# With signal
+# -----------
 # 15 patients whose diabetes progressed more than the median after a year, 15 others, 10 features.
-# The truth is the AUC on the other 412 patients of the ridge that was trained on these 30.
+# The true value is the AUC, on the other 412 patients, of the model that was trained on these 30.
 
 data = load_dataset("diabetes")
 patients, labels = data.X / data.X.std(axis=0), (data.y > np.median(data.y)).astype(int)
@@ -80,13 +80,15 @@ def diabetes(rng):
 
 
 # %%
-# What comes out
-# --------------
-# The error of an estimate is what it says less the truth: its mean is the bias, its standard
-# deviation the noise.
+# Results
+# -------
+# The error of an estimate is its difference from the true value. The mean of the error is the bias.
 
 axes = new_axes(columns=2, size=(4.9, 3.6))
-titles = {"No signal: the truth is 0.5": noise, "Diabetes: the truth is about {:.2f}": diabetes}
+titles = {
+    "No signal: the true AUC is 0.5": noise,
+    "Diabetes: the true AUC is about {:.2f}": diabetes,
+}
 for ax, (title, draw) in zip(axes, titles.items(), strict=True):
     truths, said = [], []
     for seed in range(n_samples):
@@ -111,7 +113,7 @@ for ax, (title, draw) in zip(axes, titles.items(), strict=True):
     ax.hlines(places, q1, q3, color=colors, lw=7, alpha=0.35)
     ax.scatter(bias, places, color=colors, s=42, zorder=3)
     ax.set_title(title, size=11, weight="bold")
-    ax.set_xlabel("estimate − truth: mean, middle half, middle 90 %", size=10)
+    ax.set_xlabel("estimate − true value: mean, middle half, middle 90 %", size=10)
     ax.set(xlim=(-0.45, 0.3), yticks=places, yticklabels=names)
     ax.grid(visible=False, axis="y")
     ax.grid(axis="x", color=INK, alpha=0.13)

@@ -2,16 +2,16 @@
 More rows for the same landmarks
 ================================
 
-A kernel ranker of all m rows takes O(m³) time, so most of a large data set is often left out.
-SparseRankRLS leaves nothing out: it keeps r rows as landmarks, on which its function lives, and
-learns from the pairs of all m, in O(mr²). Is that worth more than training on the r rows alone?
+A kernel ranker on all m rows takes O(m³) time, so often only a part of a large data set is used.
+SparseRankRLS uses all of it. It represents the ranker by kernel functions at r landmarks and learns
+from the pairs of all m rows in O(mr²) time. Is it better than training on the r rows alone?
 
-The experiment of the paper, on digits: each query is a handful of images, to be ordered by their
-digit. Some rows of each query are landmarks. They are all that RankRLS sees; then more and more
-rows of the same queries are added, and the landmarks stay.
+This is the experiment of the paper, on digits. Each query is a set of images, to be ordered by
+their digit. Some rows of each query are landmarks. RankRLS is trained on these rows only. Then more
+rows of the same queries are added, with the same landmarks.
 
-Needs the folder ``mnist`` in ``RANKWISE_DATA``; without it, the small digits of scikit-learn stand
-in. With ``--quick``, there are fewer rows and draws.
+The data are in the folder ``mnist`` of ``RANKWISE_DATA``. Without it, the example uses
+scikit-learn's digits. With ``--quick``, there are fewer rows and repetitions.
 """
 
 import sys
@@ -29,8 +29,8 @@ from rankwise.report import Column, Table
 # %%
 # The data
 # --------
-# A query of the training part is a row of ``queries``: its first images are the landmarks, the
-# ones after them are added from left to right. Queries to choose alpha and to test have 20 images.
+# A training query is a row of ``queries``: its first images are the landmarks, and the others are
+# added from left to right. Queries to choose alpha and to test have 20 images.
 
 quick = "--quick" in sys.argv
 if any(info.name == "mnist" and info.available for info in list_datasets()):
@@ -41,7 +41,7 @@ if any(info.name == "mnist" and info.available for info in list_datasets()):
     n_queries, sizes = (40, (2, 5, 10, 20)) if quick else (100, (2, 5, 10, 20, 40, 80))
     n_choosing = 400 if quick else 2000
 else:
-    print("RANKWISE_DATA has no MNIST: the digits of scikit-learn instead.\n")
+    print("RANKWISE_DATA has no MNIST: using the digits of scikit-learn.\n")
     name, gamma, brightest = "digits", 0.1, 16.0
     digits = load_dataset("digits")
     X, y = digits.X, digits.y
@@ -59,7 +59,7 @@ def images(rows):
 
 
 def draw(seed):
-    """Rows of the training queries, one query a line, and rows to choose alpha with."""
+    """Rows of the training queries, of shape (n_queries, size), and rows to choose alpha with."""
     rows = np.random.default_rng(seed).permutation(test_rows[0])
     n_training = n_queries * sizes[-1]
     queries = rows[:n_training].reshape(n_queries, sizes[-1])
@@ -73,7 +73,8 @@ def error(scores, rows):
 # %%
 # The curves
 # ----------
-# alpha is chosen for each point of each curve: the loss is a sum, so the best alpha grows with it.
+# alpha is chosen for each point of each curve: the loss is a sum, so the best alpha grows with the
+# number of rows.
 
 errors: dict[tuple[str, int], list[float]] = {}
 seconds: dict[tuple[str, int], list[float]] = {}
@@ -102,7 +103,7 @@ for seed in range(n_draws):
         if size in per_query:  # all rows are landmarks
             difference = scores[f"{len(rows)} landmarks"] - scores["RankRLS"]
             worst = max(worst, np.abs(difference).max())
-print(f"Where all rows are landmarks, scores differ from RankRLS by {worst:.1e} at most.\n")
+print(f"If all rows are landmarks, scores differ from RankRLS by {worst:.1e} at most.\n")
 np.testing.assert_allclose(worst, 0.0, atol=1e-5)
 
 labels = ["RankRLS", *(f"{n_queries * k} landmarks" for k in per_query)]
@@ -121,9 +122,9 @@ columns = (Column("rows"), *(Column(label, ".2f") for label in labels))
 print(Table(columns, tuple(table), f"Seconds to fit all {len(alphas)} alphas"), "\n")
 
 # %%
-# What the rows beside the landmarks are worth
-# --------------------------------------------
-# Each curve begins on that of RankRLS, where all rows are landmarks, and falls from there.
+# The gain from additional rows
+# -----------------------------
+# Each curve starts on that of RankRLS, where all rows are landmarks.
 
 (ax,) = new_axes(size=(7.2, 4.6))
 for k, label in enumerate(labels):
@@ -138,7 +139,7 @@ for k, label in enumerate(labels):
     )  # fmt: skip
     if k:
         start, end = mean[0], mean[-1]
-        print(f"{label}: error {start:.3f} without further rows, {end:.3f} with {at[-1]} rows.")
+        print(f"{label}: error {start:.3f} without additional rows, {end:.3f} with {at[-1]} rows.")
         ax.hlines(start, at[0], at[-1], color=COLORS[k - 1], lw=1, ls=(0, (1, 3)), zorder=1)
 ax.set_xscale("log")
 ax.set_xticks(numbers, labels=[f"{m:,}" for m in numbers])

@@ -1,4 +1,4 @@
-"""``python -m reproduce``: run all that the data allow, and write docs/results.md."""
+"""``python -m reproduce``: run all parts whose data are available, and write docs/results.md."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def main() -> int:
     names = [part.name for paper in PAPERS for part in paper.parts]
     parser = argparse.ArgumentParser(
         prog="python -m reproduce",
-        description="Run all that RANKWISE_DATA allows, and write docs/results.md.",
+        description="Run all parts whose data are in RANKWISE_DATA, and write docs/results.md.",
         epilog=f"Parts: {', '.join(names)}.",
     )
     parser.add_argument("parts", nargs="*", help="what to run; all by default")
     parser.add_argument("--jobs", type=int, default=2, help="folders at a time (2)")
-    parser.add_argument("--page", action="store_true", help="write the page alone, run nothing")
+    parser.add_argument("--page", action="store_true", help="write the page, and run nothing")
     arguments = parser.parse_args()
     unknown = set(arguments.parts) - set(names)
     if unknown:

@@ -1,4 +1,4 @@
-"""The command line that the folders with steps share."""
+"""The command line of folders with steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from rankwise.errors import DataError, MissingExtraError
 from reproduce.pages import keep, kept, put_block
 
-NO_LUCK = (DataError, MissingExtraError, OSError)
+EXPECTED_ERRORS = (DataError, MissingExtraError, OSError)
 
 
 def run_steps(
@@ -20,7 +20,7 @@ def run_steps(
     steps: dict[str, Callable[[], Any]],
     texts: Callable[[dict[str, Any]], dict[str, str]],
 ) -> int:
-    """Run the steps that are asked for, keep their results, and write tables.
+    """Run the given steps, store their results, and write tables.
 
     Parameters
     ----------
@@ -29,20 +29,22 @@ def run_steps(
     description : str
         What the command does; its first line is shown by --help.
     steps : dict of callables
-        Each gives what results.json keeps under its name.
+        Each returns the results that are stored under its name.
     texts : callable
-        From all kept results to the blocks of the README, by name.
+        From all stored results to the blocks of the README, by name.
 
     Returns
     -------
     int
-        0, or 2 where data or an optional package are missing.
+        0, or 2 if data or an optional package are missing.
     """
     listed = ", ".join(steps)
     parser = argparse.ArgumentParser(description=description.split("\n")[0])
     parser.add_argument("steps", nargs="*", help=f"of {listed}; all by default")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
-    parser.add_argument("--kept", action="store_true", help="run nothing: tables of kept results")
+    parser.add_argument("--write", action="store_true", help="write the tables to README.md")
+    parser.add_argument(
+        "--kept", action="store_true", help="run nothing, and use the stored results"
+    )
     arguments = parser.parse_args()
     unknown = set(arguments.steps) - set(steps)
     if unknown:
@@ -51,7 +53,7 @@ def run_steps(
     for step in () if arguments.kept else arguments.steps or steps:
         try:
             results = keep(here / "results.json", {step: steps[step]()})
-        except NO_LUCK as error:
+        except EXPECTED_ERRORS as error:
             print(error, file=sys.stderr)
             return 2
     written = texts(results)

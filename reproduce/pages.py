@@ -1,4 +1,4 @@
-"""What experiments write: results beside their code, and blocks of text in their READMEs."""
+"""Write the results of experiments to JSON files, and blocks of text to READMEs."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 from rankwise.files import replacing
 
-# Not in the repository: what was parsed, and Link Grammar.
+# Parsed sentences and Link Grammar; not in the repository.
 CACHE = Path(os.environ.get("RANKWISE_CACHE") or Path(__file__).parent.parent / ".cache")
 BEGIN, END = "<!-- {}: written by run.py -->", "<!-- end of {} -->"
 
 
 def kept(path: Path) -> dict[str, Any]:
-    """The results that a JSON file holds; none if there is no such file."""
+    """The results in a JSON file; empty if there is no such file."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def keep(path: Path, found: dict[str, Any]) -> dict[str, Any]:
-    """Put results among those that a JSON file holds, and return all of them."""
+    """Add results to a JSON file, and return all of its results."""
     every = kept(path) | found
     text = json.dumps(every, indent=1)
-    # Numbers of a list side by side: files that can be read, and compared line by line.
+    # Lists of numbers on one line, so that files are readable and have short differences.
     text = re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda m: f"[{' '.join(m.group(1).split())}]", text)
     with replacing(path) as beside:
         beside.write_text(text + "\n", encoding="utf-8")
@@ -32,7 +32,7 @@ def keep(path: Path, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def put_block(path: Path, name: str, text: str) -> None:
-    """Replace what stands between the marks of a block; add them at the end if there are none."""
+    """Replace the text between the marks of a block; append the block if there are no marks."""
     begin, end = BEGIN.format(name), END.format(name)
     whole = path.read_text(encoding="utf-8")
     if begin not in whole:

@@ -1,4 +1,4 @@
-"""The list of what can be reproduced: what each part runs, needs, and is worth knowing of."""
+"""The parts that can be reproduced: their commands, data and descriptions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Part:
     Attributes
     ----------
     name : str
-        For people, and for ``python -m reproduce NAME``.
+        As in ``python -m reproduce NAME``.
     arguments : tuple of str
-        What Python is called with.
+        Arguments of the Python interpreter.
     blocks : tuple of str
         Blocks of the folder's README that it writes.
     data : tuple of str
@@ -31,23 +31,24 @@ class Part:
 
 @dataclass(frozen=True)
 class Paper:
-    """A folder: a section of the page of results. Sentences here have no figures: these are in
-    the blocks, which the commands write.
+    """A folder, and a section of the page of results.
+
+    The sentences here have no figures. Figures are in the blocks, which the commands write.
 
     Attributes
     ----------
     folder : str
     title : str
     about : str
-        What the tables below it are.
+        What the tables show.
     differences : str
-        Why they are not the paper's own.
+        Why they differ from those of the paper.
     parts : tuple of Part
         Run one after the other.
     minutes : int
-        What it takes on one core, roughly: the longest are started first.
+        Approximate time on one core; the longest are started first.
     uses : tuple of str
-        Other folders whose code it runs, seen from reproduce/.
+        Other folders whose code it runs, relative to reproduce/.
     """
 
     folder: str
@@ -68,9 +69,9 @@ PAPERS = (
         "letor",
         "RankRLS: documents",
         "Tables 1 to 3 of the RankRLS paper on OHSUMED, the same protocol on MQ2008, boosted trees "
-        "on the same features, and what this library can do with more than the paper uses.",
-        "The TREC data could not be had, so their figures are quoted and MQ2008 stands beside "
-        "them; RankBoost is quoted from the published reference results.",
+        "on the same features, and the best results of this library beyond the paper.",
+        "The TREC data are not available, so the paper's figures for them are quoted next to those "
+        "for MQ2008. RankBoost is quoted from the published reference results.",
         (
             Part("letor/paper", _module("letor", "paper"), ("paper",), LETOR),
             Part("letor/boosters", _module("letor", "boosters"), ("boosters",), LETOR),
@@ -82,10 +83,10 @@ PAPERS = (
         "parses",
         "RankRLS and sparse RankRLS: parses",
         "Table 8 of the RankRLS paper and Table 1 of the sparse RankRLS paper.",
-        "The papers' gold parses and kernel could not be had: the sentences are GENIA's in the "
-        "place of BioInfer's, the candidates are those of a newer Link Grammar, the gold arcs are "
-        "dependencies turned into its style, and the kernel counts walks. So the order of the "
-        "rankers can be compared with the paper's, and the values only roughly.",
+        "The papers' gold parses and kernel are not available. The sentences are from GENIA "
+        "instead of BioInfer, the candidates are those of a newer Link Grammar, the gold arcs are "
+        "dependencies converted to its style, and the kernel counts walks. So the order of the "
+        "rankers can be compared with the papers, but the values only roughly.",
         (
             Part("parses/tables", _module("parses", "tables"), ("tables",), ("genia",)),
             Part("parses/tried", _module("parses", "tried"), ("tried",), ("genia",)),
@@ -97,8 +98,8 @@ PAPERS = (
     Paper(
         "leave_pair_out",
         "Leave-pair-out",
-        "The paper's claims, measured: exactness, time, and unbiasedness.",
-        "The paper has theorems and no tables to stand beside these.",
+        "Measurements of the paper's claims: exactness, time, and unbiasedness.",
+        "The paper has theorems, but no tables.",
         tuple(
             Part(f"leave_pair_out/{step}", _module("leave_pair_out", step), (step,))
             for step in ("exactness", "timing", "bias")
@@ -107,10 +108,10 @@ PAPERS = (
     ),
     Paper(
         "landmarks",
-        "Sparse RankRLS: which rows are landmarks",
-        "Section 4 of the sparse RankRLS paper holds that random landmarks do as well as chosen "
-        "ones; here five ways to choose them are compared.",
-        "The paper has no table of it.",
+        "Sparse RankRLS: which rows should be landmarks",
+        "Section 4 of the sparse RankRLS paper states that random landmarks are as good as "
+        "others. Here, five methods to choose landmarks are compared.",
+        "The paper has no table for this.",
         (Part("landmarks", _module("landmarks"), ("results",), (*LETOR, "mnist")),),
         minutes=10,
         uses=("letor",),
@@ -119,9 +120,9 @@ PAPERS = (
         "kpcrank",
         "KPCRank",
         "Table 1 of the KPCRank paper (noise) and its sinc experiment.",
-        "The parses of the paper are not those of GENIA, nor of the small sample of BioInfer; "
-        "OHSUMED and the generated task are ours. That KPCRank is the best under noise is "
-        "the paper's finding on its parses; whether it is here, each table says.",
+        "The paper uses other parses than those of GENIA or of the small sample of BioInfer, and "
+        "does not use OHSUMED or the generated task. In the paper, KPCRank is best under noise; "
+        "the tables show whether it is here.",
         (
             Part(
                 "kpcrank/GENIA parses",
@@ -155,9 +156,10 @@ PAPERS = (
         "pairwise_gp",
         "Gaussian processes on comparisons",
         "The sinc experiment of the KPCRank paper's Gaussian process, expectation propagation "
-        "beside sampling, active choice beside random asking, and human preferences.",
-        "Of the sinc experiment the paper gives one figure, and does not say of which of its two "
-        "models; of the others it has none.",
+        "compared with sampling, active choice of comparisons compared with random choice, and "
+        "human preferences.",
+        "For the sinc experiment, the paper has one figure, and does not say for which of its two "
+        "models. It has no figures for the other experiments.",
         tuple(
             Part(f"pairwise_gp/{step}", _module("pairwise_gp", step), (step,), data)
             for step, data in (
@@ -168,14 +170,14 @@ PAPERS = (
             )
         ),
         minutes=7,
-        uses=("../tests/oracles", "../tests/solvers/gp"),
+        uses=("kpcrank", "../tests/oracles", "../tests/solvers/gp"),
     ),
     Paper(
         "sparse-pairwise-features",
         "Sparse bilinear ranking",
-        "Tables II and III and Figure 1 of the paper on 20 Newsgroups and MNIST, after the trials "
-        "that settle how they are run.",
-        "RCV1 could not be had; preprocessing and triplets of the paper are known only in outline.",
+        "Tables II and III and Figure 1 of the paper on 20 Newsgroups and MNIST, and the trials "
+        "that determined the settings.",
+        "RCV1 is not available. The paper describes its preprocessing and triplets only briefly.",
         tuple(
             Part(
                 f"sparse-pairwise-features/{step}",

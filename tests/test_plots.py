@@ -171,7 +171,7 @@ def test_roc_of_several_rankers_and_of_several_samples():
     assert plot_roc([0, 7], [1, 2], label="c", ax=ax) is ax
     assert labels(ax) == ["a: AUC 1.000", "b: AUC 0.000", "c: AUC 1.000"]
     chance, *curves = ax.get_lines()
-    assert chance.get_label() == "_chance"
+    assert chance.get_label() == "_diagonal"
     assert [curve.get_color() for curve in curves] == list(COLORS[:3])
 
 
@@ -265,7 +265,7 @@ def test_svg_is_reproducible_and_follows_the_page():
         (lambda: plot_ndcg_curve([1, 2], positions=[1]), "one value per position, here 1"),
         (lambda: plot_ndcg_curve(np.zeros((2, 2, 2))), "has shape"),
         (lambda: plot_query_differences([]), "at least one"),
-        (lambda: plot_hold_out({}), "no hold-out"),
+        (lambda: plot_hold_out({}), "no curve"),
         (lambda: plot_hold_out([0.1, 0.2]), "got list"),
         (lambda: plot_hold_out({"a": held_out(1), "b": pairs_held_out(1)}), "the same metric"),
         (lambda: plot_roc([0, 1], [1, 2, 3]), r"scores has shape \(3,\), y has \(2,\)"),
@@ -355,7 +355,7 @@ def test_more_learning_curves_than_colours():
 @pytest.mark.parametrize(
     ("curves", "quantity", "words"),
     [
-        ({}, "error", "curves is empty"),
+        ({}, "error", "no curve to draw"),
         ({"a": {"loss": [1.0]}}, "error", "a does not"),
         (object(), "error", "draws learning_curve_ of a fitted ranker.*got object"),
         ({"step": [], "error": []}, "error", "has no records"),

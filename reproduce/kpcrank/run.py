@@ -1,17 +1,18 @@
 """The experiments of sections 6.1 and 6.2 of the KPCRank paper.
 
-Noise (6.1): training scores between 0 and 1 get normal noise of standard deviation 0, 0.5 and
-1.0, three times; four rankers choose their parameters by five folds of the noisy training
-queries (where the held-out error is smallest, or the simplest ranker within one standard error of
-it), and are judged by the disagreement error on queries of the test part, whose scores are clean.
+Noise (6.1): normal noise of standard deviation 0, 0.5 and 1.0 is added to training scores between 0
+and 1, three times. The parameters of four rankers are chosen by five folds of the noisy training
+queries: those with the smallest held-out error, or the simplest within one standard error of it.
+The rankers are evaluated by the disagreement error on test queries, whose scores have no noise.
 
-Sinc (6.2): 379 comparisons with margins train, 48 of other points test, for 20 seeds; width of
-the kernel and number of components by five folds of the training comparisons.
+Sinc (6.2): 379 comparisons with margins for training, 48 comparisons of other points for testing,
+20 seeds. The width of the kernel and the number of components are chosen by five folds of the
+training comparisons.
 
 Usage: RANKWISE_DATA=folder python -m reproduce.kpcrank.run [--write] [names ...]
 
-Names are those of the tasks, and "sinc"; all by default. ``--write`` puts tables and figure beside
-this file.
+Names are those of the tasks, and "sinc"; all by default. ``--write`` writes the tables to the
+README and the figure to a file.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from pathlib import Path
 import numpy as np
 
 from rankwise import KPCR, RLS, KPCRank, RankRLS
-from rankwise.data import load_dataset, make_sinc_comparisons, normalize_per_query
+from rankwise.data import load_dataset, normalize_per_query
 from rankwise.errors import DataError
 from rankwise.metrics import disagreement_error
 from rankwise.model_selection import leave_query_out
+from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
 from reproduce.pages import put_block
 
 HERE = Path(__file__).parent
@@ -38,7 +40,7 @@ SIGMAS = (0.0, 0.5, 1.0)
 REPEATS = 3
 ALPHAS = 2.0 ** np.arange(-12, 23, 2)
 SEEDS = 20
-RULES = {"best": "fewest held-out errors", "one_se": "within one standard error of these"}
+RULES = {"best": "fewest held-out errors", "one_se": "within one standard error"}
 PARSES = {"training rows": 500, "test rows": 2698, "per sentence": 3}  # of the paper
 
 
@@ -235,7 +237,7 @@ def sinc_experiment():
     errors: dict[str, list[float]] = {"KPCRank": [], "RankRLS": []}
     first = None
     for seed in range(SEEDS):
-        data = make_sinc_comparisons(random_state=seed)
+        data = make_sinc_comparisons(seed)
         fitted = [
             KPCRank(gamma=gamma, max_components=60).fit_pairs(
                 data.X_train, data.pairs_train, margin=data.margin_train

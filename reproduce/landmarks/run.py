@@ -1,14 +1,15 @@
 """Which rows should be landmarks? Five methods on three ranking tasks.
 
-OHSUMED and MQ2008 with their five folds, features normalized to [0, 1] in each query; and MNIST:
-queries of twenty random images, to be ordered by their digit. Every method chooses r landmarks
-with every seed, SparseRankRLS is fitted for every alpha and gamma, the validation part chooses
-between these by its disagreement error, and the test part is ranked once.
+The data are OHSUMED and MQ2008 with their five folds, with features scaled to [0, 1] within each
+query, and MNIST: queries of twenty random images, to be ordered by their digit. Every method
+chooses r landmarks with every seed, and SparseRankRLS is fitted for every alpha and gamma. Alpha
+and gamma are chosen by the disagreement error on the validation part, and the test part is used
+once.
 
 Usage: RANKWISE_DATA=folder python -m reproduce.landmarks.run [--write] [--data NAME ...]
 
-``--write`` puts the tables into the README beside this file, and draws its figure. With names of
-data sets only these are measured, and the others stay as they are in results.json.
+``--write`` writes the tables to the README, and draws its figure. With ``--data``, only these data
+sets are measured; the results of the others are read from results.json.
 """
 
 from __future__ import annotations
@@ -44,10 +45,9 @@ TRAINING_ROWS, VALIDATION_ROWS, TEST_ROWS = 10_000, 2_000, 4_000  # MNIST
 
 @dataclass(frozen=True)
 class Task:
-    """A data set: its title, what is tried on it, and whether its labels are relevances.
+    """A data set: its title, the settings to try, and whether its labels are relevances.
 
-    Random landmarks are so cheap to choose that the same time buys more of them: `more` has
-    further numbers of landmarks, for these alone.
+    `more` has additional numbers of landmarks for the random method, which takes hardly any time.
     """
 
     title: str

@@ -163,8 +163,8 @@ def exactness_text(found: dict) -> str:
     )  # fmt: skip
     rows = tuple((name, v["pairs"], v["largest"], v["error"]) for name, v in found.items())
     worst = max(v["error"] / v["largest"] for v in found.values())
-    words = f"Held-out differences are those of refits to {worst:.0e} of the largest of them."
-    title = "Exactness: every pair held out, and refitted"
+    words = f"Held-out differences equal those of refits to a relative {worst:.0e}."
+    title = "Exactness: every pair held out, compared with refits"
     return f"{words}\n\n{Table(header, rows, title).to_markdown()}"
 
 
@@ -184,9 +184,9 @@ def timing_text(found: dict) -> str:
     exponent = np.log2(last["held out"] / before["held out"])
     most = CLAIMS["largest exponent of time in m"]
     words = (
-        f"Between the last two sizes the time for all pairs grows as m to the {exponent:.1f} (the "
-        f"paper, quoted: at most {most}, that of the fit itself). Refits are timed for {REFITS} "
-        "pairs, and multiplied by the number of pairs."
+        f"Between the last two sizes, the time for all pairs grows as m^{exponent:.1f} (paper, "
+        f"quoted: an exponent of at most {most}, that of the fit itself). Refits are timed for "
+        f"{REFITS} pairs and extrapolated to all pairs."
     )
     table = Table(header, tuple(rows), "Time, rbf kernel").to_markdown()
     return f"{words}\n\n{table}\n\n![time over rows](timing.svg)"
@@ -196,13 +196,13 @@ def bias_text(found: dict) -> str:
     parts = []
     for name, result in found.items():
         header = (
-            Column(f"classes {name.split()[1]} apart"), Column("bias", "+.4f"),
+            Column(f"distance of classes: {name.split()[1]}"), Column("bias", "+.4f"),
             Column("± s.e.", ".4f"), Column("standard deviation", ".4f"),
         )  # fmt: skip
         rows = tuple(
             (key, v["bias"], v["error"], v["spread"]) for key, v in result["estimates"].items()
         )
-        title = f"Estimates of an AUC that is {result['truth']:.3f} on average"
+        title = f"Estimates of an AUC whose mean is {result['truth']:.3f}"
         parts.append(Table(header, rows, title).to_markdown())
     within = [
         abs(r["estimates"]["leave-pair-out"]["bias"]) / r["estimates"]["leave-pair-out"]["error"]
@@ -210,9 +210,9 @@ def bias_text(found: dict) -> str:
     ]
     pooled = min(r["estimates"]["leave-one-out, pooled"]["bias"] for r in found.values())
     words = (
-        f"The bias of leave-pair-out is {max(within):.1f} standard errors from 0 at most; pooled "
-        f"leave-one-out is off by up to {pooled:+.3f}. The spread is that of the estimate around "
-        "the truth of its own sample."
+        f"The bias of leave-pair-out is at most {max(within):.1f} standard errors. The bias of "
+        f"pooled leave-one-out is up to {pooled:+.3f}. The standard deviation is that of the "
+        "difference between an estimate and the true value for its own sample."
     )
     return f"{words}\n\n" + "\n\n".join(parts)
 

@@ -1,12 +1,11 @@
-"""Past the paper: the best that this library can do, chosen without the test part.
+"""Beyond the paper: the best results of this library, chosen without the test part.
 
-Candidates are preparations of the features in each query, kernels (linear, and two widths of a
-Gaussian on landmarks) and what is regressed (grades, or whether a document is relevant); every
-query weighs the same. Training and validation part are one pool: each candidate and alpha is
-scored by its MAP when every query of the pool is held out (exact, without refits), and is then
-fitted to the whole pool. "best" is the candidate with the best held-out MAP; "mean of five" adds
-the scores of the best five, each scaled to variance 1 in each query. The test part is looked at
-once, at the end.
+Candidates combine a scaling of the features within each query, a kernel (linear, or Gaussian with
+two widths on landmarks) and a target (grades, or whether a document is relevant). All queries have
+the same weight. Training and validation part form one pool: each candidate and alpha is scored by
+its exact leave-query-out MAP on the pool, and is then fitted to the whole pool. "best" is the
+candidate with the best held-out MAP; "mean of five" adds the scores of the best five, each scaled
+to variance 1 within each query. The test part is used once, at the end.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ LANDMARKS = 200
 WIDTHS = (0.1, 0.3)
 BEST = 5
 LABELS = ("grades", "relevant")
-GOALS = {"ohsumed": 0.455, "mq2008": 0.485}  # what was aimed at
+GOALS = {"ohsumed": 0.455, "mq2008": 0.485}  # our goals for MAP
 TITLES = {"ohsumed": "OHSUMED", "mq2008": "MQ2008"}
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to rank, how it does on the queries that it has not seen, and its test scores."""
+    """A ranker, its held-out MAP, and its test scores."""
 
     name: str
     held_out: float
@@ -106,13 +105,13 @@ def run(name: str) -> dict:
 
 
 def text(results: dict) -> str:
-    """What was aimed at, what came, and every candidate."""
+    """Goals, results, and all candidates."""
     words, parts = [], []
     for name, found in results.items():
         value, goal = found["mean of five"]["MAP"], GOALS[name]
         words.append(
-            f"On {TITLES[name]}, where we aimed at a MAP of {goal:.3f}, the mean of five has "
-            f"{value:.4f}: {'reached' if value >= goal else f'{goal - value:.4f} short'}."
+            f"On {TITLES[name]}, our goal was a MAP of {goal:.3f}. The mean of five has "
+            f"{value:.4f}, {'which reaches it' if value >= goal else f'{goal - value:.4f} less'}."
         )
         columns = ("MAP", NDCG10, "P@10")
         header = (Column(TITLES[name]), *(Column(c) for c in columns))

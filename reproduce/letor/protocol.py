@@ -1,8 +1,8 @@
 """The protocol of section 3.1 of the RankRLS paper.
 
-Features in [0, 1] in each query. Five folds, as they come with the data: three parts train, one
-chooses alpha and, for RankRLS, whether tied pairs count, by MAP; one tests. Values are means over
-the queries of a fold, then over the folds.
+Features are scaled to [0, 1] within each query. In each of the five folds of the data, three parts
+are for training, one is for choosing alpha (and, for RankRLS, whether tied pairs count) by MAP, and
+one is for testing. Values are means over the queries of a fold, then over the folds.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from rankwise import RLS, RankRLS, RankSVM
 from rankwise.metrics import average_precision, ndcg, precision_at_k
 from reproduce.letor.parts import FOLDS, POSITIONS, Part, load, minmax
 
 ALPHAS = 2.0 ** np.arange(-10, 25)
-NDCG10 = "NDCG@10, log2(rank + 1)"  # the discount of today, not that of LETOR 1.0
+NDCG10 = "NDCG@10, log2(rank + 1)"  # the usual discount, not that of LETOR 1.0
 RANKERS: dict[str, list[Any]] = {
     "RankRLS": [RankRLS(ties=ties, weighting="pairs") for ties in ("include", "exclude")],
     "RLS": [RLS()],
@@ -34,7 +35,7 @@ def fitted(candidate: Any, train: Part) -> Iterator[Any]:
         yield from (path.estimator(i) for i in range(len(ALPHAS)))
     else:
         for alpha in ALPHAS:
-            ranker = type(candidate)(alpha)
+            ranker = clone(candidate).set_params(alpha=alpha)
             yield ranker.fit(train.X, train.y, qid=train.qid)
 
 
@@ -50,7 +51,7 @@ def choose(candidates: list[Any], train: Part, valid: Part) -> Any:
 
 
 def figures(test: Part, scores: np.ndarray) -> dict:
-    """What the tables show of scores."""
+    """The figures in the tables, from test scores."""
     truth = (test.y, scores, test.qid)
     return {
         "MAP": average_precision(*truth),
@@ -62,7 +63,7 @@ def figures(test: Part, scores: np.ndarray) -> dict:
 
 
 def mean_figures(folds: list[dict]) -> dict:
-    """Means over folds, rounded as far as rounding errors of other machines reach."""
+    """Means over folds, rounded so that rounding errors of different machines do not matter."""
     return {
         key: np.round(np.mean([fold[key] for fold in folds], axis=0), 6).tolist()
         for key in folds[0]
@@ -70,7 +71,7 @@ def mean_figures(folds: list[dict]) -> dict:
 
 
 def run(name: str) -> dict[str, dict]:
-    """Mean test figures of every ranker, and the seconds that its five choices took."""
+    """Mean test figures of every ranker, and the seconds for its five searches."""
     found: dict[str, list[dict]] = {ranker: [] for ranker in RANKERS}
     for fold in FOLDS:
         train, valid, test = load(name, fold, minmax)

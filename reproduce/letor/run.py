@@ -1,11 +1,11 @@
 """Document ranking: Tables 1 to 3 of the RankRLS paper on OHSUMED, the same protocol on MQ2008,
-boosted trees beside them, and the best that this library can do.
+boosted trees, and the best results of this library.
 
 Usage: RANKWISE_DATA=folder python -m reproduce.letor.run [--write] [steps ...]
 
 Steps are "paper" (a minute), "boosters" and "beyond" (minutes each); all by default. Results are
-kept in results.json beside this file. ``--write`` puts the tables of all steps that have results
-into the README; ``--kept`` runs nothing before.
+stored in results.json. ``--write`` writes the tables of all steps that have results to the README;
+with ``--kept``, nothing is run before.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def paper_text(results: dict, paper: dict) -> str:
 
 
 def sentences(found: dict, paper: dict, reference: dict) -> str:
-    """How far our figures are from those that are quoted, in words."""
+    """Differences between our figures and those that are quoted, in words."""
     ours, theirs = found["ohsumed"], paper["ohsumed"]
     gaps = {name: ours[name]["MAP"] - theirs[name]["MAP"] for name in ("RankRLS", "RLS")}
     svm = ours["RankSVM"]["MAP"] - reference["RankSVM"]["MAP"]
@@ -63,11 +63,11 @@ def sentences(found: dict, paper: dict, reference: dict) -> str:
     )
     return (
         f"MAP on OHSUMED differs from the paper's by {gaps['RankRLS']:+.4f} (RankRLS) and "
-        f"{gaps['RLS']:+.4f} (RLS), and our RankSVM's from the published one by {svm:+.4f}: the "
-        "paper's grid of alphas is not known, and its RankSVM has a hinge that is not squared. "
-        f"Single values of NDCG differ by up to {first:.3f}, where some twenty queries a fold "
-        "decide. Label 2 alone gives far smaller values of MAP than the paper's, which can only "
-        "have counted labels 1 and 2, whatever its text says."
+        f"{gaps['RLS']:+.4f} (RLS), and the MAP of our RankSVM from the published one by "
+        f"{svm:+.4f}: the paper's grid of alphas is not known, and its RankSVM has a hinge that is "
+        f"not squared. Single values of NDCG differ by up to {first:.3f}; each depends on about "
+        "twenty queries per fold. With label 2 only, MAP is far smaller than in the paper, which "
+        "must have counted labels 1 and 2, contrary to its text."
     )
 
 
@@ -97,7 +97,7 @@ def ohsumed_table(ours: dict, paper: dict, reference: dict) -> Table:
         rows += [
             (f"{metric}@{k}", *(values[metric][k - 1] for _, values in columns)) for k in POSITIONS
         ]
-    rows.append(("seconds for 5 choices", *(values.get("seconds") for _, values in columns)))
+    rows.append(("seconds for 5 searches", *(values.get("seconds") for _, values in columns)))
     header = (Column("OHSUMED"), *(Column(name, ".3f") for name, _ in columns))
     return Table(header, tuple(rows), "Tables 2 and 3")
 
@@ -118,14 +118,14 @@ def mq2008_table(ours: dict, paper: dict) -> Table:
             rows.append((f"{metric}@{k}", *mine, *quoted))
     none = (None,) * len(trec)
     rows.append((protocol.NDCG10, *(ours[r]["NDCG10"] for r in rankers), *none))
-    rows.append(("seconds for 5 choices", *(ours[r]["seconds"] for r in rankers), *none))
-    return Table(header, tuple(rows), "MQ2008 in the place of TREC")
+    rows.append(("seconds for 5 searches", *(ours[r]["seconds"] for r in rankers), *none))
+    return Table(header, tuple(rows), "MQ2008 instead of TREC")
 
 
 def boosters_text(results: dict) -> str:
     titles = {"ohsumed": "OHSUMED", "mq2008": "MQ2008"}
     shown = ("MAP", protocol.NDCG10, "P@10")
-    columns = (*shown, "seconds for 5 choices", "seconds for 5 chosen fits")
+    columns = (*shown, "seconds for 5 searches", "seconds for 5 chosen fits")
     header = (Column("data"), Column("ranker"), *(Column(c, ".3f") for c in columns))
     rows = []
     for name in DATA:
@@ -137,14 +137,14 @@ def boosters_text(results: dict) -> str:
         ahead = max(found, key=lambda library: found[library]["MAP"])
         gap = results["paper"][name]["RankRLS"]["MAP"] - found[ahead]["MAP"]
         words.append(
-            f"On {titles[name]} the better of the two boosters, {ahead}, is "
-            f"{abs(gap):.4f} {'behind' if gap >= 0 else 'ahead of'} linear RankRLS in MAP."
+            f"On {titles[name]}, the better of the two boosters, {ahead}, is "
+            f"{abs(gap):.4f} {'worse' if gap >= 0 else 'better'} than linear RankRLS in MAP."
         )
     return " ".join(words) + "\n\n" + Table(header, tuple(rows), "Boosted trees").to_markdown()
 
 
 def texts(results: dict) -> dict[str, str]:
-    """Blocks of the README, of the steps that have results."""
+    """Blocks of the README, for the steps that have results."""
     paper = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
     written = {}
     if "paper" in results:

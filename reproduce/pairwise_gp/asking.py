@@ -1,4 +1,4 @@
-"""How many comparisons are needed, if they are chosen well or at random."""
+"""How many comparisons are needed, if they are chosen actively or at random."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DASHES = {"bald": "-", "eubo": (0, (5, 1.5)), "random": (0, (1, 1))}
 
 @dataclass(frozen=True)
 class Pool:
-    """Things to ask about, and their true scores in units of the noise of an answer."""
+    """Rows to compare, and their true scores in units of the noise of a comparison."""
 
     X: np.ndarray
     f: np.ndarray
@@ -43,7 +43,7 @@ def plane(seed: int) -> Pool:
 
 
 def diabetes(seed: int) -> Pool:
-    """Patients, by progression of their disease as a linear model sees it."""
+    """Patients, by the progression of their disease as predicted by a linear model."""
     data = load_dataset("diabetes")
     rows = np.random.default_rng(seed).choice(len(data.y), POOL, replace=False)
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
@@ -105,7 +105,7 @@ def table(found: dict[str, dict[str, np.ndarray]], n_seeds: int) -> Table:
         columns,
         tuple(rows),
         f"Comparisons until the pair error of {ROUNDS} random ones, mean of {n_seeds} seeds",
-        note="share: the better of bald and eubo, beside random.",
+        note="share: comparisons of the better of bald and eubo, relative to random.",
     )
 
 

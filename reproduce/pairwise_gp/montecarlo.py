@@ -1,4 +1,4 @@
-"""Expectation propagation and Laplace beside long runs of the tests' elliptical slice sampler."""
+"""Expectation propagation and Laplace's method compared with elliptical slice sampling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROBLEMS = 12
 
 
 def table(n_steps: int) -> Table:
-    """How far means and standard deviations of f are off, in standard deviations and shares."""
+    """Errors of means, in standard deviations, and relative errors of standard deviations."""
     rows = []
     for seed in range(PROBLEMS):
         p = make_problem(seed, 10 + seed, 25 + 3 * seed, scale=2.0 + 2 * (seed % 4), ties=False)
@@ -41,7 +41,7 @@ def table(n_steps: int) -> Table:
     return Table(
         columns,
         tuple(rows),
-        f"Distance from {n_steps:,} steps of elliptical slice sampling",
-        note="Means in posterior standard deviations, standard deviations as shares; averages "
-        "over rows.",
+        f"Errors relative to {n_steps:,} steps of elliptical slice sampling",
+        note="Errors of means in posterior standard deviations, relative errors of standard "
+        "deviations; averages over rows.",
     )

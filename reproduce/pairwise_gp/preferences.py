@@ -87,7 +87,7 @@ def _harmless() -> list[tuple[str, str]]:
 
 
 def gaussian_process(train: Preferences, test: Preferences) -> np.ndarray:
-    """Chances by a linear kernel on the embedding and the length, each with its own scale.
+    """Probabilities by a linear kernel on the embedding and the length, each with its own scale.
 
     The scales are chosen by four folds of whole prompts, as the strength of logistic regression
     is. The evidence would choose larger ones on PandaLM: answers to one prompt are compared with
@@ -115,7 +115,7 @@ def _chances(train: Preferences, test: Preferences, scales: tuple[float, float])
 
 
 def logistic(train: Preferences, test: Preferences, columns: slice) -> np.ndarray:
-    """Chances by logistic regression on differences, its strength by four folds of prompts."""
+    """Probabilities by logistic regression on differences, tuned by four folds of prompts."""
     sign = np.where(np.arange(len(train.chosen)) % 2, 1, -1)
     gap = (train.chosen - train.rejected)[:, columns] * sign[:, None]
     search = GridSearchCV(
@@ -128,7 +128,7 @@ def logistic(train: Preferences, test: Preferences, columns: slice) -> np.ndarra
 
 
 def held_out(data: Preferences, n_folds: int = 5) -> dict[str, np.ndarray]:
-    """Chance of every preference that was observed, by models that have not seen its prompt."""
+    """Probability of every observed preference, by models trained without its prompt."""
     models = {
         "PairwiseGP, embedding and length": gaussian_process,
         "logistic regression, embedding and length": lambda a, b: logistic(a, b, slice(None)),
@@ -155,7 +155,7 @@ def table(name: str, data: Preferences, chances: dict[str, np.ndarray]) -> Table
         tuple(rows),
         f"{name}: {len(data.group)} preferences, {len(np.unique(data.group))} prompts, five folds "
         "of whole prompts",
-        note=f"A coin has a log-loss of {np.log(2):.3f}.",
+        note=f"Random guessing has a log-loss of {np.log(2):.3f}.",
     )
 
 

@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 
 from rankwise import PairwiseGP, RankRLS
-from rankwise.data import make_sinc_comparisons
 from rankwise.plots import COLORS, INK, new_axes, plot_posterior, save_figure
 from rankwise.report import Column, Table
+from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
 
 TEST_PAIRS = 5000
 MODELS = {
-    "who wins": ({}, 0.0),
-    "who wins, 5% flipped": ({}, 0.05),
-    "who wins, no model of flips": ({"flips": 0.0}, 0.0),
-    "who wins, 5% flipped, no model of flips": ({"flips": 0.0}, 0.05),
-    "the same, width averaged": ({"flips": 0.0, "marginalize": "grid"}, 0.05),
-    "by how much": ({"likelihood": "gaussian"}, 0.0),
+    "winner": ({}, 0.0),
+    "winner, 5% flipped": ({}, 0.05),
+    "winner, no model of flips": ({"flips": 0.0}, 0.0),
+    "winner, 5% flipped, no model of flips": ({"flips": 0.0}, 0.05),
+    "the same, averaged over the width": ({"flips": 0.0, "marginalize": "grid"}, 0.05),
+    "margin": ({"likelihood": "gaussian"}, 0.0),
 }
-# The paper's two models; its one figure may be of either.
-OF_PAPER = ("who wins, no model of flips", "by how much")
+# The paper's two models; it does not say which one its figure is for.
+OF_PAPER = ("winner, no model of flips", "margin")
 
 
 def fit(settings: dict, data, **more) -> PairwiseGP:
@@ -33,7 +33,7 @@ def fit(settings: dict, data, **more) -> PairwiseGP:
 
 
 def table(n_seeds: int) -> Table:
-    """Errors on fresh test pairs, over training sets of 379 pairs."""
+    """Errors on new test pairs, over training sets of 379 pairs."""
     paper = json.loads((Path(__file__).parent / "expected.json").read_text(encoding="utf-8"))
     quoted = paper["sinc"]["pairwise probabilistic regression"]
     rows = []
@@ -50,15 +50,15 @@ def table(n_seeds: int) -> Table:
         beside = quoted if name in OF_PAPER else None
         rows.append((name, float(np.mean(errors)), spread, beside))
     columns = (
-        Column("comparisons say"), Column("pair error"), Column("s.e."),
+        Column("what comparisons contain"), Column("pair error"), Column("s.e."),
         Column("paper, quoted", ".3f"),
     )  # fmt: skip
     return Table(
         columns,
         tuple(rows),
-        f"sinc, 379 training pairs, {n_seeds} training sets, {TEST_PAIRS:,} fresh test pairs each",
+        f"sinc, 379 training pairs, {n_seeds} training sets, {TEST_PAIRS:,} new test pairs each",
         note="The paper's figure is from one training set and 48 test pairs; it does not say which "
-        "of the two models has it.",
+        "of the two models it is for.",
     )
 
 
@@ -69,13 +69,17 @@ def figure(path) -> None:
     truth = np.sinc(grid.ravel())
     data = make_sinc_comparisons(flipped=0.05, random_state=0)
     panels = (
-        (left, {"flips": 0.0, "marginalize": "grid"}, "who wins, 5% flipped; width averaged"),
-        (right, {"likelihood": "gaussian"}, "by how much; best width"),
+        (
+            left,
+            {"flips": 0.0, "marginalize": "grid"},
+            "winner, 5% flipped; averaged over the width",
+        ),
+        (right, {"likelihood": "gaussian"}, "margin; best width"),
     )
     for ax, settings, title in panels:
         clean = data if ax is left else make_sinc_comparisons(random_state=0)
         gp = fit(settings, clean)
-        # Comparisons do not tell the level of the scores, nor who-wins their unit.
+        # Comparisons do not determine the mean of the scores; without margins, nor their scale.
         scores = gp.predict(grid)
         level, shape = truth.mean(), truth - truth.mean()
         unit = 1.0 if ax is right else scores @ shape / (shape @ shape)

@@ -33,7 +33,7 @@ QUOTED = "(paper, quoted)"
 
 
 def link_grammar() -> Path:
-    """The folder of Link Grammar; unpacks it where there is none."""
+    """The folder of Link Grammar; unpacks it if it does not exist."""
     given = os.environ.get("LINK_GRAMMAR")
     folder = Path(given) if given else CACHE / "link-grammar"
     if not folder.exists():
@@ -51,7 +51,7 @@ def link_grammar() -> Path:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """One process at a time: another folder may want the same parses at the same moment."""
+    """One process at a time: another folder may need the same parses at the same time."""
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,13 +118,15 @@ def tables_text(found: dict, paper: dict) -> str:
     counts, candidates = found["counts"], found["candidates"]
     words = [
         f"Of {counts['sentences']:,} sentences, {counts['not parsed']:,} have no complete linkage "
-        f"in time, {counts['other tokens']} are cut into other tokens and {counts['one parse']} "
-        f"have a single linkage. {counts['training']} train, {counts['validation']:,} validate.",
+        f"within the time limit, {counts['other tokens']} have different tokens, and "
+        f"{counts['one parse']} have a single linkage. {counts['training']} sentences are for "
+        f"training, {counts['validation']:,} for validation.",
         f"The best of up to {experiment.PER_SENTENCE} candidates has a mean F1 of "
-        f"{candidates['best, linked']:.3f}, all of them have {candidates['mean, linked']:.3f}, "
-        f"and the one that Link Grammar puts first has {candidates['first, linked']:.3f} (with "
-        f"gold arcs as they are: {candidates['best, plain']:.3f}, "
-        f"{candidates['mean, plain']:.3f} and {candidates['first, plain']:.3f}).",
+        f"{candidates['best, linked']:.3f}, the mean of all candidates is "
+        f"{candidates['mean, linked']:.3f}, and the first candidate of Link Grammar has "
+        f"{candidates['first, linked']:.3f} (with the original gold arcs: "
+        f"{candidates['best, plain']:.3f}, {candidates['mean, plain']:.3f} and "
+        f"{candidates['first, plain']:.3f}).",
         _verdict(tau, "RankRLS", "RLS", "τ_b"),
         _verdict(error, "sparse RankRLS", "RankRLS", "the disagreement error"),
     ]
@@ -138,19 +140,19 @@ def tables_text(found: dict, paper: dict) -> str:
 
 
 def _verdict(found: dict, ours: str, other: str, metric: str) -> str:
-    """Who is ahead in the mean, and whether the sentences tell."""
+    """Which ranker is better in the mean, and whether the difference is significant."""
     test = found["tests"][f"{ours} against {other}"]
     larger = get_metric(test["metric"]).greater_is_better
     ahead = (test["difference"] > 0) == larger
     if test["p_value"] < 0.05:
-        told = f"{ours} {'beats' if ahead else 'is behind'} {other} in {metric}"
+        words = f"In {metric}, {ours} is {'better' if ahead else 'worse'} than {other}"
     else:
-        told = (
-            f"{ours} is {'ahead of' if ahead else 'behind'} {other} in the mean of {metric}, by "
-            "less than the sentences can tell"
+        words = (
+            f"In the mean of {metric}, {ours} is {'better' if ahead else 'worse'} than {other}, "
+            "but not significantly"
         )
     return (
-        f"{told}: {test['difference']:+.4f} (Wilcoxon p = "
+        f"{words}: {test['difference']:+.4f} (Wilcoxon p = "
         f"{test['p_value']:.2g}; better on {test['wins']} sentences, worse on {test['losses']})."
     )
 
@@ -171,7 +173,7 @@ def _table(title: str, found: dict, paper: dict) -> Table:
 
 def _tests(title: str, tests: dict) -> Table:
     header = (
-        Column("against"), Column("difference", "+.4f"), Column("better"), Column("equal"),
+        Column("comparison"), Column("difference", "+.4f"), Column("better"), Column("equal"),
         Column("worse"), Column("p", ".2g"),
     )  # fmt: skip
     rows = [
@@ -195,9 +197,9 @@ def bioinfer_text(found: dict, paper: dict) -> str:
     ]  # fmt: skip
     p = found["p"]
     words = (
-        f"The sample has some twenty sentences on each side, where the paper has hundreds; the two "
-        f"rankers cannot be told apart on the {p['sentences']} test sentences that have different "
-        f"scores (Wilcoxon p = {p['p_value']:.2g})."
+        f"The sample has about twenty sentences in each part; the paper has hundreds. On the "
+        f"{p['sentences']} test sentences that have different scores, the two rankers do not "
+        f"differ significantly (Wilcoxon p = {p['p_value']:.2g})."
         if p["p_value"] > 0.05
         else f"On {p['sentences']} test sentences the rankers differ (Wilcoxon p = "
         f"{p['p_value']:.2g})."
@@ -221,16 +223,17 @@ def tried_text(found: dict, paper: dict) -> str:
         for name in ("RLS", tried.CENTRED, "RankRLS")
     )
     words = (
-        f"RLS has a τ_b of {plain:.4f}, and of {without:.4f} once the differences between "
-        f"sentences are taken out of its scores; RankRLS, which never sees them, has {pairs:.4f}."
+        f"RLS has a τ_b of {plain:.4f}. With scores that are centred within sentences, it has "
+        f"{without:.4f}. RankRLS, which does not use differences between sentences, has "
+        f"{pairs:.4f}."
     )
     if without <= pairs < plain:
         words += (
-            " So what puts RLS ahead here is what sentences teach of each other: F1 against the "
-            "gold arcs is on one scale in all of them, and a construction that goes with a low F1 "
-            "in one sentence is a bad sign in another."
+            " So RLS is better here because it also learns from differences between sentences: F1 "
+            "has the same scale in all of them, and a construction with a low F1 in one sentence "
+            "indicates a low F1 in another."
         )
-    table = Table(tuple(header), tuple(rows), "Basic rankers in variants").to_markdown()
+    table = Table(tuple(header), tuple(rows), "Variants of the basic rankers").to_markdown()
     return f"{words}\n\n{table}"
 
 
@@ -238,18 +241,19 @@ def draws_text(found: dict, paper: dict) -> str:
     names = [method.name for method in experiment.METHODS]
     tests = ("RankRLS against RLS", "sparse RankRLS against RankRLS")
     header = (
-        Column("draw"), *(Column(name) for name in names),
+        Column("sample"), *(Column(name) for name in names),
         *(Column(f"p, {test}", ".2g") for test in tests),
     )  # fmt: skip
     rows = [(seed, *(v[key] for key in (*names, *tests))) for seed, v in found.items()]
     ahead = sum(v["sparse RankRLS"] < v["RankRLS"] for v in found.values())
-    told = sum(v[tests[1]] < 0.05 and v["sparse RankRLS"] < v["RankRLS"] for v in found.values())
+    clear = sum(v[tests[1]] < 0.05 and v["sparse RankRLS"] < v["RankRLS"] for v in found.values())
     behind = sum(v["RankRLS"] > v["RLS"] for v in found.values())
     words = (
-        f"In {len(found)} other draws of the training sentences, sparse RankRLS is ahead of "
-        f"RankRLS in {ahead}, {told} of them with p < 0.05; RankRLS is behind RLS in {behind}."
+        f"In {len(found)} other random samples of training sentences, sparse RankRLS is better "
+        f"than RankRLS in {ahead} ({clear} with p < 0.05), and RankRLS is worse than RLS in "
+        f"{behind}."
     )
-    title = "Other draws of training sentences: disagreement error"
+    title = "Other samples of training sentences: disagreement error"
     return f"{words}\n\n{Table(header, tuple(rows), title).to_markdown()}"
 
 
@@ -262,7 +266,7 @@ TEXTS = {
 
 
 def texts(results: dict) -> dict[str, str]:
-    """Blocks of the README, of the steps that have results."""
+    """Blocks of the README, for the steps that have results."""
     paper = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
     return {step: TEXTS[step](results[step], paper) for step in STEPS if step in results}
 

@@ -1,8 +1,8 @@
-"""What was tried to see who is ahead of whom: the basic rankers in variants, and other draws.
+"""Variants of the basic rankers, and other samples of training sentences.
 
-Each variant chooses alpha by ten folds of the training sentences, by the disagreement error, and is
-validated on all sentences, on those with as many candidates as the training sentences have, and on
-the others. Other draws of training sentences keep the parameters that the first one chose.
+For each variant, alpha is chosen by the disagreement error in ten folds of the training sentences.
+It is validated on all sentences, on those with as many candidates as the training sentences, and on
+the others. Other samples of training sentences use the parameters chosen with the first one.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from reproduce.parses.experiment import (
 
 ALPHAS = 2.0 ** np.arange(-8, 5, 2)
 VARIANTS = {
-    "scaled to length 1": {"max_length": 2, "decay": 1.0, "cosine": True},
-    "counts as they are": {"max_length": 2, "decay": 1.0, "cosine": False},
+    "unit length": {"max_length": 2, "decay": 1.0, "cosine": True},
+    "unscaled counts": {"max_length": 2, "decay": 1.0, "cosine": False},
 }
-CENTRED = "RLS, scores less their sentence's mean"  # so that sentences teach nothing of each other
+CENTRED = "RLS, centred within sentences"  # no differences between sentences
 RANKERS = {
     "RLS": RLS(),
     CENTRED: RLS(),
@@ -44,7 +44,7 @@ GROUPS = ("all sentences", f"{PER_SENTENCE} candidates", f"fewer than {PER_SENTE
 
 
 def centred(rows: Rows) -> Rows:
-    """Scores less the mean of their sentence."""
+    """Scores minus the mean of their sentence."""
     _, sentence = np.unique(rows.qid, return_inverse=True)
     means = np.bincount(sentence, weights=rows.y) / np.bincount(sentence)
     return replace(rows, y=rows.y - means[sentence])

@@ -61,10 +61,10 @@ PAPER_STEPS, PAPER_BYTES = 100_000, 16  # of Table II, and of an entry in its co
 N_WEIGHTS = {"20 Newsgroups": N_WORDS**2, "MNIST": N_PIXELS**2}
 FIGURE = ("SGD FLR", "SGD DLR", "Sparse", "Sparse-R")
 REASONS = {
-    "20 Newsgroups": "its words, idf and headers are not known, and trials show what these decide",
-    "MNIST": "its first rate is that of texts (200, quoted), ours is one that trials have chosen",
+    "20 Newsgroups": "its words, idf and headers are not known, and the trials show their effect",
+    "MNIST": "its eta0 is that for texts (200, quoted), ours was chosen by the trials",
 }
-PICTURES = {"20 Newsgroups": "newsgroups.svg", "MNIST": "mnist.svg"}
+FIGURES = {"20 Newsgroups": "newsgroups.svg", "MNIST": "mnist.svg"}
 
 
 def run_rows(name: str) -> dict[str, dict]:
@@ -85,8 +85,8 @@ def run_rows(name: str) -> dict[str, dict]:
 
 
 def _say(row: str, found: dict) -> None:
-    told = {key: round(value, 4) for key, value in found.items() if isinstance(value, float)}
-    print(row, told, file=sys.stderr, flush=True)
+    shown = {key: round(value, 4) for key, value in found.items() if isinstance(value, float)}
+    print(row, shown, file=sys.stderr, flush=True)
 
 
 def table(name: str, rows: dict[str, dict]) -> str:
@@ -108,13 +108,13 @@ def table(name: str, rows: dict[str, dict]) -> str:
 
 
 def difference(name: str, rows: dict[str, dict]) -> str:
-    """A sentence on how far two rows are from the paper's, and why."""
+    """Differences of two rows from the paper, and the reason, in words."""
     apart = [
         f"{row} differs by {rows[row]['MAP'] - PAPER[name][row]['MAP']:+.3f} in MAP and "
         f"{rows[row]['error'] - PAPER[name][row]['error']:+.3f} in error"
         for row in ("SGD DLR", "Sparse-R")
     ]
-    return f"From the paper's figures for {name}, {', and '.join(apart)}: {REASONS[name]}."
+    return f"Compared with the paper on {name}, {', and '.join(apart)}: {REASONS[name]}."
 
 
 def words_table(found: dict[str, list[str]]) -> str:
@@ -130,7 +130,7 @@ def trials_table(trials: dict[str, dict]) -> str:
     for name, found in trials.items():
         figures = [f"{found[key]:.3f}" for key in ("MAP", "error")]
         lines.append([name, *figures, f"{found['density']:.2%}", f"{found['steps']:,}"])
-    return markdown("### Trials on training documents that were set aside", lines)
+    return markdown("### Trials on held-out training documents", lines)
 
 
 def markdown(title: str, lines: list[list[str]]) -> str:
@@ -151,13 +151,13 @@ def draw(name: str, rows: dict[str, dict]) -> None:
                 PAPER_STEPS, value, marker="_", ms=14, mew=2.2, color=line.get_color(), zorder=4
             )
     axes[1].get_legend().remove()
-    save_figure(axes[0].figure, HERE / PICTURES[name])
+    save_figure(axes[0].figure, HERE / FIGURES[name])
 
 
 def texts(results: dict) -> dict[str, str]:
     """Blocks of the README."""
     written = {}
-    for name, picture in PICTURES.items():
+    for name, picture in FIGURES.items():
         if name in results:
             figure = f"![Figure 1, {name}: error and density along the steps]({picture})"
             parts = difference(name, results[name]), table(name, results[name]), figure

@@ -22,6 +22,7 @@ from numbers import Integral, Real
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.errors import ParameterError
 
@@ -179,6 +180,16 @@ def _low(low: float, is_open: bool) -> str:
     if is_open:
         return f" above {low:g}"
     return f", {low:g} or more" if low == 0 else f" of at least {low:g}"
+
+
+def check_alphas(alphas: Any) -> NDArray[np.float64]:
+    """Regularization strengths as an array; a single number gives an array of one."""
+    values = np.asarray(alphas) if np.ndim(alphas) else np.asarray([alphas])
+    if values.ndim != 1 or len(values) == 0:
+        raise ParameterError(f"alphas must be a non-empty list of numbers: got {alphas!r}.")
+    for alpha in values.tolist():
+        check_value("alpha", alpha, Number(0))
+    return values.astype(np.float64)
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

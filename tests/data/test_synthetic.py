@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rankwise.data import make_ranking, make_sinc_comparisons
+from rankwise.data import make_ranking
 from rankwise.errors import ParameterError
 
 
@@ -78,67 +78,3 @@ def test_grades_are_equal_shares_in_the_order_of_the_labels():
 def test_make_ranking_arguments(options, words):
     with pytest.raises(ParameterError, match=re.escape(words)):
         make_ranking(**options)
-
-
-def check_pairs(X, pairs, margin):
-    first, second = np.sinc(X[pairs]).squeeze(-1).T
-    assert_allclose(first - second, margin, atol=1e-15)
-    assert (margin > 0).all()
-    assert len({frozenset(pair) for pair in pairs.tolist()}) == len(pairs)
-
-
-def test_sinc_comparisons_are_those_of_the_paper():
-    data = make_sinc_comparisons(random_state=0)
-    assert data.X_train.shape == (1000, 1)
-    assert data.X_test.shape == (338, 1)
-    assert data.pairs_train.shape == (379, 2)
-    assert data.pairs_test.shape == (48, 2)
-    assert not set(data.X_train.ravel()) & set(data.X_test.ravel())
-    assert set(np.concatenate([data.X_train, data.X_test]).ravel()) <= set(np.linspace(-4, 4, 2000))
-    check_pairs(data.X_train, data.pairs_train, data.margin_train)
-    check_pairs(data.X_test, data.pairs_test, data.margin_test)
-
-
-@pytest.mark.parametrize("n_points", [12, 40, 41])
-def test_sinc_can_give_all_pairs_with_different_scores(n_points):
-    few_points = {"n_train_points": n_points - 2, "n_test_points": 2, "n_test_pairs": 1}
-    few = make_sinc_comparisons(n_points, n_train_pairs=1, **few_points, random_state=0)
-    score = np.sinc(few.X_train.ravel())
-    n_pairs = int((np.abs(score[:, None] - score)[np.tril_indices(len(score), -1)] > 1e-12).sum())
-    every = make_sinc_comparisons(n_points, n_train_pairs=n_pairs, **few_points, random_state=0)
-    assert len(every.pairs_train) == n_pairs
-    check_pairs(every.X_train, every.pairs_train, every.margin_train)
-    with pytest.raises(ParameterError, match=rf"points have only {n_pairs} pairs of different"):
-        make_sinc_comparisons(n_points, n_train_pairs=n_pairs + 1, **few_points, random_state=0)
-
-
-def test_sinc_noise_and_swaps_change_only_the_training_pairs():
-    clean = make_sinc_comparisons(random_state=2)
-    flipped = make_sinc_comparisons(flipped=0.05, random_state=2)
-    swapped = (clean.pairs_train != flipped.pairs_train).any(axis=1)
-    assert swapped.sum() == 19
-    assert_array_equal(flipped.pairs_train[swapped], clean.pairs_train[swapped, ::-1])
-    assert_array_equal(flipped.margin_train, clean.margin_train)
-    noisy = make_sinc_comparisons(noise=0.3, random_state=2)
-    assert (noisy.margin_train >= 0).all()
-    swapped = (clean.pairs_train != noisy.pairs_train).any(axis=1)
-    signed = np.where(swapped, -1, 1) * noisy.margin_train
-    assert 0.25 < np.std(signed - clean.margin_train) < 0.35
-    for data in (flipped, noisy):
-        assert_array_equal(data.pairs_test, clean.pairs_test)
-        assert_array_equal(data.margin_test, clean.margin_test)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"n_points": 1000}, "n_train_points + n_test_points is 1338, more than n_points=1000"),
-        ({"n_train_pairs": 0}, "n_train_pairs must be a whole number of 1 or more: got 0"),
-        ({"n_test_points": 1}, "n_test_points must be a whole number of 2 or more: got 1"),
-        ({"noise": -0.1}, "noise must be a finite number, 0 or more"),
-        ({"flipped": 1.5}, "flipped must be a number, 0 or more and at most 1: got 1.5"),
-    ],
-)
-def test_sinc_arguments(options, words):
-    with pytest.raises(ParameterError, match=re.escape(words)):
-        make_sinc_comparisons(**options)

@@ -21,9 +21,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from rankwise import PairwiseGP, RankRLS
-from rankwise.data import make_sinc_comparisons
 from rankwise.errors import RankwiseWarning
 from rankwise.estimators.gp import hyperparameters
+from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
 from tests.oracles.pairwise_gp import dense_ep
 from tests.strategies import comparisons
 

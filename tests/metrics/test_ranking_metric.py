@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -38,8 +39,8 @@ def test_signature_and_docstring_name_every_parameter(function):
         p.kind is inspect.Parameter.KEYWORD_ONLY and p.default is not inspect.Parameter.empty
         for p in list(parameters.values())[3:]
     )
-    for name in set(parameters) - {"gain", "discount"}:
-        assert f"\n{name} : " in inspect.getdoc(function)
+    for name in parameters:
+        assert re.search(rf"^(\w+, )*{name}(, \w+)* : ", inspect.getdoc(function), re.MULTILINE)
     function(Y, F, QID, **{name: p.default for name, p in list(parameters.items())[3:]})
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise.cli.input_files import read_data, read_data_for, read_model, read_scores, scores_of
+from rankwise.cli.options import input_argument, input_option, option, refuse
 from rankwise.cli.output_files import check_not_input
 from rankwise.cli.terminal import note, show
 
@@ -18,50 +19,29 @@ if TYPE_CHECKING:
 def evaluate(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="[MODEL] DATA",
-            exists=True,
-            dir_okay=False,
-            help="A model file (not with --scores), and a LETOR file.",
+        input_argument(
+            metavar="[MODEL] DATA", help="A model file (not with --scores), and a LETOR file."
         ),
     ],
     scores: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            help="Evaluate these scores, one per line, instead of a model's.",
-        ),
+        input_option("FILE", "Evaluate these scores, one per line, instead of a model's."),
     ] = None,
     relevant: Annotated[
-        float,
-        typer.Option(
-            metavar="LABEL", help="Rows with at least this label are relevant (MAP, MRR, P@k)."
-        ),
+        float, option("LABEL", "Rows with at least this label are relevant (MAP, MRR, P@k).")
     ] = 1.0,
-    at: Annotated[
-        str, typer.Option(metavar="K,K", help="Cut-offs k of NDCG@k and P@k.")
-    ] = "1,3,5,10",
+    at: Annotated[str, option("K,K", "Cut-offs k of NDCG@k and P@k.")] = "1,3,5,10",
     gain: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Gain of NDCG: exponential (2^label - 1) or linear (label)."
-        ),
+        str, option("NAME", "Gain of NDCG: exponential (2^label - 1) or linear (label).")
     ] = "exponential",
     discount: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="Discount of NDCG: log2 (1/log2(rank + 1)) or letor (as in LETOR 1.0).",
-        ),
+        option("NAME", "Discount of NDCG: log2 (1/log2(rank + 1)) or letor (as in LETOR 1.0)."),
     ] = "log2",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     per_query: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the values of every query to this CSV file.", dir_okay=False
-        ),
+        option("FILE", "Write the values of every query to this CSV file.", dir_okay=False),
     ] = None,
 ) -> None:
     """Evaluate a model, or scores from anywhere, on a LETOR file with labels.
@@ -118,10 +98,10 @@ def _cutoffs(text: str) -> list[int]:
     except ValueError:
         cutoffs = [0]
     if min(cutoffs) < 1:
-        raise typer.BadParameter(
+        refuse(
+            "at",
             f"Cut-offs are whole numbers from 1, with commas between them, as in 1,3,10: "
             f"got {text!r}.",
-            param_hint="'--at'",
         )
     return cutoffs
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from rankwise.cli.input_files import normalized, read_data
 from rankwise.cli.options import (
@@ -15,6 +14,9 @@ from rankwise.cli.options import (
     SelectionOptions,
     TrainingFile,
     grouped,
+    input_option,
+    option,
+    refuse,
 )
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
@@ -24,39 +26,28 @@ if TYPE_CHECKING:
     from rankwise.data import LetorData
 
 
+worker_option = partial(option, rich_help_panel="Workers")
+
+
 @grouped
 def fit(
     *,
     train: TrainingFile,
     out: ModelOut,
-    alpha: Annotated[
-        float | None,
-        typer.Option(metavar="A", min=0.0, help="Regularization strength.", show_default="1.0"),
-    ] = None,
-    valid: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="LETOR file to choose alpha on."
-        ),
-    ] = None,
+    alpha: Annotated[float | None, option("A", "Regularization strength.", "1.0", min=0.0)] = None,
+    valid: Annotated[Path | None, input_option("FILE", "LETOR file to choose alpha on.")] = None,
     selection: SelectionOptions,
     options: RankerOptions,
     data: DataOptions,
     workers: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            rich_help_panel="Workers",
-            help="Read TRAIN in N processes on this machine.",
-        ),
+        worker_option("N", "Read TRAIN in N processes on this machine.", min=1),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            rich_help_panel="Workers",
-            help="Read TRAIN on the workers of a Dask scheduler, as in tcp://10.0.0.1:8786; they "
+        worker_option(
+            "ADDRESS",
+            "Read TRAIN on the workers of a Dask scheduler, as in tcp://10.0.0.1:8786; they "
             "must have access to the file.",
         ),
     ] = None,
@@ -112,15 +103,12 @@ def fit(
 def _check_selection(alpha: float | None, valid: Path | None, selection: SelectionOptions) -> None:
     """Refuse options that would have no effect."""
     if valid is not None and alpha is not None:
-        raise typer.BadParameter(
-            "With --valid, alpha is chosen from --alphas: leave --alpha out.",
-            param_hint="'--alpha'",
-        )
+        refuse("alpha", "With --valid, alpha is chosen from --alphas: leave --alpha out.")
     unused = [name for name, value in vars(selection).items() if value is not None]
     if valid is None and unused:
-        raise typer.BadParameter(
+        refuse(
+            unused[0],
             "This is for choosing alpha, which needs a validation file: give --valid as well.",
-            param_hint=f"'--{unused[0]}'",
         )
 
 
@@ -131,15 +119,15 @@ def _check_workers(
     if workers is None and cluster is None:
         return
     if workers is not None and cluster is not None:
-        raise typer.BadParameter(
+        refuse(
+            "workers",
             "The workers are those of this machine or those of a cluster: leave one option out.",
-            param_hint="'--workers'",
         )
     if normalize:
-        raise typer.BadParameter(
+        refuse(
+            "normalize",
             "A worker sees parts of queries, which cannot be normalized: normalize the file "
             "first, or leave --workers and --cluster out.",
-            param_hint="'--normalize'",
         )
     from rankwise.distributed._fit import check_summable
 

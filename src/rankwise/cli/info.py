@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise.cli.input_files import read_data, read_model
+from rankwise.cli.options import input_argument
 from rankwise.tables import Column, text_table
 
 if TYPE_CHECKING:
@@ -19,12 +20,7 @@ BAR = 30  # characters of the longest bar
 
 
 def info(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", exists=True, dir_okay=False, help="A LETOR file or a model file."
-        ),
-    ],
+    file: Annotated[Path, input_argument(metavar="FILE", help="A LETOR file or a model file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Describe a LETOR file or a model file.

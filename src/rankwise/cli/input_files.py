@@ -32,7 +32,7 @@ def read_data(path: Path, *, n_features: int | None = None, whose: str = "") -> 
 @contextmanager
 def explaining_width(path: Path, n_features: int | None, whose: str) -> Iterator[None]:
     """Raise an error about the number of features where a file has more than expected."""
-    from rankwise.data.letor.reading import count_features
+    from rankwise.data.letor.streaming import survey_span
     from rankwise.errors import DataError, LetorFormatError
 
     try:
@@ -41,7 +41,7 @@ def explaining_width(path: Path, n_features: int | None, whose: str) -> Iterator
         if n_features is None:
             raise
         try:
-            found = count_features(path)
+            found = survey_span(str(path), None, None).largest_index
         except LetorFormatError:
             raise error from None  # the file has another fault
         if found <= n_features:

@@ -32,22 +32,24 @@ KERNELS_WITH = {
     "degree": ("polynomial",),
     "coef0": ("polynomial", "sigmoid"),
 }
-_ranker_option = partial(typer.Option, rich_help_panel="Ranker")
-_data_option = partial(typer.Option, rich_help_panel="Data")
-_selection_option = partial(typer.Option, rich_help_panel="Choosing alpha")
 # Options whose parameter of the ranker has another name.
 PARAMETERS = {"landmarks": "n_landmarks", "landmark_method": "landmarks", "seed": "random_state"}
 
-TrainingFile = Annotated[
-    Path,
-    typer.Argument(metavar="TRAIN", exists=True, dir_okay=False, help="LETOR file to learn from."),
-]
+
+def option(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
+    """An option; `default` describes its default where the value itself says nothing."""
+    return typer.Option(metavar=metavar, help=help, show_default=default, **more)
+
+
+ranker_option = partial(option, rich_help_panel="Ranker")
+alpha_option = partial(option, rich_help_panel="Choosing alpha")
+input_option = partial(option, exists=True, dir_okay=False)
+input_argument = partial(typer.Argument, exists=True, dir_okay=False)
+
+TrainingFile = Annotated[Path, input_argument(metavar="TRAIN", help="LETOR file to learn from.")]
+ModelFile = Annotated[Path, input_argument(metavar="MODEL", help="Model file to read.")]
 ModelOut = Annotated[
     Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
-]
-ModelFile = Annotated[
-    Path,
-    typer.Argument(metavar="MODEL", exists=True, dir_okay=False, help="Model file to read."),
 ]
 
 
@@ -88,87 +90,63 @@ class RankerOptions:
 
     model: Annotated[
         str,
-        _ranker_option(
-            metavar="NAME",
-            help="rankrls compares the rows of a query; rls is plain regression; sparse-rankrls "
+        ranker_option(
+            "NAME",
+            "rankrls compares the rows of a query; rls is plain regression; sparse-rankrls "
             "and sparse-rls use a kernel on landmarks, for very many rows.",
         ),
     ] = "rankrls"
     kernel: Annotated[
         str | None,
-        _ranker_option(
-            metavar="NAME",
-            help="linear, rbf, laplacian, polynomial, sigmoid or cosine. With all but linear, the "
+        ranker_option(
+            "NAME",
+            "linear, rbf, laplacian, polynomial, sigmoid or cosine. With all but linear, the "
             "model file holds the training rows, or the landmarks.",
-            show_default="linear, or rbf for sparse models",
+            "linear, or rbf for sparse models",
         ),
     ] = None
     gamma: Annotated[
         str | None,
-        _ranker_option(
-            metavar="G",
-            help="Of the rbf, laplacian, polynomial and sigmoid kernels.",
-            show_default="1 / features",
+        ranker_option(
+            "G", "Of the rbf, laplacian, polynomial and sigmoid kernels.", "1 / features"
         ),
     ] = None
-    degree: Annotated[
-        float | None,
-        _ranker_option(
-            metavar="D",
-            help="Of the polynomial kernel.",
-            show_default="3",
-        ),
-    ] = None
+    degree: Annotated[float | None, ranker_option("D", "Of the polynomial kernel.", "3")] = None
     coef0: Annotated[
-        float | None,
-        _ranker_option(
-            metavar="C",
-            help="Of the polynomial and sigmoid kernels.",
-            show_default="1.0",
-        ),
+        float | None, ranker_option("C", "Of the polynomial and sigmoid kernels.", "1.0")
     ] = None
     ties: Annotated[
         str | None,
-        _ranker_option(
-            metavar="NAME",
-            help="Whether to include or exclude pairs with equal labels.",
-            show_default="include",
-        ),
+        ranker_option("NAME", "Whether to include or exclude pairs with equal labels.", "include"),
     ] = None
     weighting: Annotated[
         str | None,
-        _ranker_option(
-            metavar="NAME",
-            help="Weight of a pair: 1 (pairs), 1 / rows of its query (rows), or 1 / pairs of its "
+        ranker_option(
+            "NAME",
+            "Weight of a pair: 1 (pairs), 1 / rows of its query (rows), or 1 / pairs of its "
             "query (queries).",
-            show_default="rows",
+            "rows",
         ),
     ] = None
     landmarks: Annotated[
         int | None,
-        _ranker_option(
-            metavar="R",
+        ranker_option(
+            "R",
+            "Number of landmarks of a sparse model.",
+            "1000, or all rows where there are fewer",
             min=1,
-            help="Number of landmarks of a sparse model.",
-            show_default="1000, or all rows where there are fewer",
         ),
     ] = None
     landmark_method: Annotated[
         str | None,
-        _ranker_option(
-            metavar="NAME",
-            help=f"How to choose landmarks: {', '.join(CHOICES['landmark_method'])}.",
-            show_default="random",
+        ranker_option(
+            "NAME",
+            f"How to choose landmarks: {', '.join(CHOICES['landmark_method'])}.",
+            "random",
         ),
     ] = None
     seed: Annotated[
-        int | None,
-        _ranker_option(
-            metavar="N",
-            min=0,
-            help="Seed for the choice of landmarks.",
-            show_default="0",
-        ),
+        int | None, ranker_option("N", "Seed for the choice of landmarks.", "0", min=0)
     ] = None
 
     def single(self) -> Any:
@@ -176,8 +154,8 @@ class RankerOptions:
         rankers = [ranker for _, ranker in self.combinations()]
         if len(rankers) > 1:
             listed = ("kernel", "gamma", "ties", "weighting")
-            option = next(name for name in listed if len(self._listed(name)) > 1)
-            _refuse(option, "Give a single value here. To try several, use 'rankwise tune'.")
+            several = next(name for name in listed if len(self._listed(name)) > 1)
+            refuse(several, "Give a single value here. To try several, use 'rankwise tune'.")
         return rankers[0]
 
     def combinations(self) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -191,23 +169,23 @@ class RankerOptions:
             fixed["landmarks"] = _word("landmark_method", self.landmark_method)
         if "random_state" in defaults:
             fixed["random_state"] = self.seed or 0
-        kernels = self._listed("kernel") if self.kernel else [defaults["kernel"]]
+        kernels: list[Any]
+        kernels = self._listed("kernel") if self.kernel else [defaults.get("kernel")]
         for option, having in KERNELS_WITH.items():
-            if getattr(self, option) is not None and not set(kernels) & set(having):
-                _refuse(
-                    option,
-                    f"This is for the kernels {', '.join(having)}: got {', '.join(kernels)}.",
-                )
+            unused = "kernel" in defaults and not set(kernels) & set(having)
+            if unused and getattr(self, option) is not None:
+                got = ", ".join(kernels)
+                refuse(option, f"This is for the kernels {', '.join(having)}: got {got}.")
         for kernel in kernels:
-            gammas = self._listed("gamma") if kernel in KERNELS_WITH["gamma"] else [None]
-            for gamma, ties, weighting in product(
-                gammas, self._listed("ties"), self._listed("weighting")
-            ):
+            has_gamma = kernel is None or kernel in KERNELS_WITH["gamma"]
+            gammas = self._listed("gamma") if has_gamma else [None]
+            listed = product(gammas, self._listed("ties"), self._listed("weighting"))
+            for gamma, ties, weighting in listed:
                 varying = {"kernel": kernel, "gamma": gamma, "ties": ties, "weighting": weighting}
                 given = {
                     name: value
                     for name, value in (varying | fixed).items()
-                    if value is not None and kernel in KERNELS_WITH.get(name, kernels)
+                    if value is not None and kernel in (None, *KERNELS_WITH.get(name, kernels))
                 }
                 yield varying, cls(**given)
 
@@ -216,17 +194,18 @@ class RankerOptions:
         text = getattr(self, option)
         if text is None:
             return [None]
-        return parse_numbers(text, option) if option == "gamma" else _words(option, text)
+        if option == "gamma":
+            return parse_numbers(text, option)
+        return list(dict.fromkeys(_word(option, part.strip()) for part in text.split(",")))
 
     def _check_that_the_ranker_has_these(self, cls: Any) -> None:
         for field in fields(self):
             parameter = PARAMETERS.get(field.name, field.name)
-            unused = parameter != "model" and parameter not in _defaults(cls)
-            if unused and getattr(self, field.name) is not None:
+            if parameter == "model" or parameter in _defaults(cls):
+                continue
+            if getattr(self, field.name) is not None:
                 having = [name for name in MODELS if parameter in _defaults(ranker_class(name))]
-                _refuse(
-                    field.name, f"This is for the models {', '.join(having)}: got {self.model}."
-                )
+                refuse(field.name, f"This is for the models {', '.join(having)}: got {self.model}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,19 +214,15 @@ class DataOptions:
 
     normalize: Annotated[
         bool,
-        _data_option(
+        typer.Option(
             "--normalize",
             help="Scale each feature of each query to \\[0, 1] first.",
+            rich_help_panel="Data",
         ),
     ] = False
     features: Annotated[
         int | None,
-        _data_option(
-            metavar="N",
-            min=1,
-            help="Number of features.",
-            show_default="largest index in TRAIN",
-        ),
+        option("N", "Number of features.", "largest index in TRAIN", min=1, rich_help_panel="Data"),
     ] = None
 
     def read(self, path: Path) -> LetorData:
@@ -262,28 +237,28 @@ class SelectionOptions:
 
     alphas: Annotated[
         str | None,
-        _selection_option(
-            metavar="GRID",
-            help="Values to try: FROM:TO:COUNT, evenly spaced on a logarithmic scale, or a list "
+        alpha_option(
+            "GRID",
+            "Values to try: FROM:TO:COUNT, evenly spaced on a logarithmic scale, or a list "
             "such as 0.1,1,10.",
-            show_default=ALPHAS,
+            ALPHAS,
         ),
     ] = None
     metric: Annotated[
         str | None,
-        _selection_option(
-            metavar="NAME",
-            help="What to choose by: disagreement, kendall_tau, auc, MAP, MRR, ndcg, ndcg@10, "
+        alpha_option(
+            "NAME",
+            "What to choose by: disagreement, kendall_tau, auc, MAP, MRR, ndcg, ndcg@10, "
             "precision@10, ...",
-            show_default="disagreement",
+            "disagreement",
         ),
     ] = None
     relevant: Annotated[
         float | None,
-        _selection_option(
-            metavar="LABEL",
-            help="Rows with at least this label are relevant, for MAP, MRR and precision.",
-            show_default="1",
+        alpha_option(
+            "LABEL",
+            "Rows with at least this label are relevant, for MAP, MRR and precision.",
+            "1",
         ),
     ] = None
 
@@ -305,7 +280,7 @@ class SelectionOptions:
         if self.relevant is None:
             return function, greater_is_better
         if self.metric_name.partition("@")[0].lower() not in ("map", "mrr", "precision"):
-            _refuse("relevant", f"--metric {self.metric_name} does not use it: leave it out.")
+            refuse("relevant", f"--metric {self.metric_name} does not use it: leave it out.")
         return partial(function, relevant=self.relevant), greater_is_better
 
     def remark_on(self, alpha: float) -> str:
@@ -330,7 +305,7 @@ def parse_numbers(text: str, option: str) -> list[float]:
     except ValueError:
         values = []
     if not values or not all(0 <= value < float("inf") for value in values):
-        _refuse(
+        refuse(
             option,
             f"Give FROM:TO:COUNT with numbers above 0, as in {ALPHAS}, or a list with commas, as "
             f"in 0.1,1,10: got {text!r}.",
@@ -338,15 +313,10 @@ def parse_numbers(text: str, option: str) -> list[float]:
     return values
 
 
-def _words(option: str, text: str) -> list[str]:
-    """The words that a list with commas stands for, each once."""
-    return list(dict.fromkeys(_word(option, part.strip()) for part in text.split(",")))
-
-
 def _word(option: str, text: str) -> str:
     """A word, checked to be one of those that the option takes."""
     if text not in CHOICES[option]:
-        _refuse(option, f"Choose from {', '.join(CHOICES[option])}: got {text!r}.")
+        refuse(option, f"Choose from {', '.join(CHOICES[option])}: got {text!r}.")
     return text
 
 
@@ -355,5 +325,6 @@ def _defaults(cls: Any) -> dict[str, Any]:
     return {name: p.default for name, p in signature(cls).parameters.items()}
 
 
-def _refuse(option: str, why: str) -> NoReturn:
+def refuse(option: str, why: str) -> NoReturn:
+    """Raise an error about an option."""
     raise typer.BadParameter(why, param_hint=f"'--{option.replace('_', '-')}'")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from rankwise.cli.input_files import read_data_for, read_model, scores_of
-from rankwise.cli.options import ModelFile
+from rankwise.cli.options import ModelFile, input_argument
 from rankwise.cli.output_files import check_not_input
 
 BLOCK = 10_000  # scores written at a time
@@ -19,9 +19,7 @@ def predict(
     model: ModelFile,
     data: Annotated[
         Path,
-        typer.Argument(
-            metavar="DATA", exists=True, dir_okay=False, help="LETOR file; its labels are ignored."
-        ),
+        input_argument(metavar="DATA", help="LETOR file; its labels are ignored."),
     ],
     out: Annotated[
         Path | None,

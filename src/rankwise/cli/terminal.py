@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -60,22 +60,20 @@ def _report(error: BaseException) -> int:
     if isinstance(error, typer.Abort | KeyboardInterrupt):
         complain("stopped.")
         return INTERRUPTED
+    # Our own errors and those of NumPy and scikit-learn about values; anything else is a bug.
+    message = str(error) or type(error).__name__
     if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rankwise"
-        complain(f"{error.format_message().rstrip('.')}. Try '{command} --help'.")
-        return BAD_INPUT
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        complain(f"{error.filename}: {error.strerror}.")
-        return BAD_INPUT
-    if isinstance(error, MemoryError):
-        complain(f"Not enough memory. {error}")
-        return BAD_INPUT
-    # Our own errors and those of NumPy and scikit-learn about values; anything else is a bug.
-    if isinstance(error, OSError | ValueError | ImportError):
-        complain(str(error) or type(error).__name__)
-        return BAD_INPUT
-    raise error
+        message = f"{error.format_message().rstrip('.')}. Try '{command} --help'."
+    elif isinstance(error, OSError) and error.strerror and error.filename:
+        message = f"{error.filename}: {error.strerror}."
+    elif isinstance(error, MemoryError):
+        message = f"Not enough memory. {error}"
+    elif not isinstance(error, OSError | ValueError | ImportError):
+        raise error
+    complain(message)
+    return BAD_INPUT
 
 
 def as_help(docstring: str) -> str:
@@ -119,21 +117,11 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
         yield lambda done, total, words="": None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[words]}", markup=False),
-    )
+    description = TextColumn("{task.description}", markup=False)
+    words_column = TextColumn("{task.fields[words]}", markup=False)
+    columns = (description, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), words_column)
     with Progress(*columns, console=Console(stderr=True), transient=True) as display:
         task = display.add_task(what, total=None, words="")
 
@@ -145,14 +133,7 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
         yield report
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
     complain(f"warning: {message}")
 
 

@@ -1,4 +1,8 @@
-"""Where `rankwise fit` finds its rows: in memory, in a file read block by block, on workers."""
+"""Where `rankwise fit` finds its rows: in memory, in a file read block by block, on workers.
+
+Each class has `n_rows`, `n_features`, `fit(ranker)`, and `path(ranker, alphas)`, which fits the
+ranker with each alpha.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from logging import CRITICAL
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rankwise.cli.input_files import explaining_width, normalized
 from rankwise.cli.options import DataOptions
@@ -17,19 +21,6 @@ if TYPE_CHECKING:
     from rankwise.data import LetorData
 
 
-class TrainingRows(Protocol):
-    """Rows that a ranker can be fitted to."""
-
-    n_rows: int
-    n_features: int
-
-    def fit(self, ranker: Any) -> Any:
-        """The ranker, fitted."""
-
-    def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
-        """The ranker at each alpha."""
-
-
 class InMemory:
     """The rows of a file that is read whole."""
 
@@ -38,12 +29,10 @@ class InMemory:
         self.n_rows, self.n_features = self._data.X.shape
 
     def fit(self, ranker: Any) -> Any:
-        """The ranker, fitted."""
         with progress(f"Fitting to {self.n_rows:,} rows"):
             return ranker.fit(self._data.X, self._data.y, qid=self._data.qid)
 
     def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
-        """The ranker at each alpha."""
         data = self._data
         with progress(f"Fitting {len(alphas)} values of alpha to {self.n_rows:,} rows"):
             return ranker.path(data.X, data.y, alphas, qid=data.qid)
@@ -55,26 +44,23 @@ class Streamed:
     def __init__(self, path: Path, options: DataOptions) -> None:
         from rankwise.data import LetorBlocks
 
-        self._normalize = options.normalize
-        self._report: Callable[..., None] = lambda done, total: None
+        self._path, self._normalize = path, options.normalize
+        self._report: Callable[..., None]
         self._blocks = LetorBlocks(
             path,
             n_features=options.features,
             progress=lambda done, total: self._report(done, total),
         )
-        self._path = path
         with self._showing("Checking"), explaining_width(path, options.features, "--features"):
             survey = self._blocks.survey
         self.n_rows, self.n_features = survey.n_rows, survey.n_features
         self.has_queries = survey.n_queries > 0
 
     def fit(self, ranker: Any) -> Any:
-        """The ranker, fitted."""
         with self._showing("Fitting to"):
             return ranker.fit_blocks(self)
 
     def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
-        """The ranker at each alpha."""
         with self._showing("Fitting to"):
             return ranker.path_blocks(self, alphas)
 
@@ -96,30 +82,30 @@ class OnWorkers:
         from rankwise.distributed._fit import Run
 
         self._client = client
-        with (
-            progress(f"Checking {path}"),
-            explaining_width(path, options.features, "--features"),
-        ):
+        with progress(f"Checking {path}"), explaining_width(path, options.features, "--features"):
             self._parts = Run(client).open([path], None, None, options.features)
         assert self._parts.shape is not None  # LETOR files have one
         self.n_rows, self.n_features = self._parts.shape
 
     def fit(self, ranker: Any) -> Any:
-        """The ranker, fitted."""
-        from rankwise.distributed import fit
+        from rankwise import distributed
 
         with progress("Tasks of workers") as report:
-            return fit(ranker, self._parts, client=self._client, progress=report)
+            return distributed.fit(ranker, self._parts, client=self._client, progress=report)
 
     def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
-        """The ranker at each alpha."""
-        from rankwise.distributed import path
+        from rankwise import distributed
 
         with progress("Tasks of workers") as report:
-            return path(ranker, self._parts, alphas, client=self._client, progress=report)
+            return distributed.path(
+                ranker, self._parts, alphas, client=self._client, progress=report
+            )
 
 
-def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any = None) -> TrainingRows:
+TrainingRows = InMemory | Streamed | OnWorkers
+
+
+def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> TrainingRows:
     """The rows of a file, on the workers of a client, block by block, or in memory.
 
     Rankers that can be fitted to blocks are; but a file without query ids is one ranking, which

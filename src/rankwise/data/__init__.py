@@ -5,12 +5,7 @@ from rankwise.data.letor.reading import LetorData, read_letor
 from rankwise.data.letor.streaming import LetorBlocks
 from rankwise.data.letor.writing import write_letor
 from rankwise.data.normalize import normalize_per_query
-from rankwise.data.synthetic import (
-    RankingProblem,
-    SincComparisons,
-    make_ranking,
-    make_sinc_comparisons,
-)
+from rankwise.data.synthetic import RankingProblem, make_ranking
 
 __all__ = [
     "DatasetInfo",
@@ -18,11 +13,9 @@ __all__ = [
     "LetorData",
     "RankingDataset",
     "RankingProblem",
-    "SincComparisons",
     "list_datasets",
     "load_dataset",
     "make_ranking",
-    "make_sinc_comparisons",
     "normalize_per_query",
     "read_letor",
     "write_letor",

@@ -97,9 +97,9 @@ class _Source:
 
     description: str
     load: Callable[[int | None, str | None], dict[str, Any]]
-    n_folds: int = 0
-    parts: tuple[str, ...] = ()
     file: str = ""  # a file that exists if the data set does; empty if it needs none
+    parts: tuple[str, ...] = ()
+    n_folds: int = 0
 
     @property
     def splits(self) -> str:
@@ -125,7 +125,6 @@ def load_dataset(name: str, *, fold: int | None = None, part: str | None = None)
     Returns
     -------
     RankingDataset
-        With attributes `name`, `X`, `y`, `qid`, `feature_names` and `description`.
 
     Raises
     ------
@@ -144,8 +143,6 @@ def load_dataset(name: str, *, fold: int | None = None, part: str | None = None)
     check_value("name", name, Choice(*sorted(_SOURCES)))
     source = _SOURCES[name]
     _check_split(name, source, fold, part)
-    if source.file:
-        _file(source.file)
     fields = {"qid": None, **source.load(fold, part)}
     fields["y"] = np.asarray(fields["y"], dtype=np.float64)
     return RankingDataset(name=name, description=source.description, **fields)
@@ -160,16 +157,12 @@ def list_datasets() -> list[DatasetInfo]:
     >>> print(next(info for info in list_datasets() if info.name == "diabetes"))
     diabetes      Diabetes progression after a year, a global ranking; 442 rows, 10 features
     """
-    folder = os.environ.get(FOLDER_VARIABLE)
-    return [
-        DatasetInfo(
-            name,
-            source.description,
-            not source.file or bool(folder and Path(folder, source.file).exists()),
-            source.splits,
-        )
-        for name, source in sorted(_SOURCES.items())
-    ]
+    folder = os.environ.get(FOLDER_VARIABLE, os.devnull)
+    infos = []
+    for name, source in sorted(_SOURCES.items()):
+        available = not source.file or Path(folder, source.file).exists()
+        infos.append(DatasetInfo(name, source.description, available, source.splits))
+    return infos
 
 
 def _check_split(name: str, source: _Source, fold: int | None, part: str | None) -> None:
@@ -220,9 +213,8 @@ def _bundled(name: str, positive: str | None, fold: int | None, part: str | None
 def _ohsumed(fold: int | None, part: str | None) -> dict[str, Any]:
     stems = {"train": "training", "validation": "validation", "test": "test"}
     parts = PARTS if part is None else (part,)
-    return _stacked(
-        [f"letor1_ohsumed/Fold{fold or 1}/{stems[part]}set.txt.gz" for part in parts], 25
-    )
+    files = [f"letor1_ohsumed/Fold{fold or 1}/{stems[part]}set.txt.gz" for part in parts]
+    return _stacked(files, 25)
 
 
 def _mq2008(fold: int | None, part: str | None) -> dict[str, Any]:
@@ -235,12 +227,9 @@ def _mq2008(fold: int | None, part: str | None) -> dict[str, Any]:
 
 def _stacked(files: list[str], n_features: int) -> dict[str, Any]:
     """The rows of several dense LETOR files."""
-    tables: list[Any] = [
-        read_letor(_file(file), n_features=n_features, layout="dense") for file in files
-    ]
-    return {
-        field: np.concatenate([getattr(t, field) for t in tables]) for field in ("X", "y", "qid")
-    }
+    tables = [read_letor(_file(file), n_features=n_features, layout="dense") for file in files]
+    fields = ("X", "y", "qid")
+    return {field: np.concatenate([getattr(t, field) for t in tables]) for field in fields}
 
 
 def _mnist(fold: int | None, part: str | None) -> dict[str, Any]:
@@ -290,39 +279,28 @@ _SOURCES = {
     "ohsumed": _Source(
         "LETOR 1.0 OHSUMED, medical documents, grades 0 to 2, raw features; "
         "16,140 rows, 25 features, 106 queries",
-        _ohsumed,
-        n_folds=5,
-        parts=PARTS,
-        file="letor1_ohsumed/Fold1/trainingset.txt.gz",
+        _ohsumed, "letor1_ohsumed/Fold1/trainingset.txt.gz", PARTS, n_folds=5,
     ),
     "mq2008": _Source(
         "LETOR 4.0 MQ2008, web documents, grades 0 to 2, features normalized per query; "
         "15,211 rows, 46 features, 784 queries",
-        _mq2008,
-        n_folds=5,
-        parts=PARTS,
-        file="letor4_mq2008/S1.txt.gz",
+        _mq2008, "letor4_mq2008/S1.txt.gz", PARTS, n_folds=5,
     ),
     "mnist": _Source(
         "Images of handwritten digits, to be ordered by the digit, pixels 0 to 255; "
         "70,000 rows, 784 features",
-        _mnist,
-        parts=("train", "test"),
-        file="mnist/train-images-idx3-ubyte.gz",
+        _mnist, "mnist/train-images-idx3-ubyte.gz", ("train", "test"),
     ),
     "alon": _Source(
         "Colon tissue, tumour (1) before normal (0); 62 rows, 2,000 genes",
-        partial(_microarray, "alon", "t"),
-        file="microarray/alon.npz",
+        partial(_microarray, "alon", "t"), "microarray/alon.npz",
     ),
     "golub": _Source(
         "Leukaemia, myeloid (1) before lymphoblastic (0); 72 rows, 7,129 genes",
-        partial(_microarray, "golub", "AML"),
-        file="microarray/golub.npz",
+        partial(_microarray, "golub", "AML"), "microarray/golub.npz",
     ),
     "shipp": _Source(
         "Lymphoma, diffuse large B-cell (1) before follicular (0); 77 rows, 7,129 genes",
-        partial(_microarray, "shipp", "DLBCL"),
-        file="microarray/shipp.npz",
+        partial(_microarray, "shipp", "DLBCL"), "microarray/shipp.npz",
     ),
-}
+}  # fmt: skip

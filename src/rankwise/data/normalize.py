@@ -57,17 +57,19 @@ def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.
            [0.5, 0. ],
            [0. , 0. ]])
     """
-    if sparse.issparse(X):
-        rows = _own_csr(X)
-        return _normalize_sparse(rows, QueryGroups.of(qid, rows.shape[0]))
-    dense = np.asarray(X)
-    if dense.ndim != 2:
-        raise DataError(f"X must have two dimensions, rows and features: got shape {dense.shape}.")
-    if dense.dtype.kind not in "biuf":
-        raise DataError(f"X must contain numbers: got dtype {dense.dtype}.")
-    return _normalize_dense(
-        dense.astype(_float_type(dense.dtype), copy=False), QueryGroups.of(qid, len(dense))
-    )
+    is_sparse = sparse.issparse(X)
+    given: Any = X if is_sparse else np.asarray(X)
+    if given.ndim != 2:
+        raise DataError(f"X must have two dimensions, rows and features: got shape {given.shape}.")
+    if given.dtype.kind not in "biuf":
+        raise DataError(f"X must contain numbers: got dtype {given.dtype}.")
+    dtype: Any = np.float32 if given.dtype == np.float32 else np.float64
+    groups = QueryGroups.of(qid, given.shape[0])
+    if not is_sparse:
+        return _normalize_dense(given.astype(dtype, copy=False), groups)
+    rows = sparse.csr_array(given, dtype=dtype, copy=True)
+    rows.sum_duplicates()
+    return _normalize_sparse(rows, groups)
 
 
 def _normalize_dense(X: NDArray[Any], groups: QueryGroups) -> NDArray[Any]:
@@ -125,14 +127,9 @@ def _store(
     row = groups.order[np.repeat(groups.indptr[query], sizes) + within]
     column = np.repeat(feature, sizes)
     stored = X.tocoo()
-    zeros = np.zeros(len(row), dtype=X.dtype)
-    return sparse.coo_array(
-        (
-            np.concatenate([stored.data, zeros]),
-            (np.concatenate([stored.row, row]), np.concatenate([stored.col, column])),
-        ),
-        shape=X.shape,
-    ).tocsr()
+    values = np.concatenate([stored.data, np.zeros(len(row), dtype=X.dtype)])
+    places = np.concatenate([stored.row, row]), np.concatenate([stored.col, column])
+    return sparse.coo_array((values, places), shape=X.shape).tocsr()
 
 
 def _map_to_unit(
@@ -152,14 +149,3 @@ def _map_to_unit(
         low = low * scale
         span = high * scale - low
     return scale, low, np.where(span == 0, 1, span).astype(span.dtype, copy=False)
-
-
-def _own_csr(X: Any) -> sparse.csr_array:
-    """A CSR copy without duplicates."""
-    rows = sparse.csr_array(X, dtype=_float_type(X.dtype), copy=True)
-    rows.sum_duplicates()
-    return rows
-
-
-def _float_type(dtype: Any) -> type[np.float32 | np.float64]:
-    return np.float32 if dtype == np.float32 else np.float64

@@ -22,11 +22,10 @@ from rankwise.distributed._sums import (
     with_whole_queries,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_alphas
 from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
-from rankwise.parameters import Whole, as_generator, check_parameters, check_value
+from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
 from rankwise.problem import (
     FeatureSpace,
     FeatureSystem,

@@ -12,12 +12,12 @@ from rankwise.backends.arrays import Array, Rows
 from rankwise.distributed._fit import Run, Summed, check_summable
 from rankwise.distributed._partitions import Partition
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
-from rankwise.estimators._checks import check_alphas
 from rankwise.graph import QueryGroups
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
 from rankwise.metrics import get_metric
 from rankwise.model_selection import HeldOutScores
 from rankwise.model_selection._held_out_queries import mean_and_error
+from rankwise.parameters import check_alphas
 from rankwise.problem import Loss, PairLoss
 
 ROWS = 65536  # rows whose coordinates are computed at a time

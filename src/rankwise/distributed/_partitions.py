@@ -244,22 +244,24 @@ def _read_parquet(
 
 
 def _of_letor(files: list[str], n_features: int | None) -> Partitions:
-    from rankwise.data.letor.collecting import DENSE_FILL
-    from rankwise.data.letor.spans import first_line, letor_spans, survey_span
+    from rankwise.data.letor.reading import DENSE_FILL
+    from rankwise.data.letor.streaming import letor_spans, survey_span
+    from rankwise.data.letor.text_blocks import count_lines
 
-    spans = [span for file in files for span in letor_spans(file, SPAN_BYTES)]
+    spans = [(file, span) for file in files for span in letor_spans(file, SPAN_BYTES)]
     look = delayed(survey_span, pure=False)
-    surveys = compute(*(look(span, n_features) for span in spans))
+    surveys = compute(*(look(*span, n_features) for span in spans))
     used = [(span, survey) for span, survey in zip(spans, surveys, strict=True) if survey.n_rows]
     if not used:
         raise DataError(f"{', '.join(files)}: no rows, all lines are blank or comments.")
     width = max(survey.largest_index for _, survey in used) if n_features is None else n_features
-    first, has_ids = used[0][0], used[0][1].has_ids
-    for span, survey in used:
+    (first, _), has_ids = used[0][0], used[0][1].has_ids
+    for (file, span), survey in used:
         if survey.has_ids != has_ids:
+            line = count_lines(file, span[0] if span else 0) + 1
             raise LetorFormatError(
-                f"{first.path} begins with rows that have {'a' if has_ids else 'no'} qid, and "
-                f"those of {span.path} from line {first_line(span)} on have "
+                f"{first} begins with rows that have {'a' if has_ids else 'no'} qid, and "
+                f"those of {file} from line {line} on have "
                 f"{'none' if has_ids else 'one'}. Write qid:ID after the label of every row, or of "
                 "none."
             )
@@ -268,15 +270,15 @@ def _of_letor(files: list[str], n_features: int | None) -> Partitions:
     layout = "dense" if n_values >= DENSE_FILL * n_rows * width else "sparse"
     text_ids = any(survey.text_ids for _, survey in used)
     read = delayed(_read_letor, pure=False)
-    parts = [read(span, width, layout, text_ids) for span, _ in used]
+    parts = [read(*span, width, layout, text_ids) for span, _ in used]
     return Partitions(parts, shape=(n_rows, width))
 
 
-def _read_letor(span: Any, n_features: int, layout: str, text_ids: bool) -> Partition:
-    from rankwise.data.letor.spans import read_span
+def _read_letor(file: str, span: Any, n_features: int, layout: Any, text_ids: bool) -> Partition:
+    from rankwise.data.letor.reading import read_lines
 
-    data = read_span(span, n_features, layout, text_ids=text_ids)
-    return Partition(data.X, data.y, data.qid, span.path)
+    data = read_lines(file, n_features, layout, np.float64, span=span, text_ids=text_ids)
+    return Partition(data.X, data.y, data.qid, file)
 
 
 def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Partition:

@@ -29,7 +29,7 @@ from rankwise.metrics.ranking_metric import (
     Undefined,
     settle_undefined,
 )
-from rankwise.metrics.significance import LOWER_IS_BETTER, PairedTest, paired_test
+from rankwise.metrics.significance import PairedTest, described, paired_test
 from rankwise.parameters import AnyOf, check_value
 from rankwise.tables import Column, Table
 
@@ -88,29 +88,19 @@ class RankingEvaluation:
     def to_table(self, *, title: str = "", note: str = "") -> Table:
         """A table with a row per metric: its mean, queries in it, queries undefined."""
         columns = (Column("metric", ""), Column("mean"), Column("queries"), Column("undefined"))
-        rows = tuple(
-            (
-                f"{name} (lower is better)" if name in LOWER_IS_BETTER else name,
-                value,
-                len(self.per_query[name]),
-                self.n_undefined[name],
-            )
-            for name, value in self.means.items()
-        )
+        rows = tuple((described(name), *row) for name, *row in self._rows())
         return Table(columns, rows, title, note)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per metric: its mean, queries in it, queries undefined."""
-        frame = _pandas().DataFrame(
-            {
-                "mean": list(self.means.values()),
-                "queries": [len(values) for values in self.per_query.values()],
-                "undefined": list(self.n_undefined.values()),
-            },
-            index=list(self.means),
-        )
-        frame.index.name = "metric"
-        return frame
+        columns = ["metric", "mean", "queries", "undefined"]
+        return _pandas().DataFrame(self._rows(), columns=columns).set_index("metric")
+
+    def _rows(self) -> list[tuple[Any, ...]]:
+        return [
+            (name, mean, len(self.per_query[name]), self.n_undefined[name])
+            for name, mean in self.means.items()
+        ]
 
     def per_query_frame(self) -> Any:
         """A pandas frame with a row per query and a column per metric; NaN where left out."""
@@ -126,15 +116,11 @@ class RankingEvaluation:
     def to_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain numbers, strings, lists and dictionaries, ready for JSON."""
         metrics: dict[str, dict[str, Any]] = {}
-        for name, values in self.per_query.items():
-            metrics[name] = {
-                "mean": self.means[name],
-                "queries": len(values),
-                "undefined": self.n_undefined[name],
-            }
+        for name, mean, queries, undefined in self._rows():
+            metrics[name] = {"mean": mean, "queries": queries, "undefined": undefined}
             if per_query:
-                metrics[name]["qid"] = values.qid.tolist()
-                metrics[name]["values"] = values.values.tolist()
+                values = self.per_query[name]
+                metrics[name] |= {"qid": values.qid.tolist(), "values": values.values.tolist()}
         return {
             "n_rows": self.n_rows,
             "n_queries": self.n_queries,
@@ -144,10 +130,7 @@ class RankingEvaluation:
         }
 
     def compare(self, other: RankingEvaluation) -> dict[str, PairedTest]:
-        """A paired Wilcoxon test on each metric that both have; this ranker is a, `other` is b.
-
-        See `paired_test`, which compares one metric.
-        """
+        """A `paired_test` on each metric that both have; this ranker is a, `other` is b."""
         return {name: paired_test(self, other, name) for name in self.means if name in other.means}
 
     def _described_table(self) -> Table:
@@ -184,30 +167,18 @@ def evaluate_ranking(
 
     Parameters
     ----------
-    y : array-like of shape (n_rows,)
-        Labels; larger is better.
-    scores : array-like of shape (n_rows,)
-        Predicted scores; larger is better.
-    qid : array-like of shape (n_rows,), optional
-        Query of each row, of any dtype and in any order. None: all rows are one query.
+    y, scores, qid : array-like of shape (n_rows,)
+        Labels, predicted scores, and optionally queries: as for every metric.
     k : int or sequence of int, default=(1, 3, 5, 10)
         Cut-offs of NDCG@k and P@k.
     relevant : float, default=1
         Rows with at least this label are relevant (MAP, MRR, P@k).
-    gain, discount : str
-        See `ndcg`.
-    score_ties : {"average", "order"}, default="average"
-        See `average_precision`. In pairwise metrics a tie between scores always counts as half
-        an error.
+    gain, discount, score_ties : str
+        As for `ndcg`. In pairwise metrics a tie between scores always counts as half an error.
     undefined : {"skip", "raise"} or float, optional
         What to do with a query where a metric is undefined: leave it out of the mean, raise an
         error, or count it as this number. None: the default of each metric, which is 0 for MAP,
         MRR, P@k and NDCG, and "skip" for pairwise metrics.
-
-    Returns
-    -------
-    RankingEvaluation
-        The means and the values of each query.
 
     Notes
     -----

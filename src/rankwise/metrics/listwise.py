@@ -102,11 +102,8 @@ def reciprocal_rank(
 
     Parameters
     ----------
-    relevant : float, default=1
-        Rows with at least this label are relevant.
-    score_ties : {"average", "order"}, default="average"
-        How to rank rows with equal scores: take the expected value over all their orders, or
-        keep the order of the rows.
+    relevant, score_ties : float, str
+        As for `average_precision`.
 
     Notes
     -----
@@ -146,11 +143,8 @@ def precision_at_k(
     ----------
     k : int or sequence of int, default=10
         The cut-off. Several give an array, at hardly the cost of one.
-    relevant : float, default=1
-        Rows with at least this label are relevant.
-    score_ties : {"average", "order"}, default="average"
-        How to rank rows with equal scores: take the expected value over all their orders, or
-        keep the order of the rows.
+    relevant, score_ties : float, str
+        As for `average_precision`.
 
     Notes
     -----
@@ -205,9 +199,7 @@ def ndcg(
         :math:`d(r) = 1/\log_2(r + 1)`; or that of LETOR 1.0, 1 at rank one and
         :math:`1/\log_2 r` from rank two, which makes the first two ranks equal.
     score_ties : {"average", "order"}, default="average"
-        How to rank rows with equal scores: take the expected value over all their orders (each
-        rank of the block gets its mean gain), or keep the order of the rows, as the LETOR scripts
-        and ranx do.
+        As for `average_precision`; on average, each rank of tied rows gets their mean gain.
 
     Notes
     -----

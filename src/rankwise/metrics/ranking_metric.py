@@ -8,10 +8,10 @@ it is undefined. The decorator `ranking_metric` makes it public: it adds the par
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import Any, Literal, Protocol, TypeAlias, cast, overload
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,32 +103,7 @@ class RankingMetric(Protocol):
     undefined: Undefined
     lacks: str
 
-    @overload
-    def __call__(
-        self, y: Any, scores: Any, qid: Any = ..., *, per_query: Literal[True], **options: Any
-    ) -> QueryValues: ...
-    @overload
-    def __call__(
-        self,
-        y: Any,
-        scores: Any,
-        qid: Any = ...,
-        *,
-        k: Sequence[int] | NDArray[np.integer],
-        per_query: Literal[False] = ...,
-        **options: Any,
-    ) -> Array: ...
-    @overload
-    def __call__(
-        self,
-        y: Any,
-        scores: Any,
-        qid: Any = ...,
-        *,
-        k: int | None = ...,
-        per_query: Literal[False] = ...,
-        **options: Any,
-    ) -> float: ...
+    def __call__(self, y: Any, scores: Any, qid: Any = ..., **options: Any) -> Any: ...
 
 
 def ranking_metric(
@@ -136,20 +111,9 @@ def ranking_metric(
 ) -> Callable[[Callable[..., Array]], RankingMetric]:
     """Turn ``function(ranked, *, ...)``, one value per query, into a public metric.
 
-    Parameters
-    ----------
-    name : str
-        How error messages call the metric.
-    options : mapping of str to Rule
-        Valid values of the keyword parameters of the function.
-    undefined, lacks
-        See `RankingMetric`.
-
-    Returns
-    -------
-    callable
-        A decorator. The public function has the signature and the docstring of the decorated
-        one, with the parameters that all metrics share added to both.
+    The metric has the signature and the docstring of the function, with the parameters that all
+    metrics share added to both. `name` is for error messages, `options` are the valid values of
+    the keyword parameters; see `RankingMetric` for the others.
     """
 
     def decorate(function: Callable[..., Array]) -> RankingMetric:
@@ -164,7 +128,7 @@ def ranking_metric(
             undefined: Undefined = undefined,
             per_query: bool = False,
             **chosen: Any,
-        ) -> float | Array | QueryValues:
+        ) -> Any:
             settings = {**defaults, **chosen}
             for option, rule in options.items():
                 check_value(option, settings[option], rule)
@@ -174,7 +138,7 @@ def ranking_metric(
             values = function(ranked, **settings)
             lack = lacks.format(**settings)
             result = settle_undefined(ranked, values, undefined, metric=name, lacks=lack)
-            return result if per_query else cast("float | Array", result.mean())
+            return result if per_query else result.mean()
 
         shared = inspect.signature(metric)
         y, scores, qid, *switches, _ = shared.parameters.values()

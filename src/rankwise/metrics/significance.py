@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,14 +11,15 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.metrics.ranked_queries import Array
 from rankwise.metrics.ranking_metric import QueryValues
 
+if TYPE_CHECKING:
+    from rankwise.metrics.evaluation import RankingEvaluation
+
 LOWER_IS_BETTER = ("disagreement",)
 
 
-class Evaluated(Protocol):
-    """Anything with values per query under the name of their metric."""
-
-    @property
-    def per_query(self) -> Mapping[str, QueryValues]: ...
+def described(metric: str) -> str:
+    """The name of a metric in a table."""
+    return f"{metric} (lower is better)" if metric in LOWER_IS_BETTER else metric
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class PairedTest:
 
 
 def paired_test(
-    a: QueryValues | Evaluated,
-    b: QueryValues | Evaluated,
+    a: QueryValues | RankingEvaluation,
+    b: QueryValues | RankingEvaluation,
     metric: str | None = None,
     *,
     greater_is_better: bool | None = None,
@@ -81,11 +81,6 @@ def paired_test(
         of one metric, this is only its name.
     greater_is_better : bool, optional
         Whether a larger value wins. None: True unless the metric is ``"disagreement"``.
-
-    Returns
-    -------
-    PairedTest
-        Means, wins, ties, losses and the two-sided p-value.
 
     Notes
     -----
@@ -104,18 +99,21 @@ def paired_test(
     >>> test.wins, test.losses, test.p_value
     (6, 0, 0.03125)
     """
-    values_a, values_b = _values(a, metric, "a"), _values(b, metric, "b")
-    aligned = _align(values_a, values_b)
     if greater_is_better is None:
         greater_is_better = metric not in LOWER_IS_BETTER
-    gap = values_a.values - aligned
+    values_a, values_b = _aligned(_values(a, metric, "a"), _values(b, metric, "b"))
+    gap = values_a - values_b
     better = gap if greater_is_better else -gap
-    statistic, p_value = _wilcoxon(gap)
+    statistic, p_value = 0.0, 1.0  # SciPy's are undefined if all differences are 0
+    if gap.any():
+        from scipy.stats import wilcoxon
+
+        statistic, p_value = map(float, wilcoxon(gap))
     return PairedTest(
         metric=metric or "",
         n_queries=len(gap),
-        mean_a=float(values_a.values.mean()),
-        mean_b=float(aligned.mean()),
+        mean_a=float(values_a.mean()),
+        mean_b=float(values_b.mean()),
         difference=float(gap.mean()),
         wins=int((better > 0).sum()),
         ties=int((better == 0).sum()),
@@ -125,17 +123,7 @@ def paired_test(
     )
 
 
-def _wilcoxon(gap: Array) -> tuple[float, float]:
-    """Statistic and p-value, also if all differences are 0, where SciPy's are undefined."""
-    if not gap.any():
-        return 0.0, 1.0
-    from scipy.stats import wilcoxon
-
-    result = wilcoxon(gap)
-    return float(result.statistic), float(result.pvalue)
-
-
-def _values(source: QueryValues | Evaluated, metric: str | None, which: str) -> QueryValues:
+def _values(source: QueryValues | RankingEvaluation, metric: str | None, which: str) -> QueryValues:
     if not isinstance(source, QueryValues):
         known = source.per_query
         if metric is None or metric not in known:
@@ -150,16 +138,17 @@ def _values(source: QueryValues | Evaluated, metric: str | None, which: str) -> 
     return source
 
 
-def _align(a: QueryValues, b: QueryValues) -> Array:
-    """The values of b in the order of the queries of a."""
-    if len(a) == len(b) and np.array_equal(a.qid, b.qid):
-        return b.values
+def _aligned(a: QueryValues, b: QueryValues) -> tuple[Array, Array]:
+    """The values of both in the order of the queries of a."""
+    if np.array_equal(a.qid, b.qid):
+        return a.values, b.values
     ids_a, ids_b = a.qid.tolist(), b.qid.tolist()
-    position = {query: i for i, query in enumerate(ids_b)}
-    alone = [q for q in ids_a if q not in position] or list(set(ids_b).difference(ids_a))
+    alone = set(ids_a).symmetric_difference(ids_b)
     if alone:
+        query = next(query for query in ids_a + ids_b if query in alone)
         raise DataError(
             "The two rankers must be evaluated on the same queries: one has "
-            f"{len(ids_a)}, the other {len(ids_b)}, and query {alone[0]!r} is in only one of them."
+            f"{len(ids_a)}, the other {len(ids_b)}, and query {query!r} is in only one of them."
         )
-    return np.take(b.values, [position[query] for query in ids_a])
+    position = {query: i for i, query in enumerate(ids_b)}
+    return a.values, np.take(b.values, [position[query] for query in ids_a])

@@ -14,13 +14,13 @@ from sklearn.base import clone
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_alphas
 from rankwise.estimators._device import is_sent
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_graph import QueryGraph
+from rankwise.parameters import check_alphas
 from rankwise.problem import Coordinates, Loss, Problem
 
 LARGEST = 1e70  # the fourth power of this is still finite

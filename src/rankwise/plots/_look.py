@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,16 +18,12 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#A6578A")
 MARKERS = ("o", "s", "^", "D")
 INK = "#1D2430"
+BAND = 1.96  # standard deviations on each side of a band of 95%
 Curves = Mapping[str, ArrayLike] | ArrayLike
 
 
 def require_matplotlib() -> None:
-    """Raise an error if matplotlib is missing, before long work that ends with a figure.
-
-    Raises
-    ------
-    MissingExtraError
-        With the command that installs it.
+    """Raise a MissingExtraError if matplotlib is missing, before long work that ends in a figure.
 
     Examples
     --------
@@ -42,7 +38,7 @@ def require_matplotlib() -> None:
 def new_axes(
     rows: int = 1, *, columns: int = 1, size: tuple[float, float] = (7.2, 3.7)
 ) -> list[Axes]:
-    """Axes in the look of this package, in a new figure that pyplot does not manage.
+    """Axes in the look of this package, row by row, in a figure that pyplot does not manage.
 
     Parameters
     ----------
@@ -50,11 +46,6 @@ def new_axes(
         The grid of axes.
     size : (float, float), default=(7.2, 3.7)
         Width and height of each, in inches.
-
-    Returns
-    -------
-    list of matplotlib Axes
-        Row by row.
 
     Examples
     --------
@@ -87,23 +78,28 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float] = (7.2, 3.7)) -> Axes
     return new_axes(size=size)[0] if ax is None else ax
 
 
+def by_name(curves: Any) -> dict[str, Any]:
+    """Curves by name; a single one has an empty name."""
+    named = dict(curves) if isinstance(curves, Mapping) else {"": curves}
+    if not named:
+        raise DataError("There is no curve to draw: the mapping is empty.")
+    return {str(name): curve for name, curve in named.items()}
+
+
 def checked_curves(
     curves: Curves, *, n_points: int | None = None, what: str = "point"
 ) -> dict[str, NDArray[np.float64]]:
     """Every curve by its name, as values of shape (n_queries, n_points)."""
-    named = dict(curves) if isinstance(curves, Mapping) else {"": curves}
-    if not named:
-        raise DataError("There is no curve to draw: the mapping is empty.")
     checked = {
-        str(name): np.atleast_2d(np.asarray(values, dtype=np.float64))
-        for name, values in named.items()
+        name: np.atleast_2d(np.asarray(values, dtype=np.float64))
+        for name, values in by_name(curves).items()
     }
+    wanted = next(iter(checked.values())).shape[1] if n_points is None else n_points
     for name, values in checked.items():
-        wanted = next(iter(checked.values())).shape[1] if n_points is None else n_points
         if values.ndim != 2 or values.shape[1] != wanted or not wanted:
             raise DataError(
                 f"Each curve must have one value per {what}, here {wanted}: "
-                f"{name or 'the curve'} has shape {np.shape(named[name])}."
+                f"{name or 'the curve'} has shape {values.shape}."
             )
     return checked
 

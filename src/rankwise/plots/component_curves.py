@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import DataError
-from rankwise.plots._look import COLORS, axes_or_new, look, name_curves
+from rankwise.plots._look import axes_or_new, by_name, look, name_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,19 +25,13 @@ def plot_scree(ranker: Any, *, ax: Axes | None = None) -> Axes:
     ranker : KPCRank or KPCR
         Fitted, with selection="leading".
     ax : matplotlib Axes, optional
-        Where to draw. By default on new axes.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
     >>> import numpy as np
     >>> from rankwise import KPCRank
     >>> X = np.random.default_rng(0).standard_normal((30, 3))
-    >>> ax = plot_scree(KPCRank(5).fit(X, X[:, 0]))
-    >>> ax.get_xlabel()
+    >>> plot_scree(KPCRank(5).fit(X, X[:, 0])).get_xlabel()
     'component'
     """
     if getattr(ranker, "selection", None) != "leading":
@@ -48,17 +42,14 @@ def plot_scree(ranker: Any, *, ax: Axes | None = None) -> Axes:
     check_is_fitted(ranker)
     share = ranker.explained_variance_ratio_
     number = np.arange(1, len(share) + 1)
+    size = 4 if len(share) <= 60 else 0
     ax = axes_or_new(ax)
-    for k, (values, name) in enumerate(
-        ((share, "share of the variance"), (np.cumsum(share), "cumulative"))
-    ):
+    curves = {"share of the variance": share, "cumulative": np.cumsum(share)}
+    for k, (name, values) in enumerate(curves.items()):
         color, marker = look(k)
-        size = 4 if len(share) <= 60 else 0
         ax.plot(number, values, color=color, marker=marker, ms=size, lw=1.6, label=name, zorder=3)
-    ax.set_yscale("log")
-    ax.set_xlabel("component")
-    ax.set_ylabel("share of the variance")
-    name_curves(ax, ["share of the variance", "cumulative"])
+    ax.set(yscale="log", xlabel="component", ylabel="share of the variance")
+    name_curves(ax, list(curves))
     return ax
 
 
@@ -74,15 +65,10 @@ def plot_component_errors(
     ----------
     errors : ComponentErrors, or mapping of str to such
         ``component_errors_`` of a ranker with ``n_components="cv"``, or a result of
-        `rankwise.model_selection.component_errors`; several by name.
+        `rankwise.model_selection.component_errors`.
     mark : bool, default=True
         Whether to mark the smallest error, and the fewest components within one standard error.
     ax : matplotlib Axes, optional
-        Where to draw. By default on new axes.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
@@ -97,8 +83,8 @@ def plot_component_errors(
     """
     from rankwise.model_selection import ComponentErrors
 
-    named = dict(errors) if isinstance(errors, Mapping) else {"": errors}
-    if not named or not all(isinstance(found, ComponentErrors) for found in named.values()):
+    named: dict[str, ComponentErrors] = by_name(errors)
+    if not all(isinstance(found, ComponentErrors) for found in named.values()):
         raise DataError(
             "plot_component_errors draws a result of component_errors, or a mapping of names to "
             f"results: got {type(errors).__name__}."
@@ -106,7 +92,7 @@ def plot_component_errors(
     ax = axes_or_new(ax)
     labels = []
     for k, (name, found) in enumerate(named.items()):
-        color, marker = COLORS[k % len(COLORS)], look(k)[1]
+        color, marker = look(k)
         x, y = found.n_components, found.error
         ax.plot(x, y, color=color, lw=1.8, label=name or "error", zorder=3)
         if np.isfinite(found.standard_error).any() and len(named) <= 2:
@@ -122,7 +108,6 @@ def plot_component_errors(
                 )  # fmt: skip
             text = f"best {y[best - 1]:.3f} at p = {best}, within one s.e. at p = {fewest}"
         labels.append(": ".join(filter(None, (name, text))))
-    ax.set_xlabel("number of components p")
-    ax.set_ylabel("held-out disagreement error (± s.e.)")
+    ax.set(xlabel="number of components p", ylabel="held-out disagreement error (± s.e.)")
     name_curves(ax, labels)
     return ax

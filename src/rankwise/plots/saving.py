@@ -35,10 +35,6 @@ def figure_svg(figure: Figure | SubFigure, *, adapt: bool = True) -> str:
         the colour of the surrounding text, and curves take the CSS variables ``--series-1`` to
         ``--series-4`` if the page defines them.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from rankwise.plots import plot_ndcg_curve
@@ -69,10 +65,6 @@ def save_figure(figure: Figure | SubFigure, path: str | os.PathLike[str]) -> Pat
         As in ``ax.figure``.
     path : path-like
         The suffix gives the format: .svg, .png or .pdf.
-
-    Returns
-    -------
-    Path
 
     Examples
     --------

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankwise.errors import DataError
+from rankwise.metrics import RankingEvaluation, paired_test
+from rankwise.metrics.significance import LOWER_IS_BETTER, described
 from rankwise.tables import Column, Table
-
-if TYPE_CHECKING:
-    from rankwise.metrics import RankingEvaluation
 
 
 def comparison_table(
@@ -33,10 +32,6 @@ def comparison_table(
     title, note : str, optional
         Text above and below the table.
 
-    Returns
-    -------
-    Table
-
     Examples
     --------
     >>> from rankwise.metrics import evaluate_ranking
@@ -58,7 +53,7 @@ def comparison_table(
     rows: list[tuple[Any, ...]] = []
     best: set[tuple[int, int]] = set()
     for metric in names:
-        row: list[Any] = [_label(metric), first[metric]]
+        row: list[Any] = [described(metric), first[metric]]
         for _, other in others:
             row += [other[metric], _p_value(first, other, metric)]
         best |= {(len(rows), c) for c in _best(row, metric)}
@@ -83,8 +78,6 @@ def _common_metrics(
 
 def _p_value(a: RankingEvaluation, b: RankingEvaluation, metric: str) -> float | None:
     """The p-value of a paired test; None for a single query."""
-    from rankwise.metrics import paired_test
-
     if len(a.per_query[metric]) < 2:
         return None
     return paired_test(a, b, metric).p_value
@@ -92,17 +85,9 @@ def _p_value(a: RankingEvaluation, b: RankingEvaluation, metric: str) -> float |
 
 def _best(row: Sequence[Any], metric: str) -> list[int]:
     """Columns with the best mean, as rounded in the table; none if there is a single mean."""
-    from rankwise.metrics.significance import LOWER_IS_BETTER
-
     columns = [1, *range(2, len(row), 2)]
     if len(columns) == 1:
         return []
     choose = min if metric in LOWER_IS_BETTER else max
     shown = {c: round(float(row[c]), 4) for c in columns}
     return [c for c in columns if shown[c] == choose(shown.values())]
-
-
-def _label(metric: str) -> str:
-    from rankwise.metrics.significance import LOWER_IS_BETTER
-
-    return f"{metric} (lower is better)" if metric in LOWER_IS_BETTER else metric

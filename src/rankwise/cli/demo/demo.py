@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rankwise.cli.options import option
 from rankwise.cli.terminal import note, progress, show
 
 
@@ -18,9 +19,7 @@ def demo(
     ] = Path("demo-output"),
     seed: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=0, help="Another seed makes another problem of the same kind."
-        ),
+        option("N", "Another seed makes another problem of the same kind.", min=0),
     ] = 2,
 ) -> None:
     """Train, tune and evaluate a ranker on a generated problem; takes a few seconds.

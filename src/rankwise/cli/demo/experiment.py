@@ -74,7 +74,7 @@ def query_experiment(seed: int) -> Experiment:
     for name, start, stop in zip(N_QUERIES, ends[:-1], ends[1:], strict=True):
         rows = (problem.qid >= start) & (problem.qid < stop)
         parts[name] = LetorData(X[rows], problem.y[rows], problem.qid[rows] + 1)
-    return Experiment(parts, ALPHAS, _tuned_rankers(parts, RankRLS()))
+    return Experiment(parts, ALPHAS, _tuned_rankers(parts))
 
 
 def global_experiment(seed: int) -> Experiment:
@@ -84,11 +84,11 @@ def global_experiment(seed: int) -> Experiment:
     X = np.asarray(data.X)
     shares = dict(zip(N_QUERIES, np.split(order, [200, 300]), strict=True))
     parts = {name: LetorData(X[rows], data.y[rows], None) for name, rows in shares.items()}
-    return Experiment(parts, ALPHAS, _tuned_rankers(parts, RankRLS()))
+    return Experiment(parts, ALPHAS, _tuned_rankers(parts))
 
 
-def _tuned_rankers(parts: Mapping[str, LetorData], ours: RankRLS) -> tuple[TunedRanker, ...]:
-    rankers = {"RankRLS": ours, "RLS (plain regression)": RLS()}
+def _tuned_rankers(parts: Mapping[str, LetorData]) -> tuple[TunedRanker, ...]:
+    rankers = {"RankRLS": RankRLS(), "RLS (plain regression)": RLS()}
     return tuple(_tune(name, ranker, **parts) for name, ranker in rankers.items())
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from rankwise import __version__
 from rankwise.cli.demo.experiment import Experiment
 from rankwise.metrics import paired_test
-from rankwise.plots import (
-    figure_svg,
-    plot_alpha_path,
-    plot_ndcg_curve,
-    plot_query_differences,
-)
+from rankwise.plots import figure_svg, plot_alpha_path, plot_ndcg_curve, plot_query_differences
 from rankwise.report import (
     Code,
     Column,
@@ -47,18 +43,20 @@ def write_report(experiment: Experiment, real: Experiment, seconds: float, path:
         f"tested on {experiment.n_queries('test')} new ones. It puts {errors[0]:.1%} of their "
         f"pairs in the wrong order; plain regression, tuned in the same way, {errors[1]:.1%}."
     )
+    sections = [
+        _results(experiment, seconds),
+        _problem(experiment),
+        _tuning(experiment),
+        _test(experiment),
+        _real(real),
+        _commands(path.parent),
+    ]
     page = Page(
         "Ranking instead of regression",
         summary,
-        [
-            _results(experiment, seconds),
-            _problem(experiment),
-            _tuning(experiment),
-            _test(experiment),
-            _real(real),
-            _commands(path.parent),
-        ],
-        footer=_footer(),
+        sections,
+        footer=f"Made by `rankwise demo`, rankwise {__version__}. The best value in each row is "
+        "bold.",
     )
     return page.write(path)
 
@@ -66,19 +64,13 @@ def write_report(experiment: Experiment, real: Experiment, seconds: float, path:
 def _results(experiment: Experiment, seconds: float) -> Section:
     ours, plain = experiment.rankers
     test = paired_test(ours.evaluation, plain.evaluation, "NDCG@10")
-    return Section(
-        "",
-        [
-            Facts(
-                (
-                    (f"{test.mean_a:.3f}", "NDCG@10 of RankRLS on new queries"),
-                    (f"{test.mean_b:.3f}", "NDCG@10 of plain regression"),
-                    (f"{test.wins} : {test.losses}", "queries won and lost by RankRLS"),
-                    (f"{seconds:.1f} s", "to load, train, tune and test everything here"),
-                )
-            )
-        ],
+    facts = (
+        (f"{test.mean_a:.3f}", "NDCG@10 of RankRLS on new queries"),
+        (f"{test.mean_b:.3f}", "NDCG@10 of plain regression"),
+        (f"{test.wins} : {test.losses}", "queries won and lost by RankRLS"),
+        (f"{seconds:.1f} s", "to load, train, tune and test everything here"),
     )
+    return Section("", [Facts(facts)])
 
 
 def _problem(experiment: Experiment) -> Section:
@@ -160,16 +152,12 @@ def _test(experiment: Experiment) -> Section:
 
 
 def _real(experiment: Experiment) -> Section:
+    metrics = "disagreement", "Kendall tau_b"
+    columns = Column("ranker"), Column("α", ".4g"), *map(Column, metrics)
     rows = tuple(
-        (
-            tuned.name,
-            tuned.alpha,
-            tuned.evaluation["disagreement"],
-            tuned.evaluation["Kendall tau_b"],
-        )
+        (tuned.name, tuned.alpha, *(tuned.evaluation[metric] for metric in metrics))
         for tuned in experiment.rankers
     )
-    columns = Column("ranker"), Column("α", ".4g"), Column("disagreement"), Column("Kendall tau_b")
     test = experiment.parts["test"]
     return Section(
         "Where there is only one query, nothing is lost",
@@ -207,12 +195,6 @@ def _commands(folder: Path) -> Section:
             ),
         ],
     )
-
-
-def _footer() -> str:
-    from rankwise import __version__
-
-    return f"Made by `rankwise demo`, rankwise {__version__}. The best value in each row is bold."
 
 
 def _milliseconds(seconds: float) -> str:

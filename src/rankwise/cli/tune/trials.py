@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
-from rankwise.cli.options import SelectionOptions
+from rankwise.cli.options import SelectionOptions, refuse
 from rankwise.data import LetorData
 from rankwise.model_selection import (
     HeldOut,
@@ -41,15 +40,12 @@ class HoldOutPlan:
         if self.has_queries:
             return
         if self.selection.relevant is not None:
-            raise typer.BadParameter(
-                "This needs queries, and the file has a single ranking.",
-                param_hint="'--relevant'",
-            )
+            refuse("relevant", "This needs queries, and the file has a single ranking.")
         if self.leaves_pairs and self.metric.lower() not in PAIRWISE:
-            raise typer.BadParameter(
+            refuse(
+                "metric",
                 f"Without queries, pairs are held out, and the metric is disagreement or auc. For "
                 f"{self.metric} give --folds as well.",
-                param_hint="'--metric'",
             )
 
     @property
@@ -149,9 +145,10 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """All trials of one command."""
+    """All trials of one command, and the names of the parameters that differ between them."""
 
     plan: HoldOutPlan
+    varied: list[str]
     trials: tuple[Trial, ...]
 
     @cached_property
@@ -162,11 +159,6 @@ class Study:
     @property
     def best(self) -> Trial:
         return self.ranked[0]
-
-    @cached_property
-    def varied(self) -> list[str]:
-        """Names of the parameters that differ between trials."""
-        return _varied([trial.setting for trial in self.trials])
 
     def label(self, trial: Trial) -> str:
         """The parameters in which a trial differs from others."""
@@ -180,16 +172,13 @@ def run_trials(
     progress: Callable[..., None],
 ) -> Study:
     """Score every ranker, given with its setting, at every alpha."""
-    varied = _varied([setting for setting, _ in rankers])
+    settings = [setting for setting, _ in rankers]
+    varied = [name for name in settings[0] if len({setting[name] for setting in settings}) > 1]
     trials = []
     for done, (setting, ranker) in enumerate(rankers):
         progress(done, len(rankers), _label(setting, varied))
         trials.append(Trial(setting, ranker, plan.score(ranker, alphas), plan.quantity))
-    return Study(plan, tuple(trials))
-
-
-def _varied(settings: Sequence[dict[str, Any]]) -> list[str]:
-    return [name for name in settings[0] if len({setting[name] for setting in settings}) > 1]
+    return Study(plan, varied, tuple(trials))
 
 
 def _label(setting: dict[str, Any], names: Sequence[str]) -> str:

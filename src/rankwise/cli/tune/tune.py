@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rankwise.cli.options import (
     DataOptions,
     ModelOut,
@@ -14,6 +12,8 @@ from rankwise.cli.options import (
     SelectionOptions,
     TrainingFile,
     grouped,
+    option,
+    refuse,
 )
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
@@ -28,20 +28,15 @@ def tune(
     out: ModelOut,
     folds: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=2,
-            help="Hold out N folds of whole queries.",
-            show_default="one query at a time",
-        ),
+        option("N", "Hold out N folds of whole queries.", "one query at a time", min=2),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where to draw the metric against alpha: .svg, .png, .pdf, or .html for a page "
+        option(
+            "FILE",
+            "Where to draw the metric against alpha: .svg, .png, .pdf, or .html for a page "
             "with tables.",
-            show_default="MODEL with .svg",
+            "MODEL with .svg",
         ),
     ] = None,
     selection: SelectionOptions,
@@ -114,13 +109,8 @@ def _picture_file(plot: Path | None, out: Path) -> Path | None:
         note(f"No picture: {error}")
         return None
     if path.suffix.lower() not in PICTURES:
-        raise typer.BadParameter(
-            f"Pictures end with {', '.join(PICTURES)}: got {path.name!r}.", param_hint="'--plot'"
-        )
+        refuse("plot", f"Pictures end with {', '.join(PICTURES)}: got {path.name!r}.")
     if path.resolve() == out.resolve():
-        raise typer.BadParameter(
-            f"The picture would overwrite the model, {out}: write it to another file.",
-            param_hint="'--plot'",
-        )
+        refuse("plot", f"The picture would overwrite the model, {out}: write it to another file.")
     check_writable(path)
     return path

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rankwise import __version__
 from rankwise.cli.tune.trials import Study, Trial
 from rankwise.plots import figure_svg, plot_hold_out, save_figure
 from rankwise.report import Column, Figure, Page, Section, Table, Text
@@ -16,18 +18,17 @@ def settings_table(study: Study) -> Table:
     """Each setting at its best alpha; if there is only one setting, all of its alphas."""
     if len(study.trials) == 1:
         return alphas_table(study, study.best, title=str(study.plan))
-    rows = (
+    rows = [
         (*(trial.setting[name] for name in study.varied), *_row(trial, trial.best))
         for trial in study.trials
-    )
-    chosen = study.trials.index(study.best)
-    return _table(study, rows, chosen, title=str(study.plan), varied=study.varied)
+    ]
+    return _table(study, rows, study.trials.index(study.best), str(study.plan), study.varied)
 
 
 def alphas_table(study: Study, trial: Trial, *, title: str) -> Table:
     """Every alpha of one setting."""
-    rows = (_row(trial, i) for i in range(len(trial.values)))
-    return _table(study, rows, trial.best, title=title)
+    rows = [_row(trial, i) for i in range(len(trial.values))]
+    return _table(study, rows, trial.best, title)
 
 
 def _row(trial: Trial, i: int) -> tuple[float, float, float]:
@@ -35,18 +36,12 @@ def _row(trial: Trial, i: int) -> tuple[float, float, float]:
 
 
 def _table(
-    study: Study, rows: Any, chosen: int, *, title: str, varied: list[str] | None = None
+    study: Study, rows: list[Any], chosen: int, title: str, varied: Sequence[str] = ()
 ) -> Table:
-    varied = varied or []
-    columns = (
-        *(Column(name, ".4g") for name in varied),
-        Column("alpha", ".4g"),
-        Column(study.plan.metric),
-        Column("s.e."),
-        Column("", ""),
-    )
+    names = [Column(name, ".4g") for name in (*varied, "alpha")]
+    columns = (*names, Column(study.plan.metric), Column("s.e."), Column("", ""))
     marked = tuple((*row, "chosen" if i == chosen else "") for i, row in enumerate(rows))
-    return Table(columns, marked, title, best=frozenset({(chosen, len(varied) + 1)}))
+    return Table(columns, marked, title, best=frozenset({(chosen, len(names))}))
 
 
 def write_picture(study: Study, path: Path, train: Path) -> None:
@@ -76,11 +71,5 @@ def write_picture(study: Study, path: Path, train: Path) -> None:
         f"Tuning on {train.name}",
         f"{study.plan}: {metric} is best with {chosen}, {value}.",
         [Section("", [figure]), Section("All settings", tables), Section("The model", [model])],
-        footer=_footer(),
+        footer=f"Made by `rankwise tune`, rankwise {__version__}.",
     ).write(path)
-
-
-def _footer() -> str:
-    from rankwise import __version__
-
-    return f"Made by `rankwise tune`, rankwise {__version__}."

@@ -1,7 +1,7 @@
 """LETOR (svmlight) files, read and written.
 
 - reading.py: `read_letor`, a whole file in memory; writing.py: `write_letor`.
-- streaming.py: `LetorBlocks`, blocks of whole queries; spans.py: spans of bytes for a cluster.
+- streaming.py: `LetorBlocks`, blocks of whole queries, and spans of bytes for a cluster.
 - text_blocks.py: what these read, checked blocks of text that threads parse; parsing.py: the
-  compiled loops; faults.py: why a line cannot be read; collecting.py: blocks into arrays.
+  compiled loops; faults.py: why a line cannot be read.
 """

@@ -1,21 +1,33 @@
-"""Read LETOR (svmlight) text into memory."""
+"""Read LETOR (svmlight) text into memory.
+
+Arrays grow in place (NumPy's `resize` calls `realloc`, which on Linux moves pages, not bytes), so
+that no result is ever held twice.
+"""
 
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from rankwise.data.letor.parsing import TEXT_QID, copy_tokens
+from rankwise.data.letor.text_blocks import Float, Span, TextBlock, parsed_blocks, text_size
 from rankwise.errors import LetorFormatError, ParameterError
 from rankwise.parameters import AnyOf, Choice, Whole, check_value
 
-if TYPE_CHECKING:
-    from rankwise.data.letor.text_blocks import TextBlock
+Layout = Literal["auto", "dense", "sparse"]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+DENSE_FILL = 1 / 3
+"""From this share of written cells on, "auto" is dense: at most twice the memory of CSR, which
+takes 12 bytes per cell instead of 8, and products run at BLAS speed."""
+
+_LEAST_GROWTH, _MOST_GROWTH = 1 << 16, 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +65,7 @@ def read_letor(
     path: str | os.PathLike[str],
     *,
     n_features: int | None = None,
-    layout: Literal["auto", "dense", "sparse"] = "auto",
+    layout: Layout = "auto",
     comments: bool = False,
     dtype: DTypeLike = np.float64,
 ) -> LetorData:
@@ -64,8 +76,8 @@ def read_letor(
     ``float(text)``.
 
     Time is linear in the size of the file: all processors parse blocks of whole lines, at some
-    hundred MB/s each. Memory: the result and 2 to 10 MB per processor, unless ``layout="auto"``
-    has to convert because the first rows were misleading.
+    hundred MB/s each. Memory: the result and 2 to 10 MB per processor; for a moment up to twice
+    the rows so far, if these have fewer features than later ones or suggest another layout.
 
     Parameters
     ----------
@@ -115,23 +127,19 @@ def read_letor(
 def read_lines(
     path: str,
     n_features: int | None,
-    layout: Literal["auto", "dense", "sparse"],
-    dtype: type[np.float32 | np.float64],
+    layout: Layout,
+    dtype: Float,
     *,
     comments: bool = False,
-    span: tuple[int, int] | None = None,
+    span: Span | None = None,
     text_ids: bool = False,
 ) -> LetorData:
     """As `read_letor`, for a span of bytes that are whole lines; ids are text on request."""
-    # Numba takes longer to import than the rest of this package.
-    from rankwise.data.letor.collecting import FeatureMatrix, GrowingArray, QueryIds
-    from rankwise.data.letor.text_blocks import parsed_blocks, text_size
-
     n_bytes = text_size(path) if span is None else span[1] - span[0]
     X = FeatureMatrix(layout, n_features, dtype, n_bytes)
     y = GrowingArray(np.float64)
     qid = QueryIds(as_text=text_ids)
-    texts: list[str] | None = [] if comments else None
+    texts: list[str] = []
     has_qid: bool | None = None
     n_lines = 0
     with closing(parsed_blocks(path, n_features, dtype, span)) as blocks:
@@ -141,27 +149,18 @@ def read_lines(
             has_qid = block.has_qid
             if has_qid:
                 qid.append(block)
-            if texts is not None:
-                texts.extend(_comments(block))
+            if comments:
+                texts += block.comments()
             n_lines += block.n_lines
     if len(y) == 0:
         raise LetorFormatError(
             f"{path} has no rows: {n_lines} lines, all of them blank or comments."
         )
-    return LetorData(X.finish(), y.finish(), qid.finish() if has_qid else None, texts)
+    ids = qid.finish() if has_qid else None
+    return LetorData(X.finish(), y.finish(), ids, texts if comments else None)
 
 
-def count_features(path: str | os.PathLike[str]) -> int:
-    """The largest feature index in a file: one pass, in the memory of a few blocks."""
-    from rankwise.data.letor.text_blocks import parsed_blocks
-
-    with closing(parsed_blocks(os.fspath(path), None, np.float64)) as blocks:
-        return max((block.max_index for block in blocks), default=0)
-
-
-def check_arguments(
-    n_features: int | None, layout: str, dtype: DTypeLike
-) -> type[np.float32 | np.float64]:
+def check_arguments(n_features: int | None, layout: str, dtype: DTypeLike) -> Float:
     """Check the arguments of `read_letor`; returns the type of the features."""
     check_value("n_features", n_features, AnyOf(Whole(1), None))
     check_value("layout", layout, Choice("auto", "dense", "sparse"))
@@ -170,12 +169,172 @@ def check_arguments(
     return np.float64 if np.dtype(dtype) == np.float64 else np.float32
 
 
-def _comments(block: TextBlock) -> list[str]:
-    """The text after the ``#`` of each row."""
-    text = block.text
-    return [
-        text[at : text.index(b"\n", at)].strip(b" \t\r").decode("utf-8", "replace")
-        if at >= 0
-        else ""
-        for at in block.rows.comment_at.tolist()
-    ]
+class GrowingArray(Generic[Scalar]):
+    """A one-dimensional array that grows at its end."""
+
+    def __init__(self, dtype: type[Scalar], start: NDArray[Scalar] | None = None) -> None:
+        self._array = np.empty(0, dtype) if start is None else start
+        self._size = len(self._array)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def reserve(self, n: int) -> None:
+        """Allocate room for about `n` entries at once, which is cheaper than growing."""
+        with suppress(MemoryError):  # an estimate may be far too large
+            self._array = np.empty(n, self._array.dtype)
+
+    def extend(self, n: int) -> NDArray[Scalar]:
+        """A view of `n` new entries, valid until the next call."""
+        size = self._size + n
+        if size > len(self._array):
+            spare = min(max(self._array.nbytes // 4, _LEAST_GROWTH), _MOST_GROWTH)
+            self._array.resize(size + spare // self._array.itemsize, refcheck=False)
+        added = self._array[self._size : size]
+        self._size = size
+        return added
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add values at the end."""
+        self.extend(len(values))[:] = values
+
+    def finish(self) -> NDArray[Scalar]:
+        """The array at its true size; this object must not be used afterwards."""
+        self._array.resize(self._size, refcheck=False)
+        return self._array
+
+
+class FeatureMatrix:
+    """Rows of features, dense or CSR: as requested, or by the share of written cells.
+
+    `n_bytes` is the size of the text that all rows together take, if known: it tells how much
+    memory to allocate at first.
+    """
+
+    def __init__(
+        self, layout: Layout, n_features: int | None, dtype: Float, n_bytes: int = 0
+    ) -> None:
+        self._layout, self._dtype, self._n_bytes = layout, dtype, n_bytes
+        self._fixed_width = n_features
+        self._width = n_features or 0
+        self._n_rows = self._n_pairs = 0
+        self._is_dense = layout != "sparse"
+        self._cells: GrowingArray[Any] = GrowingArray(dtype)  # dense: row after row
+        self._values: GrowingArray[Any] = GrowingArray(dtype)  # CSR
+        self._indices = GrowingArray(np.int32)
+        self._row_sizes = GrowingArray(np.int64)
+
+    def append(self, block: TextBlock) -> None:
+        """Add the rows of a block."""
+        width = self._fixed_width or max(self._width, block.max_index)
+        self._n_pairs += len(block.rows.values)
+        if self._is_dense and not self._worth_dense(self._n_rows + block.n_rows, width):
+            # At most once, if the first rows were misleading.
+            rows = sparse.csr_array(self._take_dense())
+            self._append_sparse(rows.indptr, rows.indices, rows.data)
+            self._is_dense = False
+        if self._is_dense:
+            self._append_dense(block, width)
+        else:
+            self._append_sparse(block.rows.indptr, block.rows.indices, block.rows.values)
+        self._width = width
+        self._n_rows += block.n_rows
+
+    def finish(self) -> NDArray[Any] | sparse.csr_array:
+        """The whole matrix; this object must not be used afterwards."""
+        if self._is_dense:
+            return self._take_dense()
+        shape = (self._n_rows, self._width)
+        indptr = np.concatenate(([0], np.cumsum(self._row_sizes.finish())))
+        X = sparse.csr_array(
+            (self._values.finish(), self._indices.finish(), indptr), shape=shape, copy=False
+        )
+        X.has_canonical_format = True
+        return X.toarray() if self._layout == "auto" and self._worth_dense(*shape) else X
+
+    def _worth_dense(self, n_rows: int, width: int) -> bool:
+        return self._layout == "dense" or self._n_pairs >= DENSE_FILL * n_rows * width
+
+    def _take_dense(self) -> NDArray[Any]:
+        """The dense rows so far, which are no longer held here."""
+        rows: NDArray[Any] = self._cells.finish().reshape(self._n_rows, self._width)
+        self._cells = GrowingArray(self._dtype)
+        return rows
+
+    def _append_dense(self, block: TextBlock, width: int) -> None:
+        n, rows = block.n_rows, block.rows
+        if self._n_rows and width > self._width:
+            wide = np.zeros(self._n_rows * width, self._dtype)
+            wide.reshape(-1, width)[:, : self._width] = self._take_dense()
+            self._cells = GrowingArray(self._dtype, wide)
+        elif self._n_rows == 0 and self._n_bytes:
+            self._cells.reserve(round(1.02 * self._n_bytes / block.n_bytes * n * width))
+        cells = self._cells.extend(n * width)
+        if block.complete and block.max_index == width:
+            cells[:] = rows.values
+        else:
+            cells[:] = 0
+            starts = np.repeat(np.arange(n) * width, np.diff(rows.indptr))
+            cells[starts + rows.indices] = rows.values
+
+    def _append_sparse(
+        self, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any]
+    ) -> None:
+        """Add CSR rows without written zeros, so that the result does not depend on the blocks."""
+        stored = values != 0
+        if not stored.all():
+            indptr = np.concatenate(([0], np.cumsum(stored)))[indptr]
+            indices, values = indices[stored], values[stored]
+        self._row_sizes.append(np.diff(indptr))
+        self._indices.append(indices)
+        self._values.append(values)
+
+
+class QueryIds:
+    """One query id per row: integers if all of them are, otherwise (or on request) text."""
+
+    def __init__(self, *, as_text: bool = False) -> None:
+        self._integers = GrowingArray(np.int64)
+        self._texts: list[tuple[NDArray[np.intp], NDArray[np.str_]]] = []
+        self._is_text = as_text
+
+    @classmethod
+    def of(cls, block: TextBlock, *, as_text: bool) -> NDArray[np.int64] | NDArray[np.str_]:
+        """The ids of one block."""
+        ids = cls(as_text=as_text)
+        ids.append(block)
+        return ids.finish()
+
+    def append(self, block: TextBlock, rows: slice | NDArray[np.intp] = slice(None)) -> None:
+        """Add the ids of a block, or of some of its rows."""
+        kinds, starts = block.rows.qid_kind[rows], block.rows.qid_at[rows]
+        first = len(self._integers)
+        self._integers.append(block.rows.qid[rows])
+        # Ids that str() would not restore are kept as text, in case all ids become text.
+        odd = np.flatnonzero(kinds >= TEXT_QID)
+        if len(odd):
+            self._texts.append((first + odd, _tokens(block, starts[odd])))
+            self._is_text = self._is_text or bool((kinds == TEXT_QID).any())
+
+    def finish(self) -> NDArray[np.int64] | NDArray[np.str_]:
+        """All ids; this object must not be used afterwards."""
+        integers = self._integers.finish()
+        if not self._is_text:
+            return integers
+        width = max((text.dtype.itemsize // 4 for _, text in self._texts), default=0)
+        ids = integers.astype(f"U{max(width, 20)}")
+        for rows, text in self._texts:
+            ids[rows] = text
+        return ids
+
+
+def _tokens(block: TextBlock, starts: NDArray[np.int64]) -> NDArray[np.str_]:
+    """The tokens that start at these bytes, as text."""
+    longest = copy_tokens(block.codes, starts, np.empty((len(starts), 0), np.uint8))
+    tokens = np.zeros((len(starts), longest), np.uint8)
+    copy_tokens(block.codes, starts, tokens)
+    try:
+        return np.char.decode(tokens.view(f"S{longest}").ravel(), "utf-8")
+    except UnicodeDecodeError as error:
+        at = block.text.index(b"qid:" + error.object)
+        raise block.error(at, "the query id is not UTF-8. Save the file as UTF-8.") from error

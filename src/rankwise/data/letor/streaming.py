@@ -1,4 +1,4 @@
-"""A LETOR file as blocks of whole queries, for files that do not fit in memory."""
+"""LETOR files that do not fit in memory: blocks of whole queries, and spans for a cluster."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from rankwise.backends.arrays import is_sparse
-from rankwise.data.letor.reading import LetorData, check_arguments
+from rankwise.data.letor.parsing import TEXT_QID
+from rankwise.data.letor.reading import (
+    DENSE_FILL,
+    FeatureMatrix,
+    GrowingArray,
+    LetorData,
+    QueryIds,
+    check_arguments,
+)
+from rankwise.data.letor.text_blocks import Span, TextBlock, parsed_blocks, text_size
 from rankwise.errors import LetorFormatError
 from rankwise.parameters import AnyOf, Whole, check_value
-
-if TYPE_CHECKING:
-    from rankwise.data.letor.text_blocks import TextBlock
 
 BLOCK_BYTES = 32 * 2**20  # of features in a block, about
 
@@ -65,9 +71,7 @@ class LetorBlocks:
     ----------
     path : str or path-like
         The file, plain or gzipped.
-    n_features : int, optional
-        As for `read_letor`.
-    dtype : {float64, float32}, default=float64
+    n_features, dtype
         As for `read_letor`.
     block_bytes : int, optional
         Approximate size of the features in a block, but at least that of 1 MB of text. None:
@@ -110,9 +114,6 @@ class LetorBlocks:
     @cached_property
     def survey(self) -> LetorSurvey:
         """Counts of the file; the first access reads it once."""
-        from rankwise.data.letor.collecting import DENSE_FILL, GrowingArray, QueryIds, block_ids
-        from rankwise.data.letor.text_blocks import text_size
-
         size, version = text_size(self.path), self._version()
         n_rows = n_values = width = n_bytes = 0
         run_ids, run_lines = QueryIds(), GrowingArray(np.int64)  # of runs of equal ids
@@ -122,7 +123,7 @@ class LetorBlocks:
             n_bytes += block.n_bytes
             width = max(width, block.max_index)
             if block.has_qid and block.n_rows:
-                starts = _run_starts(block_ids(block, as_text=True))
+                starts = _run_starts(QueryIds.of(block, as_text=True))
                 run_ids.append(block, starts)
                 run_lines.append(block.line_numbers(starts))
         if n_rows == 0:
@@ -131,18 +132,15 @@ class LetorBlocks:
         layout = "dense" if n_values >= DENSE_FILL * n_rows * width else "sparse"
         ids = run_ids.finish()
         n_queries = self._count_queries(ids, run_lines.finish())
-        return LetorSurvey(
-            version, n_rows, n_queries, width, n_bytes, layout, text_ids=ids.dtype.kind == "U"
-        )
+        text_ids = ids.dtype.kind == "U"
+        return LetorSurvey(version, n_rows, n_queries, width, n_bytes, layout, text_ids)
 
     def __iter__(self) -> Iterator[LetorData]:
-        survey = self.survey
-        cell = np.dtype(self._dtype).itemsize
         pieces: list[LetorData] = []
         held, enough = 0, self._block_bytes
-        for piece in self._pieces(survey):
+        for piece in self._pieces(self.survey):
             pieces.append(piece)
-            held += _size(piece.X, cell)
+            held += _size(piece.X)
             if held < enough:
                 continue
             whole = _joined(pieces)
@@ -154,7 +152,7 @@ class LetorBlocks:
             del whole, pieces
             yield block
             pieces, enough = [rest], self._block_bytes
-            held = _size(rest.X, cell)
+            held = _size(rest.X)
         whole = _joined(pieces)
         if len(whole.y):
             yield whole
@@ -164,8 +162,6 @@ class LetorBlocks:
 
     def _pieces(self, survey: LetorSurvey) -> Iterator[LetorData]:
         """The rows of each block of text, in arrays of their own."""
-        from rankwise.data.letor.collecting import FeatureMatrix, block_ids
-
         layout: Any = survey.layout
         if self._version() != survey.version:
             raise LetorFormatError(
@@ -175,13 +171,11 @@ class LetorBlocks:
             if block.n_rows:
                 X = FeatureMatrix(layout, survey.n_features, self._dtype)
                 X.append(block)
-                qid = block_ids(block, as_text=survey.text_ids)
+                qid = QueryIds.of(block, as_text=survey.text_ids) if block.has_qid else None
                 yield LetorData(X.finish(), block.rows.labels.copy(), qid)
 
     def _blocks(self, n_features: int | None, n_bytes: int) -> Iterator[TextBlock]:
         """The blocks of text of the file; reports progress out of `n_bytes`."""
-        from rankwise.data.letor.text_blocks import parsed_blocks
-
         done = 0
         self._progress(0, n_bytes)
         with closing(parsed_blocks(self.path, n_features, self._dtype)) as blocks:
@@ -213,14 +207,56 @@ class LetorBlocks:
         return status.st_size, status.st_mtime_ns
 
 
+class SpanSurvey(NamedTuple):
+    """Counts of the rows of a span; `has_ids` is None if there are none."""
+
+    n_rows: int
+    n_values: int
+    largest_index: int
+    has_ids: bool | None
+    text_ids: bool
+
+
+def survey_span(path: str, span: Span | None, n_features: int | None) -> SpanSurvey:
+    """Read a span, or a whole file, once; raises `LetorFormatError` as `read_letor` does."""
+    n_rows = n_values = largest = 0
+    has_ids, text_ids = None, False
+    with closing(parsed_blocks(path, n_features, np.float64, span)) as blocks:
+        for block in blocks:
+            has_ids = block.has_qid
+            n_rows += block.n_rows
+            n_values += len(block.rows.values)
+            largest = max(largest, block.max_index)
+            text_ids |= bool((block.rows.qid_kind == TEXT_QID).any())
+    return SpanSurvey(n_rows, n_values, largest, has_ids, text_ids)
+
+
+def letor_spans(path: str, n_bytes: int) -> list[Span | None]:
+    """Cut a file at ends of lines into spans of about `n_bytes`; None is the whole of a file.
+
+    A gzipped file cannot be cut.
+    """
+    size = text_size(path)
+    if size <= n_bytes:
+        return [None]
+    cuts = [0]
+    with open(path, "rb") as file:
+        for at in range(n_bytes, size, n_bytes):
+            file.seek(max(at, cuts[-1]) - 1)
+            file.readline()
+            if cuts[-1] < file.tell() < size:
+                cuts.append(file.tell())
+    return list(zip(cuts, [*cuts[1:], size], strict=True))
+
+
 def _run_starts(ids: Any) -> NDArray[np.intp]:
     """Where runs of equal ids start."""
     return np.flatnonzero(np.concatenate((np.ones(min(len(ids), 1), bool), ids[1:] != ids[:-1])))
 
 
-def _size(X: Any, cell: int) -> int:
+def _size(X: Any) -> int:
     """Bytes of features."""
-    return int(X.nnz * (cell + 4) if is_sparse(X) else X.size * cell)
+    return int(X.data.nbytes + X.indices.nbytes) if is_sparse(X) else int(X.nbytes)
 
 
 def _joined(pieces: list[LetorData]) -> LetorData:

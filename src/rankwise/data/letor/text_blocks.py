@@ -6,13 +6,14 @@ import gzip
 import math
 import os
 import re
+import sys
 import zlib
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,43 +28,30 @@ BLOCK_BYTES = 1 << 20
 MAX_WORKERS = 8
 """The single thread that reads cannot feed more parsers than this."""
 
+Float = type[np.float32 | np.float64]
+Span = tuple[int, int]  # the first byte, and the one after the last
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _TOKEN = re.compile(rb"[^ \t\r\n#]+")
 
 
 class TextBlock:
-    """Whole lines of a file and their parsed rows; the memory is used again for later lines.
+    """Whole lines of a file and their parsed rows; the memory is used again for later lines."""
 
-    Attributes
-    ----------
-    text : bytearray
-        The lines are ``text[:n_bytes]``; the last one ends in a newline too.
-    rows : ParsedRows
-        The parsed rows.
-    n_lines : int
-        Number of lines, with those that hold no row.
-    max_index : int
-        Largest feature index.
-    complete : bool
-        Whether every row has the features 1 to `max_index`.
-    has_qid : bool or None
-        Whether the rows of the file have query ids; None before the first row.
-    lines_before : int
-        Lines of the file, or of the span, before this block.
-    """
-
-    text: bytearray
+    text: bytearray  # the lines are text[:n_bytes]; the last one ends in a newline too
     rows: ParsedRows
     _scratch: ParsedRows
+    n_bytes = n_lines = 0
+    max_index = 0  # the largest feature index
+    complete = True  # whether every row has the features 1 to max_index
+    has_qid: bool | None = None  # whether rows of the file have query ids; None: no row so far
+    lines_before = 0  # lines of the file, or of the span, before this block
+    _fault_at = -1  # a byte of the first line that could not be parsed
 
     def __init__(self, path: str, n_bytes: int, span_start: int = 0) -> None:
         self._path, self._span_start = path, span_start
         self._allocate(n_bytes)
-        self.n_bytes = self.n_lines = self.max_index = self.lines_before = 0
-        self.complete = True
-        self.has_qid: bool | None = None
-        self._fault_at = -1  # a byte of the first line that could not be parsed
 
     @property
     def codes(self) -> NDArray[np.uint8]:
@@ -80,13 +68,23 @@ class TextBlock:
         newlines = np.flatnonzero(self.codes[: self.n_bytes] == ord("\n"))
         return self.lines_before + 1 + np.searchsorted(newlines, self.rows.row_at[rows])
 
+    def comments(self) -> list[str]:
+        """The text after the ``#`` of each row, or an empty one."""
+        text = self.text
+        return [
+            text[at : text.index(b"\n", at)].strip(b" \t\r").decode("utf-8", "replace")
+            if at >= 0
+            else ""
+            for at in self.rows.comment_at.tolist()
+        ]
+
     def error(self, at: int, message: str) -> LetorFormatError:
         """An error about the line that holds byte `at`, with file and line number."""
         line = self.lines_before + self.text.count(b"\n", 0, at) + 1
         line += count_lines(self._path, self._span_start)
         return LetorFormatError(f"{self._path}, line {line}: {message}")
 
-    def fill(self, stream: BinaryIO, carry: bytes) -> tuple[bytes, bool]:
+    def fill(self, stream: _Stream, carry: bytes) -> tuple[bytes, bool]:
         """Read whole lines after the `carry` of the previous block.
 
         Returns the start of a line for the next block, and whether there may be more text.
@@ -97,7 +95,7 @@ class TextBlock:
         self.text[:n] = carry
         while True:
             room = len(self.text) - PADDING - 1  # one for a missing last newline
-            n = _read_into(stream, self.text, n, room)
+            n = stream.read_into(self.text, n, room)
             if n < room:
                 if n and self.text[n - 1] != ord("\n"):
                     self.text[n] = ord("\n")
@@ -132,9 +130,7 @@ class TextBlock:
             else:
                 self._scratch.values[slot] = value
 
-    def check(
-        self, n_features: int | None, dtype: type[np.float32 | np.float64], has_qid: bool | None
-    ) -> None:
+    def check(self, n_features: int | None, dtype: Float, has_qid: bool | None) -> None:
         """Refuse lines that cannot be parsed, large values, and rows that differ in having a qid.
 
         `has_qid` is that of the previous block.
@@ -166,10 +162,7 @@ class TextBlock:
 
 
 def parsed_blocks(
-    path: str,
-    n_features: int | None,
-    dtype: type[np.float32 | np.float64],
-    span: tuple[int, int] | None = None,
+    path: str, n_features: int | None, dtype: Float, span: Span | None = None
 ) -> Generator[TextBlock, None, None]:
     """Parse and check a file block by block; each block is valid until the next one.
 
@@ -220,26 +213,41 @@ def text_size(path: str) -> int:
 
 def count_lines(path: str, n_bytes: int) -> int:
     """Number of lines that end within the first `n_bytes` of a file."""
-    count, left = 0, n_bytes
-    if left:
-        with open(path, "rb") as file:
-            while left > 0 and (text := file.read(min(left, 1 << 20))):
-                count += text.count(b"\n")
-                left -= len(text)
+    count = 0
+    with open(path, "rb") as file:
+        while text := file.read(min(n_bytes - file.tell(), 1 << 20)):
+            count += text.count(b"\n")
     return count
 
 
+class _Stream:
+    """Bytes of an open file; at most `left` of them."""
+
+    def __init__(self, file: Any, left: int = sys.maxsize) -> None:
+        self._file, self._left = file, left
+
+    def read_into(self, text: bytearray, n: int, room: int) -> int:
+        """Read after the first `n` bytes until `room` is full or no more come; the new length."""
+        with memoryview(text) as view:
+            while n < room and (count := self._file.readinto(view[n:room][: self._left])):
+                n += count
+                self._left -= count
+        return n
+
+
 @contextmanager
-def _open(path: str, span: tuple[int, int] | None) -> Iterator[BinaryIO]:
+def _open(path: str, span: Span | None) -> Iterator[_Stream]:
     """The text of a file, decompressed if necessary, or of a span of its bytes."""
     is_plain = text_size(path) > 0
     with open(path, "rb") as file:
         if is_plain:
-            yield file if span is None else cast(BinaryIO, _ByteSpan(file, *span))
+            start, stop = span or (0, sys.maxsize)
+            file.seek(start)
+            yield _Stream(file, stop - start)
             return
         try:
             with gzip.open(file) as unpacked:
-                yield cast(BinaryIO, unpacked)
+                yield _Stream(unpacked)
         except EOFError as error:
             raise LetorFormatError(
                 f"{path} is cut off: the gzip stream has no end. Download or copy it again."
@@ -248,31 +256,6 @@ def _open(path: str, span: tuple[int, int] | None) -> Iterator[BinaryIO]:
             raise LetorFormatError(
                 f"{path} is a damaged gzip file ({error}). Download or copy it again."
             ) from error
-
-
-class _ByteSpan:
-    """Some of the bytes of a file, as a stream."""
-
-    def __init__(self, stream: BinaryIO, start: int, stop: int) -> None:
-        stream.seek(start)
-        self._stream, self._left = stream, stop - start
-
-    def readinto(self, view: memoryview) -> int:
-        """As the method of files."""
-        count = self._stream.readinto(view[: self._left])  # type: ignore[attr-defined]
-        self._left -= count
-        return int(count)
-
-
-def _read_into(stream: BinaryIO, text: bytearray, n: int, room: int) -> int:
-    """Read after the first `n` bytes until `room` is full or the stream ends; the new length."""
-    with memoryview(text) as view:
-        while n < room:
-            count = stream.readinto(view[n:room])  # type: ignore[attr-defined]
-            if not count:
-                break
-            n += count
-    return n
 
 
 def _n_cpus() -> int:

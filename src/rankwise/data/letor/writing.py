@@ -6,10 +6,10 @@ import gzip
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,11 +74,12 @@ def write_letor(
     """
     features = _check_features(X)
     n_rows = features.shape[0]
-    labels = _check_labels(y, n_rows)
-    heads = _row_heads(labels, qid)
+    heads = _row_heads(_check_labels(y, n_rows), qid)
     tails = _row_tails(comments, n_rows)
-    packed = Path(path).suffix == ".gz"
-    with replacing(path) as beside, _opened(beside, packed=packed) as file:
+    with ExitStack() as stack:
+        file: Any = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
+        if Path(path).suffix == ".gz":  # without a name and a time: equal rows give equal bytes
+            file = stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
         for start in range(0, n_rows, _ROWS_AT_A_TIME):
             stop = min(start + _ROWS_AT_A_TIME, n_rows)
             bodies = _pairs(features[start:stop])
@@ -86,9 +87,10 @@ def write_letor(
             file.write("".join(lines).encode())
 
 
-def _check_features(X: Any) -> NDArray[Any] | sparse.csr_array:
+def _check_features(X: Any) -> Any:
+    """X as a dense or a CSR array of finite numbers."""
     is_sparse = sparse.issparse(X)
-    features: Any = _csr(X) if is_sparse else np.asarray(X)
+    features: Any = sparse.csr_array(X) if is_sparse else np.asarray(X)
     if features.ndim != 2:
         raise DataError(
             f"X must have two dimensions, rows and features: got shape {features.shape}."
@@ -104,11 +106,7 @@ def _check_features(X: Any) -> NDArray[Any] | sparse.csr_array:
             f"X contains {int((~finite).sum())} values that are NaN or infinite, which LETOR text "
             "cannot represent. Replace them, or drop these rows."
         )
-    return features  # type: ignore[no-any-return]
-
-
-def _csr(X: Any) -> sparse.csr_array:
-    return sparse.csr_array(X)
+    return features
 
 
 def _check_labels(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:
@@ -161,9 +159,9 @@ def _row_tails(comments: Sequence[str] | None, n_rows: int) -> list[str]:
     return [f" # {comment}\n" if comment else "\n" for comment in comments]
 
 
-def _pairs(features: NDArray[Any] | sparse.csr_array) -> Iterator[str]:
+def _pairs(features: Any) -> Iterator[str]:
     """The index:value pairs of every row, each with a blank before it."""
-    rows = _csr(features).astype(np.float64)
+    rows = sparse.csr_array(features).astype(np.float64)
     rows.sum_duplicates()  # sorts the indices as well
     rows.eliminate_zeros()
     pairs = [
@@ -172,14 +170,3 @@ def _pairs(features: NDArray[Any] | sparse.csr_array) -> Iterator[str]:
     ]
     for start, stop in pairwise(rows.indptr.tolist()):
         yield "".join(pairs[start:stop]).replace(".0 ", " ").removesuffix(".0")
-
-
-@contextmanager
-def _opened(path: Path, *, packed: bool) -> Iterator[BinaryIO]:
-    """A file to write bytes to, gzipped on request; equal rows give equal bytes."""
-    with open(path, "wb") as file:
-        if not packed:
-            yield file
-            return
-        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as through:
-            yield cast(BinaryIO, through)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_random_state
 from rankwise.estimators.bilinear.bilinear_parameters import (
     STREAM_PARAMETERS,
     check_bilinear_parameters,
@@ -42,7 +41,7 @@ from rankwise.estimators.bilinear.triplet_checks import (
     columns_of,
     csr_parts,
 )
-from rankwise.parameters import Whole, check_value
+from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.solvers.bilinear.bilinear_sgd import OVERFLOWED, SGDState
 from rankwise.solvers.bilinear.learning_curve import LearningCurve, TripletRows
 from rankwise.solvers.bilinear.triplet_sampling import (
@@ -441,7 +440,7 @@ class SparseBilinearRanker(BilinearScorer):
         if checkpoint is not None:
             kept = FitCheckpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
             kept.check_folder()
-        seed = int(check_random_state(self.random_state).integers(2**63))
+        seed = int(as_generator(self.random_state).integers(2**63))
         result = fit_weights(
             plan, csr_parts(Q), csr_parts(order.apply(D)), aside, order.apply(start), sampler_for,
             seed, kept,

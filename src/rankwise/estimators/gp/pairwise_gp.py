@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
-from rankwise.estimators._checks import check_random_state
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
@@ -35,6 +34,7 @@ from rankwise.estimators.gp.training_comparisons import check_comparisons, compa
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.comparisons import Comparisons
+from rankwise.parameters import as_generator
 from rankwise.problem import PairLoss
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.solvers.gp.observations import PairObservations
@@ -232,7 +232,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         self
         """
         check_gp_parameters(self)
-        rng = check_random_state(self.random_state)
+        rng = as_generator(self.random_state)
         with _unchanged_on_error(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
             y = np.asarray(y, dtype=np.float64)
@@ -266,7 +266,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         self
         """
         check_gp_parameters(self)
-        rng = check_random_state(self.random_state)
+        rng = as_generator(self.random_state)
         with _unchanged_on_error(self):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
             given = check_comparisons(X.shape[0], pairs, margin, weight, self.likelihood)

@@ -9,10 +9,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_random_state
 from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
 from rankwise.estimators.gp.suggest import STRATEGIES, candidate_pairs, choose
-from rankwise.parameters import Choice, Whole, check_value
+from rankwise.parameters import Choice, Whole, as_generator, check_value
 
 _N_SAMPLES = Whole(1, 10**9)
 
@@ -104,7 +103,7 @@ class PosteriorMixin:
         ndarray of shape (n_samples, n_rows)
         """
         check_value("n_samples", n_samples, _N_SAMPLES)
-        return self.posterior_.sample(self._new(X), n_samples, check_random_state(random_state))
+        return self.posterior_.sample(self._new(X), n_samples, as_generator(random_state))
 
     def rank_probabilities(
         self, X: Any, *, n_samples: int = 2000, random_state: Any = None
@@ -124,7 +123,7 @@ class PosteriorMixin:
             Entry (i, k): the probability that row i has rank k, 0 being the best. Rows and
             columns sum to 1.
         """
-        rng = check_random_state(random_state)
+        rng = as_generator(random_state)
         draws = self.sample(X, n_samples=n_samples, random_state=rng)
         return np.asarray(rank_counts(draws, rng) / n_samples)
 
@@ -173,7 +172,7 @@ class PosteriorMixin:
         """
         check_value("strategy", strategy, Choice(*STRATEGIES))
         X = self._new(X)
-        rng = check_random_state(random_state)
+        rng = as_generator(random_state)
         pairs = candidate_pairs(len(X), candidates, rng)
         check_value("n_pairs", n_pairs, Whole(1, len(pairs)))
         chosen = choose(

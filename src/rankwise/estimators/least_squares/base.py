@@ -14,12 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.estimators._checks import check_alphas
 from rankwise.estimators._device import returned
 from rankwise.estimators._scores import predicted_scores
 from rankwise.estimators._validation import check_rows, check_training
 from rankwise.estimators.ranker_mixin import RankerMixin
-from rankwise.parameters import Rule, check_parameters
+from rankwise.parameters import Rule, check_alphas, check_parameters
 from rankwise.problem import Fit, Loss, Problem, Space
 from rankwise.problem.problem import side_by_side
 
@@ -33,8 +32,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     """
 
     alpha: float
-    kernel: Any
-    device: Any
+    #: What a ranker has that does not take these as parameters: no kernel, and the CPU.
+    kernel: Any = None
+    device: Any = None
 
     #: A rule for each parameter; see `rankwise.parameters`.
     parameters: ClassVar[Mapping[str, Rule]]

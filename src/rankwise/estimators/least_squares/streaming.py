@@ -13,13 +13,12 @@ from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_alphas
 from rankwise.estimators._device import moved, returned
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators._validation import check_training
 from rankwise.estimators.least_squares.base import RegularizationPath
 from rankwise.graph.query_groups import check_ids
-from rankwise.parameters import as_generator, check_parameters
+from rankwise.parameters import as_generator, check_alphas, check_parameters
 from rankwise.problem import BlockSums, LandmarkSystem
 
 

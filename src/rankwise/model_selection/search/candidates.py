@@ -14,8 +14,8 @@ from sklearn.model_selection import ParameterGrid
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import ParameterError
-from rankwise.estimators._checks import check_alphas
 from rankwise.model_selection.search.refits import least_squares_name
+from rankwise.parameters import check_alphas
 
 
 @dataclass(frozen=True)

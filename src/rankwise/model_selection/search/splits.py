@@ -12,8 +12,8 @@ from sklearn.model_selection import check_cv
 
 from rankwise.backends.arrays import Index
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._checks import check_choice
 from rankwise.model_selection.search.labelled_rows import LabelledRows
+from rankwise.parameters import Choice, check_value
 
 NAMES = ("leave_query_out", "leave_pair_out")
 
@@ -62,7 +62,7 @@ class Splits:
 def make_splits(cv: Any, data: LabelledRows, random_state: Any) -> Splits:
     """Splits of whole queries, or of rows where there are none."""
     if isinstance(cv, str):
-        check_choice("cv", cv, NAMES)
+        check_value("cv", cv, Choice(*NAMES))
         return _leave_query_out(data)
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         return _folds(int(cv), data, random_state)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.errors import DataError
 from rankwise.plots._look import (
+    BAND,
     COLORS,
     INK,
     Curves,
@@ -36,18 +37,11 @@ def plot_ndcg_curve(
     ndcg : array-like, or mapping of str to array-like
         Means of shape (n_positions,), or values per query of shape (n_queries, n_positions),
         such as ``ndcg(y, scores, qid, k=range(1, 11), per_query=True).values``; these get a 95 %
-        confidence band around their mean (normal approximation over queries). One curve, or one
-        for each ranker by name.
+        confidence band around their mean (normal approximation over queries).
     positions : array-like of shape (n_positions,), optional
         The cut-offs k. By default 1, 2, 3, ...
     ylabel : str, default="NDCG@k"
-        Label of the vertical axis.
     ax : matplotlib Axes, optional
-        Where to draw. By default on new axes.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
@@ -55,20 +49,19 @@ def plot_ndcg_curve(
     >>> ax.get_lines()[0].get_ydata()
     array([0.6, 0.7])
     """
-    curves = checked_curves(ndcg)
+    n_points = None if positions is None else np.size(positions)
+    curves = checked_curves(ndcg, n_points=n_points, what="position")
     n_points = next(iter(curves.values())).shape[1]
     ks = np.arange(1, n_points + 1) if positions is None else np.asarray(positions)
-    curves = checked_curves(curves, n_points=len(ks), what="position")
     ax = axes_or_new(ax)
     for i, (name, values) in enumerate(curves.items()):
         color, marker = look(i)
         mean = values.mean(axis=0)
         if len(values) > 1:
-            half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+            half = BAND * values.std(axis=0, ddof=1) / np.sqrt(len(values))
             ax.fill_between(ks, mean - half, mean + half, color=color, alpha=0.16, lw=0)
         ax.plot(ks, mean, color=color, marker=marker, ms=4.5, lw=1.8, label=name, zorder=3)
-    ax.set_xlabel("position k")
-    ax.set_ylabel(ylabel)
+    ax.set(xlabel="position k", ylabel=ylabel)
     ax.set_xticks(ks if len(ks) <= 12 else [k for k in ks if k == ks[0] or k % 5 == 0])
     name_curves(ax, list(curves))
     return ax
@@ -92,11 +85,6 @@ def plot_query_differences(
     metric : str, default="NDCG@10"
         Name of the metric that was compared.
     ax : matplotlib Axes, optional
-        Where to draw. By default on new axes.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
@@ -111,21 +99,17 @@ def plot_query_differences(
     from matplotlib.ticker import MaxNLocator
 
     ranks = np.arange(1, len(gaps) + 1)
-    for sign, color in ((1, COLORS[0]), (-1, COLORS[1])):
-        chosen = sign * gaps > 0
-        ax.bar(ranks[chosen], gaps[chosen], width=0.85, color=color, lw=0, zorder=3)
+    for name, sign, color, x, y, side, end in (
+        (names[0], 1, COLORS[0], 0.98, 0.94, "right", "top"),
+        (names[1], -1, COLORS[1], 0.02, 0.06, "left", "bottom"),
+    ):
+        better = sign * gaps > 0
+        ax.bar(ranks[better], gaps[better], width=0.85, color=color, lw=0, zorder=3)
+        text = f"{name} better: {better.sum()} {'query' if better.sum() == 1 else 'queries'}"
+        where = ax.transAxes
+        ax.text(x, y, text, color=color, weight="bold", ha=side, va=end, transform=where)
     ax.axhline(0, color=INK, lw=1, zorder=4)
-    ax.set_xlabel("queries, ordered by difference")
-    ax.set_ylabel(f"difference in {metric}")
+    ax.set(xlabel="queries, ordered by difference", ylabel=f"difference in {metric}")
     ax.set_xlim(0, len(gaps) + 1)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    for name, count, color, y, where in (
-        (names[0], int((gaps > 0).sum()), COLORS[0], 0.94, "top"),
-        (names[1], int((gaps < 0).sum()), COLORS[1], 0.06, "bottom"),
-    ):
-        text = f"{name} better: {count} {'query' if count == 1 else 'queries'}"
-        x, side = (0.98, "right") if where == "top" else (0.02, "left")
-        ax.text(
-            x, y, text, color=color, weight="bold", ha=side, va=where, transform=ax.transAxes
-        )  # fmt: skip
     return ax

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise.errors import DataError
 from rankwise.parameters import Choice, check_value
-from rankwise.plots._look import axes_or_new, look, name_curves
+from rankwise.plots._look import axes_or_new, by_name, look, name_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,18 +34,13 @@ def plot_learning_curve(
     Parameters
     ----------
     curves : dict of ndarray, or mapping of str to such
-        ``learning_curve_`` or ``refit_curve_`` of a `SparseBilinearRanker`; several by name.
+        ``learning_curve_`` or ``refit_curve_`` of a `SparseBilinearRanker`.
     quantity : {"error", "density", "loss"}, default="error"
         What to draw: the share of held-out triplets in the wrong order, the share of weights
         that are not 0, or the mean loss on the training triplets.
     ylabel : str, optional
-        Label of the vertical axis. By default the name of the quantity.
+        By default the name of the quantity.
     ax : matplotlib Axes, optional
-        Where to draw. By default on new axes.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
@@ -60,20 +55,16 @@ def plot_learning_curve(
             "plot_learning_curve draws learning_curve_ of a fitted ranker, or several by name: got "
             f"{type(curves).__name__}."
         )
-    named = {"": curves} if "step" in curves else dict(curves)
-    if not named:
-        raise DataError("There is no curve to draw: curves is empty.")
+    named = by_name({"": curves} if "step" in curves else curves)
     points = {name: _points(name, curve, quantity) for name, curve in named.items()}
     ax = axes_or_new(ax)
     for i, (name, (steps, values)) in enumerate(points.items()):
         color, marker = look(i)
-        # Dashed lines in the same four colours follow.
-        style = "-" if i < 4 else (0, (4, 2))
+        style = "-" if i < 4 else (0, (4, 2))  # dashed lines in the same four colours follow
         ax.plot(
             steps, values, color=color, marker=marker, ms=4, lw=1.8, ls=style, label=name, zorder=3
         )
-    ax.set_xlabel("steps")
-    ax.set_ylabel(NAMES[quantity] if ylabel is None else ylabel)
+    ax.set(xlabel="steps", ylabel=NAMES[quantity] if ylabel is None else ylabel)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     name_curves(ax, list(points))
     return ax
@@ -88,15 +79,14 @@ def _points(name: str, curve: Any, quantity: str) -> tuple[NDArray[Any], NDArray
             f"A learning curve must have 'step' and {quantity!r}, like learning_curve_ of a fitted "
             f"ranker: {name or 'this one'} does not."
         ) from None
+    name = f"The curve {name}".strip()
     if not len(steps):
         raise DataError(
-            f"The curve {name or 'given'} has no records: partial_fit keeps none, and "
+            f"{name} has no records: partial_fit keeps none, and "
             'structure="identity" only with held_out.'
         )
     if len(steps) != len(values):
-        raise DataError(
-            f"The curve {name} has {len(steps)} steps and {len(values)} values.".strip()
-        )
+        raise DataError(f"{name} has {len(steps)} steps and {len(values)} values.")
     if np.isnan(values).all():
-        raise DataError(f"The curve {name} has no {quantity}: pass held_out to fit to record it.")
+        raise DataError(f"{name} has no {quantity}: pass held_out to fit to record it.")
     return steps, values

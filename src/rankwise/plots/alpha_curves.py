@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import AnyOf, Choice, check_value
-from rankwise.plots._look import Curves, axes_or_new, checked_curves, look, name_curves
+from rankwise.plots._look import Curves, axes_or_new, by_name, checked_curves, look, name_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 Values = NDArray[np.float64]
 NAMES = {
     "disagreement": "disagreement error",
-    "concordance": "concordance",
     "auc": "AUC",
     "kendall_tau": "Kendall's τ",
     "map": "MAP",
     "mrr": "MRR",
     "ndcg": "NDCG",
-    "precision": "precision",
     "squared_error": "squared error",
 }
 
@@ -49,27 +47,18 @@ def plot_alpha_path(
     alphas : array-like of shape (n_alphas,)
         Shown on a logarithmic axis (linear below the smallest positive one, if some are 0).
     errors : array-like of shape (n_alphas,), or mapping of str to such
-        One curve, or one for each ranker by name.
     better : {"lower", "higher"}, default="lower"
         Which values are better, to find the best alpha.
     ylabel : str, default="disagreement error"
-        Label of the vertical axis.
     mark : bool, default=True
         Whether to mark the best alpha.
     ax : matplotlib Axes, optional
-        Where to draw. By default on new axes.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
     >>> ax = plot_alpha_path([0.1, 1, 10], {"RankRLS": [0.3, 0.2, 0.25], "RLS": [0.4, 0.4, 0.3]})
-    >>> [line.get_label() for line in ax.get_lines() if str(line.get_label())[:1] != "_"]
-    ['RankRLS', 'RLS']
-    >>> ax.get_xscale()
-    'log'
+    >>> ax.get_xscale(), ax.get_lines()[0].get_label()
+    ('log', 'RankRLS')
     """
     check_value("better", better, Choice("lower", "higher"))
     alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
@@ -102,20 +91,15 @@ def plot_hold_out(
     ----------
     results : LeavePairOut or HeldOut, or mapping of str to such
         Result of `leave_pair_out`, `leave_query_out`, `k_fold` or `leave_one_out` of
-        `rankwise.model_selection`; several by name, with the same metric. Outputs are averaged,
-        as they are for the best alpha.
+        `rankwise.model_selection`; several must have the same metric. Outputs are averaged, as
+        they are for the best alpha.
     quantity : {"error", "auc"}, optional
         What to draw of a LeavePairOut, by default its error. A HeldOut has a single metric.
     ylabel : str, optional
-        Label of the vertical axis. By default the name of the metric.
+        By default the name of the metric.
     mark : bool, default=True
         Whether to mark the best alpha.
     ax : matplotlib Axes, optional
-        Where to draw. By default on new axes.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
@@ -124,29 +108,28 @@ def plot_hold_out(
     >>> from rankwise.model_selection import k_fold
     >>> data = load_dataset("diabetes")
     >>> result = k_fold(RankRLS(), data.X, data.y, alphas=[1.0, 10.0, 100.0])
-    >>> ax = plot_hold_out(result)
-    >>> ax.get_ylabel()
+    >>> plot_hold_out(result).get_ylabel()
     'held-out disagreement error (± s.e.)'
     """
-    named = dict(results) if isinstance(results, Mapping) else {"": results}
-    if not named:
-        raise DataError("There is no hold-out to draw: results is empty.")
-    kinds = {name: _kind(result, quantity) for name, result in named.items()}
+    check_value("quantity", quantity, AnyOf(Choice("error", "auc"), None))
+    named: dict[str, Result] = by_name(results)
+    kinds, values, lower = {}, {}, False
+    for name, result in named.items():
+        kinds[name], scores, lower = _scores(result, quantity)
+        values[name] = _mean(scores, result)
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
         raise DataError(f"All results in a plot must have the same metric: got {listed}.")
     alphas = np.concatenate([result.alphas for result in named.values()])
     ax = _alpha_axes(ax, alphas, height=3.5 + 0.2 * len(named))
-    values = [_mean(_values(result, quantity), result) for result in named.values()]
-    tops = [v[r.best_index] for v, r in zip(values, named.values(), strict=True)]
-    lower = _lower_is_better(next(iter(named.values())), quantity)
-    best_of_all = int(np.argmin(tops) if lower else np.argmax(tops))
+    tops = {name: values[name][result.best_index] for name, result in named.items()}
+    best_of_all = (min if lower else max)(tops, key=tops.__getitem__)
     labels = []
     for i, (name, result) in enumerate(named.items()):
         best = result.best_index if mark else None
-        band = len(named) <= 2 or i == best_of_all
+        band = len(named) <= 2 or name == best_of_all
         spread = _mean(result.standard_error, result)
-        text = _draw(ax, i, name, result.alphas, values[i], best, spread, band=band)
+        text = _draw(ax, i, name, result.alphas, values[name], best, spread, band=band)
         labels.append(": ".join(filter(None, (name, text))))
     if ylabel is None:
         has_band = any(np.isfinite(result.standard_error).any() for result in named.values())
@@ -168,43 +151,31 @@ def _alpha_axes(ax: Axes | None, alphas: Values, height: float = 3.7) -> Axes:
     return ax
 
 
-def _kind(result: Result, quantity: str | None) -> str:
-    """The name of the values of a result."""
-    check_value("quantity", quantity, AnyOf(Choice("error", "auc"), None))
+def _scores(result: Result, quantity: str | None) -> tuple[str, Values, bool]:
+    """The name of the values of a result, the values, and whether lower is better."""
     from rankwise.model_selection import HeldOut, LeavePairOut
 
-    if not isinstance(result, HeldOut | LeavePairOut):
+    if isinstance(result, LeavePairOut):
+        if quantity == "auc":
+            return "leave-pair-out AUC", result.auc, False
+        return "held-out pairs in wrong order", result.error, True
+    if not isinstance(result, HeldOut):
         raise DataError(
             "plot_hold_out draws results of leave_pair_out, leave_query_out, k_fold or "
             f"leave_one_out: got {type(result).__name__}."
         )
-    if isinstance(result, LeavePairOut):
-        return "leave-pair-out AUC" if quantity == "auc" else "held-out pairs in wrong order"
     if quantity is not None:
         raise ParameterError(
             f"quantity is for results of leave_pair_out: this result has only {result.metric}."
         )
-    name, _, cutoff = result.metric.lower().partition("@")
-    return f"held-out {NAMES.get(name, name)}" + (f"@{cutoff}" if cutoff else "")
-
-
-def _values(result: Result, quantity: str | None) -> Values:
-    from rankwise.model_selection import HeldOut
-
-    if isinstance(result, HeldOut):
-        return result.score
-    return result.auc if quantity == "auc" else result.error
+    name, at, cutoff = result.metric.lower().partition("@")
+    kind = f"held-out {NAMES.get(name, name)}{at}{cutoff}"
+    return kind, result.score, not result.greater_is_better
 
 
 def _mean(values: Values, result: Result) -> Values:
     """One value for each alpha."""
     return np.asarray(values.reshape(len(result.alphas), -1).mean(axis=1))
-
-
-def _lower_is_better(result: Result, quantity: str | None) -> bool:
-    from rankwise.model_selection import HeldOut
-
-    return not result.greater_is_better if isinstance(result, HeldOut) else quantity != "auc"
 
 
 def _draw(

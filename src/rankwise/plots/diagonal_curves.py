@@ -1,0 +1,171 @@
+"""Curves to be read against the diagonal of the unit square: ROC and reliability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.errors import DataError
+from rankwise.parameters import Whole, check_value
+from rankwise.plots._look import (
+    BAND,
+    COLORS,
+    INK,
+    Curves,
+    axes_or_new,
+    by_name,
+    look,
+    name_curves,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
+
+
+def plot_roc(
+    y: ArrayLike, scores: Curves, *, label: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw the ROC curve of scores: true positive rate against false positive rate.
+
+    Each step lowers the threshold by one row; rows with equal scores make one sloped line. The
+    legend shows the area under the curve: the share of (positive, negative) pairs in the right
+    order, where ties count half. For held-out scores of a small sample, use
+    `rankwise.model_selection.tournament_scores`. O(m log m).
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Two different labels, the larger one positive.
+    scores : array-like of shape (n_rows,), or mapping of str to such
+        Higher for rows that should be positive.
+    label : str, optional
+        Name of a single curve. To add curves, also of other rows, pass `ax` again.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_roc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], label="RankRLS")
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['RankRLS: AUC 0.750']
+    """
+    if isinstance(scores, Mapping) and label is not None:
+        raise DataError("label is for a single curve: the keys of scores are the labels.")
+    named = by_name(scores if label is None else {label: scores})
+    curves = {name: _rates(y, values, name) for name, values in named.items()}
+    fresh = ax is None
+    ax = _unit_square(ax, "false positive rate", "true positive rate")
+    first = sum(str(line.get_label())[:1] != "_" for line in ax.get_lines())
+    for i, (name, (false, true)) in enumerate(curves.items(), first):
+        area = f"AUC {np.trapezoid(true, false):.3f}"
+        ax.plot(
+            false, true, color=COLORS[i % len(COLORS)], ls=DASHES[i % len(DASHES)], lw=2,
+            label=f"{name}: {area}" if name else area, zorder=3, clip_on=False,
+            solid_joinstyle="miter", solid_capstyle="butt",
+        )  # fmt: skip
+    ticks = np.linspace(0, 1, 6)
+    ax.set(xticks=ticks, yticks=ticks)
+    if fresh:
+        ax.grid(axis="both", color=INK, alpha=0.13, lw=0.8)
+    ax.legend(loc="lower right", frameon=False, fontsize=10, labelcolor=INK, handlelength=2.2)
+    return ax
+
+
+def plot_reliability(
+    outcome: ArrayLike, probability: Curves, *, n_bins: int = 10, ax: Axes | None = None
+) -> Axes:
+    """Plot the observed frequency of events against their predicted probability.
+
+    Bins hold equally many predictions. Whiskers are 95% Wilson intervals of the observed
+    frequency. Probabilities on the diagonal are calibrated.
+
+    Parameters
+    ----------
+    outcome : array-like of shape (n_predictions,)
+        True or 1 if the event happened.
+    probability : array-like of shape (n_predictions,), or mapping of str to such
+        The predicted probabilities.
+    n_bins : int, default=10
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_reliability([0, 0, 1, 1], {"GP": [0.2, 0.4, 0.6, 0.9]}, n_bins=2)
+    >>> ax.get_lines()[1].get_ydata()
+    array([0., 1.])
+    """
+    happened = np.asarray(outcome, dtype=np.float64)
+    check_value("n_bins", n_bins, Whole(1, max(happened.size, 1)))
+    curves = {
+        name: _probabilities(happened, values, name or "probability")
+        for name, values in by_name(probability).items()
+    }
+    ax = _unit_square(ax, "predicted probability", "observed frequency")
+    for k, (name, chance) in enumerate(curves.items()):
+        color, marker = look(k)
+        bins = np.array_split(np.argsort(chance, kind="stable"), n_bins)
+        x = np.array([chance[part].mean() for part in bins])
+        share = np.array([happened[part].mean() for part in bins])
+        low, high = _wilson(share, np.array([len(part) for part in bins]))
+        ax.vlines(x, low, high, color=color, lw=1.2, alpha=0.6)
+        ax.plot(x, share, color=color, marker=marker, ms=4.5, lw=1.6, label=name, zorder=3)
+    name_curves(ax, list(curves))
+    return ax
+
+
+def _unit_square(ax: Axes | None, xlabel: str, ylabel: str) -> Axes:
+    """Axes from 0 to 1 with a dotted diagonal."""
+    ax = axes_or_new(ax, size=(4.6, 4.6))
+    if not any(line.get_label() == "_diagonal" for line in ax.get_lines()):
+        ax.plot([0, 1], [0, 1], color=INK, lw=1, ls=(0, (2, 3)), alpha=0.6, label="_diagonal")
+    ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    return ax
+
+
+def _rates(y: ArrayLike, scores: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Shares of the negatives and of the positives at or above each threshold."""
+    labels, values = np.asarray(y), np.asarray(scores, dtype=np.float64)
+    whose = name or "scores"
+    if values.ndim != 1 or labels.shape != values.shape:
+        raise DataError(
+            f"A ROC curve needs one score per label: {whose} has shape {values.shape}, "
+            f"y has {labels.shape}."
+        )
+    if not np.isfinite(values).all():
+        raise DataError(f"A ROC curve needs finite scores: {whose} has NaN or infinity.")
+    levels = np.unique(labels)
+    if len(levels) != 2:
+        raise DataError(
+            f"A ROC curve needs two different labels: y has {len(levels)}. For grades, pass "
+            "y >= the least grade that counts as positive."
+        )
+    order = np.argsort(-values, kind="stable")
+    positive = labels[order] == levels[1]
+    last = np.flatnonzero(np.append(np.diff(values[order]) != 0, True))  # of each group of ties
+    found, raised = (np.append(0, np.cumsum(part)[last]) for part in (positive, ~positive))
+    return raised / raised[-1], found / found[-1]
+
+
+def _probabilities(happened: NDArray[Any], values: ArrayLike, name: str) -> NDArray[Any]:
+    """Predicted probabilities, one per outcome."""
+    chance = np.asarray(values, dtype=np.float64)
+    if chance.ndim != 1 or chance.shape != happened.shape or not len(chance):
+        raise DataError(
+            f"{name} needs one entry for each outcome: got shape {chance.shape} for "
+            f"{happened.shape}."
+        )
+    if not ((chance >= 0) & (chance <= 1)).all():
+        raise DataError(f"{name} must lie between 0 and 1.")
+    return chance
+
+
+def _wilson(share: NDArray[Any], n: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The 95% Wilson interval of a share observed in n cases."""
+    z2 = BAND**2
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = BAND * np.sqrt(share * (1 - share) / n + z2 / (4 * n**2)) / (1 + z2 / n)
+    return middle - half, middle + half

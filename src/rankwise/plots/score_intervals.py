@@ -1,0 +1,122 @@
+"""Plots of scores with their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise.errors import DataError
+from rankwise.parameters import AnyOf, Whole, check_value
+from rankwise.plots._look import BAND, COLORS, INK, axes_or_new
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_posterior(
+    gp: Any,
+    X: ArrayLike,
+    *,
+    offset: float = 0.0,
+    label: str = "posterior mean",
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot the scores of a `PairwiseGP` as a function of one feature, with a 95% band.
+
+    Scores and band are relative to the mean over these points, which comparisons do not
+    determine. O(n_points^2) memory.
+
+    Parameters
+    ----------
+    gp : PairwiseGP
+        Fitted to rows of one feature.
+    X : array-like of shape (n_points, 1)
+        Where to evaluate the scores, in any order.
+    offset : float, default=0.0
+        Added to the scores.
+    label : str, default="posterior mean"
+        Name of the curve.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import PairwiseGP
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, [[15, 3], [12, 5]])
+    >>> ax = plot_posterior(gp, X)
+    >>> len(ax.get_lines()[0].get_xdata())
+    20
+    """
+    points = np.asarray(X, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != 1:
+        raise DataError(f"The plot needs X with one feature: got shape {points.shape}.")
+    points = points[np.argsort(points[:, 0], kind="stable")]
+    score, half = _relative_to_mean(gp, points)
+    score, x = score + offset, points[:, 0]
+    ax = axes_or_new(ax)
+    ax.fill_between(x, score - half, score + half, color=COLORS[0], alpha=0.16, lw=0)
+    ax.plot(x, score, color=COLORS[0], lw=1.8, label=label, zorder=3)
+    ax.set(xlabel="x", ylabel="score")
+    return ax
+
+
+def plot_item_ranking(
+    gp: Any,
+    X: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    top: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot rows from best to worst, each score with its 95% interval.
+
+    Scores and intervals are relative to the mean score, as in `plot_posterior`.
+
+    Parameters
+    ----------
+    gp : PairwiseGP
+    X : array-like of shape (n_rows, n_features)
+    names : sequence of str, optional
+        Names of the rows. None: their numbers.
+    top : int, optional
+        Show only this many of the best rows.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> from rankwise import PairwiseGP
+    >>> X = [[0.0], [1.0], [2.0]]
+    >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, [[2, 1], [1, 0], [2, 0]])
+    >>> ax = plot_item_ranking(gp, X, names=["a", "b", "c"])
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['c', 'b', 'a']
+    """
+    check_value("top", top, AnyOf(Whole(1), None))
+    score, half = _relative_to_mean(gp, X)
+    n = len(score)
+    labels = [str(name) for name in (range(n) if names is None else names)]
+    if len(labels) != n:
+        raise DataError(f"names needs one entry per row of X: got {len(labels)} for {n} rows.")
+    order = np.argsort(-score, kind="stable")[:top]
+    ax = axes_or_new(ax, size=(6.4, max(2.4, 0.26 * len(order) + 1.0)))
+    heights = np.arange(len(order))
+    ax.errorbar(
+        score[order], heights, xerr=half[order], fmt="o", color=COLORS[0], ms=4.5, lw=1.4,
+        capsize=0, zorder=3,
+    )  # fmt: skip
+    ax.axvline(0, color=INK, lw=1, alpha=0.4)
+    ax.set_yticks(heights, [labels[k] for k in order])
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.set_xlabel("score relative to the mean")
+    return ax
+
+
+def _relative_to_mean(gp: Any, X: ArrayLike) -> tuple[Any, Any]:
+    """Scores minus their mean, and half the width of their 95% intervals."""
+    mean, cov = gp.predict(X, return_cov=True)
+    variance = np.diagonal(cov) - 2.0 * cov.mean(axis=0) + cov.mean()
+    return mean - mean.mean(), BAND * np.sqrt(np.maximum(variance, 0.0))

@@ -1,0 +1,139 @@
+"""The recipe "Adding a ranker" of CONTRIBUTING.md, followed step by step with a toy ranker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from typer.testing import CliRunner
+
+from rankwise import RankingSearchCV, load_model, save_model
+from rankwise.cli import options
+from rankwise.cli.main import app
+from rankwise.data import make_ranking, write_letor
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.model_selection import leave_pair_out, leave_query_out
+from rankwise.parameters import Choice, Number, Whole
+from rankwise.persistence.stable_names import VALUE_OBJECTS
+from rankwise.problem import FeatureSpace, Fit, PairLoss
+from rankwise.rankers import RANKERS
+
+
+@dataclass(frozen=True, eq=False)
+class FourierBasis:
+    """f(x) = w'phi(x) with random Fourier features phi of the rbf kernel."""
+
+    frequencies: np.ndarray
+    phases: np.ndarray
+
+    def features(self, X):
+        """phi(X), of shape (n_rows, n_frequencies)."""
+        return np.sqrt(2 / len(self.phases)) * np.cos(X @ self.frequencies + self.phases)
+
+    def products(self, X, weights):
+        """Scores without the intercept, one column for each column of weights."""
+        return self.features(X) @ weights
+
+    def attributes(self, solution):
+        """The fitted attributes of the estimator."""
+        return {"coef_": solution.weights.T}
+
+
+@dataclass(frozen=True)
+class FourierSpace:
+    """Linear functions of random Fourier features."""
+
+    basis: FourierBasis
+
+    def solve(self, problem, alphas):
+        """As for linear functions of the features phi(X)."""
+        return Fit(self.basis, FeatureSpace().solve(self._mapped(problem), alphas).solutions)
+
+    def coordinates(self, problem):
+        """The features phi(X), or their products."""
+        return FeatureSpace().coordinates(self._mapped(problem))
+
+    def _mapped(self, problem):
+        return replace(problem, X=self.basis.features(problem.X))
+
+
+class FourierRankRLS(LeastSquaresRanker):
+    """RankRLS on random Fourier features of the rbf kernel."""
+
+    parameters = {  # noqa: RUF012
+        "alpha": Number(0),
+        "gamma": Number(0, open_low=True),
+        "n_frequencies": Whole(1),
+        "ties": Choice("include", "exclude"),
+    }
+
+    def __init__(
+        self, alpha=1.0, *, gamma=0.1, n_frequencies=50, ties="include", random_state=None
+    ):
+        self.alpha = alpha
+        self.gamma = gamma
+        self.n_frequencies = n_frequencies
+        self.ties = ties
+        self.random_state = random_state
+
+    def make_loss(self):
+        return PairLoss(self.ties)
+
+    def make_space(self, n_features):
+        rng = np.random.default_rng(self.random_state)
+        shape = (n_features, self.n_frequencies)
+        frequencies = np.sqrt(2 * self.gamma) * rng.standard_normal(shape)
+        return FourierSpace(FourierBasis(frequencies, rng.uniform(0, 2 * np.pi, shape[1])))
+
+
+@pytest.fixture
+def ranker(monkeypatch):
+    """The toy ranker, entered in the tables that the recipe names."""
+    monkeypatch.setitem(RANKERS, "fourier-rankrls", f"{__name__}.FourierRankRLS")
+    monkeypatch.setitem(VALUE_OBJECTS, "fourier-basis", f"{__name__}.FourierBasis")
+    monkeypatch.setitem(options.CHOICES, "model", (*options.MODELS, "fourier-rankrls"))
+    return FourierRankRLS(random_state=0)
+
+
+@pytest.fixture
+def data():
+    return make_ranking(n_queries=12, rows_per_query=6, n_features=3, n_levels=4, random_state=0)
+
+
+def test_exact_hold_outs_equal_refits(ranker, data):
+    X, y, qid = data.X, data.y, data.qid
+    alphas = [0.1, 1.0]
+    queries = leave_query_out(ranker, X, y, qid=qid, alphas=alphas)
+    pairs = leave_pair_out(ranker, X, y, qid=qid, alphas=alphas, return_differences=True)
+    for k, alpha in enumerate(alphas):
+        refit = FourierRankRLS(alpha, random_state=0)
+        out = qid == 3
+        refit.fit(X[~out], y[~out], qid=qid[~out])
+        assert_allclose(queries.predictions[k][out], refit.predict(X[out]), rtol=1e-7, atol=1e-9)
+        pair = pairs.pairs[5]
+        rest = np.delete(np.arange(len(y)), pair)
+        first, second = refit.fit(X[rest], y[rest], qid=qid[rest]).predict(X[pair])
+        assert_allclose(pairs.differences[k, 5], first - second, rtol=1e-7, atol=1e-9)
+
+
+def test_search(ranker, data):
+    grid = {"alpha": [0.1, 1.0, 10.0], "gamma": [0.01, 0.1], "ties": ["include", "exclude"]}
+    search = RankingSearchCV(ranker, grid, scoring="ndcg@5").fit(data.X, data.y, qid=data.qid)
+    assert search.best_params_.keys() == grid.keys()
+    assert search.best_score_ > 0.5
+
+
+def test_model_file_and_command_line(ranker, data, tmp_path):
+    ranker.fit(data.X, data.y, qid=data.qid)
+    same = load_model(save_model(ranker, tmp_path / "model.rankwise"))
+    assert_allclose(same.predict(data.X), ranker.predict(data.X))
+
+    train, model = tmp_path / "train.txt", tmp_path / "fitted.rankwise"
+    write_letor(train, data.X, data.y, data.qid)
+    for command in ("fit", "tune"):
+        arguments = [command, str(train), "--model", "fourier-rankrls", "--out", str(model)]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        assert isinstance(load_model(model), FourierRankRLS)
