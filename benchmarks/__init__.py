@@ -1,1 +1,1 @@
-"""Claims of speed and memory, each beside a named peer in the same run."""
+"""Claims about speed and memory, each compared with a named peer in the same run."""

@@ -1,4 +1,4 @@
-"""Steps of the bilinear ranker beside plain NumPy and SciPy, and its memory.
+"""Steps of the bilinear ranker compared with plain NumPy and SciPy, and its memory.
 
 Claims: on 20 Newsgroups (10,000 words; generated texts of the same shape without the data), at
 least 20 times as many steps per second as a plain Algorithm 1 in NumPy and SciPy, in dense and in

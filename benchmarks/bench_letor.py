@@ -64,7 +64,7 @@ def cases(megabytes: int = 100) -> list[Result]:
         result_mb, peak_mb = memory(part, path)
     ours = times["read_letor"]
 
-    def beside(peer: str, at_most: float) -> Result:
+    def compared(peer: str, at_most: float) -> Result:
         return Result(
             f"read_letor, {mb:.0f} MB",
             f"{seconds(ours)} ({mb / ours:.0f} MB/s)",
@@ -75,9 +75,9 @@ def cases(megabytes: int = 100) -> list[Result]:
 
     extra = peak_mb - result_mb
     return [
-        beside("scikit-learn", 1 / 25),
-        beside("xgboost", 1.5),
-        beside("plain read", float("inf")),
+        compared("scikit-learn", 1 / 25),
+        compared("xgboost", 1.5),
+        compared("plain read", float("inf")),
         Result(
             f"memory of read_letor beyond its result, {mb:.0f} MB",
             f"{extra:.0f} MB",

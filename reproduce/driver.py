@@ -191,8 +191,8 @@ def write_page(outcomes: list[Outcome]) -> None:
     """All sections on one page; parts that could not run are marked."""
     notes = {outcome.part.name: outcome.words for outcome in outcomes if outcome.words}
     text = "\n\n".join([INTRODUCTION.rstrip(), *(section(paper, notes) for paper in PAPERS)])
-    with replacing(PAGE) as beside:
-        beside.write_text(f"{text}\n", encoding="utf-8")
+    with replacing(PAGE) as temporary:
+        temporary.write_text(f"{text}\n", encoding="utf-8")
 
 
 def report(outcomes: list[Outcome]) -> str:

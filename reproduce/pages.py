@@ -26,8 +26,8 @@ def keep(path: Path, found: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps(every, indent=1)
     # Lists of numbers on one line, so that files are readable and have short differences.
     text = re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda m: f"[{' '.join(m.group(1).split())}]", text)
-    with replacing(path) as beside:
-        beside.write_text(text + "\n", encoding="utf-8")
+    with replacing(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
     return every
 
 
@@ -39,5 +39,5 @@ def put_block(path: Path, name: str, text: str) -> None:
         whole = f"{whole.rstrip()}\n\n{begin}\n{end}\n"
     before, _, rest = whole.partition(begin)
     after = rest.partition(end)[2]
-    with replacing(path) as beside:
-        beside.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
+    with replacing(path) as temporary:
+        temporary.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")

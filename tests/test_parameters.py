@@ -1,4 +1,4 @@
-"""The rules of the parameter tables, and the words of their errors."""
+"""The rules of the parameter tables and their error messages."""
 
 from types import SimpleNamespace
 
@@ -14,20 +14,20 @@ INVALID = [
     (Number(0), True, "x must be a finite number, 0 or more: got True."),
     (Number(0, open_low=True), 0.0, "x must be a finite number above 0: got 0.0."),
     (Number(0, 0.5, open_high=True), 0.5, "x must be a number, 0 or more and below 0.5: got 0.5."),
-    (Whole(1), 0, "x must be a whole number of 1 or more: got 0."),
-    (Whole(1), 1.0, "x must be a whole number of 1 or more: got 1.0."),
-    (Whole(2, 9), "a", "x must be a whole number from 2 to 9: got 'a'."),
+    (Whole(1), 0, "x must be an integer of at least 1: got 0."),
+    (Whole(1), 1.0, "x must be an integer of at least 1: got 1.0."),
+    (Whole(2, 9), "a", "x must be an integer from 2 to 9: got 'a'."),
     (Choice("all", "none"), "al", "x must be one of all, none: got 'al'. Did you mean 'all'?"),
     (Flag(), 1, "x must be True or False: got 1."),
-    (AnyOf(None, Whole(1)), 0, "x must be a whole number of 1 or more, or None: got 0."),
+    (AnyOf(None, Whole(1)), 0, "x must be an integer of at least 1, or None: got 0."),
 ]
 
 
-@pytest.mark.parametrize(("rule", "value", "words"), INVALID)
-def test_an_invalid_value_is_named_with_what_is_valid(rule: Rule, value: object, words: str):
+@pytest.mark.parametrize(("rule", "value", "message"), INVALID)
+def test_errors_name_the_invalid_value_and_the_valid_ones(rule: Rule, value: object, message: str):
     with pytest.raises(ParameterError) as caught:
         check_parameters(SimpleNamespace(x=value), {"x": rule})
-    assert str(caught.value) == words
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(

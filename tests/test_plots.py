@@ -192,7 +192,7 @@ def test_axes_side_by_side():
     axes = new_axes(2, columns=3, size=(2.0, 1.5))
     assert len(axes) == 6
     assert_allclose(axes[0].figure.get_size_inches(), [6.0, 3.0])
-    with pytest.raises(ParameterError, match="rows must be a whole number of 1 or more"):
+    with pytest.raises(ParameterError, match="rows must be an integer of at least 1"):
         new_axes(0)
 
 

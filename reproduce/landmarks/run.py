@@ -236,9 +236,9 @@ def draw(results: dict) -> None:
             look = {"color": (*COLORS, INK)[k], "marker": (*MARKERS, "v")[k], "ms": 5, "lw": 1.5}
             cells = of_method(result, method)
             means = [Mean.of(cell, "error") for cell in cells.values()]
-            beside = np.array(list(cells)) * 1.05 ** (k - 2)  # so that no bar hides another
+            shifted = np.array(list(cells)) * 1.05 ** (k - 2)  # so that no bar hides another
             heights, bars = [mean.value for mean in means], [mean.error for mean in means]
-            upper.errorbar(beside, heights, bars, capsize=2.5, label=method, **look)
+            upper.errorbar(shifted, heights, bars, capsize=2.5, label=method, **look)
             lower.plot(list(cells), [cell["choosing"] for cell in cells.values()], **look)
         fits = {number: cell["fitting"] for number, cell in of_method(result, "random").items()}
         dashed = {"color": INK, "lw": 1.2, "ls": (0, (2, 2)), "zorder": 1}

@@ -1,9 +1,9 @@
-"""What the leave-pair-out paper claims, measured: exactness, time, and unbiasedness.
+"""Measure the claims of the leave-pair-out paper: exactness, time, and unbiasedness.
 
 Usage: python -m reproduce.leave_pair_out.run [--write] [steps ...]
 
-Steps are "exactness", "timing" and "bias"; all by default. Nothing but generated data is needed.
-Results are kept in results.json; ``--write`` puts tables and figure beside this file.
+Steps are "exactness", "timing" and "bias"; all by default. All data are generated.
+Results are stored in results.json; ``--write`` writes the tables to the README and the figure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Gradient boosted trees, tuned on the validation part as fairly as the rest.
+"""Gradient boosted trees, tuned on the validation part like the other rankers.
 
-For each fold, every setting of a small grid grows its trees on the training part; the setting and
-the number of trees with the best MAP on the validation part are taken.
+For each fold, trees are fitted to the training part with every setting of a small grid; the setting
+and the number of trees with the best MAP on the validation part are chosen.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ COMMON = {"n_estimators": TREES, "n_jobs": 1, "random_state": 0}
 
 @dataclass(frozen=True)
 class Setting:
-    """A ranker before its fit, and what is particular to it."""
+    """An unfitted ranker and its settings."""
 
     shown: dict
     model: Any
 
 
 def in_order(part: Part) -> tuple[Part, np.ndarray]:
-    """Rows with the queries lying together, which these libraries need, and the query sizes."""
+    """Rows sorted by query, as these libraries need them, and the query sizes."""
     groups = QueryGroups.of(part.qid, len(part.y))
     rows = groups.order
     return Part(part.X[rows], part.y[rows], part.qid[rows]), groups.sizes
@@ -82,7 +82,7 @@ LIBRARIES = {
 
 
 def run(name: str) -> dict[str, dict]:
-    """Mean test figures, and the seconds of five choices and of the five chosen fits alone."""
+    """Mean test figures, and the seconds of five searches and of the five chosen fits."""
     found: dict[str, list[dict]] = {library: [] for library in LIBRARIES}
     for fold in FOLDS:
         train, valid, test = load(name, fold, minmax)

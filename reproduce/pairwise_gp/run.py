@@ -1,10 +1,9 @@
-"""Section 5 and 6.2 of the KPCRank paper, and what a pairwise Gaussian process is good for.
+"""Sections 5 and 6.2 of the KPCRank paper, and more experiments with pairwise Gaussian processes.
 
 Usage: RANKWISE_DATA=folder python -m reproduce.pairwise_gp.run [part ...] [--quick] [--write]
 
-Parts: sinc, montecarlo, asking, preferences; all of them by default. ``--quick`` takes fewer
-seeds and shorter runs. ``--write`` puts the tables into the README beside this file. Figures are
-written beside it in any case.
+Parts: sinc, montecarlo, asking, preferences; all of them by default. ``--quick`` uses fewer
+seeds and shorter runs. ``--write`` writes the tables to the README. Figures are always written.
 """
 
 from __future__ import annotations

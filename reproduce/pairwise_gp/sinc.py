@@ -47,8 +47,8 @@ def table(n_seeds: int) -> Table:
             first, second = data.pairs_test.T
             errors.append(np.mean(scores[first] <= scores[second]))
         spread = np.std(errors, ddof=1) / np.sqrt(n_seeds) if n_seeds > 1 else None
-        beside = quoted if name in OF_PAPER else None
-        rows.append((name, float(np.mean(errors)), spread, beside))
+        published = quoted if name in OF_PAPER else None
+        rows.append((name, float(np.mean(errors)), spread, published))
     columns = (
         Column("what comparisons contain"), Column("pair error"), Column("s.e."),
         Column("paper, quoted", ".3f"),

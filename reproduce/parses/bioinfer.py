@@ -1,4 +1,4 @@
-"""A check on the features of the authors: the sample of BioInfer, 100 parses a side."""
+"""The features of the authors: the sample of BioInfer, with 100 parses in each part."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RANKERS = {"RLS": RLS, "RankRLS": partial(RankRLS, weighting="pairs")}
 
 
 def run() -> dict:
-    """Test figures of RLS and RankRLS; kernel and alpha by leaving each training sentence out."""
+    """Test figures of RLS and RankRLS; kernel and alpha by leave-sentence-out."""
     train, test = load("train"), load("test")
     found: dict[str, dict] = {}
     values = {}

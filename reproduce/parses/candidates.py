@@ -1,9 +1,9 @@
-"""Candidate parses of treebank sentences with their scores, parsed once and kept.
+"""Candidate parses of treebank sentences with their scores, parsed once and stored.
 
-A sentence is kept if Link Grammar cuts it into the treebank's own tokens and links them all in
-two ways at least. Of more than `PER_SENTENCE` different linkages that many are drawn at random.
-The score of a linkage is the F1 of its arcs against the gold ones (`treebank.linked_style`),
-punctuation left out on both sides.
+A sentence is used if Link Grammar has the same tokens as the treebank, and at least two complete
+linkages. If there are more than `PER_SENTENCE` different linkages, that many are drawn at random.
+The score of a linkage is the F1 of its arcs compared with the gold arcs (`treebank.linked_style`),
+without punctuation.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ FORMAT = 1  # raised when linkages are read or chosen in another way: what is ke
 
 @dataclass(frozen=True)
 class Parsed:
-    """A sentence with its candidates; `places` are their ranks in Link Grammar's own order."""
+    """A sentence with its candidates; `places` are their ranks in the order of Link Grammar."""
 
     sentence: Sentence
     linkages: tuple[Linkage, ...]
     places: tuple[int, ...]
 
     def scores(self, gold: Callable[[Sentence], set[Arc]] = linked_style) -> np.ndarray:
-        """F1 of the arcs of each candidate against the gold ones."""
+        """F1 of the arcs of each candidate compared with the gold arcs."""
         correct = gold(self.sentence)
         return np.array([f1(arcs(c, self.sentence), correct) for c in self.linkages])
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What was parsed, and how many sentences fell by the wayside."""
+    """The parsed sentences, and how many were left out."""
 
     parsed: tuple[Parsed, ...]
     counts: dict[str, int]
@@ -57,7 +57,7 @@ def arcs(linkage: Linkage, sentence: Sentence) -> set[Arc]:
 
 
 def f1(found: set[Arc], correct: set[Arc]) -> float:
-    """Harmonic mean of precision and recall; 0 where both sets are empty."""
+    """Harmonic mean of precision and recall; 0 if both sets are empty."""
     total = len(found) + len(correct)
     return 2.0 * len(found & correct) / total if total else 0.0
 
@@ -111,18 +111,18 @@ def load_corpus(
     link_grammar: Callable[[], Path],
     progress: Callable[[int], None] = lambda done: None,
 ) -> Corpus:
-    """The candidates of GENIA's sentences, from `cache` if they are there.
+    """The candidates of GENIA's sentences, read from `cache` if they are stored there.
 
     Parameters
     ----------
     data : Path
         The folder with GENIA's CoNLL-U files.
     cache : Path
-        A folder for what was parsed; it never goes into the repository.
+        A folder for the linkages; it is not in the repository.
     link_grammar : callable
-        Gives the folder of Link Grammar; called only where something has to be parsed.
+        Returns the folder of Link Grammar; called only if sentences have to be parsed.
     progress : callable
-        Told the number of sentences done.
+        Called with the number of parsed sentences.
     """
     files = [data / f"{part}.conllu.gz" for part in PARTS]
     settings = f"{FORMAT} {PER_SENTENCE} {LINKAGE_LIMIT} {SECONDS}".encode()
@@ -155,7 +155,7 @@ def to_json(corpus: Corpus) -> dict:
 
 
 def from_json(stored: dict, sentences: dict[str, Sentence]) -> Corpus:
-    """What `to_json` has stored."""
+    """Read what `to_json` has stored."""
     return Corpus(tuple(_parsed(stored["parsed"], sentences)), stored["counts"])
 
 
@@ -169,7 +169,7 @@ def _parsed(stored: list[dict], sentences: dict[str, Sentence]) -> Iterator[Pars
 
 
 def summary(corpus: Corpus) -> dict[str, float]:
-    """Means over sentences that say how good the candidates are, before any learning."""
+    """Mean F1 of the candidates over sentences, before training."""
     styles = {"linked": linked_style, "plain": plain_arcs}
     found: dict[str, float] = {}
     for name, gold in styles.items():

@@ -1,8 +1,9 @@
 """Parse ranking as in the RankRLS and the sparse RankRLS papers.
 
-500 sentences with 20 candidates each choose the parameters, by ten folds of whole sentences, and
-then train; all other sentences validate. The basic rankers see 5 random candidates of each training
-sentence; the sparse ones have these as landmarks and see all 20: m = 10,000 and r = 2500.
+500 sentences with 20 candidates each are for choosing parameters, by ten folds of whole sentences,
+and for training; all other sentences are for validation. The basic rankers use 5 random candidates
+of each training sentence. The sparse ones use these as landmarks, and all 20 candidates: m = 10,000
+and r = 2500.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What ten folds of the training sentences prefer."""
+    """The choice by ten folds of the training sentences."""
 
     kernel: dict
     alpha: float
@@ -100,7 +101,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Method:
-    """A ranker; `sparse` ones see all candidates and live on those of the basic ones."""
+    """A ranker; `sparse` ones use all candidates, with those of the basic ones as landmarks."""
 
     name: str
     make: Callable[..., Any]
@@ -182,7 +183,7 @@ def per_sentence(metric: str, rows: Rows, scores: np.ndarray) -> QueryValues:
 
 
 def summarize(metric: str, chosen: dict[str, dict], values: dict[str, QueryValues]) -> dict:
-    """Means with standard errors, and Wilcoxon tests of the last ranker of pairs against others."""
+    """Means with standard errors, and Wilcoxon tests between rankers."""
     methods = {}
     for name, found in values.items():
         v = found.values

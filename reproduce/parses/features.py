@@ -17,7 +17,7 @@ features are the sequence of link types with directions, together with what is s
 
 A parse is its counts: X_k for length k, and phi = (d^0 X_0, d^1 X_1, ...) for a decay d. Then the
 kernel is K = sum_k d^(2k) X_k X_k', or that of phi scaled to length 1 (`cosine`). All counts are
-exact; `n_buckets` hashes them into a table of that size, where memory is short.
+exact; `n_buckets` hashes them into a table of that size, to save memory.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def link_type(label: str) -> str:
 
 
 def distance(i: int, j: int) -> int:
-    """How far apart two words are, in seven steps."""
+    """The distance of two words, in seven steps."""
     return sum(abs(i - j) > step for step in _DISTANCES)
 
 
@@ -116,23 +116,23 @@ _FEATURES = {0: _words, 1: _links, 2: _pairs_of_links, 3: _triples_of_links}
 
 
 def _paths(linkage: Linkage, length: int) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Paths over so many links that come to no word twice, each once, from its smaller end."""
-    beside: dict[int, list[tuple[int, str]]] = {}
+    """Paths of this many links without repeated words, each once, from its smaller end."""
+    adjacent: dict[int, list[tuple[int, str]]] = {}
     for i, j, label in linkage.links:
         kind = link_type(label)
-        beside.setdefault(i, []).append((j, f"{kind}>"))
-        beside.setdefault(j, []).append((i, f"{kind}<"))
+        adjacent.setdefault(i, []).append((j, f"{kind}>"))
+        adjacent.setdefault(j, []).append((i, f"{kind}<"))
 
     def extend(path: tuple[int, ...], kinds: str) -> Iterator[tuple[tuple[int, ...], str]]:
         if len(path) == length + 1:
             if path[0] < path[-1]:
                 yield path, kinds
             return
-        for to, kind in beside.get(path[-1], ()):
+        for to, kind in adjacent.get(path[-1], ()):
             if to not in path:
                 yield from extend((*path, to), f"{kinds}{kind}")
 
-    for start in beside:
+    for start in adjacent:
         yield from extend((start,), "")
 
 

@@ -55,17 +55,17 @@ class Linkage:
 
 
 class LinkParser:
-    """The English dictionary, and limits on what is asked of it.
+    """Link Grammar with its English dictionary and limits.
 
     Parameters
     ----------
     folder : Path
-        What `install.sh` has filled.
+        The folder that `install.sh` filled.
     linkage_limit : int
-        Linkages to ask for; if a sentence has more, Link Grammar draws these at random, always
-        the same ones.
+        Most linkages per sentence; if there are more, Link Grammar draws this many at random, with
+        a fixed seed.
     seconds : int
-        After which a sentence is given up.
+        Time limit for a sentence.
     """
 
     def __init__(self, folder: Path, *, linkage_limit: int, seconds: int) -> None:

@@ -4,9 +4,8 @@ Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--kept] [s
 
 Steps are "tables", "tried", "draws" and "bioinfer"; all by default. Link Grammar is unpacked into
 the cache (the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable LINK_GRAMMAR
-names a folder that holds it; the sentences are parsed once, and their linkages kept in the cache.
-Results are kept in results.json; ``--write`` puts the tables into the README, ``--kept`` runs
-nothing.
+names its folder. The sentences are parsed once, and their linkages are stored in the cache. Results
+are stored in results.json; ``--write`` writes the tables to the README, ``--kept`` runs nothing.
 """
 
 from __future__ import annotations

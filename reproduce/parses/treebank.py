@@ -1,8 +1,8 @@
-"""Gold dependencies, and the same as arcs in the style of Link Grammar.
+"""Gold dependencies, and their conversion to arcs in the style of Link Grammar.
 
-Universal dependencies hang everything on content words; Link Grammar goes through prepositions,
-auxiliaries and conjunctions. `linked_style` turns the former into the latter, so that a correct
-linkage can match them: without it, no linkage is rewarded for attaching a preposition well.
+Universal dependencies connect content words; Link Grammar links prepositions, auxiliaries and
+conjunctions. `linked_style` converts the former to the latter, so that a correct linkage can match
+them. Without it, no linkage is rewarded for attaching a preposition correctly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Sentence:
 
 
 def read_conllu(path: Path) -> Iterator[Sentence]:
-    """The sentences of a CoNLL-U file in gz; multiword ranges and empty nodes left out."""
+    """The sentences of a CoNLL-U file in gz; without multiword ranges and empty nodes."""
     stem = path.name.split(".")[0]
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows: list[list[str]] = []
@@ -62,7 +62,7 @@ def plain_arcs(sentence: Sentence) -> set[Arc]:
 
 
 def linked_style(sentence: Sentence) -> set[Arc]:
-    """Gold arcs as Link Grammar draws them; punctuation left out.
+    """Gold arcs in the style of Link Grammar, without punctuation.
 
     1. Auxiliaries and copulas before their predicate: the first holds the subject, each holds
        the next, the last holds the predicate; towards its head, the first stands for all.
@@ -70,7 +70,7 @@ def linked_style(sentence: Sentence) -> set[Arc]:
        head, and it holds the subject if the other conjuncts have none of their own.
     3. Prepositions and subordinators: "bind to DNA" has the arcs (bind, to) and (to, DNA).
 
-    All other arcs stay.
+    All other arcs are unchanged.
     """
     gold = _Tree(sentence)
     words = [i for i, relation in enumerate(gold.relations) if relation != "punct"]

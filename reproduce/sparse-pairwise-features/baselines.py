@@ -1,4 +1,4 @@
-"""What a class, or the words alone, can do: rows in the same table."""
+"""Baselines: latent semantic analysis, and class probabilities."""
 
 from __future__ import annotations
 

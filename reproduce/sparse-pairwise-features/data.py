@@ -1,4 +1,4 @@
-"""20 Newsgroups and MNIST as section IV.A of the paper has them: unit rows and classes."""
+"""20 Newsgroups and MNIST as in section IV.A of the paper: rows of unit length, and classes."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def newsgroups(
     least_idf: float = 0.0,
     validation: bool = False,
 ) -> Split:
-    """Posts with the subject as the only header, as they are ("post"), or without any ("body").
+    """Posts with the subject only, with all headers ("post"), or without headers ("body").
 
     Words of two letters or more, in lower case, without scikit-learn's English stop words; the
     most frequent ones; 1 + log of the count, times least_idf + log(n / df) for a word that df of
     the n training posts have; rows of length 1. With `validation`, a fifth of the training posts
-    are in the place of the test posts, which are not looked at.
+    replace the test posts, which are not used.
     """
     posts, groups = {"train": [], "test": []}, {"train": [], "test": []}
     with tarfile.open(folder("newsgroups20") / "20news-bydate.tar.xz") as archive:

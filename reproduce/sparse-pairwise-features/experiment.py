@@ -3,7 +3,7 @@
 2,000 test documents are queries; all other test documents are ranked for each, and those of its
 class are relevant. MAP is the mean of average precision over the queries; the error is the share of
 all their triplets (query, document of its class, document of another class) in wrong order, ties
-included: the expectation of the paper's error over drawn triplets, with less of its noise.
+included: the expected value of the paper's error, which is over random triplets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ N_QUERIES, BLOCK = 2000, 500  # test documents as queries, and how many at a tim
 
 
 def evaluate(scores: Callable[[np.ndarray], np.ndarray], y: np.ndarray) -> dict[str, float]:
-    """MAP and error over the queries, some of them at a time."""
+    """MAP and error over the queries, computed in blocks."""
     drawn = np.random.default_rng(0).permutation(len(y))[:N_QUERIES]
     precision, wrong = [], []
     for begin in range(0, len(drawn), BLOCK):
@@ -78,6 +78,6 @@ def run_model(split: Split, parameters: dict[str, Any], words: tuple[str, ...] =
 
 
 def run_baseline(split: Split, baseline: Callable[[Split], np.ndarray]) -> dict:
-    """Figures of something else that scores all test documents for all of them."""
+    """Figures of a baseline that scores all pairs of test documents."""
     scores = baseline(split)
     return evaluate(lambda rows: scores[rows], split.y_test)

@@ -1,7 +1,7 @@
-"""What run.py is to be run with, chosen on training documents alone.
+"""Choose the settings of run.py on training documents.
 
-A fifth of the training posts (10,000 training images) are set aside, models are fitted to the
-others, and MAP, error and density are those of the rows set aside. Test documents are not used.
+A fifth of the training posts (10,000 training images) are held out, and models are fitted to the
+others. MAP and error are those of the held-out rows. Test documents are not used.
 """
 
 from __future__ import annotations

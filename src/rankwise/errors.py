@@ -92,7 +92,7 @@ class ParameterError(RankwiseError, ValueError):
     >>> from rankwise.data import make_ranking
     >>> make_ranking(0)
     Traceback (most recent call last):
-    rankwise.errors.ParameterError: n_queries must be a whole number of 1 or more: got 0.
+    rankwise.errors.ParameterError: n_queries must be an integer of at least 1: got 0.
     """
 
 

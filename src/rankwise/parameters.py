@@ -28,7 +28,7 @@ from rankwise.errors import ParameterError
 
 
 class Rule(Protocol):
-    """Which values of a parameter are valid; ``str(rule)`` says it in words."""
+    """Which values of a parameter are valid; ``str(rule)`` describes them in words."""
 
     def allows(self, value: Any) -> bool:
         """Whether a value is valid."""
@@ -39,7 +39,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number between two bounds, which are included unless they are open."""
+    """A finite number between two bounds, which are inclusive unless declared open."""
 
     low: float = -np.inf
     high: float = np.inf
@@ -47,7 +47,7 @@ class Number:
     open_high: bool = False
 
     def allows(self, value: Any) -> bool:
-        """Whether a value is a finite number within the bounds; booleans are no numbers."""
+        """Whether a value is a finite number within the bounds; booleans are not numbers."""
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
             return False
         number = float(value)
@@ -69,13 +69,13 @@ class Number:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number between two bounds, which are included."""
+    """An integer between two inclusive bounds."""
 
     low: int
     high: int = 2**62
 
     def allows(self, value: Any) -> bool:
-        """Whether a value is a whole number within the bounds; booleans are no numbers."""
+        """Whether a value is an integer within the bounds; booleans are not integers."""
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
             return False
         return self.low <= int(value) <= self.high
@@ -86,13 +86,13 @@ class Whole:
 
     def __str__(self) -> str:
         if self.high < 2**62:
-            return f"a whole number from {self.low} to {self.high}"
-        return f"a whole number of {self.low} or more"
+            return f"an integer from {self.low} to {self.high}"
+        return f"an integer of at least {self.low}"
 
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """One of some words."""
+    """One of several strings."""
 
     words: tuple[str, ...]
 
@@ -100,11 +100,11 @@ class Choice:
         object.__setattr__(self, "words", words)
 
     def allows(self, value: Any) -> bool:
-        """Whether a value is one of the words."""
+        """Whether a value is one of the strings."""
         return isinstance(value, str) and value in self.words
 
     def hint(self, value: Any) -> str:
-        """The word that the value resembles most."""
+        """The string closest to the value."""
         near = difflib.get_close_matches(str(value), self.words, n=1)
         return f" Did you mean {near[0]!r}?" if near else ""
 
@@ -130,7 +130,7 @@ class Flag:
 
 @dataclass(frozen=True, init=False)
 class AnyOf:
-    """Valid where any of some rules is; None stands for the value None."""
+    """A value that satisfies at least one of several rules; None allows the value None."""
 
     rules: tuple[Rule | None, ...]
 
@@ -142,7 +142,7 @@ class AnyOf:
         return any(value is None if rule is None else rule.allows(value) for rule in self.rules)
 
     def hint(self, value: Any) -> str:
-        """The first suggestion that one of the rules has."""
+        """The first suggestion from any of the rules."""
         hints = (rule.hint(value) for rule in self.rules if rule is not None)
         return next((hint for hint in hints if hint), "")
 
@@ -158,20 +158,20 @@ def check_parameters(estimator: Any, table: Mapping[str, Rule]) -> None:
     Parameters
     ----------
     estimator : object
-        With an attribute for each name in the table.
+        It has an attribute for each name in the table.
     table : mapping of str to Rule
 
     Raises
     ------
     ParameterError
-        For the first parameter with an invalid value.
+        If a parameter has an invalid value.
     """
     for name, rule in table.items():
         check_value(name, getattr(estimator, name), rule)
 
 
 def check_value(name: str, value: Any, rule: Rule) -> None:
-    """Check a single value; the error calls it `name`."""
+    """Check a single value; the error message refers to it as `name`."""
     if not rule.allows(value):
         raise ParameterError(f"{name} must be {rule}: got {value!r}.{rule.hint(value)}")
 
@@ -193,13 +193,13 @@ def check_alphas(alphas: Any) -> NDArray[np.float64]:
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """A random generator from what NumPy or scikit-learn accepts as a seed."""
+    """A random generator from any seed that NumPy or scikit-learn accepts."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
         raise ParameterError(
-            f"random_state must be None, a whole number of 0 or more, or a generator: got "
+            f"random_state must be None, an integer of at least 0, or a generator: got "
             f"{random_state!r}."
         ) from None

@@ -1,4 +1,4 @@
-"""The conformance suite on any device, by one command: python -m tests.conformance cuda."""
+"""Run the conformance suite on any device: python -m tests.conformance cuda."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sys
 import time
 import traceback
 
-from tests.conformance.places import tensors, travelling
+from tests.conformance.places import copied_from_host, tensors
 from tests.conformance.suite import CHECKS, TOLERANCE, differences
 
 
 def main(device: str) -> int:
     failures = 0
-    for place in (tensors(device), travelling(device)):
+    for place in (tensors(device), copied_from_host(device)):
         for name, check in CHECKS.items():
             start = time.perf_counter()
             try:
@@ -26,8 +26,8 @@ def main(device: str) -> int:
             ok = worst[1] <= TOLERANCE
             failures += not ok
             seconds = time.perf_counter() - start
-            word = "ok  " if ok else "FAIL"
-            print(f"{word}  {worst[1]:.1e} ({worst[0]}), {seconds:.1f} s  {place.name}: {name}")
+            status = "ok  " if ok else "FAIL"
+            print(f"{status}  {worst[1]:.1e} ({worst[0]}), {seconds:.1f} s  {place.name}: {name}")
     print(f"{failures} failed" if failures else "all agree")
     return 1 if failures else 0
 

@@ -1,4 +1,4 @@
-"""Where arrays are: in NumPy, in tensors on a device, or in NumPy and copied to a device."""
+"""The places where arrays are: NumPy, tensors on a device, or NumPy arrays copied to a device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Place:
-    """How a check passes its arrays, which parameters it adds, and what it must get back."""
+    """How a check passes arrays, which parameters it sets, and which results it expects."""
 
     name: str
     give: Callable[[Any], Any]
@@ -34,7 +34,7 @@ NUMPY = Place("numpy", lambda values: values, {}, _is_numpy)
 
 
 def tensors(device: str) -> Place:
-    """Tensors on a device: results must be tensors there."""
+    """Tensors on a device; results must be tensors on the same device."""
     import torch
 
     def give(values: Any) -> Any:
@@ -46,20 +46,20 @@ def tensors(device: str) -> Place:
         assert isinstance(value, torch.Tensor), f"tensors in, {type(value)} out"
         assert value.device.type == torch.device(device).type
 
-    return Place(f"tensors on {device}", give, {}, check, no_way_back)
+    return Place(f"tensors on {device}", give, {}, check, no_implicit_copies)
 
 
-def no_way_back() -> AbstractContextManager[Any]:
-    """Make NumPy refuse tensors on the CPU, as it refuses tensors on a GPU."""
-    return patch("torch.Tensor.__array__", _refused)
+def no_implicit_copies() -> AbstractContextManager[Any]:
+    """Make NumPy reject tensors on the CPU, as it rejects tensors on a GPU."""
+    return patch("torch.Tensor.__array__", _raise_error)
 
 
-def _refused(self: Any, *_: Any, **__: Any) -> Any:
+def _raise_error(self: Any, *_: Any, **__: Any) -> Any:
     raise TypeError("a tensor was silently converted to a NumPy array")
 
 
-def travelling(device: str) -> Place:
-    """NumPy arrays that rankers copy to a device: results must be NumPy arrays."""
+def copied_from_host(device: str) -> Place:
+    """NumPy arrays that rankers copy to a device; results must be NumPy arrays."""
     import torch
 
     return Place(
@@ -67,7 +67,7 @@ def travelling(device: str) -> Place:
         lambda values: values,
         {"device": torch.device(device)},
         _is_numpy,
-        no_way_back,
+        no_implicit_copies,
     )
 
 

@@ -1,7 +1,7 @@
-"""Checks that every ranker gives the same results wherever its arrays are.
+"""Checks that every ranker gives the same results in all places.
 
-A check passes arrays to a place and returns results by name. The same check with NumPy is the
-reference: results agree to `TOLERANCE`, relative to the largest entry.
+A check computes named results from arrays in a place. The same check with NumPy is the reference:
+results agree to `TOLERANCE`, relative to the largest entry.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tests.conformance.places import NUMPY, Place, to_numpy
 
 TOLERANCE = 1e-9
 ALPHAS = np.geomspace(1e-2, 1e2, 3)
-MANY = np.geomspace(1e-2, 1e2, 45)  # enough to share a reduction everywhere
+MANY = np.geomspace(1e-2, 1e2, 45)  # enough to share a reduction on all devices
 
 Check = Callable[[Place], dict[str, Any]]
 CHECKS: dict[str, Check] = {}
 
 
 def rows(m: int = 240, n: int = 5) -> tuple[Any, Any, Any]:
-    """Rows of uneven queries in no order, with ties in the labels."""
+    """Unsorted rows of queries of different sizes, with ties in the labels."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((m, n)) + np.arange(n)
     qid = rng.integers(0, 15, m) ** 2
@@ -45,7 +45,7 @@ def rows(m: int = 240, n: int = 5) -> tuple[Any, Any, Any]:
 
 
 def fitted(estimator: Any, *, outputs: bool = False) -> Check:
-    """Fit, predict old and new rows, and a path."""
+    """Scores of training rows and new rows, and those of a path."""
 
     def check(place: Place) -> dict[str, Any]:
         X, y, qid = rows()
@@ -73,7 +73,7 @@ def clone_of(estimator: Any) -> Any:
 
 
 def wave(a: Any, b: Any) -> float:
-    """A kernel in Python, of two rows."""
+    """A kernel function of two rows, in Python."""
     return float(np.exp(-0.1 * ((a - b) ** 2).sum()))
 
 
@@ -92,7 +92,7 @@ FITTED = {
     "RLS, rbf": RLS(kernel="rbf"),
     "SparseRankRLS": SparseRankRLS(n_landmarks=40, random_state=0),
     "SparseRankRLS, no ties": SparseRankRLS(n_landmarks=40, random_state=0, ties="exclude"),
-    "SparseRankRLS, delicate": SparseRankRLS(n_landmarks=40, random_state=0, gamma=0.01, alpha=0.1),
+    "SparseRankRLS, whitened": SparseRankRLS(n_landmarks=40, random_state=0, gamma=0.01, alpha=0.1),
     "SparseRankRLS, leverage": SparseRankRLS(n_landmarks=30, landmarks="leverage", random_state=0),
     "SparseRankRLS, rpcholesky": SparseRankRLS(
         n_landmarks=30, landmarks="rpcholesky", random_state=0
@@ -258,7 +258,7 @@ def blocks_of_rows(place: Place) -> dict[str, Any]:
 
 @named
 def duplicates_and_constants(place: Place) -> dict[str, Any]:
-    """Singular kernels give finite scores that agree."""
+    """Singular kernels give finite scores."""
     X, y, qid = rows()
     X = np.column_stack((X[np.arange(240) // 3], np.full(240, 7.0)))
     found = {}
@@ -298,14 +298,14 @@ def components_of_rows(place: Place) -> dict[str, Any]:
     one.fit(place.give(X[:80]), place.give(y[:80]))
     return {
         "path": ranker.predict_path(place.give(X[:20])),
-        "size": abs(ranker.transform(place.give(X[:20]))),  # signs are free
+        "size": abs(ranker.transform(place.give(X[:20]))),  # signs are arbitrary
         "one ranking": one.predict(place.give(X)),
     }
 
 
 @named
 def few_of_many_components(place: Place) -> dict[str, Any]:
-    """Enough rows for the leading components to come from a Lanczos method."""
+    """Enough rows to use the Lanczos method."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1600, 3))
     ranker = place.of(KPCRank(10)).fit(place.give(X), place.give(np.sin(X[:, 0])))
@@ -332,11 +332,11 @@ def searches(place: Place) -> dict[str, Any]:
 
 
 def held_out(estimator: Any, *, outputs: bool = False, queries: bool = True) -> Check:
-    """Pairs, queries and folds of queries held out; all of each, and listed pairs."""
+    """Hold out all queries, folds of queries, all pairs, and listed pairs."""
 
     def check(place: Place) -> dict[str, Any]:
         X, y, qid = rows(90, 4)
-        y, qid = np.round(y / 4), qid % 7  # few levels: one system for each two of them
+        y, qid = np.round(y / 4), qid % 7  # few levels, since each pair of levels needs a system
         if outputs:
             y = np.column_stack((y, np.sin(X[:, 0])))
         ids = qid if queries else None
@@ -415,12 +415,12 @@ def rows_held_out(place: Place) -> dict[str, Any]:
 
 @cache
 def reference(check: Check) -> dict[str, Any]:
-    """The results of NumPy."""
+    """The results with NumPy."""
     return check(NUMPY)
 
 
 def differences(check: Check, place: Place) -> Iterator[tuple[str, float]]:
-    """How much each result differs from NumPy's, relative to its largest entry."""
+    """The difference of each result from that of NumPy, relative to its largest entry."""
     want = reference(check)
     with place.strict():
         got = check(place)

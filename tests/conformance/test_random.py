@@ -1,4 +1,4 @@
-"""Random problems, difficult ones among them: torch and NumPy agree, or raise the same error."""
+"""On random problems, torch and NumPy agree or raise the same error."""
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ import torch
 from rankwise import KPCRank, RankRLS, SparseRankRLS
 from rankwise.errors import RankwiseError
 from rankwise.model_selection import leave_pair_out, leave_query_out
-from tests.conformance.places import no_way_back
+from tests.conformance.places import no_implicit_copies
 from tests.strategies import problems, ties, weightings
 
 
 def outcome(call):
-    """What a call gives, or the error that it raises."""
+    """The result of a call, or the error that it raises."""
     try:
         return call()
     except RankwiseError as error:
@@ -25,7 +25,7 @@ def outcome(call):
 
 
 def check_same(here, there):
-    """The same error, or the same numbers up to rounding."""
+    """Check that errors have the same type, or that numbers are close."""
     if isinstance(here, Exception) or isinstance(there, Exception):
         assert type(here) is type(there), (here, there)
         return
@@ -54,7 +54,7 @@ def test_fits(p, make, ties, weighting):
     X, y, qid = tensors(p)
     ranker = make(ties=ties, weighting=weighting)
     here = outcome(lambda: ranker.fit(p.X, p.y, qid=p.qid).predict(p.X))
-    with no_way_back():
+    with no_implicit_copies():
         there = outcome(lambda: ranker.fit(X, y, qid=qid).predict(X))
     check_same(here, there)
 
@@ -74,6 +74,6 @@ def test_hold_outs(p, make, ties, pairs):
             return leave_query_out(ranker, X, y, qid=qid).predictions
 
     here = outcome(lambda: held(p.X, p.y, p.qid))
-    with no_way_back():
+    with no_implicit_copies():
         there = outcome(lambda: held(X, y, qid))
     check_same(here, there)

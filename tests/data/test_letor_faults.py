@@ -168,8 +168,8 @@ def test_folder_and_missing_file(tmp_path):
     ("options", "words"),
     [
         ({"layout": "wide"}, "layout must be one of auto, dense, sparse: got 'wide'"),
-        ({"n_features": 0}, "n_features must be a whole number of 1 or more, or None: got 0"),
-        ({"n_features": 2.5}, "n_features must be a whole number of 1 or more, or None: got 2.5"),
+        ({"n_features": 0}, "n_features must be an integer of at least 1, or None: got 0"),
+        ({"n_features": 2.5}, "n_features must be an integer of at least 1, or None: got 2.5"),
         ({"dtype": np.int64}, "dtype must be float64 or float32: got int64"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A cluster of processes gives the same result, even if one of them is killed."""
+"""Fits on a cluster of processes, one of which is killed."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ ROWS_OF_A_PART = 150
 def client():
     options = {
         "distributed.scheduler.work-stealing": False,  # it would move rows
-        "distributed.comm.timeouts.connect": "120s",  # busy machines are slow to answer
+        "distributed.comm.timeouts.connect": "120s",  # busy machines respond slowly
         "distributed.comm.timeouts.tcp": "120s",
     }
     with (
@@ -49,7 +49,7 @@ def in_chunks(X, slow=None):
 
 
 @pytest.mark.parametrize("ranker", [RankRLS(), SparseRankRLS(landmarks=X[:20])])
-def test_a_cluster_finds_what_one_machine_finds(client, ranker):
+def test_a_cluster_and_a_single_machine_agree(client, ranker):
     ours = fit(ranker, in_chunks(X), client=client).predict(X)
     assert_allclose(ours, ranker.fit(X, Y, qid=QID).predict(X), atol=1e-10)
 
@@ -62,7 +62,7 @@ def test_progress_is_reported(client):
     assert all(0 <= done <= total for done, total in reported)
 
 
-def test_rows_stay_where_they_are(client):
+def test_rows_are_not_moved_between_workers(client):
     workers = sorted(client.scheduler_info()["workers"])
     blocks = [
         client.submit(np.full, (1000, 50), k, dtype=float, workers=workers[k % 2])
@@ -76,16 +76,16 @@ def test_rows_stay_where_they_are(client):
 
 
 def sent_bytes(client):
-    """What workers have sent so far, to each other or to a client, as Dask counts it."""
+    """Bytes that workers have sent so far, to each other or to a client."""
     return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
 
 
-def test_held_out_on_a_cluster(client):
+def test_leave_query_out_on_a_cluster(client):
     ours = leave_query_out(RankRLS(), in_chunks(X), client=client)
     assert_allclose(ours.score, leave_query_out_here(RankRLS(), X, Y, qid=QID).score, atol=1e-10)
 
 
-def test_a_worker_that_is_killed_changes_nothing(client, tmp_path):
+def test_a_killed_worker_does_not_change_the_result(client, tmp_path):
     calls = tmp_path / "calls"
     calls.mkdir()
 
@@ -114,7 +114,7 @@ def test_a_worker_that_is_killed_changes_nothing(client, tmp_path):
     assert_allclose(ours, fit(RankRLS(), in_chunks(X), client=client).coef_, atol=1e-10)
 
 
-def test_errors_of_workers_are_those_of_the_data(client):
+def test_errors_of_workers_are_raised(client):
     bad = X.copy()
     bad[200, 1] = np.inf
     with pytest.raises(DataError, match="Partition 1, row 50: feature 1"):

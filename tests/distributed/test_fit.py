@@ -1,4 +1,4 @@
-"""Rankers fitted to rows in many partitions, against the same rankers fitted to all rows."""
+"""Rankers fitted to partitions, compared with the same rankers fitted to all rows."""
 
 import dask.array as da
 import dask.dataframe as dd
@@ -22,7 +22,7 @@ from rankwise.model_selection import leave_query_out as leave_query_out_here
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((200, 4))
 Y = RNG.integers(0, 3, 200).astype(float)
-QID = RNG.integers(0, 20, 200)  # in no order: nearly all queries are in several partitions
+QID = RNG.integers(0, 20, 200)  # unsorted: nearly all queries are in several partitions
 POINTS = X[:15]
 
 RANKERS = {
@@ -32,7 +32,7 @@ RANKERS = {
     "SparseRankRLS": SparseRankRLS(landmarks=POINTS),
     "SparseRankRLS without ties": SparseRankRLS(landmarks=POINTS, ties="exclude"),
     "SparseRankRLS on rows": SparseRankRLS(landmarks=np.array([150, 3, 77, 20])),
-    "SparseRankRLS, delicate": SparseRankRLS(landmarks=POINTS, gamma=1e-5),
+    "SparseRankRLS, whitened": SparseRankRLS(landmarks=POINTS, gamma=1e-5),
     "SparseRLS": SparseRLS(landmarks=POINTS),
 }
 
@@ -90,7 +90,7 @@ def test_a_data_frame():
     assert ours.feature_names_in_.tolist() == [f"feature {k}" for k in range(4)]
 
 
-def test_columns_in_another_order_are_refused():
+def test_columns_in_another_order_raise_an_error():
     ranker = fit(RankRLS(), dd.from_pandas(frame(), npartitions=3))
     table = frame()
     same = predict(ranker, dd.from_pandas(table, npartitions=2), label="label", qid="qid")
@@ -117,7 +117,7 @@ def test_letor_files(tmp_path, monkeypatch):
     assert_allclose(scores, ours.predict(X), atol=1e-12)
 
 
-def test_landmarks_drawn_from_all_partitions():
+def test_landmarks_are_drawn_from_all_partitions():
     ours = fit(SparseRankRLS(n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
     assert_allclose(ours.landmarks_, X[ours.landmark_indices_])
     assert len(np.unique(ours.landmark_indices_ // 45)) == 5
@@ -173,7 +173,7 @@ def test_predictions_and_metrics_are_lazy():
     assert found.means == pytest.approx(want)
 
 
-def test_a_bad_row_is_named(tmp_path):
+def test_errors_name_the_row(tmp_path):
     bad = X.copy()
     bad[100, 2] = np.nan
     with pytest.raises(DataError, match="Partition 2, row 10: feature 2 is missing"):
@@ -185,7 +185,7 @@ def test_a_bad_row_is_named(tmp_path):
         fit(RankRLS(), tmp_path)
 
 
-def test_a_row_without_query_is_named(tmp_path):
+def test_errors_name_a_row_without_query(tmp_path):
     table = frame()
     table.loc[95, "qid"] = None
     table[60:].reset_index(drop=True).to_parquet(tmp_path / "x.parquet", row_group_size=30)
@@ -195,7 +195,7 @@ def test_a_row_without_query_is_named(tmp_path):
 
 @pytest.mark.parametrize("column", ["feature 1", "label"])
 @pytest.mark.parametrize("what", ["what", pd.NA])
-def test_a_row_without_numbers_is_named(tmp_path, column, what):
+def test_errors_name_a_row_with_text(tmp_path, column, what):
     table = frame()
     table[column] = table[column].astype(object)
     table.loc[120, column] = what
@@ -209,14 +209,14 @@ def test_a_row_without_numbers_is_named(tmp_path, column, what):
 
 
 @pytest.mark.parametrize("dtype", [complex, "datetime64[ns]"])
-def test_values_that_are_not_numbers_are_refused(dtype):
+def test_values_that_are_not_numbers_raise_an_error(dtype):
     with pytest.raises(DataError, match="a feature must be a number: got dtype"):
         fit(RankRLS(), in_chunks(X.astype(dtype), Y, QID))
     with pytest.raises(DataError, match="the label must be a number: got dtype"):
         fit(RankRLS(), in_chunks(X, Y.astype(dtype), QID))
 
 
-def test_a_bad_line_is_named(tmp_path, monkeypatch):
+def test_errors_name_the_line(tmp_path, monkeypatch):
     monkeypatch.setattr("rankwise.distributed._partitions.SPAN_BYTES", 1000)
     path = tmp_path / "a.txt"
     write_letor(path, X, Y, qid=QID)
@@ -228,11 +228,10 @@ def test_a_bad_line_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("rows", [57, 60])  # within a file, and in another one
-def test_rows_with_and_without_query_ids_are_refused(tmp_path, monkeypatch, rows):
+def test_mixed_rows_with_and_without_query_ids_raise_an_error(tmp_path, monkeypatch, rows):
     monkeypatch.setattr("rankwise.distributed._partitions.SPAN_BYTES", 15 * 19)
-    lines = [
-        f"{k % 3} qid:7 1:{k:03d} " for k in range(60)
-    ]  # 19 lines of 15 characters are a partition
+    # 19 lines of 15 characters form a partition.
+    lines = [f"{k % 3} qid:7 1:{k:03d} " for k in range(60)]
     lines[rows:] = [line.replace("qid:7", "     ") for line in lines[rows:]]
     (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
     (tmp_path / "b.txt").write_text("1 1:5\n0 1:6\n")
@@ -241,14 +240,14 @@ def test_rows_with_and_without_query_ids_are_refused(tmp_path, monkeypatch, rows
         fit(RankRLS(), [tmp_path / "a.txt", tmp_path / "b.txt"])
 
 
-def test_a_name_may_look_like_a_pattern(tmp_path):
+def test_a_file_name_that_looks_like_a_pattern(tmp_path):
     write_letor(tmp_path / "a[1].txt", X, Y, qid=QID)
     assert_allclose(
         fit(RankRLS(), tmp_path / "a[1].txt").coef_, fit(RankRLS(), in_chunks(X, Y, QID)).coef_
     )
 
 
-def test_files_that_cannot_be_used(tmp_path):
+def test_invalid_files(tmp_path):
     with pytest.raises(DataError, match="no files in this folder"):
         fit(RankRLS(), tmp_path)
     (tmp_path / "x.parquet").write_bytes(b"not Parquet")
@@ -273,7 +272,7 @@ def test_files_that_cannot_be_used(tmp_path):
         (SparseRankRLS(landmarks=[500]), "not a row of X"),
     ],
 )
-def test_rankers_that_cannot_be_summed(ranker, message):
+def test_invalid_rankers(ranker, message):
     with pytest.raises(ParameterError, match=message):
         fit(ranker, in_chunks(X, Y, QID))
 
@@ -284,10 +283,10 @@ def test_rankers_that_cannot_be_summed(ranker, message):
         (X, "data must be a tuple"),
         ((X, Y), "Dask arrays"),
         ("nowhere/*.txt", "no such file"),
-        (in_chunks(X, Y[:150]), "one entry per row"),
+        (in_chunks(X, Y[:150]), "same number of rows: got 150, but X has 200"),
         ((in_chunks(X)[0], None), "Dask arrays"),
-        (in_chunks(X, Y[:, None, None]), "y needs one entry"),
-        (in_chunks(X, X[:, :0]), "y needs one entry"),
+        (in_chunks(X, Y[:, None, None]), "y must have shape"),
+        (in_chunks(X, X[:, :0]), "y must have shape"),
         (in_chunks(X[:, :0], Y), "no features"),
         ((da.ma.masked_greater(in_chunks(X)[0], 1.0), in_chunks(Y)[0]), "a feature is masked"),
         (in_chunks(X, Y, np.column_stack((QID, QID))), "Partition .: qid needs one entry"),
@@ -295,7 +294,7 @@ def test_rankers_that_cannot_be_summed(ranker, message):
         (in_chunks(X, np.ones(200), QID), None),
     ],
 )
-def test_data_that_cannot_be_used(data, message):
+def test_invalid_data(data, message):
     if message is None:  # with ties="include", equal labels are pairs
         assert_allclose(fit(RankRLS(), data).coef_, 0.0, atol=1e-12)
         return
@@ -318,14 +317,14 @@ def test_empty_partitions(ranker):
         fit(clone(ranker), in_chunks(X[:0], Y[:0], QID[:0]))
 
 
-def test_columns_that_cannot_be_used():
+def test_invalid_columns():
     rows = dd.from_pandas(frame(), npartitions=2)
     with pytest.raises(DataError, match="no column 'grade'"):
         fit(RankRLS(), rows, label="grade")
     with pytest.raises(DataError, match="both 'qid'"):
         fit(RankRLS(), rows, label="qid")
     twice = pd.concat([frame(), frame()[["feature 1"]]], axis=1)
-    with pytest.raises(DataError, match="several columns 'feature 1'"):
+    with pytest.raises(DataError, match="several columns named 'feature 1'"):
         fit(RankRLS(), dd.from_pandas(twice, npartitions=2))
 
 
@@ -337,22 +336,22 @@ def test_columns_whose_names_are_not_strings():
 
 
 @pytest.mark.parametrize(
-    ("ranker", "words"),
+    ("ranker", "message"),
     [
         (RankRLS(device="auto"), "device='auto'"),
         (SparseRankRLS(precision="tf32"), "precision='tf32'"),
     ],
 )
-def test_workers_use_numpy(ranker, words):
+def test_workers_use_numpy(ranker, message):
     X, y = da.ones((10, 2)), da.arange(10)
-    with pytest.raises(ParameterError, match=words):
+    with pytest.raises(ParameterError, match=message):
         fit(ranker, (X, y))
 
 
 @pytest.mark.parametrize("ranker", [KPCRank(), RankSVM(), Ridge(), make_pipeline(RankRLS()), None])
 @pytest.mark.parametrize("task", [fit, leave_query_out, lambda *given: path(*given, [1.0])])
-def test_other_estimators_are_refused(ranker, task):
-    with pytest.raises(ParameterError, match="can be summed by RankRLS"):
+def test_other_estimators_raise_an_error(ranker, task):
+    with pytest.raises(ParameterError, match="the ranker must be RankRLS"):
         task(ranker, in_chunks(X, Y, QID))
 
 
@@ -360,17 +359,17 @@ def test_other_estimators_are_refused(ranker, task):
     ("given", "message"),
     [
         ({"client": "tcp://10.0.0.1:8786"}, r"Client\('tcp://10.0.0.1:8786'\): got str"),
-        ({"progress": print}, "pass a client"),
+        ({"progress": print}, "progress needs a client"),
         ({"n_features": 4}, "for LETOR files"),
-        ({"n_features": 2.5}, "whole number"),
+        ({"n_features": 2.5}, "an integer"),
     ],
 )
-def test_arguments_without_effect_are_refused(given, message):
+def test_invalid_arguments(given, message):
     with pytest.raises(ParameterError, match=message):
         fit(RankRLS(), in_chunks(X, Y, QID), **given)
 
 
-def test_a_landmark_with_a_missing_value_is_named():
+def test_errors_name_a_landmark_with_a_missing_value():
     bad = X.copy()
     bad[150, 1] = np.nan
     with pytest.raises(DataError, match="Partition 3, row 15: feature 1"):

@@ -1,4 +1,4 @@
-"""Bad input gets an error that says what to do."""
+"""Error messages for invalid input."""
 
 import numpy as np
 import pytest
@@ -39,15 +39,18 @@ def test_lengths(estimator):
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         (lambda: RankRLS(ties="exclude").fit(X, np.ones(4)), "No query has two different labels"),
         (lambda: RankRLS().fit(X, Y, qid=[1, 2, 3, 4]), "Every query has a single row"),
         (lambda: RankRLS().fit(X, Y, qid=[1, 1, np.nan, 2]), "missing in row 2"),
         (lambda: RankRLS().fit_pairs(X, [[0, 4]]), "points outside X"),
         (lambda: RankRLS().fit_pairs(X, [[1, 1]]), "with itself"),
-        (lambda: RankRLS().fit_pairs(X, [[0, 1]], weight=[0.0]), "has the weight 0"),
-        (lambda: RankRLS().fit(X, Y).score(X, np.column_stack((Y, Y))), "needs 1 columns"),
+        (lambda: RankRLS().fit_pairs(X, [[0, 1]], weight=[0.0]), "have weight 0"),
+        (
+            lambda: RankRLS().fit(X, Y).score(X, np.column_stack((Y, Y))),
+            "must have 4 rows and 1 columns",
+        ),
         (lambda: RankRLS(kernel="poly").fit(X, Y).predict(1e200 * X), "overflows"),
         (lambda: RankRLS(kernel="precomputed").fit(X, Y), "must be square"),
         (lambda: RankRLS(kernel="precomputed").fit(np.triu(np.ones((4, 4))), Y), "be symmetric"),
@@ -56,13 +59,13 @@ def test_lengths(estimator):
         (lambda: RankRLS(kernel=lambda a, b: np.nan).fit(X, Y), "not finite"),
     ],
 )
-def test_data_that_cannot_be_used(call, words):
-    with pytest.raises(DataError, match=words):
+def test_invalid_data(call, message):
+    with pytest.raises(DataError, match=message):
         call()
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         (lambda: RankRLS(alpha=-1).fit(X, Y), "alpha must be a finite number, 0 or more"),
         (lambda: RankRLS(alpha=np.nan).fit(X, Y), "alpha must be"),
@@ -79,15 +82,18 @@ def test_data_that_cannot_be_used(call, words):
         (lambda: RankRLS(weighting="row").fit(X, Y), "Did you mean 'rows'"),
         (lambda: RankRLS(solver="cholesky").fit(X, Y), "solver must be one of"),
         (lambda: RankRLS(kernel="rbf", solver="primal").fit(X, Y), 'needs kernel="linear"'),
-        (lambda: RankRLS().fit(X, Y).score(X, Y, sample_weight=np.ones(4)), "no sample_weight"),
+        (
+            lambda: RankRLS().fit(X, Y).score(X, Y, sample_weight=np.ones(4)),
+            "support sample_weight",
+        ),
     ],
 )
-def test_parameters_out_of_range(call, words):
-    with pytest.raises(ParameterError, match=words):
+def test_invalid_parameters(call, message):
+    with pytest.raises(ParameterError, match=message):
         call()
 
 
-def test_a_kernel_matrix_beyond_memory_is_refused_at_once(monkeypatch):
+def test_a_kernel_matrix_that_does_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: 8)
     with pytest.raises(MemoryError, match="kernel matrix of 4 rows needs"):
         RankRLS(kernel="rbf").fit(X, Y)

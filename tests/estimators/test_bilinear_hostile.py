@@ -107,7 +107,7 @@ def test_invalid_data(call, words):
         ({"init": "ones"}, "init must be one of"),
         ({"dtype": "int8"}, "dtype must be one of"),
         ({"eta0": 0.0}, "eta0 must be"),
-        ({"n_iter": 0}, "n_iter must be a whole number of 1 or more, or None: got 0"),
+        ({"n_iter": 0}, "n_iter must be an integer of at least 1, or None: got 0"),
         ({"refit": "no"}, "refit must be True or False: got 'no'"),
         ({"shrink_every": 0}, "shrink_every must be"),
         ({"shrink_every": 401}, "alpha would have no effect"),

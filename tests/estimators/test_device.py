@@ -1,4 +1,4 @@
-"""The device of rankers: what it needs, and the errors if it is missing."""
+"""The parameter `device` of rankers, and its error messages."""
 
 import os
 import subprocess
@@ -75,7 +75,7 @@ def test_tensors_without_values(problem):
             attempt()
 
 
-def test_labels_as_tensors_are_checked(problem):
+def test_invalid_label_tensors(problem):
     X, y, _ = problem
     rows, labels = torch.tensor(X), torch.tensor(y)
     for bad in (labels + 1j, labels.to_sparse()):
@@ -99,9 +99,9 @@ def test_tensors_are_not_moved(problem):
     RankRLS(device="auto").fit(X, y)
 
 
-def test_tensors_are_checked(problem):
+def test_invalid_tensors(problem):
     X, y, _ = (torch.tensor(values) for values in problem)
-    for bad, words in (
+    for bad, message in (
         (X[:, 0], "Expected 2D array, got 1D"),
         (X[:, :0], "0 feature"),
         (X[:1], "1 sample"),
@@ -109,21 +109,21 @@ def test_tensors_are_checked(problem):
         (X.to_sparse(), "dense tensor"),
         (X.to(torch.complex128), "real numbers"),
     ):
-        with pytest.raises(DataError, match=words):
+        with pytest.raises(DataError, match=message):
             RankRLS().fit(bad, y[: len(bad)])
-    for bad, words in (
+    for bad, message in (
         (y[:5], "same number of rows"),
         (y * torch.inf, "y contains"),
         (None, "y is None"),
     ):
-        with pytest.raises(DataError, match=words):
+        with pytest.raises(DataError, match=message):
             RankRLS().fit(X, bad)
     ranker = RankRLS().fit(X, y)
     with pytest.raises(DataError, match="2 features, but RankRLS is expecting 3"):
         ranker.predict(X[:, :2])
 
 
-def test_models_follow_their_rows(problem):
+def test_predictions_are_on_the_device_of_the_rows(problem):
     X, y, qid = problem
     tensor = torch.tensor(X)
     for ranker in (RankRLS(), RankRLS(kernel="rbf"), SparseRankRLS(n_landmarks=20), KPCRank(5)):
@@ -151,9 +151,7 @@ def test_model_files_do_not_depend_on_the_device(problem, tmp_path):
         ranker.fit(*tensors, qid=qid)
         same = load_model(save_model(ranker, tmp_path / f"{k}.rankwise"))
         assert_allclose(same.predict(X), ranker.predict(tensors[0]).numpy(), atol=1e-12)
-        assert isinstance(
-            ranker.predict(tensors[0]), torch.Tensor
-        )  # saving did not change the model
+        assert isinstance(ranker.predict(tensors[0]), torch.Tensor)  # the model is unchanged
 
 
 def test_partial_fits_may_change_the_device(problem, tmp_path):
@@ -170,7 +168,7 @@ def test_partial_fits_may_change_the_device(problem, tmp_path):
     assert_allclose(start.predict(X), want.predict(X), atol=1e-10)
 
 
-def test_rough_products(problem):
+def test_reduced_precision(problem):
     X, y, qid = (torch.tensor(values) for values in problem)
     exact = SparseRankRLS(n_landmarks=20, random_state=0).fit(X, y, qid=qid).predict(X)
     rough = SparseRankRLS(n_landmarks=20, random_state=0, precision="tf32")
@@ -182,10 +180,10 @@ def test_rough_products(problem):
         SparseRankRLS(precision="half").fit(X, y)
 
 
-def test_memory_is_planned(problem, monkeypatch):
+def test_errors_if_the_device_has_too_little_memory(problem, monkeypatch):
     X, y, _ = (torch.tensor(values) for values in problem)
     monkeypatch.setattr(TorchBackend, "free_bytes", lambda self: 60_000)
-    with pytest.raises(KernelSizeError, match=r"GiB, but the device has .* too little"):
+    with pytest.raises(KernelSizeError, match=r"GiB, but the device has only .* too little"):
         RankRLS(kernel="rbf").fit(X, y)
     with pytest.raises(KernelSizeError, match="50 rows would fit"):
         RankRLS(kernel="rbf").fit(X, y)
@@ -219,7 +217,7 @@ for ranker in (RankRLS(), SparseRankRLS(n_landmarks=10, random_state=0), KPCRank
 
 
 def test_array_api_dispatch():
-    # SciPy reads its switch on import, so this needs a process of its own.
+    # SciPy reads the environment variable on import, so this needs a separate process.
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", ARRAY_API],
         env={**os.environ, "SCIPY_ARRAY_API": "1"},

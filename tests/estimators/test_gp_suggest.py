@@ -115,7 +115,7 @@ def test_repeated_candidates_are_suggested_once():
     gp = PairwiseGP(optimizer=None).fit_pairs(X, [[0, 1]])
     twice = [[5, 2], [2, 5], [5, 2], [7, 3]]
     assert sorted(gp.suggest_pair(X, candidates=twice, n_pairs=2).tolist()) == [[5, 2], [7, 3]]
-    with pytest.raises(ParameterError, match="a whole number from 1 to 2"):
+    with pytest.raises(ParameterError, match="an integer from 1 to 2"):
         gp.suggest_pair(X, candidates=twice, n_pairs=3)
 
 

@@ -1,4 +1,4 @@
-"""RankSVM against a brute-force solver on all pairs, and its error messages."""
+"""RankSVM, compared with a brute-force solver on all pairs, and its error messages."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def data():
 def test_a_linear_support_vector_machine_on_explicit_pairs(data, alpha):
     differences = np.array([data.X[i] - data.X[j] for i, j in pairs_of(data.y, data.qid)])
     rows, signs = np.vstack([differences, -differences]), np.repeat([1, -1], len(differences))
-    # Every pair is there twice, and their loss is C against |w|^2 / 2.
+    # Every pair occurs twice, and the objective is C * loss + |w|^2 / 2.
     peer = LinearSVC(C=1 / (4 * alpha), fit_intercept=False, dual=False, tol=1e-10, max_iter=10_000)
     want = peer.fit(rows, signs).coef_[0]
     found = RankSVM(alpha, weighting="pairs", tol=1e-9).fit(data.X, data.y, qid=data.qid).coef_
@@ -83,7 +83,7 @@ def test_duplicate_and_constant_features():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "words"),
+    ("call", "error", "message"),
     [
         (lambda: RankSVM().fit(X, np.ones(4)), DataError, r"No query has two .*1 query, 4 rows"),
         (lambda: RankSVM().fit(X, Y, qid=[1, 2, 3, 4]), DataError, "4 queries"),
@@ -95,11 +95,11 @@ def test_duplicate_and_constant_features():
         (lambda: RankSVM(weighting="row").fit(X, Y), ParameterError, "Did you mean 'rows'"),
     ],
 )
-def test_what_cannot_be_used(call, error, words):
-    with pytest.raises(error, match=words):
+def test_error_messages(call, error, message):
+    with pytest.raises(error, match=message):
         call()
 
 
-def test_too_few_iterations_warn(data):
+def test_too_few_iterations_give_a_warning(data):
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         RankSVM(1e-6, max_iter=1).fit(data.X, data.y, qid=data.qid)

@@ -1,4 +1,4 @@
-"""RankRLS and RLS as estimators: what they promise beyond the solvers."""
+"""RankRLS and RLS as estimators."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_primal_and_dual_agree(p, ties, weighting):
 
 
 @given(problems(min_pairs=1), ties, st.sampled_from(["linear", "rbf"]))
-def test_a_path_is_a_fit_for_each_alpha(p, ties, kernel):
+def test_a_path_agrees_with_separate_fits(p, ties, kernel):
     alphas = [0.01, 1.0, 100.0]
     ranker = RankRLS(kernel=kernel, ties=ties)
     path = ranker.path(p.X, p.y, alphas, qid=p.qid)
@@ -56,7 +56,7 @@ def test_a_path_is_a_fit_for_each_alpha(p, ties, kernel):
 
 @pytest.mark.parametrize("estimator", [RankRLS(ties="exclude"), RankRLS(), RLS()])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_several_outputs_are_fitted_as_if_alone(estimator, kernel):
+def test_several_outputs_agree_with_separate_fits(estimator, kernel):
     rng = np.random.default_rng(0)
     X, Y, qid = rng.standard_normal((30, 4)), rng.integers(0, 3, (30, 2)), np.arange(30) // 6
     estimator.set_params(kernel=kernel)
@@ -74,7 +74,7 @@ def test_several_outputs_are_fitted_as_if_alone(estimator, kernel):
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matrix, sp.coo_array])
 @pytest.mark.parametrize("estimator", [RankRLS(), RankRLS(kernel="rbf"), RLS(), RLS(solver="dual")])
-def test_sparse_input_gives_the_same(kind, estimator):
+def test_sparse_and_dense_input_agree(kind, estimator):
     rng = np.random.default_rng(0)
     X = np.where(rng.random((40, 6)) < 0.4, rng.standard_normal((40, 6)), 0.0)
     y, qid = rng.standard_normal(40), np.arange(40) % 7
@@ -112,7 +112,7 @@ def test_rls_minimizes_the_squared_errors(p):
 
 
 @given(comparisons(), st.sampled_from(["linear", "rbf"]))
-def test_margins_taken_from_scores_give_the_fit_to_scores(c, kernel):
+def test_margins_from_scores_agree_with_a_fit_to_scores(c, kernel):
     y = c.X @ np.arange(c.X.shape[1]) + 0.5
     n = len(y)
     pairs = np.argwhere(np.triu(np.ones((n, n)), 1))
@@ -153,7 +153,7 @@ def test_the_default_gamma_is_that_of_kernel_ridge():
         assert_allclose(ours(X), theirs, atol=1e-12)
 
 
-def test_an_indefinite_kernel_solves_equation_8_and_warns():
+def test_an_indefinite_kernel_solves_equation_8_and_gives_a_warning():
     rng = np.random.default_rng(0)
     X, y = 3 * rng.standard_normal((20, 3)), rng.standard_normal(20)
     with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
@@ -183,7 +183,7 @@ def test_the_solver_is_chosen_by_cost():
 @pytest.mark.parametrize("alpha", [0.0, 1e-300, 1e-12, 1e12, 1e300])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "polynomial"])
 @pytest.mark.parametrize("ties", ["include", "exclude"])
-def test_hard_numerics_stay_finite(alpha, kernel, ties):
+def test_ill_conditioned_problems_give_finite_scores(alpha, kernel, ties):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((6, 3)), 4, axis=0)  # duplicate rows
     X[:, 1] = 5.0  # a constant feature
@@ -205,7 +205,7 @@ def test_tiny_alpha_reproduces_learnable_differences():
             assert_allclose(np.diff(scores[rows]), np.diff(y[rows]), atol=1e-5)
 
 
-def test_a_refit_forgets_the_previous_model():
+def test_a_refit_removes_the_previous_model():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((10, 3)), rng.standard_normal(10)
     ranker = RankRLS(kernel="rbf").fit(X, y).set_params(kernel="linear").fit(X, y)
@@ -216,7 +216,7 @@ def test_a_refit_forgets_the_previous_model():
 
 @given(comparisons(max_rows=5, max_pairs=60), st.sampled_from([np.asarray, sp.csr_array]))
 def test_many_more_comparisons_than_rows(c, kind):
-    """Beyond twice as many, the moments come from the Laplacian itself."""
+    """With more than twice as many comparisons as rows, moments use the Laplacian directly."""
     ranker = RankRLS().fit_pairs(kind(c.X), c.pairs, margin=c.margin, weight=c.weight)
     L, rhs = np.zeros((len(c.X),) * 2), np.zeros(len(c.X))
     for (i, j), margin, weight in zip(c.pairs, c.margin, c.weight, strict=True):
@@ -229,7 +229,7 @@ def test_many_more_comparisons_than_rows(c, kind):
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("solver", ["primal", "dual"])
 @pytest.mark.parametrize("estimator", [RankRLS(10.0), RankRLS(10.0, ties="exclude"), RLS(10.0)])
-def test_features_far_from_zero_do_not_cancel(kind, solver, estimator):
+def test_features_far_from_zero_do_not_lose_digits(kind, solver, estimator):
     rng = np.random.default_rng(0)
     X, qid = rng.standard_normal((200, 8)), np.repeat(np.arange(20), 10)
     y = X[:, :3].sum(axis=1)

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, routing of qid, data frames."""
+"""scikit-learn's estimator checks, routing of qid, and data frames."""
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from rankwise import (
 )
 from rankwise.errors import RankwiseWarning
 
-# Once for each path through the code of an estimator.
+# One for each code path of an estimator.
 ESTIMATORS = [
     RankRLS(),
     RankRLS(kernel="rbf"),
@@ -42,7 +42,7 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:The kernel is not positive")  # a check shifts one
+@pytest.mark.filterwarnings("ignore:The kernel is not positive")  # caused by one of the checks
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_scikit_learn_checks(estimator):
     check_estimator(estimator, on_skip=None)
@@ -74,7 +74,7 @@ def test_qid_reaches_fit_and_score_through_a_search(problem):
 
 
 @pytest.mark.usefixtures("routing")
-def test_qid_passes_a_pipeline(problem):
+def test_qid_is_routed_through_a_pipeline(problem):
     X, y, qid = problem
     pipeline = make_pipeline(StandardScaler(), RankRLS()).fit(X, y, qid=qid)
     assert pipeline[-1].n_queries_ == 6
@@ -83,7 +83,7 @@ def test_qid_passes_a_pipeline(problem):
     assert results["test_score"].min() > 0.9
 
 
-def test_without_routing_a_search_that_loses_qid_warns(problem):
+def test_a_search_without_routing_gives_a_warning(problem):
     X, y, qid = problem
     search = GridSearchCV(RankRLS(), {"alpha": [0.1]}, cv=GroupKFold(3))
     with pytest.warns(RankwiseWarning, match="enable_metadata_routing"):

@@ -1,4 +1,4 @@
-"""Bad landmarks and bad blocks get an error that says what to do."""
+"""Error messages for invalid landmarks and blocks."""
 
 from copy import copy
 
@@ -18,12 +18,12 @@ QID = np.arange(12) // 4
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("parameters", "message"),
     [
         ({"n_landmarks": 13}, "n_landmarks=13 is more than the 12 rows"),
-        ({"n_landmarks": 0}, "whole number from 1"),
-        ({"n_landmarks": True}, "whole number from 1"),
-        ({"n_landmarks": 2.5}, "whole number from 1"),
+        ({"n_landmarks": 0}, "an integer from 1"),
+        ({"n_landmarks": True}, "an integer from 1"),
+        ({"n_landmarks": 2.5}, "an integer from 1"),
         ({"landmarks": "kmean"}, "Did you mean 'kmeans'"),
         ({"landmarks": [0, 12]}, r"landmarks\[1\] = 12 is not a row of X, whose rows are 0 to 11"),
         ({"landmarks": [-1, 2]}, r"landmarks\[0\] = -1"),
@@ -38,29 +38,29 @@ QID = np.arange(12) // 4
     ],
 )
 @pytest.mark.parametrize("blockwise", [False, True])
-def test_parameters_that_make_no_sense(parameters, words, blockwise):
+def test_invalid_parameters(parameters, message, blockwise):
     ranker = SparseRankRLS(**parameters)
-    with pytest.raises(ParameterError, match=words):
+    with pytest.raises(ParameterError, match=message):
         ranker.fit_blocks([(X, Y, QID)]) if blockwise else ranker.fit(X, Y, qid=QID)
 
 
 @pytest.mark.parametrize(
-    ("landmarks", "error", "words"),
+    ("landmarks", "error", "message"),
     [
         (np.ones((2, 3)), DataError, "points with 3 features, but X has 2"),
         ([[0.0, np.nan]], ValueError, "landmarks contains NaN"),
         (np.zeros((0, 2)), ValueError, "0 sample"),
     ],
 )
-def test_points_that_cannot_be_used(landmarks, error, words):
-    with pytest.raises(error, match=words):
+def test_invalid_points(landmarks, error, message):
+    with pytest.raises(error, match=message):
         SparseRankRLS(landmarks=landmarks).fit(X, Y, qid=QID)
 
 
 def test_precomputed_kernels():
     K = X @ X.T
-    for landmarks, words in ((X, "row numbers"), ("kmeans", "needs features")):
-        with pytest.raises(ParameterError, match=words):
+    for landmarks, message in ((X, "row numbers"), ("kmeans", "needs features")):
+        with pytest.raises(ParameterError, match=message):
             SparseRankRLS(kernel="precomputed", landmarks=landmarks).fit(K, Y, qid=QID)
     with pytest.raises(DataError, match="square"):
         SparseRankRLS(kernel="precomputed").fit(X, Y, qid=QID)
@@ -71,30 +71,30 @@ def test_precomputed_kernels():
 def test_a_query_split_over_calls():
     ranker = SparseRankRLS(n_landmarks=3, random_state=0).partial_fit(X[:6], Y[:6], qid=QID[:6])
     before = ranker.predict(X)
-    with pytest.raises(DataError, match=r"Query 1 was in an earlier block.*Sort the rows"):
+    with pytest.raises(DataError, match=r"Query 1 was also in an earlier block.*Sort the rows"):
         ranker.partial_fit(X[6:], Y[6:], qid=QID[6:])
-    # Nothing of the refused block was added.
+    # The block with the error was not added.
     np.testing.assert_allclose(ranker.predict(X), before, rtol=1e-12)
     ranker.partial_fit(X[8:], Y[8:], qid=QID[8:])
-    with pytest.raises(DataError, match="was in an earlier block"):
+    with pytest.raises(DataError, match="was also in an earlier block"):
         SparseRankRLS().fit_blocks([(X[:6], Y[:6], QID[:6]), (X[6:], Y[6:], QID[6:])])
-    # Regression ignores queries.
+    # A regression does not depend on queries.
     halves = SparseRLS(landmarks=[0, 1]).fit_blocks(
         [(X[:6], Y[:6], QID[:6]), (X[6:], Y[6:], QID[6:])]
     )
     assert halves.n_queries_ == 3
 
 
-def test_one_ranking_cannot_come_in_blocks():
+def test_one_ranking_cannot_be_split_into_blocks():
     ranker = SparseRankRLS(n_landmarks=3).partial_fit(X[:6], Y[:6])
-    with pytest.raises(DataError, match="give the query of every row"):
+    with pytest.raises(DataError, match="pass the query of every row"):
         ranker.partial_fit(X[6:], Y[6:])
-    with pytest.raises(DataError, match="give the query of every row"):
+    with pytest.raises(DataError, match="pass the query of every row"):
         ranker.partial_fit(X[6:], Y[6:], qid=QID[6:])
     SparseRLS(n_landmarks=3).partial_fit(X[:6], Y[:6]).partial_fit(X[6:], Y[6:])
 
 
-def test_blocks_that_do_not_fit_together():
+def test_inconsistent_blocks():
     ranker = SparseRankRLS(n_landmarks=3).partial_fit(X[:4], Y[:4], qid=QID[:4])
     with pytest.raises(ValueError, match="expecting 2 features"):
         ranker.partial_fit(X[4:, :1], Y[4:], qid=QID[4:])
@@ -103,12 +103,12 @@ def test_blocks_that_do_not_fit_together():
 
 
 def test_the_first_block_must_have_enough_rows():
-    with pytest.raises(ParameterError, match="in partial_fit, more rows in the first call"):
+    with pytest.raises(ParameterError, match=r"more rows \(in partial_fit, in the first call\)"):
         SparseRankRLS(n_landmarks=5).partial_fit(X[:4], Y[:4], qid=QID[:4])
 
 
 class Once:
-    """Blocks that can be read only once."""
+    """Blocks that can be iterated only once."""
 
     def __init__(self, blocks):
         self.blocks = blocks
@@ -119,9 +119,9 @@ class Once:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "words"),
+    ("blocks", "message"),
     [
-        ([], "no block"),
+        ([], "no blocks"),
         ([X], "not a triple"),
         ([3], "not a triple"),
         ((X, Y, QID), "list of triples"),
@@ -133,12 +133,12 @@ class Once:
         (iter([(X, Y, QID)]), "only one pass"),
     ],
 )
-def test_blocks_that_cannot_be_used(blocks, words):
-    with pytest.raises(DataError, match=words):
+def test_invalid_blocks(blocks, message):
+    with pytest.raises(DataError, match=message):
         SparseRankRLS(n_landmarks=3).fit_blocks(blocks)
 
 
-def test_blocks_without_a_pair_are_fine_among_others():
+def test_a_block_without_pairs_among_others():
     alone = (X[:2], Y[:2], ["x", "y"])
     ranker = SparseRankRLS(landmarks=X[:3]).fit_blocks([alone, (X, Y, QID)])
     same = SparseRankRLS(landmarks=X[:3]).fit(X, Y, qid=QID)
@@ -148,7 +148,7 @@ def test_blocks_without_a_pair_are_fine_among_others():
     assert not nothing_yet.predict(X).any()
 
 
-def test_an_indefinite_kernel_warns():
+def test_an_indefinite_kernel_gives_a_warning():
     with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
         ranker = SparseRankRLS(kernel="sigmoid", gamma=3.0).fit(3 * X, Y, qid=QID)
     assert np.isfinite(ranker.predict(X)).all()
@@ -170,14 +170,14 @@ def test_sampling_methods_with_invalid_kernels(landmarks):
         ranker.set_params(kernel="polynomial").fit(broken, Y, qid=QID)
 
 
-def test_alpha_zero_on_singular_moments_gives_the_least_norm_solution():
+def test_alpha_zero_on_singular_moments_gives_the_minimum_norm_solution():
     for alpha in (0.0, 1e-300, 1e-14, 1e-12):
         sparse = SparseRankRLS(alpha, gamma=0.3).fit(X, Y, qid=QID).predict(X)
         dense = RankRLS(alpha, kernel="rbf", gamma=0.3).fit(X, Y, qid=QID).predict(X)
         np.testing.assert_allclose(np.diff(sparse)[:3], np.diff(dense)[:3], atol=1e-4)
 
 
-def test_a_call_that_fails_leaves_things_as_they_were():
+def test_a_failed_partial_fit_does_not_change_the_ranker():
     ranker = SparseRankRLS(kernel="linear", landmarks=X[:3]).partial_fit(X[:4], Y[:4], qid=QID[:4])
     before = ranker.predict(X)
     with pytest.raises(DataError, match="overflow"):
@@ -194,7 +194,7 @@ def test_a_call_that_fails_leaves_things_as_they_were():
         copied.set_params(kernel="rbf").partial_fit(X, Y, qid=QID + 20)
 
 
-def test_a_fit_that_fails_leaves_no_model():
+def test_a_failed_fit_removes_the_old_model():
     for ranker in (SparseRankRLS(landmarks=X[:3]), RankRLS()):
         ranker.fit(X, Y, qid=QID)
         with pytest.raises(DataError):
@@ -210,7 +210,7 @@ def test_a_fit_that_fails_leaves_no_model():
     ranker.partial_fit(X, Y, qid=QID)
 
 
-def test_the_kernel_of_the_user_is_copied():
+def test_the_kernel_is_copied():
     ranker = SparseRankRLS(landmarks=X[:3], kernel=RBF(1.0)).partial_fit(X, Y, qid=QID)
     before = ranker.predict(X)
     ranker.set_params(kernel__length_scale=5.0)
@@ -220,7 +220,7 @@ def test_the_kernel_of_the_user_is_copied():
 
 
 def test_a_regression_needs_two_rows():
-    with pytest.raises(DataError, match="a single row"):
+    with pytest.raises(DataError, match="at least two rows: got one"):
         SparseRLS().fit_blocks([(X[:1], Y[:1], None)])
     SparseRLS(landmarks=X[:2]).fit_blocks([(X[:1], Y[:1], None), (X[1:2], Y[1:2], None)])
 
@@ -228,11 +228,11 @@ def test_a_regression_needs_two_rows():
 def test_points_must_have_the_columns_of_the_rows():
     frame = pd.DataFrame(X, columns=["a", "b"])
     SparseRankRLS(landmarks=frame[:3]).fit(frame, Y, qid=QID)
-    with pytest.raises(DataError, match=r"in the same order, a, b: got b, a"):
+    with pytest.raises(DataError, match=r"in the same order \(a, b\): got b, a"):
         SparseRankRLS(landmarks=frame[["b", "a"]][:3]).fit(frame, Y, qid=QID)
 
 
-def test_scores_beyond_float32():
+def test_scores_that_overflow_float32():
     narrow = X.astype(np.float32)
     for ranker in (SparseRankRLS(), RankRLS()):
         with pytest.raises(DataError, match="pass X as float64"):
@@ -255,8 +255,8 @@ def test_values_too_large_to_choose_landmarks(method):
 
 @pytest.mark.parametrize(
     ("kernel", "message"),
-    [(1e-140 * np.eye(6), "so small"), (-np.eye(6), "not positive semidefinite")],
+    [(1e-140 * np.eye(6), "underflow"), (-np.eye(6), "not positive semidefinite")],
 )
-def test_kernels_between_landmarks_that_cannot_be_used(kernel, message):
+def test_invalid_kernels_of_landmarks(kernel, message):
     with pytest.raises(DataError, match=message):
         SparseRankRLS(landmarks=[0, 1, 2], kernel="precomputed").fit(kernel, np.arange(6.0))

@@ -44,7 +44,7 @@ def test_coefficients_solve_equation_8(p, ties, weighting, kernel):
 
 
 @given(problems(min_pairs=1), ties, weightings, st.sampled_from(NAMED), st.booleans())
-def test_with_all_rows_as_landmarks_it_is_the_dual(p, ties, weighting, kernel, pointwise):
+def test_all_rows_as_landmarks_agree_with_the_dual(p, ties, weighting, kernel, pointwise):
     how = {"alpha": 0.5, "kernel": kernel, "gamma": 0.7, "degree": 2}
     if pointwise:
         sparse, dense = SparseRLS(landmarks=np.arange(len(p.y)), **how), RLS(**how)
@@ -65,7 +65,7 @@ def test_near_singular_landmarks_lose_few_digits(gamma, alpha):
     sparse = SparseRankRLS(alpha, landmarks=np.arange(200), gamma=gamma).fit(X, y, qid=qid)
     dense = RankRLS(alpha, kernel="rbf", gamma=gamma).fit(X, y, qid=qid)
     gap = sparse.predict(new) - dense.predict(new)
-    # The dropped part is below 1e-12 of K, and enters as K / alpha.
+    # The dropped part is below 1e-12 of K and enters the solution as K / alpha.
     assert np.ptp(gap) < 1e-8 * np.ptp(dense.predict(new)) / min(alpha, 1.0)
 
 
@@ -79,7 +79,7 @@ def test_comparisons(c, kernel):
 
 
 @pytest.mark.parametrize("estimator", [SparseRankRLS(ties="exclude"), SparseRankRLS(), SparseRLS()])
-def test_several_outputs_are_fitted_as_if_alone(estimator):
+def test_several_outputs_agree_with_separate_fits(estimator):
     X, _, qid = make()
     Y = np.random.default_rng(1).integers(0, 3, (120, 2)).astype(float)
     estimator = clone(estimator).set_params(landmarks=np.arange(0, 120, 4))
@@ -92,7 +92,7 @@ def test_several_outputs_are_fitted_as_if_alone(estimator):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_methods_choose_as_many_as_asked(method):
+def test_methods_choose_n_landmarks(method):
     X, y, qid = make()
     ranker = SparseRankRLS(n_landmarks=15, landmarks=method, random_state=3)
     first, second = (clone(ranker).fit(X, y, qid=qid) for _ in range(2))
@@ -106,20 +106,20 @@ def test_methods_choose_as_many_as_asked(method):
 
 
 @pytest.mark.parametrize("method", ["kmeans", "rpcholesky", "leverage"])
-def test_costly_methods_look_at_a_sample_of_many_rows(method, monkeypatch):
+def test_expensive_methods_choose_from_a_sample(method, monkeypatch):
     monkeypatch.setattr("rankwise.estimators._landmark_choice.LEAST_CANDIDATES", 40)
     monkeypatch.setattr("rankwise.estimators._landmark_choice.CANDIDATES", 2)
     sizes = []
 
-    def spy(function):
-        def spied(*arguments):
+    def record_sizes(function):
+        def recorded(*arguments):
             sizes.extend(x.shape[0] for x in arguments if isinstance(x, np.ndarray))
             return function(*arguments)
 
-        return spied
+        return recorded
 
     for name in ("_cluster_centres", "pivoted_cholesky_rows", "leverage_rows"):
-        monkeypatch.setattr(_landmark_choice, name, spy(getattr(_landmark_choice, name)))
+        monkeypatch.setattr(_landmark_choice, name, record_sizes(getattr(_landmark_choice, name)))
     X, y, qid = make()
     ranker = SparseRankRLS(n_landmarks=10, landmarks=method, random_state=3).fit(X, y, qid=qid)
     assert sizes == [40]
@@ -168,7 +168,7 @@ def blocks_of(X, y, qid, n_blocks=4):
 @pytest.mark.parametrize("gamma", [None, 1e-3])
 @pytest.mark.parametrize("outputs", [(), (2,)])
 @pytest.mark.parametrize("estimator", [SparseRankRLS(ties="exclude"), SparseRankRLS(), SparseRLS()])
-def test_blocks_give_the_fit_to_all_rows(estimator, outputs, gamma):
+def test_blocks_agree_with_a_fit_to_all_rows(estimator, outputs, gamma):
     X, _, qid = make()
     y = np.random.default_rng(1).integers(0, 3, (120, *outputs)).astype(float)
     blocks = blocks_of(X, y, qid)
@@ -182,12 +182,12 @@ def test_blocks_give_the_fit_to_all_rows(estimator, outputs, gamma):
     path = estimator.path_blocks(blocks, [0.3, 1.0])
     for scores in (parts.predict(X), streamed.predict(X), path.predict(X)[1]):
         assert_allclose(scores, want.predict(X), atol=1e-7)
-    # A fit forgets the sums.
-    assert not hasattr(parts.fit(X, y, qid=qid), "_sums")
+    # `fit` removes the sums.
+    assert not hasattr(parts.fit(X, y, qid=qid), "block_sums_")
 
 
 @pytest.mark.parametrize("method", [*METHODS, "rows"])
-def test_landmarks_of_blocks_are_rows_of_them(method):
+def test_landmarks_of_blocks_are_among_their_rows(method):
     X, y, qid = make()
     order = np.argsort(qid, kind="stable")
     X, y, qid = X[order], y[order], qid[order]
@@ -212,7 +212,7 @@ def test_sparse_blocks_and_sampling():
     assert_allclose(ranker.predict(X), dense.predict(X), atol=1e-8)
 
 
-def test_a_reservoir_gives_every_row_the_same_chance():
+def test_a_reservoir_is_a_uniform_sample():
     counts = np.zeros(30)
     rng = np.random.default_rng(0)
     for _ in range(2000):
@@ -233,7 +233,7 @@ def test_a_reservoir_gives_every_row_the_same_chance():
     ("kernel", "gamma"), [("rbf", 1.0), ("rbf", 1e-12), ("linear", None), ("polynomial", 0.5)]
 )
 @pytest.mark.parametrize("estimator", [SparseRankRLS(), SparseRLS()])
-def test_singular_landmarks_stay_finite(estimator, alpha, kernel, gamma):
+def test_linearly_dependent_landmarks_give_finite_scores(estimator, alpha, kernel, gamma):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((20, 3)), 3, axis=0)
     X[:, 1] = 5.0
@@ -280,7 +280,7 @@ def refit(ranker, X, y, qid, out):
         SparseRLS(0.5, landmarks=np.random.default_rng(5).standard_normal((9, 3))),
     ],
 )
-def test_hold_outs_are_refits_with_the_same_landmarks(ranker):
+def test_hold_outs_equal_refits_with_the_same_landmarks(ranker):
     X, y, qid = make(n=40, n_queries=5)
     held_out = leave_query_out(ranker, X, y, qid=qid)
     for q in range(5):
@@ -293,7 +293,7 @@ def test_hold_outs_are_refits_with_the_same_landmarks(ranker):
         assert difference == pytest.approx(first - second, abs=1e-8)
 
 
-def test_hold_outs_with_landmarks_that_are_drawn():
+def test_hold_outs_with_random_landmarks():
     X, y, qid = make()
     ranker = SparseRankRLS(n_landmarks=20, random_state=0)
     points = clone(ranker).fit(X, y, qid=qid).landmarks_
@@ -312,7 +312,7 @@ def test_a_search_holds_out_exactly(monkeypatch):
     ranker = SparseRankRLS(n_landmarks=20, random_state=0)
     alphas = [0.1, 1.0, 10.0]
     search = RankingSearchCV(ranker, {"alpha": alphas, "gamma": [0.1, 1.0]}).fit(X, y, qid=qid)
-    assert len(fits) == 1  # the best, to all rows
+    assert len(fits) == 1  # the best candidate, fitted to all rows
     wanted = [
         leave_query_out(ranker.set_params(gamma=gamma), X, y, qid=qid, alphas=alphas).score
         for gamma in (0.1, 1.0)

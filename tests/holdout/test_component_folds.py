@@ -1,4 +1,4 @@
-"""Choosing the number of components: hold-outs against refits."""
+"""Hold-outs that choose the number of components, compared with refits."""
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ def test_blocks_of_pairs(monkeypatch):
 
 @pytest.mark.parametrize("kind", [KPCRank, KPCR])
 @pytest.mark.parametrize("by_query", [True, False])
-def test_folds_are_refits_with_components_of_their_own(kind, by_query):
+def test_folds_refit_the_components(kind, by_query):
     X, y, qid, _, _ = make_problem()
     qid = qid if by_query else None
     ranker = kind(cv=3, max_components=6, rule="best").fit(X, y, qid=qid)
@@ -111,12 +111,12 @@ def test_folds_are_refits_with_components_of_their_own(kind, by_query):
     groups = qid if by_query else fold
     want = [disagreement_error(y, f, groups) for f in held_out.T]
     assert_allclose(ranker.component_errors_.error, want, atol=1e-12)
-    assert want[ranker.n_components_ - 1] == pytest.approx(min(want))  # either one of a tie
+    assert want[ranker.n_components_ - 1] == pytest.approx(min(want))  # any of tied minima
     assert "3 folds" in ranker.component_errors_.method
     assert "best" in str(ranker.component_errors_)
 
 
-def test_folds_of_comparisons_leave_out_rows_that_no_other_comparison_has():
+def test_folds_of_comparisons_hold_out_their_rows():
     X, y, _, _, _ = make_problem()
     pairs = np.random.default_rng(0).permutation(36).reshape(18, 2)  # every row in one pair
     margin = y[pairs[:, 0]] - y[pairs[:, 1]]
@@ -131,7 +131,7 @@ def test_folds_of_comparisons_leave_out_rows_that_no_other_comparison_has():
     assert_allclose(ranker.component_errors_.error, errors.mean(axis=0), atol=1e-12)
 
 
-def test_one_standard_error_of_the_best():
+def test_one_standard_error_rule():
     numbers = np.arange(1, 6)
     errors = ComponentErrors(
         numbers, np.array([0.4, 0.32, 0.35, 0.3, 0.3]), np.full(5, 0.03), "by hand"
@@ -148,7 +148,7 @@ def test_one_standard_error_of_the_best():
         KPCRank(rule="two_se").fit(X, y, qid=qid)
 
 
-def test_few_queries_make_few_folds_and_one_query_is_an_error():
+def test_fewer_queries_than_folds():
     X, y, _, _, _ = make_problem()
     qid = np.repeat([0, 1], 18)
     assert "2 folds" in KPCRank(cv=5).fit(X, y, qid=qid).component_errors_.method
@@ -158,7 +158,7 @@ def test_few_queries_make_few_folds_and_one_query_is_an_error():
         KPCRank(cv=2).fit_pairs(X, [[0, 1], [2, 3], [4, 5], [6, 7]], margin=np.zeros(4))
 
 
-def test_folds_do_not_follow_a_period_in_the_rows():
+def test_folds_are_shuffled():
     for n, n_folds in ((36, 3), (17, 5)):
         fold = shuffled_folds(n, n_folds)
         assert np.ptp(np.bincount(fold)) <= 1
@@ -168,15 +168,13 @@ def test_folds_do_not_follow_a_period_in_the_rows():
     errors = KPCRank(cv=3, max_components=3).fit(X, y).component_errors_
     assert np.isfinite(errors.error).all()
     pairs = np.column_stack((np.arange(0, 36, 2), np.arange(1, 36, 2)))
-    margin = np.tile(
-        [1.0, 0.0, 0.0], 6
-    )  # dealt in order, two folds of three would have no difference
+    margin = np.tile([1.0, 0.0, 0.0], 6)  # without shuffling, two of three folds would be all 0
     found = KPCRank(cv=3, max_components=3).fit_pairs(X, pairs, margin=margin).component_errors_
     assert np.isfinite(found.standard_error).all()
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
-def test_landmarks_by_number_are_rows_of_all_of_x(kernel):
+def test_landmarks_as_row_numbers_refer_to_all_rows(kernel):
     X, y, qid, _, _ = make_problem()
     first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
     fold = np.array([first[q] for q in qid.tolist()]) % 3
@@ -216,15 +214,15 @@ def test_queries_without_pairs_always_train(ties):
     y[code == 0] = 0.0  # no pair to learn from
     single = np.flatnonzero(code == 3)
     qid[single] = 100 + np.arange(len(single))
-    dealt_queries = [1, 2, 4, 5]
+    held_out_queries = [1, 2, 4, 5]
     ranker = KPCRank(cv=2, max_components=3, ties=ties).fit(X, y, qid=qid)
     held_out = np.zeros((36, 3))
     for k in range(2):
-        test = np.isin(code, dealt_queries[k::2])
+        test = np.isin(code, held_out_queries[k::2])
         part = KPCRank(3, ties=ties).fit(X[~test], y[~test], qid=qid[~test])
         held_out[test] = part.predict_path(X[test])
-    dealt_rows = np.isin(code, dealt_queries)
-    want = [disagreement_error(y[dealt_rows], f[dealt_rows], qid[dealt_rows]) for f in held_out.T]
+    rows = np.isin(code, held_out_queries)
+    want = [disagreement_error(y[rows], f[rows], qid[rows]) for f in held_out.T]
     assert_allclose(ranker.component_errors_.error, want, atol=1e-12)
     many = KPCRank(cv=30, max_components=3, ties=ties).fit(X, y, qid=qid)
     assert "4 folds" in many.component_errors_.method
@@ -233,11 +231,11 @@ def test_queries_without_pairs_always_train(ties):
         KPCRank(ties=ties).fit(X, y, qid=qid)
 
 
-def test_errors_of_a_refit_name_the_fold():
+def test_errors_of_a_refit_mention_the_folds():
     X, _, _, _, _ = make_problem()
     y = np.zeros(36)
     y[0] = 1.0
-    with pytest.raises(DataError, match=r"without one of 5 folds: No query .* or use fewer folds"):
+    with pytest.raises(DataError, match=r"without one of 5 folds: No query .* use fewer folds"):
         KPCRank(ties="exclude").fit(X, y)
     weight = np.zeros(18)
     weight[0] = 1.0
@@ -247,10 +245,10 @@ def test_errors_of_a_refit_name_the_fold():
 
 
 @pytest.mark.parametrize("cv", [3, "leave_query_out", "leave_pair_out"])
-def test_an_output_that_is_constant_is_named(cv):
+def test_error_for_a_constant_output(cv):
     X, y, qid, _, _ = make_problem()
     qid = None if cv == "leave_pair_out" else qid
-    with pytest.raises(DataError, match=r"labels of output 1 .* Give n_components as a number"):
+    with pytest.raises(DataError, match=r"labels of output 1 .* Set n_components to a number"):
         KPCRank(cv=cv).fit(X, np.column_stack((y, np.ones(36))), qid=qid)
 
 

@@ -1,4 +1,4 @@
-"""Held-out pairs against refits."""
+"""Held-out pairs, compared with refits."""
 
 import numpy as np
 import pytest
@@ -23,15 +23,15 @@ def refit_difference(K, y, qid, i, j, lam, ties, weighting):
 
 
 def check(parts, K, y, qid, lam, ties, weighting):
-    """Check that every pair is predicted as by a refit; return the pairs."""
-    seen = []
+    """Compare the predictions of all pairs with refits; return the pairs."""
+    checked = []
     for first, second, difference in parts:
         for i, j, d in zip(first, second, difference[:, 0], strict=True):
             want = refit_difference(K, y, qid, i, j, lam, ties, weighting)
             assert d == pytest.approx(want, abs=1e-8)
-            seen.append((min(i, j), max(i, j)))
-    assert len(seen) == len(set(seen))
-    return seen
+            checked.append((min(i, j), max(i, j)))
+    assert len(checked) == len(set(checked))
+    return checked
 
 
 @given(problems(max_rows=12), ties, weightings, st.sampled_from([0.1, 3.0]), st.booleans())
@@ -41,7 +41,7 @@ def test_pairs_of_a_global_ranking(p, ties, weighting, lam, linear):
     given_as = {"features": p.X} if linear else {"kernel": K}
     y = p.y[:, None]
     query = Conditional(np.arange(n), np.zeros_like(y), y, **given_as)
-    seen = check(
+    checked = check(
         query_pairs(query, p.y, PairLoss(ties, weighting), lam),
         K,
         p.y,
@@ -52,7 +52,7 @@ def test_pairs_of_a_global_ranking(p, ties, weighting, lam, linear):
     )
     differ = p.y[:, None] != p.y
     want = np.argwhere(np.triu(differ if ties == "exclude" else np.ones((n, n)), 1))
-    assert sorted(seen) == sorted(map(tuple, want.tolist()))
+    assert sorted(checked) == sorted(map(tuple, want.tolist()))
 
 
 @given(problems(max_rows=10), ties, weightings, st.booleans())
@@ -63,13 +63,13 @@ def test_listed_pairs_of_a_global_ranking(p, ties, weighting, linear):
     pairs = np.argwhere(~np.eye(n, dtype=bool))[::3]
     y = p.y[:, None]
     query = Conditional(np.arange(n), np.zeros_like(y), y, **given_as)
-    seen = []
+    checked = []
     for first, second, difference in query_pairs(query, p.y, PairLoss(ties, weighting), 0.7, pairs):
         for i, j, d in zip(first, second, difference[:, 0], strict=True):
             want = refit_difference(K, p.y, np.zeros(n), i, j, 0.7, ties, weighting)
             assert d == pytest.approx(want, abs=1e-8)
-            seen.append([i, j])
-    assert sorted(seen) == pairs.tolist()
+            checked.append([i, j])
+    assert sorted(checked) == pairs.tolist()
 
 
 @given(problems(max_rows=14, min_pairs=1), ties, weightings, st.booleans(), st.sampled_from([1, 6]))
@@ -80,16 +80,16 @@ def test_pairs_inside_queries(p, ties, weighting, linear, repeats):
     y = p.y[:, None]
     conditionals = primal_conditionals if linear else dual_conditionals
     features = p.X if linear else K.copy()
-    seen = [[] for _ in lams]
+    checked = [[] for _ in lams]
     for k, query in conditionals(features, graph, y, lams):
         parts = query_pairs(query, p.y[query.rows], PairLoss(ties, weighting), lams[k])
-        seen[k] += check(parts, K, p.y, p.qid, lams[k], ties, weighting)
+        checked[k] += check(parts, K, p.y, p.qid, lams[k], ties, weighting)
     want = [pair for block in graph.pairs() for pair in zip(*block[:2], strict=True)]
-    for pairs in seen:
+    for pairs in checked:
         assert sorted(pairs) == sorted(want)
 
 
-def test_several_outputs_share_the_work():
+def test_several_outputs():
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
     query = Conditional(np.arange(9), np.zeros((9, 3)), Y, kernel=rbf(X))
@@ -104,7 +104,7 @@ def test_several_outputs_share_the_work():
 @pytest.mark.parametrize("ties", ["include", "exclude"])
 @pytest.mark.parametrize("rank", ["full", "deficient"])
 def test_the_error_stays_within_the_backward_stable_limit(lam, ties, rank):
-    """Ten times machine epsilon times |K| over lam / (m - 2), against 60 digits."""
+    """Ten times machine epsilon times |K| over lam / (m - 2), compared with 60 digits."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((8, 3)), np.array([0.0, 1, 1, 0, 2, 1, 0, 2])
     if rank == "deficient":

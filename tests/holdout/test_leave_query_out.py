@@ -1,4 +1,4 @@
-"""Folds of whole queries against refits."""
+"""Folds of whole queries, compared with refits."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def query_folds(qid, n_folds=None):
 
 
 @given(problems(), ties, weightings, st.sampled_from([None, 2, 3]), st.booleans())
-def test_dual_folds_are_refits(p, ties, weighting, n_folds, spectral):
+def test_dual_folds_equal_refits(p, ties, weighting, n_folds, spectral):
     K = np.exp(-0.5 * ((p.X[:, None] - p.X) ** 2).sum(axis=2))
     graph = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting)
     folds = query_folds(p.qid, n_folds)
@@ -38,7 +38,7 @@ def test_dual_folds_are_refits(p, ties, weighting, n_folds, spectral):
 
 
 @given(problems(max_features=12), ties, weightings, st.sampled_from([None, 2]))
-def test_primal_folds_are_refits(p, ties, weighting, n_folds):
+def test_primal_folds_equal_refits(p, ties, weighting, n_folds):
     graph = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting)
     folds = query_folds(p.qid, n_folds)
     f = primal_folds(p.X, graph, p.y[:, None], folds, LAMS)
@@ -60,7 +60,7 @@ def test_several_outputs(folds):
         assert_allclose(both[..., k], alone[..., 0], atol=1e-10)
 
 
-def test_a_query_that_outweighs_all_others_does_not_cancel():
+def test_no_cancellation_if_one_query_dominates():
     rng = np.random.default_rng(0)
     qid = np.r_[np.zeros(400), np.repeat(np.arange(1, 21), 3)]
     X = rng.standard_normal((460, 4))
@@ -81,8 +81,7 @@ def test_sums_of_all_but_one(n):
 
 @pytest.mark.parametrize("lam", [1e-9, 1e-6])
 @pytest.mark.parametrize("spectral", [True, False])
-def test_a_small_lam_costs_no_more_accuracy_than_the_kernel_does(lam, spectral):
-    """The kernel is well conditioned, so the hold-outs are, however small lam is."""
+def test_a_small_lam_is_accurate_if_the_kernel_is_well_conditioned(lam, spectral):
     rng = np.random.default_rng(0)
     qid, X, y = np.arange(24) // 4, rng.standard_normal((24, 40)), rng.standard_normal(24)
     K = X @ X.T / 40
@@ -94,17 +93,17 @@ def test_a_small_lam_costs_no_more_accuracy_than_the_kernel_does(lam, spectral):
         assert_allclose(f[0, fold, 0], want, atol=1e-12)
 
 
-@pytest.mark.parametrize("room", [0, 10**9])
-def test_moments_of_all_folds_but_one_in_little_memory(room, monkeypatch):
-    monkeypatch.setattr(leave_query_out, "SOLVE_BYTES", room)
+@pytest.mark.parametrize("n_bytes", [0, 10**9])
+def test_moments_of_all_folds_but_one_in_little_memory(n_bytes, monkeypatch):
+    monkeypatch.setattr(leave_query_out, "SOLVE_BYTES", n_bytes)
     rng = np.random.default_rng(0)
     Z, t = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
     folds = np.array_split(rng.permutation(50), 11)
-    n_seen = 0
+    n_folds = 0
     for first, A, b in leave_query_out.sums_without(Z, t, folds):
         for k in range(len(A)):
             rest = np.setdiff1d(np.arange(50), folds[first + k])
             assert_allclose(A[k], Z[rest].T @ Z[rest], atol=1e-12)
             assert_allclose(b[k], Z[rest].T @ t[rest], atol=1e-12)
-            n_seen += 1
-    assert n_seen == 11
+            n_folds += 1
+    assert n_folds == 11

@@ -1,4 +1,4 @@
-"""Folds of rows against refits: ridge regression, and RankRLS on one ranking."""
+"""Folds of rows in ridge regression and in RankRLS on one ranking, compared with refits."""
 
 import numpy as np
 import pytest
@@ -13,22 +13,22 @@ from tests.strategies import problems
 LAMS = [0.3, 5.0]
 
 
-def as_given(lam, n_left):
+def ridge_strength(lam, n_left):
     return lam
 
 
-def of_pairs(lam, n_left):
+def pairwise_strength(lam, n_left):
     return lam / n_left
 
 
 @given(problems(max_features=9), st.sampled_from([1, 2, 3]), st.booleans(), st.booleans())
-def test_folds_are_refits(p, n_folds, leave_one_out, add_intercept):
+def test_folds_equal_refits(p, n_folds, leave_one_out, add_intercept):
     m = len(p.y)
     folds = np.array_split(np.arange(m)[::-1], m if leave_one_out else min(n_folds + 1, m))
     if m - max(map(len, folds)) < 1:
         return
     K = p.X @ p.X.T
-    strength = as_given if add_intercept else of_pairs
+    strength = ridge_strength if add_intercept else pairwise_strength
     y = p.y[:, None]
     for solve, F in ((kernel_ridge_folds, K), (feature_ridge_folds, p.X)):
         f = solve(F, y, folds, LAMS, strength, add_intercept=add_intercept)
@@ -42,12 +42,12 @@ def test_folds_are_refits(p, n_folds, leave_one_out, add_intercept):
 
 
 @pytest.mark.parametrize("lam", [1e-10, 1e10])
-def test_extreme_strengths_stay_finite(lam):
+def test_extreme_lam_gives_finite_predictions(lam):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((5, 2)), 2, axis=0)
     y, folds = rng.standard_normal((10, 1)), np.array_split(np.arange(10), 5)
-    f = kernel_ridge_folds(X @ X.T, y, folds, [lam], as_given, add_intercept=True)
+    f = kernel_ridge_folds(X @ X.T, y, folds, [lam], ridge_strength, add_intercept=True)
     assert np.isfinite(f).all()
     assert_allclose(
-        f, feature_ridge_folds(X, y, folds, [lam], as_given, add_intercept=True), atol=1e-4
+        f, feature_ridge_folds(X, y, folds, [lam], ridge_strength, add_intercept=True), atol=1e-4
     )

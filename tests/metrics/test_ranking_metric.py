@@ -86,7 +86,7 @@ def test_no_relevant_row_at_all(function):
         *((f, "gain", "other", "one of exponential, linear") for f in [ndcg, evaluate_ranking]),
         *((f, "discount", "other", "one of log2, letor") for f in [ndcg, evaluate_ranking]),
         *((f, "relevant", "1", "a finite number") for f in [*LISTWISE[:3], evaluate_ranking]),
-        *((f, "k", 0, "a whole number of at least 1") for f in [*LISTWISE[2:], evaluate_ranking]),
+        *((f, "k", 0, "an integer of at least 1") for f in [*LISTWISE[2:], evaluate_ranking]),
         *((f, "undefined", "drop", "one of skip, raise, or a finite number") for f in ALL),
         *((f, "per_query", "yes", "True or False") for f in ALL[:-1]),
     ],
@@ -98,7 +98,7 @@ def test_invalid_options(function, option, wrong, words):
 
 @pytest.mark.parametrize("k", [-3, 2.5, "10", True, [], [3, 0], [[1]]])
 def test_invalid_cutoffs(k):
-    with pytest.raises(ParameterError, match=r"k must be a whole number of at least 1 or a seq"):
+    with pytest.raises(ParameterError, match=r"k must be an integer of at least 1 or a seq"):
         precision_at_k(Y, F, k=k)
 
 

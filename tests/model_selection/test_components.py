@@ -1,4 +1,4 @@
-"""Hold-outs of rankers on components: the components stay, the weights are refitted."""
+"""Hold-outs of rankers on components, which keep the components and refit the weights."""
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ def test_a_search_refits_the_components(problem):
         assert score == pytest.approx(-disagreement_error(y, held_out, qid))
 
 
-def test_what_hold_outs_cannot_keep(problem):
+def test_error_messages(problem):
     X, y, qid = problem
     with pytest.raises(ParameterError, match="keep the components fixed"):
         leave_query_out(KPCRank(), X, y, qid=qid)

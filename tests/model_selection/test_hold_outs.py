@@ -1,4 +1,4 @@
-"""Hold-outs of estimators against refits of the same estimators."""
+"""Hold-outs of estimators, compared with refits of the same estimators."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def refit(estimator, X, y, qid, out):
 
 
 def make(seed, n=24, n_queries=4, n_levels=3, outputs=()):
-    """Random rows and labels, two of these at least three times: any pair can be held out."""
+    """Random rows; two labels occur at least three times, so that any pair can be held out."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3))
     y = rng.integers(0, n_levels, (n, *outputs)).astype(float)
@@ -44,7 +44,7 @@ def make(seed, n=24, n_queries=4, n_levels=3, outputs=()):
 
 
 @given(st.integers(0, 10**6), ties, weightings, kernels)
-def test_leave_pair_out_inside_queries_is_refitting(seed, ties, weighting, kernel):
+def test_leave_pair_out_within_queries_equals_refitting(seed, ties, weighting, kernel):
     X, y, qid = make(seed)
     ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
     result = leave_pair_out(ranker, X, y, qid=qid, alphas=ALPHAS, return_differences=True)
@@ -63,7 +63,7 @@ def test_leave_pair_out_inside_queries_is_refitting(seed, ties, weighting, kerne
 
 
 @given(st.integers(0, 10**6), ties, weightings, kernels, st.sampled_from([2, 3, 30]))
-def test_leave_pair_out_of_a_global_ranking_is_refitting(seed, ties, weighting, kernel, levels):
+def test_leave_pair_out_of_one_ranking_equals_refitting(seed, ties, weighting, kernel, levels):
     X, y, _ = make(seed, n=14, n_levels=levels)
     ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
     result = leave_pair_out(ranker, X, y, alphas=ALPHAS, return_differences=True)
@@ -86,7 +86,7 @@ def test_leave_pair_out_of_the_pointwise_baseline(kernel, with_queries):
         assert qid is None or qid[i] == qid[j]
 
 
-def test_auc_is_the_share_of_pairs_in_order():
+def test_auc_is_the_share_of_correctly_ordered_pairs():
     X, y, _ = make(1, n=30, n_levels=2)
     result = leave_pair_out(RankRLS(ties="exclude"), X, y, return_differences=True)
     first, second = result.pairs.T
@@ -135,8 +135,8 @@ def test_several_outputs(ties, with_queries):
         assert_allclose(predictions[..., 1], single, atol=1e-10)
 
 
-def test_the_standard_error_is_delongs():
-    """For 0/1 labels: variance of the share of each positive, and of each negative, in errors."""
+def test_standard_error_agrees_with_delong():
+    """For labels 0 and 1: variances of the shares of positives and of negatives in the errors."""
     X, y, _ = make(4, n=60, n_levels=2)
     result = leave_pair_out(RankRLS(), X, y, return_differences=True)
     wrong = np.full((60, 60), np.nan)
@@ -148,7 +148,7 @@ def test_the_standard_error_is_delongs():
     assert result.standard_error[0] == pytest.approx(np.sqrt(sum(parts)))
 
 
-def test_tournament_scores_draw_the_curve_of_leave_pair_out():
+def test_auc_of_tournament_scores_is_close_to_leave_pair_out():
     X, y, _ = make(5, n=40, n_levels=2)
     y = (X[:, 0] + 0.5 * np.random.default_rng(0).standard_normal(40) > 0).astype(float)
     for which in ("include", "exclude"):
@@ -162,7 +162,7 @@ def test_tournament_scores_draw_the_curve_of_leave_pair_out():
 
 
 @given(problems(min_pairs=1, max_rows=30), ties, weightings, kernels, st.booleans())
-def test_leave_query_out_is_refitting(p, ties, weighting, kernel, by_folds):
+def test_leave_query_out_equals_refitting(p, ties, weighting, kernel, by_folds):
     qid = np.r_[p.qid, ["one more", "one more", "another", "another"]]  # pairs in either fold
     X, y = np.r_[p.X, p.X[:2] + 1, p.X[:2] - 1], np.r_[p.y, [0.0, 5.0, 1.0, 0.0]]
     n_folds = 2 if by_folds else None
@@ -188,7 +188,7 @@ def test_leave_query_out_of_the_pointwise_baseline(kernel, n_folds):
         assert_allclose(result.predictions[0, out], want, atol=1e-8)
 
 
-def test_any_metric_scores_the_predictions():
+def test_scores_by_any_metric():
     X, y, qid = make(7)
     result = leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS, metric="ndcg@5")
     want = [ndcg(y, f, qid, k=5) for f in result.predictions]
@@ -196,7 +196,7 @@ def test_any_metric_scores_the_predictions():
     assert result.greater_is_better
     assert result.score[result.best_index] == result.score.max()
     errors = leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS)
-    assert errors.best_index == 1 - int(np.argmin(errors.score[::-1]))  # the last of a tie
+    assert errors.best_index == 1 - int(np.argmin(errors.score[::-1]))  # the last of tied minima
     assert errors.score[0] == pytest.approx(disagreement_error(y, errors.predictions[0], qid))
     assert "best" in str(result)
 
@@ -204,7 +204,7 @@ def test_any_metric_scores_the_predictions():
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("weighting", ["pairs", "rows", "queries"])
 @pytest.mark.parametrize("ties", ["include", "exclude"])
-def test_k_fold_of_a_global_ranking_is_refitting(kernel, weighting, ties):
+def test_k_fold_of_a_global_ranking_equals_refitting(kernel, weighting, ties):
     X, y, _ = make(8, n=23)
     ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
     result = k_fold(ranker, X, y, n_splits=4, alphas=ALPHAS)
@@ -218,7 +218,7 @@ def test_k_fold_of_a_global_ranking_is_refitting(kernel, weighting, ties):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_leave_one_out_of_regression_is_refitting(kernel):
+def test_leave_one_out_of_regression_equals_refitting(kernel):
     X, y, _ = make(9, n=12)
     result = leave_one_out(RLS(0.5, **kernel), X, y)
     want = [refit(RLS(0.5, **kernel), X, y, None, [i])[0] for i in range(12)]
@@ -243,7 +243,7 @@ def test_sparse_and_precomputed_input(estimator):
         )
 
 
-def test_hold_outs_leave_the_estimator_as_it_is():
+def test_hold_outs_do_not_change_the_estimator():
     X, y, qid = make(11)
     ranker = RankRLS()
     leave_query_out(ranker, X, y, qid=qid, alphas=ALPHAS)
@@ -281,19 +281,19 @@ X4, Y4, Q4 = make(12, n=8, n_queries=2)
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         (lambda: leave_query_out(RankRLS(), X4, Y4, qid=None), "needs qid"),
         (lambda: leave_query_out(RankRLS(), X4, Y4, qid=np.zeros(8)), "at least two queries"),
         (
             lambda: leave_query_out(RankRLS(), X4, np.arange(8), qid=[7, 7, 0, 1, 2, 3, 4, 5]),
-            "Without query 7 there is no pair left",
+            "Without query 7 there is no pair to learn from",
         ),
         (
             lambda: leave_pair_out(RankRLS(), X4[:5], Y4[:5], qid=[0, 0, 0, 1, 2]),
             "Holding out a pair of query 0 leaves no pair",
         ),
-        (lambda: leave_pair_out(RLS(), X4[:3], [0, 1, 2]), "4 are needed"),
+        (lambda: leave_pair_out(RLS(), X4[:3], [0, 1, 2]), "at least 4 rows: got 3"),
         (lambda: leave_pair_out(RankRLS(), X4[:3], [0, 1, 2]), "leaves no pair to learn"),
         (
             lambda: leave_pair_out(RankRLS(ties="exclude"), X4, [1, 0, 0, 0, 0, 0, 0, 0]),
@@ -315,45 +315,48 @@ X4, Y4, Q4 = make(12, n=8, n_queries=2)
             "not positive semidefinite",
         ),
         (lambda: leave_pair_out(RankRLS(), X4, np.ones(8)), "No pair with different labels"),
-        (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[[0, 8]]), "points outside X"),
-        (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[[1, 1]]), "not a pair of two rows"),
-        (lambda: leave_pair_out(RankRLS(), X4, Y4, qid=Q4, pairs=[[0, 1]]), "of one query"),
+        (
+            lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[[0, 8]]),
+            "out of range: X has rows 0 to 7",
+        ),
+        (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[[1, 1]]), "two different rows"),
+        (lambda: leave_pair_out(RankRLS(), X4, Y4, qid=Q4, pairs=[[0, 1]]), "of the same query"),
         (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[0, 1]), "row numbers of shape"),
         (lambda: leave_pair_out(RankRLS(), X4, Y4, qid=[1, 2]), "got 2 for 8 rows"),
     ],
 )
-def test_data_that_cannot_be_held_out(call, words):
-    with pytest.raises(DataError, match=words):
+def test_data_that_cannot_be_held_out(call, message):
+    with pytest.raises(DataError, match=message):
         call()
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         (lambda: leave_pair_out(RankRLS(0.0), X4, Y4), "need alphas above 0"),
         (lambda: leave_pair_out(object(), X4, Y4), "need a least-squares ranker"),
         (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=0), "at least 1"),
         (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_splits=3), "from 2 to"),
         (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, metric="ap"), "metric must be"),
-        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_splits=2.5), "a whole number"),
+        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_splits=2.5), "an integer"),
         (lambda: k_fold(RankRLS(), X4, Y4, n_splits=5), "from 2 to 4"),
-        (lambda: leave_one_out(RankRLS(), X4, Y4), "leave_one_out needs RLS"),
+        (lambda: leave_one_out(RankRLS(), X4, Y4), "needs a regression, such as RLS"),
     ],
 )
-def test_parameters_that_are_refused(call, words):
-    with pytest.raises(ParameterError, match=words):
+def test_invalid_parameters(call, message):
+    with pytest.raises(ParameterError, match=message):
         call()
 
 
-def test_an_alpha_lost_in_rounding_warns():
+def test_an_alpha_below_rounding_errors_gives_a_warning():
     duplicates = np.repeat(X4[:4], 2, axis=0)
-    with pytest.warns(RankwiseWarning, match="lost in the rounding"):
+    with pytest.warns(RankwiseWarning, match="too small relative to the rounding errors"):
         result = leave_pair_out(RankRLS(kernel="rbf"), duplicates, Y4, alphas=[1e-18, 1.0])
     assert np.isfinite(result.error).all()
 
 
 @pytest.mark.parametrize("alphas", [[30.0], [30.0] * 6])
-def test_an_indefinite_kernel_that_alpha_outweighs_is_held_out_exactly(alphas):
+def test_an_indefinite_kernel_with_a_large_alpha_is_held_out_exactly(alphas):
     X, y, qid = make(13)
     ranker = RankRLS(30.0, kernel="sigmoid", gamma=0.2)
     result = leave_query_out(ranker, X, y, qid=qid, alphas=alphas)
@@ -362,8 +365,8 @@ def test_an_indefinite_kernel_that_alpha_outweighs_is_held_out_exactly(alphas):
         assert_allclose(result.predictions[-1, out], refit(ranker, X, y, qid, out), atol=1e-8)
 
 
-def test_queries_that_are_idle_in_one_output():
-    """Without ties, a query may have pairs in one output and none in another."""
+def test_queries_without_pairs_in_one_output():
+    """If ties are excluded, a query may have pairs in one output and none in another."""
     X, Y, qid = make(14, outputs=(2,))
     Y[qid == 1, 0] = 1.0
     Y[qid == 2, 1] = 0.0
@@ -380,12 +383,12 @@ def test_queries_that_are_idle_in_one_output():
                 assert_allclose(d, f[0] - f[1], atol=1e-8)
 
 
-def test_fewer_pairs_than_asked_for_warn():
+def test_fewer_pairs_than_requested_give_a_warning():
     with pytest.warns(RankwiseWarning, match="only"):
         leave_pair_out(RankRLS(), X4, Y4, pairs=1000)
 
 
-def test_too_many_levels_are_refused_with_advice():
+def test_too_many_levels_raise_an_error():
     y = np.repeat(np.arange(1000), 2)
     with pytest.raises(DataError, match="need 499500 systems"):
         leave_pair_out(RankRLS(ties="exclude", kernel="rbf"), np.ones((2000, 1)), y)

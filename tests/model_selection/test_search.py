@@ -1,4 +1,4 @@
-"""RankingSearchCV against a loop of refits."""
+"""RankingSearchCV, compared with a loop of refits."""
 
 import io
 import pickle
@@ -96,7 +96,7 @@ def split_scores(search):
 def check_against(search, splits, means):
     assert_allclose(split_scores(search), splits, atol=1e-10)
     assert_allclose(search.cv_results_["mean_test_score"], means, atol=1e-10)
-    assert means[search.best_index_] == pytest.approx(means.max())  # any of a tie
+    assert means[search.best_index_] == pytest.approx(means.max())  # any of tied maxima
     assert search.best_score_ == search.cv_results_["mean_test_score"][search.best_index_]
     assert search.best_params_ == search.cv_results_["params"][search.best_index_]
 
@@ -119,7 +119,7 @@ GRIDS = {
 
 @pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
 @pytest.mark.parametrize("cv", ["leave_query_out", 3, "splitter"])
-def test_holding_queries_out_is_refitting(problem, grid, cv):
+def test_holding_out_queries_equals_refitting(problem, grid, cv):
     X, y, qid = problem
     if cv == "splitter":
         cv = GroupKFold(3)
@@ -147,7 +147,7 @@ def test_any_metric(problem, scoring):
 
 
 @pytest.mark.parametrize("ties", ["include", "exclude"])
-def test_folds_of_rows_of_a_global_ranking_are_refits(problem, ties):
+def test_folds_of_rows_of_a_global_ranking_equal_refits(problem, ties):
     X, y, _ = problem
     tests = [np.arange(len(y))[k::4] for k in range(4)]
     search = RankingSearchCV(RankRLS(ties=ties), {"alpha": ALPHAS}, cv=4).fit(X, y)
@@ -163,7 +163,7 @@ def test_folds_of_rows_of_a_global_ranking_are_refits(problem, ties):
 
 @pytest.mark.parametrize("with_queries", [True, False])
 @pytest.mark.parametrize("scoring", ["disagreement", "auc"])
-def test_leave_pair_out_is_refitting(problem, with_queries, scoring):
+def test_leave_pair_out_equals_refitting(problem, with_queries, scoring):
     X, y, qid = (part[:14] for part in problem)
     codes = qid % 2 if with_queries else None
     grid = {"alpha": ALPHAS, "ties": ["include", "exclude"]}
@@ -205,7 +205,7 @@ def test_several_outputs_are_averaged(problem, cv):
 
 
 @pytest.mark.parametrize("with_queries", [True, False])
-def test_random_folds_are_the_same_for_shortcuts_and_refits(problem, with_queries):
+def test_random_folds_are_the_same_for_exact_hold_outs_and_refits(problem, with_queries):
     X, y, qid = problem
     qid = qid if with_queries else None
     grid = {"alpha": ALPHAS, "kernel": ["linear", "rbf"]}
@@ -226,7 +226,7 @@ def test_random_folds_are_the_same_for_shortcuts_and_refits(problem, with_querie
 
 @pytest.mark.parametrize("cv", ["leave_query_out", 3, GroupKFold(3)])
 @pytest.mark.parametrize("random_state", [None, 1])
-def test_precomputed_kernels_lose_rows_and_columns(problem, cv, random_state):
+def test_precomputed_kernels_are_split_by_rows_and_columns(problem, cv, random_state):
     X, y, qid = problem
     settings = {"cv": cv, "random_state": random_state}
     K = RankingSearchCV(RankRLS(kernel="precomputed"), {"alpha": ALPHAS}, **settings)
@@ -238,13 +238,13 @@ def test_precomputed_kernels_lose_rows_and_columns(problem, cv, random_state):
 
 
 class CountsFits(BaseEstimator, TransformerMixin):
-    """Counts, over all clones, how often it was fitted, and with which queries."""
+    """Records the queries of every fit, over all clones."""
 
     __metadata_request__fit = {"qid": True}  # noqa: RUF012
-    seen = []  # noqa: RUF012
+    fits = []  # noqa: RUF012
 
     def fit(self, X, y=None, qid=None):
-        self.seen.append(qid)
+        self.fits.append(qid)
         return self
 
     def transform(self, X):
@@ -269,11 +269,11 @@ def test_pipelines_fit_their_transformers_without_the_held_out_rows(problem):
 def test_pipelines_fit_once_for_all_alphas_and_pass_qid_to_steps_that_request_it(problem, routing):
     X, y, qid = problem
     pipeline = make_pipeline(CountsFits(), RankRLS())
-    CountsFits.seen.clear()
+    CountsFits.fits.clear()
     with sklearn.config_context(enable_metadata_routing=routing):
         RankingSearchCV(pipeline, {"rankrls__alpha": ALPHAS}, cv=3).fit(X, y, qid=qid)
-    assert len(CountsFits.seen) == 3 + 1
-    assert [len(np.unique(seen)) for seen in CountsFits.seen] == [4, 4, 4, 6]
+    assert len(CountsFits.fits) == 3 + 1
+    assert [len(np.unique(qid)) for qid in CountsFits.fits] == [4, 4, 4, 6]
 
 
 def test_steps_of_a_pipeline_may_be_replaced(problem):
@@ -302,7 +302,7 @@ def test_regressors_get_no_queries_but_whole_queries_are_held_out(problem, estim
     for test, score in zip(tests, split_scores(search)[0], strict=True):
         rest = np.setdiff1d(np.arange(len(y)), test)
         if isinstance(estimator, AdaBoostRegressor):
-            continue  # draws at random
+            continue  # not deterministic
         f = clone(estimator).fit(X[rest], y[rest]).predict(X[test])
         if len(np.unique(y[test])) > 1:
             assert score == pytest.approx(-disagreement_error(y[test], f))
@@ -323,7 +323,7 @@ NAMES = np.array(["", "b", "q10", "q9", "a", "c", "d", "zz"])
 
 
 def check_library(make, grid, metadata, problem, pipeline):
-    """Unsorted queries with names, against refits with sorted rows."""
+    """Compare unsorted queries with string ids with refits on sorted rows."""
     X, y, qid = problem
     estimator = make()
     if pipeline:
@@ -391,13 +391,13 @@ def test_functions_score_splits(problem):
     assert_allclose(search.cv_results_["mean_test_score"], want.mean(axis=1))  # 2 queries each
     assert set(calls[0]) == set(NAMES[qid[tests[0]]])
     assert search.score(X, y, qid=qid) == pytest.approx(-((y - search.predict(X)) ** 2).mean())
-    # A function may score labels without a pair.
+    # A function may be defined for queries without a pair.
     alone = RankingSearchCV(RLS(), {"alpha": ALPHAS}, scoring=squared_error)
     alone.fit(X[:9], y[:9], qid=np.arange(9))
     assert alone.n_splits_ == 9
 
 
-def test_a_function_gets_no_queries_of_a_global_ranking(problem):
+def test_functions_get_qid_none_for_a_global_ranking(problem):
     X, y, _ = problem
 
     def score(labels, scores, qid):
@@ -410,7 +410,7 @@ def test_a_function_gets_no_queries_of_a_global_ranking(problem):
     assert search.cv_results_["rank_test_score"].tolist() == [1, 1, 1]
 
 
-def test_results_have_the_form_of_scikit_learns(problem):
+def test_results_have_the_form_of_scikit_learn(problem):
     X, y, qid = problem
     grid = [
         {"alpha": ALPHAS, "kernel": ["linear", RBF()]},
@@ -436,7 +436,7 @@ def test_results_have_the_form_of_scikit_learns(problem):
     assert pd.DataFrame(ours).shape == (8, len(ours))
 
 
-def test_folds_weigh_by_their_queries(problem):
+def test_folds_are_weighted_by_their_number_of_queries(problem):
     X, y, qid = problem
     search = RankingSearchCV(RankRLS(), {}, cv=4).fit(X, y, qid=qid)  # 2, 2, 1 and 1 queries
     scores, (mean,) = split_scores(search)[0], search.cv_results_["mean_test_score"]
@@ -450,7 +450,7 @@ def test_folds_weigh_by_their_queries(problem):
     assert search.cv_results_["std_test_score"][0] == pytest.approx(np.sqrt(variance))
 
 
-def test_parallel_is_serial(problem):
+def test_parallel_and_serial_searches_agree(problem):
     X, y, qid = problem
     grid = {"alpha": ALPHAS, "kernel": ["linear", "rbf"]}
     for backend, cv in (
@@ -508,7 +508,7 @@ def test_containers(problem, cv, random_state):
             assert not hasattr(found, "feature_names_in_")
 
 
-def test_pipelines_may_know_columns_by_name(problem):
+def test_pipelines_may_select_columns_by_name(problem):
     X, y, qid = problem
     frame = pd.DataFrame(X, columns=list("abc")).assign(d="unused")
     pipeline = make_pipeline(make_column_transformer((StandardScaler(), ["a", "c"])), RankRLS())
@@ -523,7 +523,7 @@ def test_pipelines_may_know_columns_by_name(problem):
     "estimator", [RankRLS(), make_pipeline(StandardScaler(), RankRLS())], ids=["ranker", "pipeline"]
 )
 @pytest.mark.parametrize("cv", ["leave_query_out", GroupShuffleSplit(3, random_state=0)])
-def test_routing_changes_nothing(problem, estimator, cv):
+def test_results_do_not_depend_on_metadata_routing(problem, estimator, cv):
     X, y, qid = problem
     name = "alpha" if isinstance(estimator, RankRLS) else "rankrls__alpha"
     found = []
@@ -535,7 +535,7 @@ def test_routing_changes_nothing(problem, estimator, cv):
     assert found[0][1] == pytest.approx(found[1][1])
 
 
-def test_qid_travels_through_other_meta_estimators(problem):
+def test_qid_is_routed_through_other_meta_estimators(problem):
     X, y, qid = problem
     search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS})
     with sklearn.config_context(enable_metadata_routing=True):
@@ -562,12 +562,12 @@ def test_qid_travels_through_other_meta_estimators(problem):
     assert outer.best_estimator_.n_queries_ == 6
 
 
-def test_a_score_across_queries_warns(problem):
+def test_score_without_qid_gives_a_warning(problem):
     X, y, qid = problem
     search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}).fit(X, y, qid=qid)
-    with pytest.warns(RankwiseWarning, match="fitted on 6 queries, but score got no qid"):
+    with pytest.warns(RankwiseWarning, match="fitted on 6 queries, but score was called without"):
         search.score(X, y)
-    with pytest.raises(ParameterError, match="no sample_weight"):
+    with pytest.raises(ParameterError, match="does not support sample_weight"):
         search.score(X, y, sample_weight=np.ones(len(y)), qid=qid)
 
 
@@ -600,7 +600,7 @@ def test_clone_repr_and_files(problem, tmp_path):
         assert copy.best_params_ == search.best_params_
 
 
-def test_without_refit_there_is_no_prediction(problem):
+def test_without_refit_there_is_no_predict(problem):
     X, y, qid = problem
     search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}, refit=False).fit(X, y, qid=qid)
     assert search.best_params_["alpha"] in ALPHAS
@@ -619,7 +619,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_shown_on_terminals_when_asked_for(problem, monkeypatch, capsys):
+def test_verbose_shows_progress_on_terminals(problem, monkeypatch, capsys):
     X, y, qid = problem
     search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}, verbose=True)
     search.fit(X, y, qid=qid)
@@ -656,14 +656,14 @@ GRID = {"alpha": [1.0]}
 
 
 @pytest.mark.parametrize(
-    ("search", "change", "error", "words"),
+    ("search", "change", "error", "message"),
     [
         (RankingSearchCV(RankRLS(), {"alfa": [1]}), {}, ParameterError, "Did you mean 'alpha'"),
         (RankingSearchCV(RankRLS(), {"x__y": [1]}), {}, ParameterError, "Invalid parameter 'x'"),
         (RankingSearchCV(RankRLS(), []), {}, ParameterError, "param_grid is empty"),
         (RankingSearchCV(RankRLS(), {"alpha": []}), {}, ParameterError, "non-empty sequence"),
         (RankingSearchCV(RankRLS(), {"alpha": 1.0}), {}, ParameterError, "needs to be a list"),
-        (RankingSearchCV(RankRLS(), 3), {}, ParameterError, "param_grid cannot be used"),
+        (RankingSearchCV(RankRLS(), 3), {}, ParameterError, "param_grid is invalid"),
         (RankingSearchCV(RankRLS(), {"alpha": [-1.0]}), {}, ParameterError, "0 or more: got -1"),
         (RankingSearchCV(RankRLS(), {"ties": ["no"]}), {}, ParameterError, "ties must be one of"),
         (RankingSearchCV(NoPredict(), {}), {}, ParameterError, "fit and predict: got NoPredict"),
@@ -671,7 +671,7 @@ GRID = {"alpha": [1.0]}
         (RankingSearchCV(RankRLS(), GRID, cv="loo"), {}, ParameterError, "cv must be one of"),
         (RankingSearchCV(RankRLS(), GRID, cv=None), {}, ParameterError, "a number of folds"),
         (RankingSearchCV(RankRLS(), GRID, cv=True), {}, ParameterError, "got True"),
-        (RankingSearchCV(RankRLS(), GRID, cv=1), {}, ParameterError, "two folds at least"),
+        (RankingSearchCV(RankRLS(), GRID, cv=1), {}, ParameterError, "must be at least 2"),
         (RankingSearchCV(RankRLS(), GRID, cv=7), {}, ParameterError, "got 6 queries"),
         (RankingSearchCV(RankRLS(), GRID, cv=25), {"qid": None}, ParameterError, "got 48 rows"),
         (RankingSearchCV(RankRLS(), GRID, cv=[]), {}, ParameterError, "no split"),
@@ -709,7 +709,7 @@ GRID = {"alpha": [1.0]}
             RankingSearchCV(Ridge(), {}, cv="leave_pair_out"),
             {},
             ParameterError,
-            "refit for every pair",
+            "refitted for every pair",
         ),
         (RankingSearchCV(RankRLS(), GRID, scoring="ap"), {}, ParameterError, "metric must be"),
         (RankingSearchCV(RankRLS(), GRID, scoring=None), {}, ParameterError, "scoring must be"),
@@ -717,7 +717,7 @@ GRID = {"alpha": [1.0]}
             RankingSearchCV(RankRLS(), GRID, scoring=lambda *_: np.nan),
             {},
             ParameterError,
-            "a finite number: .* gave nan",
+            "a finite number: .* returned nan",
         ),
         (
             RankingSearchCV(RankRLS(), GRID, scoring=lambda y, *_: y),
@@ -729,28 +729,28 @@ GRID = {"alpha": [1.0]}
             RankingSearchCV(Odd(), {"value": [0.0, np.nan]}),
             {},
             DataError,
-            "is predicted as .nan.: scores must be finite",
+            "is .nan., but scores must be finite",
         ),
         (
             RankingSearchCV(Odd(), {"value": [[0.0, 1.0]]}),
             {},
             DataError,
-            r"shape \(48, 2\) for 48 rows",
+            r"48 rows and 1 outputs: got shape \(48, 2\)",
         ),
     ],
 )
-def test_searches_that_are_refused(problem, search, change, error, words):
+def test_error_messages(problem, search, change, error, message):
     X, y, qid = problem
     given = {"y": y, "qid": qid} | change
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=message):
         search.fit(X, **given)
 
 
-def test_errors_say_what_was_tried(problem):
+def test_errors_have_a_note_with_the_candidate(problem):
     X, y, qid = problem
     with pytest.raises(DataError) as error:
         RankingSearchCV(Odd(), {"value": [0.0, np.inf]}).fit(X, y, qid=qid)
-    assert error.value.__notes__ == ["RankingSearchCV was trying {'value': inf}."]
+    assert error.value.__notes__ == ["RankingSearchCV was evaluating {'value': inf}."]
     with pytest.raises(ParameterError) as error:
         RankingSearchCV(RankRLS(), {"ties": ["no"]}, cv=2).fit(X, y, qid=qid)
-    assert error.value.__notes__ == ["RankingSearchCV was trying RankRLS(ties='no')."]
+    assert error.value.__notes__ == ["RankingSearchCV was evaluating RankRLS(ties='no')."]

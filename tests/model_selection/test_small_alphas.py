@@ -1,4 +1,4 @@
-"""Pairs held out with a tiny alpha, against refits."""
+"""Pairs held out with a tiny alpha, compared with refits."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ Y = (X[:, 0] + 0.3 * RNG.standard_normal(30) > 0).astype(float)
 
 @pytest.mark.parametrize("alpha", [1e-2, 1e-6, 1e-10, 1e-14])
 @pytest.mark.parametrize("ties", ["include", "exclude"])
-def test_features_lose_no_digits(alpha, ties):
+def test_features_do_not_lose_digits(alpha, ties):
     ranker = RankRLS(alpha, ties=ties)
     found = leave_pair_out(ranker, X, Y, return_differences=True)
     for (i, j), difference in list(zip(found.pairs, found.differences[0], strict=True))[::9]:
@@ -26,7 +26,7 @@ def test_features_lose_no_digits(alpha, ties):
 
 
 @pytest.mark.parametrize("size", [1e2, 1e5, 1e7])
-def test_large_features_are_a_small_alpha(size):
+def test_large_features_are_equivalent_to_a_small_alpha(size):
     ranker = SparseRankRLS(1.0, landmarks=np.arange(4), kernel="linear", ties="exclude")
     want = leave_pair_out(clone(ranker).set_params(alpha=size**-2), X, Y, return_differences=True)
     ours = leave_pair_out(ranker, size * X, Y, return_differences=True)
@@ -36,10 +36,10 @@ def test_large_features_are_a_small_alpha(size):
 @pytest.mark.parametrize("kind", [KPCRank, KPCR])
 def test_more_components_than_the_remaining_rows_determine(kind):
     leave_pair_out(kind(27, gamma=1.0), X, Y)
-    with pytest.raises(ParameterError, match="weights of 27 components at most: got 28"):
+    with pytest.raises(ParameterError, match="of at most 27 components: got 28"):
         leave_pair_out(kind(28, gamma=1.0), X, Y)
 
 
-def test_without_ties_alpha_must_be_positive():
+def test_alpha_must_be_positive_if_ties_are_excluded():
     with pytest.raises(ParameterError, match='With ties="exclude", pairs cannot be held out'):
         leave_pair_out(KPCRank(5, ties="exclude"), X, Y)

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the sparse bilinear paper on a dense W: every entry shrunk every T steps."""
+"""Algorithm 1 of the sparse bilinear paper on a dense W, shrinking all entries every T steps."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ def naive_sgd(W, Q, D, triplets, *, lam, eta0, schedule, T, support=None):
     """W after one step for each triplet; `support` freezes all other entries (section III.B)."""
     W = np.array(W, dtype=float)
     squares = np.zeros(len(W))
-    owed = np.zeros(len(W))
+    threshold = np.zeros(len(W))
     for t, (q, better, worse) in enumerate(triplets, start=1):
         difference = D[better] - D[worse]
         gradient = np.zeros_like(W)
@@ -22,10 +22,10 @@ def naive_sgd(W, Q, D, triplets, *, lam, eta0, schedule, T, support=None):
             rate = np.full(len(W), eta0 / np.sqrt(t))
         step = rate[:, None] * gradient
         W -= step if support is None else np.where(support, step, 0.0)
-        owed += lam * rate
+        threshold += lam * rate
         if t % T == 0:
-            W = np.sign(W) * np.maximum(np.abs(W) - owed[:, None], 0.0)
-            owed[:] = 0.0
+            W = np.sign(W) * np.maximum(np.abs(W) - threshold[:, None], 0.0)
+            threshold[:] = 0.0
     return W
 
 

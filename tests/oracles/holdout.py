@@ -1,4 +1,4 @@
-"""Hold-outs by refitting: the rows are removed, equation (8) is solved, the rows predicted."""
+"""Hold-outs by refitting: remove the rows, solve equation (8) and predict the removed rows."""
 
 import mpmath
 import numpy as np
@@ -27,7 +27,7 @@ def refit_ridge(K, y, out, lam):
 
 
 def precise_predictions(K, y, qid, out, lam, ties="include"):
-    """As `refit_predictions`, in 60 digits."""
+    """Like `refit_predictions`, with 60 digits."""
     rest = np.setdiff1d(np.arange(len(y)), out)
     L = grouped_laplacian(y[rest], qid[rest], ties)
     with mpmath.workdps(60):
@@ -39,7 +39,7 @@ def precise_predictions(K, y, qid, out, lam, ties="include"):
 
 
 def precise_difference(K, y, i, j, lam, ties="include"):
-    """f(i) - f(j) of RankRLS trained on the other rows of a global ranking, in 60 digits."""
+    """f(i) - f(j) of RankRLS trained on the other rows of a global ranking, with 60 digits."""
     with mpmath.workdps(60):
         first, second = precise_predictions(K, y, np.zeros(len(y)), [i, j], lam, ties)
         return float(first - second)

@@ -39,7 +39,7 @@ def coordinates(K_test, K_train, p):
 
 
 def spectral_weights(K_train, L, rhs, rank, p):
-    """Section 4.2: of the eigenvalues of M, over `rank` components, all but p set to zero."""
+    """Section 4.2: all but the p largest eigenvalues of M, on `rank` components, are set to 0."""
     s, V = (part[..., :rank] for part in eigenpairs(K_train))
     F = V @ np.diag(np.sqrt(s))
     e, W = np.linalg.eigh(F.T @ L @ F)
@@ -56,7 +56,7 @@ def fixed_components_fold(F, y, L, out, p, lam=0.0):
 
 
 def fixed_components_regression(F, y, out, p, lam=0.0):
-    """As above, by regression with an intercept that is not penalized."""
+    """Like `fixed_components_fold`, by regression with an unpenalized intercept."""
     rest = np.setdiff1d(np.arange(len(y)), out)
     G = np.column_stack((np.ones(len(y)), F[:, :p]))
     penalty = lam * np.diag([0.0] + [1.0] * p)

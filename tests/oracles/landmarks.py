@@ -1,4 +1,4 @@
-"""Landmarks by definition, and the residual that they leave."""
+"""Landmarks by definition, and the residual of their approximation."""
 
 import numpy as np
 
@@ -29,5 +29,5 @@ def residual_trace(K, rows):
 
 
 def sparse_coefficients(K_MR, K_RR, L, y, lam):
-    """Equation (8) of the sparse RankRLS paper, densely."""
+    """Equation (8) of the sparse RankRLS paper with dense matrices."""
     return np.linalg.solve(K_MR.T @ L @ K_MR + lam * K_RR, K_MR.T @ L @ y)

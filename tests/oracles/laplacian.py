@@ -33,7 +33,7 @@ def grouped_laplacian(y, qid, ties="include", weighting="pairs"):
 
 
 def edge_laplacian(n_rows, pairs, weight):
-    """The Laplacian of `PreferenceGraph.from_pairs`: every comparison adds its own."""
+    """The Laplacian of `PreferenceGraph.from_pairs`, a sum over comparisons."""
     L = np.zeros((n_rows, n_rows))
     for (i, j), w in zip(pairs, weight, strict=True):
         L[i, i] += w

@@ -1,4 +1,4 @@
-"""LETOR text read the slow and obvious way: split and float."""
+"""A simple LETOR parser with `split` and `float`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Ranking metrics of one query from their definitions: loops over pairs, all orders of ties.
 
-Every function returns None where the metric is not defined.
+Every function returns None if the metric is undefined.
 """
 
 from itertools import permutations, product
@@ -8,12 +8,12 @@ from math import log2, sqrt
 
 
 def sign(r):
-    """Of the RankRLS paper: 0 at 0."""
+    """The sign function of the RankRLS paper: 0 at 0."""
     return (r > 0) - (r < 0)
 
 
 def sign_minus(r):
-    """Of the KPCRank paper: -1 at 0."""
+    """The sign function of the KPCRank paper: -1 at 0."""
     return 1 if r > 0 else -1
 
 
@@ -55,7 +55,7 @@ def symmetric_disagreement(y, f, sign, label_ties):
 
 
 def tau_b(y, f):
-    """Kendall's tau_b; 0 where only the scores are all equal."""
+    """Kendall's tau_b; 0 if all scores are equal but the labels are not."""
     agree = by_label = by_score = 0
     for i in range(len(y)):
         for j in range(i):

@@ -11,7 +11,7 @@ def pairs_of(y, qid):
 
 
 def pair_weights(y, qid, weighting):
-    """What each of these pairs weighs."""
+    """The weight of each of these pairs."""
     pairs = pairs_of(y, qid)
     of_query = [qid[i] for i, _ in pairs]
     if weighting == "pairs":

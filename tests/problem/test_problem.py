@@ -1,4 +1,4 @@
-"""Losses, spaces and systems, joined in all combinations, against the papers' objective."""
+"""All combinations of losses, spaces and systems, compared with the papers' objective."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_linear_functions_minimize_the_regression_objective(p):
 
 
 @given(problems(min_pairs=1), st.sampled_from([PairLoss(), PairLoss("exclude"), RowLoss()]))
-def test_all_spaces_of_linear_functions_are_one(p, loss):
+def test_all_spaces_of_linear_functions_agree(p, loss):
     tasks = loss.tasks(p.y, p.qid)
     want = scores(Problem(p.X, tasks, loss, FeatureSpace("primal"), p.qid), p.X)
     for space in (FeatureSpace("dual"), KernelSpace(LINEAR), landmark_space(p.X)):
@@ -81,7 +81,7 @@ def test_moments_of_blocks_add_up(loss, landmarks):
     assert_allclose(found, want, atol=1e-9)
 
 
-def test_block_sums_count_what_they_have_seen():
+def test_block_sums_count_rows_queries_and_pairs():
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((12, 2)), np.arange(12.0), np.arange(12) // 4
     loss, system = PairLoss(), landmark_space(X[:3]).system(X, qid)

@@ -1,4 +1,4 @@
-"""Kernel principal components and the path over their number, against dense formulas."""
+"""Kernel principal components and the path over their number, compared with dense formulas."""
 
 import tracemalloc
 
@@ -36,7 +36,7 @@ from tests.strategies import problems, ties, weightings
 
 
 def laplace(A, B):
-    """A kernel whose eigenvalues decay slowly: nothing is lost in rounding."""
+    """A kernel whose eigenvalues decay slowly, so that rounding errors are negligible."""
     return np.exp(-np.abs(A[:, None] - B).sum(axis=2))
 
 
@@ -57,13 +57,13 @@ def test_equation_6_for_every_number_of_components(p, ties, weighting, lam):
     for n in range(1, len(components) + 1):
         condition = np.linalg.cond(graph.root(F[:, :n])) if lam == 0 else 1.0
         if gaps[n - 1] < 1e-5 or condition > 1e3:
-            continue  # the span of the components, or equation (6), has no eight digits
+            continue  # the components, or equation (6), are accurate to fewer than eight digits
         want = coordinates(K_new, K, n) @ equation_6(K, L, L @ p.y, n, lam)
         assert_allclose(components.of(K_new) @ weights[:, n - 1, 0], want, atol=1e-8)
     assert set(kept) <= set(range(len(components)))
 
 
-def test_the_weights_of_equation_6_one_by_one():
+def test_each_weight_of_equation_6():
     rng = np.random.default_rng(0)
     X, qid = rng.standard_normal((40, 3)), np.arange(40) % 4
     y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(40)
@@ -75,7 +75,7 @@ def test_the_weights_of_equation_6_one_by_one():
 
 
 @given(problems(max_rows=20, min_pairs=2))
-def test_coordinates_are_those_of_the_explicit_centring(p):
+def test_coordinates_agree_with_explicit_centring(p):
     K = laplace(p.X, p.X)
     new = np.random.default_rng(1).standard_normal((5, p.X.shape[1]))
     components, F = kernel_components(K.copy(), Count())
@@ -84,12 +84,12 @@ def test_coordinates_are_those_of_the_explicit_centring(p):
     assert_allclose(F.mean(axis=0), 0.0, atol=1e-10)
     want = coordinates(laplace(new, p.X), K, len(components))
     ours = components.of(laplace(new, p.X))
-    assert_allclose(ours @ ours.T, want @ want.T, atol=1e-7)  # whatever the signs
+    assert_allclose(ours @ ours.T, want @ want.T, atol=1e-7)  # invariant to signs
 
 
 @given(problems(max_rows=16, min_pairs=2))
-def test_idle_components_leave_a_minimum(p):
-    """Beyond the rank of the graph: weights are zero there, and the equations hold all the same."""
+def test_dependent_components_have_zero_weights(p):
+    """Beyond the rank of the graph, weights are zero and the normal equations still hold."""
     K = laplace(p.X, p.X)
     components, F = kernel_components(K.copy(), Count())
     graph = PreferenceGraph.from_groups(p.qid)
@@ -105,7 +105,7 @@ def test_idle_components_leave_a_minimum(p):
         assert_allclose(M[:n, :n] @ w, b[:n], atol=1e-10 * scale)
 
 
-def test_components_that_are_constant_within_queries_are_idle():
+def test_components_constant_within_queries_have_zero_weights():
     rng = np.random.default_rng(0)
     qid = np.repeat(np.arange(10), 8)
     between, within = rng.standard_normal((10, 3))[qid], rng.standard_normal((80, 2))
@@ -143,7 +143,7 @@ def test_spectral_selection_is_section_4_2(p, n):
 
 
 @given(problems(max_rows=20, min_pairs=2), st.integers(1, 7))
-def test_the_triangle_of_blocks_is_that_of_all_rows(p, n_rows):
+def test_triangle_of_blocks_equals_triangle_of_all_rows(p, n_rows):
     Z, t = p.X, p.y[:, None]
     blocks = [(Z[k : k + n_rows], t[k : k + n_rows]) for k in range(0, len(Z), n_rows)]
     triangle = Triangle.of_blocks(blocks, Z.shape[1])
@@ -155,13 +155,13 @@ def test_the_triangle_of_blocks_is_that_of_all_rows(p, n_rows):
     st.integers(0, 2**32 - 1),
     st.lists(st.sampled_from([1e-60, 1e-8, 1.0, 1e8, 1e60]), min_size=1, max_size=6),
 )
-def test_the_triangle_of_products_is_that_of_reflections(seed, sizes):
+def test_triangles_from_moments_and_from_reflections_agree(seed, sizes):
     rng = np.random.default_rng(seed)
     Z = rng.standard_normal((60, len(sizes))) * sizes
     t = rng.standard_normal((60, 2))
     quick = Triangle.of_moments(Moments.of_root_blocks([(Z, t)], len(sizes)))
     slow = Triangle.of_blocks([(Z, t)], len(sizes))
-    assert quick is not None  # random columns are independent, whatever their sizes
+    assert quick is not None  # random columns are linearly independent
     sign = np.sign(np.diagonal(slow.U))
     assert_allclose(quick.U / sizes, sign[:, None] * slow.U / sizes, atol=1e-12)
     assert_allclose(quick.z, sign[:, None] * slow.z, atol=1e-12)
@@ -172,14 +172,14 @@ def test_the_triangle_of_products_is_that_of_reflections(seed, sizes):
     [[0.0, 0.0], [1.0, 1e-6], [0.0, 1e-170], [0.0, 1e170]],
     ids=["zero", "nearly dependent", "underflow", "overflow"],
 )
-def test_products_that_lose_digits_are_left_to_reflections(mixed):
+def test_ill_conditioned_moments_are_rejected(mixed):
     Z = np.random.default_rng(0).standard_normal((30, 2))
     Z[:, 1] = Z @ mixed
     with np.errstate(over="ignore", invalid="ignore"):
         assert Triangle.of_moments(Moments.of_root_blocks([(Z, Z[:, 0])], 2)) is None
 
 
-def test_all_rows_as_landmarks_give_the_components_of_the_kernel():
+def test_landmark_components_of_all_rows_equal_kernel_components():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     K = laplace(X, X)
@@ -200,7 +200,7 @@ def test_scatter_of_blocks(far):
     assert_allclose(A, centred_F.T @ centred_F, atol=1e-5 if far else 1e-9)
 
 
-def test_a_share_takes_as_many_components_as_it_needs(monkeypatch):
+def test_a_share_takes_the_smallest_sufficient_number(monkeypatch):
     X = np.random.default_rng(0).standard_normal((50, 4))
     K = laplace(X, X)
     s = kernel_components(K.copy(), Count())[0].eigenvalues
@@ -217,38 +217,38 @@ def test_rounding_does_not_change_the_number_with_a_share():
     assert np.cumsum(tenths)[-1] < 1.0
     assert number_with_share(tenths, 1.0, 1.0) == 10
     assert number_with_share(np.append(tenths, 1e-17), 1.0, 1.0) == 10
-    assert number_with_share(tenths, 1.0, 2.0) == 10  # the rest is below rounding
+    assert number_with_share(tenths, 1.0, 2.0) == 10  # at most all
     assert number_with_share(tenths, 0.35, 1.0) == 4
 
 
 def test_more_components_than_the_rank():
     F = np.random.default_rng(0).standard_normal((20, 3))
-    with pytest.raises(ParameterError, match="numerical rank is 3"):
+    with pytest.raises(ParameterError, match="numerical rank of the kernel, which is 3"):
         kernel_components(F @ F.T, Count(4))
     assert len(kernel_components(F @ F.T, Count(4, strict=False))[0]) == 3
     assert len(kernel_components(F @ F.T, Count())[0]) == 3
-    assert len(kernel_components(F @ F.T + 1e8, Count())[0]) == 3  # a constant is centred away
+    assert len(kernel_components(F @ F.T + 1e8, Count())[0]) == 3  # centring removes a constant
 
 
-def test_a_kernel_that_is_constant():
-    with pytest.raises(DataError, match="does not tell the rows apart"):
+def test_a_constant_kernel_raises_an_error():
+    with pytest.raises(DataError, match="does not distinguish the rows"):
         kernel_components(np.full((5, 5), 3.0), Count(1))
 
 
-def test_an_indefinite_kernel_warns():
+def test_an_indefinite_kernel_gives_a_warning():
     with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
         components, _ = kernel_components(np.diag([2.0, 1.5, 1.0, -2.0]), Count())
     assert (components.eigenvalues > 0).all()
 
 
-def test_features_that_are_zero_are_idle():
+def test_zero_features_have_zero_weights():
     triangle = Triangle(np.zeros((2, 2)), np.ones((2, 1)))
     weights, kept = triangle.path(0.0, np.zeros(2))
     assert len(kept) == 0
     assert not weights.any()
 
 
-def test_few_components_need_no_second_matrix():
+def test_few_components_do_not_copy_the_kernel():
     X = np.random.default_rng(0).standard_normal((1600, 3))
     K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
     tracemalloc.start()
@@ -258,7 +258,7 @@ def test_few_components_need_no_second_matrix():
     assert peak < 0.5 * K.nbytes
 
 
-def test_kernel_values_against_landmarks_that_overflow():
+def test_overflow_of_kernel_values_with_landmarks():
     K = np.full((20, 2), 1e200)
     K[::2] = -1e200
     basis = LandmarkFactor.of(np.eye(2))

@@ -17,7 +17,7 @@ def kernel(m, decay, seed=0):
 
 @pytest.mark.parametrize("decay", [0.5, 0.9, 0.99, 0.999])
 @pytest.mark.parametrize("n", [1, 10, 40])
-def test_lanczos_finds_what_dense_finds(monkeypatch, decay, n):
+def test_lanczos_agrees_with_known_eigenvalues(monkeypatch, decay, n):
     monkeypatch.setattr(lanczos, "SMALL", 0)
     K, s = kernel(300, decay)
     values, V = leading_eigenpairs(K, n)
@@ -26,7 +26,7 @@ def test_lanczos_finds_what_dense_finds(monkeypatch, decay, n):
     assert_allclose(K @ V, V * values, atol=1e-12)
 
 
-def test_lanczos_is_used_for_few_of_many(monkeypatch):
+def test_lanczos_is_used_for_few_eigenpairs(monkeypatch):
     K, _ = kernel(300, 0.95)
     calls = []
     monkeypatch.setattr(lanczos, "SMALL", 0)
@@ -38,8 +38,8 @@ def test_lanczos_is_used_for_few_of_many(monkeypatch):
 
 
 @pytest.mark.parametrize("multiplicity", [40, 150])
-def test_equal_eigenvalues_are_all_found(monkeypatch, multiplicity):
-    """More equal eigenvalues than a block has columns: Lanczos gives up, the dense method runs."""
+def test_repeated_eigenvalues_are_all_found(monkeypatch, multiplicity):
+    """With more equal eigenvalues than columns in a block, the dense method takes over."""
     monkeypatch.setattr(lanczos, "SMALL", 0)
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((300, 300)))[0]
     s = np.r_[10.0, np.full(multiplicity, 5.0), np.ones(299 - multiplicity)]
@@ -48,7 +48,7 @@ def test_equal_eigenvalues_are_all_found(monkeypatch, multiplicity):
     assert_allclose(V.T @ V, np.eye(45), atol=1e-12)
 
 
-def test_a_matrix_of_low_rank(monkeypatch):
+def test_a_low_rank_matrix(monkeypatch):
     monkeypatch.setattr(lanczos, "SMALL", 0)
     F = np.random.default_rng(0).standard_normal((300, 5))
     values, _ = leading_eigenpairs(F @ F.T, 20)

@@ -1,4 +1,4 @@
-"""Coordinates on landmarks."""
+"""Landmark coordinates."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def gram(seed, n=12, rank=12):
     return F @ F.T
 
 
-def test_coordinates_have_the_products_of_the_kernel():
+def test_inner_products_of_coordinates_are_kernel_values():
     K = gram(0)
     basis = LandmarkFactor.of(K)
     coordinates = basis.whiten(K[:, basis.kept])
@@ -33,18 +33,18 @@ def test_linearly_dependent_landmarks_are_dropped(scale):
     assert np.count_nonzero(a.any(axis=1)) == 5
 
 
-def test_an_indefinite_kernel_warns():
+def test_an_indefinite_kernel_gives_a_warning():
     K = np.diag([1.0, 1.0, -1.0])
     with pytest.warns(RankwiseWarning, match="only 2 of 3 landmarks"):
         assert LandmarkFactor.of(K).rank == 2
 
 
-def test_a_kernel_of_zeros_is_refused():
+def test_a_kernel_of_zeros_raises_an_error():
     with pytest.raises(DataError, match="0 on all landmarks"):
         LandmarkFactor.of(np.zeros((3, 3)))
 
 
-def test_whitening_before_or_after_the_sums_is_the_same():
+def test_whitening_rows_and_whitening_moments_agree():
     rng = np.random.default_rng(2)
     K_RR = gram(3)
     basis = LandmarkFactor.of(K_RR)

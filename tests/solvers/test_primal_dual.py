@@ -1,4 +1,4 @@
-"""Primal and dual against a general optimizer, and against each other."""
+"""Primal and dual, compared with a general optimizer and with each other."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -91,7 +91,7 @@ def test_moments_of_whole_queries_add_up(p, ties):
 
 
 @given(problems(), ties, weightings, st.floats(-1e3, 1e3))
-def test_shifting_the_scores_of_a_query_changes_nothing(p, ties, weighting, shift):
+def test_a_constant_added_to_the_labels_of_a_query_changes_nothing(p, ties, weighting, shift):
     graph = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting)
     moved = p.y + shift * (p.qid == p.qid[0])
     assert_allclose(

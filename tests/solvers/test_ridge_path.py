@@ -1,4 +1,4 @@
-"""Ridge systems for many penalties, by every method, against a general solver."""
+"""Ridge paths by every method, compared with a general solver."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers import ridge_path
 from rankwise.solvers.band import WIDTH, BandForm
-from rankwise.solvers.ridge_path import Spectrum, solve_shifted
+from rankwise.solvers.ridge_path import Spectrum, solve_ridge_path
 from tests.strategies import seeds
 
 
@@ -26,12 +26,12 @@ def test_solutions(n, outputs, n_lams, monkeypatch):
     M = semidefinite(n, n)
     t = np.random.default_rng(n).standard_normal((n, *outputs))
     lams = np.geomspace(0.1, 100, n_lams)
-    for lam, z in zip(lams, solve_shifted(M.copy(), t, lams), strict=True):
+    for lam, z in zip(lams, solve_ridge_path(M.copy(), t, lams), strict=True):
         assert_allclose((M + lam * np.eye(n)) @ z, t, atol=1e-9 * n)
 
 
 @given(seeds, st.integers(1, 200))
-def test_the_band_form_keeps_the_eigenvalues(seed, n):
+def test_band_form_preserves_eigenvalues(seed, n):
     M = semidefinite(seed, n, rank=max(1, n // 2))
     form = BandForm.of(M.copy())
     B = np.zeros((n, n))
@@ -42,15 +42,15 @@ def test_the_band_form_keeps_the_eigenvalues(seed, n):
 
 
 @pytest.mark.parametrize("lam", [0.0, 1e-300, 1e-14])
-def test_a_shift_lost_in_rounding_gives_the_least_norm_solution(lam):
+def test_a_negligible_lam_gives_the_minimum_norm_solution(lam):
     M = semidefinite(0, 30, rank=10)
     t = M @ np.ones(30)
-    (z,) = solve_shifted(M.copy(), t, [lam])
+    (z,) = solve_ridge_path(M.copy(), t, [lam])
     assert_allclose(z, np.linalg.pinv(M) @ t, atol=1e-10)
 
 
-def test_a_zero_matrix_without_shift():
-    (z,) = solve_shifted(np.zeros((3, 3)), np.ones(3), [0.0])
+def test_zero_matrix_with_lam_zero():
+    (z,) = solve_ridge_path(np.zeros((3, 3)), np.ones(3), [0.0])
     assert_allclose(z, 0.0)
 
 
@@ -58,7 +58,7 @@ def test_solutions_are_continuous_where_the_method_changes():
     M = semidefinite(0, 40, rank=20)
     t = M @ np.ones(40)
     floor = ridge_path.rounding_floor(M)
-    below, above = (solve_shifted(M.copy(), t, [c * floor])[0] for c in (0.99, 1.01))
+    below, above = (solve_ridge_path(M.copy(), t, [c * floor])[0] for c in (0.99, 1.01))
     assert_allclose(M @ below, M @ above, atol=1e-9 * np.abs(t).max())
 
 
@@ -70,7 +70,7 @@ def test_an_indefinite_matrix_gives_a_stationary_point_and_a_warning(lams, n):
     M = Q @ np.diag(np.r_[-5.0, np.linspace(2.0, 5.0, n - 1)]) @ Q.T
     t = rng.standard_normal(n)
     with pytest.warns(RankwiseWarning, match="not positive semidefinite"):
-        solutions = solve_shifted(M.copy(), t, lams)
+        solutions = solve_ridge_path(M.copy(), t, lams)
     for lam, z in zip(lams, solutions, strict=True):
         assert_allclose((M + lam * np.eye(n)) @ z, t, atol=1e-9)
 
@@ -78,18 +78,18 @@ def test_an_indefinite_matrix_gives_a_stationary_point_and_a_warning(lams, n):
 @pytest.mark.parametrize("lams", [[5.0], [5.0] * 8])
 @pytest.mark.parametrize("n", [10, 250])
 @pytest.mark.filterwarnings("ignore:The kernel is not positive")
-def test_a_singular_system_is_refused(lams, n):
+def test_a_singular_system_raises_an_error(lams, n):
     M = np.diag(np.r_[-5.0, np.ones(n - 1)])
     with pytest.raises(DataError, match="singular"):
-        solve_shifted(M, np.ones(n), lams)
+        solve_ridge_path(M, np.ones(n), lams)
 
 
-def test_overflow_is_named():
+def test_overflow_raises_an_error():
     with pytest.raises(DataError, match="overflow"):
-        solve_shifted(np.diag([1.0, np.inf]), np.ones(2), [1.0])
+        solve_ridge_path(np.diag([1.0, np.inf]), np.ones(2), [1.0])
 
 
-def test_the_spectrum_solves_for_every_shift():
+def test_spectrum_solves_for_every_lam():
     M = semidefinite(1, 12)
     t = np.ones((12, 2))
     spectrum = Spectrum.of(M.copy())

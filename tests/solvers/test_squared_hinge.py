@@ -1,4 +1,4 @@
-"""Sums over active pairs against loops over all pairs."""
+"""Sums over active pairs, compared with loops over all pairs."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_loss_gradient_and_hessian_are_sums_over_pairs(problem, weighting, scale
 
 
 @given(problems())
-def test_equal_scores_and_scores_at_the_hinge(problem):
+def test_equal_scores_and_differences_of_one(problem):
     f = np.round(problem.X[:, 0])  # differences of exactly 0 and 1
     state = labelled(problem).at(f)
     truth = (f, problem.y, problem.qid)
@@ -40,12 +40,12 @@ def test_equal_scores_and_scores_at_the_hinge(problem):
 
 
 @given(problems())
-def test_pairs_are_counted(problem):
+def test_number_of_pairs(problem):
     assert labelled(problem).n_pairs == len(pairs_of(problem.y, problem.qid))
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_scores_far_from_zero_keep_their_digits(offset):
+def test_scores_far_from_zero_do_not_lose_digits(offset):
     rng = np.random.default_rng(0)
     f, y = rng.standard_normal(50), rng.integers(0, 3, 50).astype(float)
     pairs = LabelledPairs.of(y, np.zeros(50, dtype=np.intp), "pairs")

@@ -129,7 +129,7 @@ def _check_workers(
             "A worker sees parts of queries, which cannot be normalized: normalize the file "
             "first, or leave --workers and --cluster out.",
         )
-    from rankwise.distributed._fit import check_summable
+    from rankwise.distributed._cluster_fit import check_summable
 
     check_summable(ranker)
 

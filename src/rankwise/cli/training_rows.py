@@ -79,7 +79,7 @@ class OnWorkers:
     """The rows of a file of which each worker reads parts."""
 
     def __init__(self, path: Path, options: DataOptions, client: Any) -> None:
-        from rankwise.distributed._fit import Run
+        from rankwise.distributed._cluster_fit import Run
 
         self._client = client
         with progress(f"Checking {path}"), explaining_width(path, options.features, "--features"):

@@ -1,4 +1,4 @@
-"""Fit and evaluate rankers with rows on many machines (needs the extra ``dask``)."""
+"""Fit and evaluate rankers on a Dask cluster (needs the extra ``dask``)."""
 
 from rankwise.errors import MissingExtraError
 
@@ -9,8 +9,8 @@ except ImportError as error:
 else:
     del dask
 
-from rankwise.distributed._fit import fit, path
-from rankwise.distributed._held_out import leave_query_out
-from rankwise.distributed._scoring import evaluate, predict
+from rankwise.distributed._cluster_fit import fit, path
+from rankwise.distributed._cluster_hold_out import leave_query_out
+from rankwise.distributed._cluster_scores import evaluate, predict
 
 __all__ = ["evaluate", "fit", "leave_query_out", "path", "predict"]

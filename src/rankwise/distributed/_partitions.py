@@ -19,15 +19,15 @@ from rankwise.backends.arrays import Array, Index, as_slice, is_sparse
 from rankwise.errors import DataError, LetorFormatError
 from rankwise.graph.query_groups import check_ids
 
-SPAN_BYTES = 64 * 2**20  # LETOR text in a partition, roughly
+SPAN_BYTES = 64 * 2**20  # approximate size of LETOR text in a partition
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Rows that one worker holds at a time.
+    """Rows that one worker processes at a time.
 
-    `where` names the partition in errors, `first_row` is the number of its first row there, and
-    `rows` are the rows that are left of it (None for all).
+    `where` is the name of the partition (or its file) in error messages, `first_row` is the number
+    of its first row there, and `rows` are the rows that were selected from it (None for all).
     """
 
     X: Any
@@ -38,14 +38,14 @@ class Partition:
     rows: Index | None = None
 
     def take(self, rows: Index) -> Partition:
-        """Some of the rows, as a view where they are consecutive."""
+        """Some of the rows, as a view if they are consecutive."""
         where = as_slice(rows)
         qid = None if self.qid is None else np.asarray(self.qid)[where]
-        left = rows if self.rows is None else self.rows[rows]
-        return replace(self, X=self.X[where], y=self.y[where], qid=qid, rows=left)
+        selected = rows if self.rows is None else self.rows[rows]
+        return replace(self, X=self.X[where], y=self.y[where], qid=qid, rows=selected)
 
     def checked(self) -> Partition:
-        """The partition; an error names the first row with a feature that is not finite."""
+        """The partition itself; raise an error that names the first non-finite feature."""
         bad = ~np.isfinite(self.X.data if is_sparse(self.X) else self.X)
         if not bad.any():
             return self
@@ -61,9 +61,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class Partitions:
-    """All rows: a delayed `Partition` for each part of them, and the names of features.
+    """All rows, as delayed `Partition` objects, and the names of features.
 
-    `shape` is the number of rows and features, where it is known.
+    `shape` is the number of rows and features, or None if it is unknown.
     """
 
     delayed: Sequence[Delayed]
@@ -76,7 +76,7 @@ class Partitions:
     def map(self, function: Callable[..., Any], *columns: Sequence[Any], **same: Any) -> list[Any]:
         """``function(partition, entry of each column, **same)`` for each partition, delayed."""
         later = {name: value for name, value in same.items() if is_dask_collection(value)}
-        # Plain values are bound, as Dask would traverse them again for every partition.
+        # Plain values are bound by `partial`, since Dask would traverse them for every partition.
         now = {name: value for name, value in same.items() if name not in later}
         task = delayed(partial(function, **now), pure=False)
         rows = zip(self.delayed, *columns, strict=True)
@@ -111,9 +111,7 @@ def _of_arrays(data: tuple[Any, ...]) -> Partitions:
     if X.ndim != 2:
         raise DataError(f"X must have two dimensions: got {X.ndim}.")
     if y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] == 0):
-        raise DataError(
-            f"y needs one entry, or one row of entries, per row of X: got shape {y.shape}."
-        )
+        raise DataError(f"y must have shape (n_rows,) or (n_rows, n_outputs): got shape {y.shape}.")
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     aligned = [a if a is None or a.chunks[0] == X.chunks[0] else _like(a, X) for a in (y, qid)]
@@ -134,7 +132,8 @@ def _like(array: Any, X: Any) -> Any:
     """`array` in the chunks of X."""
     if array.shape[0] != X.shape[0] and not np.isnan(array.shape[0] + X.shape[0]):
         raise DataError(
-            f"Arrays need one entry per row of X: got {array.shape[0]} for {X.shape[0]} rows."
+            f"All arrays must have the same number of rows: got {array.shape[0]}, but X has "
+            f"{X.shape[0]}."
         )
     if np.isnan(sum((*X.chunks[0], *array.chunks[0]))):
         raise DataError(
@@ -149,7 +148,7 @@ def _of_frame(frame: Any, label: str | None, qid: str | None) -> Partitions:
     names = _feature_names(columns, label, qid, "The data frame")
     make = delayed(_from_frame, pure=False)
     parts = frame.to_delayed()
-    # As scikit-learn, keep names only if all of them are strings.
+    # Like scikit-learn, keep names only if all of them are strings.
     known = names if all(isinstance(name, str) for name in names) else None
     return Partitions(
         [make(part, names, label, qid, f"Partition {k}") for k, part in enumerate(parts)], known
@@ -159,13 +158,13 @@ def _of_frame(frame: Any, label: str | None, qid: str | None) -> Partitions:
 def _feature_names(columns: list[Any], label: str | None, qid: str | None, whose: str) -> list[str]:
     twice = [name for name, n in Counter(columns).items() if n > 1]
     if twice:
-        raise DataError(f"{whose} has several columns {twice[0]!r}: rename them.")
+        raise DataError(f"{whose} has several columns named {twice[0]!r}: rename them.")
     if label is not None and label == qid:
         raise DataError(f"label and qid are both {label!r}: they must be different columns.")
     for role, name in (("label", label), ("qid", qid)):
         if name is not None and name not in columns:
             raise DataError(
-                f"{whose} has no column {name!r}, which {role}={name!r} names: its columns are "
+                f"{whose} has no column {name!r} for {role}={name!r}: its columns are "
                 f"{', '.join(map(str, columns))}."
             )
     return [name for name in columns if name not in (label, qid)]
@@ -180,13 +179,13 @@ def _from_frame(
 
 
 def _files_at(path: str) -> list[str]:
-    """Files of a folder, or of a pattern, or the one file."""
+    """The files of a folder or glob pattern, or a single file."""
     if Path(path).is_dir():
         found = [str(p) for p in Path(path).iterdir() if p.is_file() and p.name[0] not in "._"]
         if not found:
             raise DataError(
-                f"{path}: no files in this folder. If they are in subfolders, pass a pattern, or "
-                "the result of dask.dataframe.read_parquet."
+                f"{path}: no files in this folder. If they are in subfolders, pass a glob pattern "
+                "or the result of dask.dataframe.read_parquet."
             )
     else:
         found = [path] if Path(path).exists() else glob(path)
@@ -221,7 +220,10 @@ def _of_parquet(files: list[str], label: str | None, qid: str | None) -> Partiti
         first = first or names
         if set(names) != set(first):
             other = sorted(set(names) ^ set(first))
-            raise DataError(f"{file} has other columns than {files[0]}: {', '.join(other)}.")
+            raise DataError(
+                f"All files must have the same columns: {file} and {files[0]} differ in "
+                f"{', '.join(other)}."
+            )
         row = 0
         for group in range(opened.num_row_groups):
             parts.append(read(file, group, first, label, qid, row))
@@ -253,17 +255,17 @@ def _of_letor(files: list[str], n_features: int | None) -> Partitions:
     surveys = compute(*(look(*span, n_features) for span in spans))
     used = [(span, survey) for span, survey in zip(spans, surveys, strict=True) if survey.n_rows]
     if not used:
-        raise DataError(f"{', '.join(files)}: no rows, all lines are blank or comments.")
+        raise DataError(f"{', '.join(files)}: no rows, since all lines are blank or comments.")
     width = max(survey.largest_index for _, survey in used) if n_features is None else n_features
     (first, _), has_ids = used[0][0], used[0][1].has_ids
     for (file, span), survey in used:
         if survey.has_ids != has_ids:
             line = count_lines(file, span[0] if span else 0) + 1
             raise LetorFormatError(
-                f"{first} begins with rows that have {'a' if has_ids else 'no'} qid, and "
-                f"those of {file} from line {line} on have "
-                f"{'none' if has_ids else 'one'}. Write qid:ID after the label of every row, or of "
-                "none."
+                f"Either all rows or no rows must have a qid: {first} begins with rows "
+                f"{'with' if has_ids else 'without'} qid, but the rows of {file} from line {line} "
+                f"on have {'none' if has_ids else 'one'}. Write qid:ID after the label of every "
+                "row, or of none."
             )
     n_values = sum(survey.n_values for _, survey in used)
     n_rows = sum(survey.n_rows for _, survey in used)
@@ -282,13 +284,13 @@ def _read_letor(file: str, span: Any, n_features: int, layout: Any, text_ids: bo
 
 
 def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Partition:
-    """A partition with checked labels and query ids; an error names the row.
+    """A partition with validated labels and query ids; errors name the row.
 
-    Features are checked when they are used, as reading them is most of the cost of a pass.
+    Features are checked when they are used, since reading them dominates the cost of a pass.
     """
     for values, what in ((X, "a feature"), (y, "a label"), (qid, "a qid")):
         if np.ma.is_masked(values):
-            raise DataError(f"{where}: {what} is masked. Fill it in, or drop such rows first.")
+            raise DataError(f"{where}: {what} is masked. Impute or drop such rows first.")
     X = X.tocsr() if is_sparse(X) else np.ascontiguousarray(X)
     if X.dtype not in (np.float64, np.float32):
         X = _numbers(X, where, first_row, "a feature")
@@ -307,7 +309,7 @@ def _checked(X: Any, y: Any, qid: Any, where: str, first_row: int = 0) -> Partit
 
 
 def _numbers(values: Any, where: str, first_row: int, what: str) -> Any:
-    """Values as float64; an error names the first row with something else."""
+    """Values as float64; raise an error that names the first row with an invalid value."""
     try:
         if values.dtype.kind in "biufOSU":
             return values.astype(np.float64, copy=False)

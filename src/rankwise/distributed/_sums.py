@@ -1,4 +1,4 @@
-"""What workers compute from a partition, and how the results are combined."""
+"""Sums over partitions, and the reduction that combines them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rankwise.estimators._landmark_choice import stacked
 from rankwise.graph import QueryGroups
 from rankwise.problem import Loss, System
 
-FAN_IN = 8  # results that one task combines
-MOST_TASKS = 100_000  # that bring the rows of split queries together
+FAN_IN = 8  # number of results that one task combines
+MOST_TASKS = 100_000  # to collect the rows of split queries
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Survey:
 class Overview:
     """The surveys of all partitions together.
 
-    `split` maps each query with rows in several partitions to the numbers of these.
+    `split` maps each query with rows in several partitions to the indices of these partitions.
     """
 
     n_rows: list[int]
@@ -67,9 +67,9 @@ def surveyed(partitions: Partitions, run: Callable[..., Any]) -> tuple[Partition
 
 
 def with_whole_queries(partitions: Partitions, split: dict[Any, list[int]]) -> Partitions:
-    """Partitions in which every query is whole: rows of split queries are brought together.
+    """Partitions of whole queries: the rows of each split query are moved to one partition.
 
-    Where rows are sorted by query, only queries at the edges of partitions move.
+    If rows are sorted by query, only queries at the boundaries of partitions are moved.
     """
     if not split:
         return partitions
@@ -82,8 +82,8 @@ def with_whole_queries(partitions: Partitions, split: dict[Any, list[int]]) -> P
             moves.append((names, sorted({k for name in names for k in split[name]})))
     if sum(len(sources) for _, sources in moves) > MOST_TASKS:
         raise DataError(
-            f"{len(queries)} queries have rows in several of the {len(partitions)} partitions, too "
-            "many to bring together. Sort the rows by query, or use fewer partitions."
+            f"Too many queries ({len(queries)}) have rows in several of the {len(partitions)} "
+            "partitions. Sort the rows by query, or use fewer partitions."
         )
     moving: list[set[Any]] = [set() for _ in range(len(partitions))]
     for query, sources in split.items():
@@ -98,7 +98,7 @@ def with_whole_queries(partitions: Partitions, split: dict[Any, list[int]]) -> P
 
 
 def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals | None:
-    """The sums of one partition of whole queries; None where it has no rows."""
+    """The sums of one partition of whole queries; None if it has no rows."""
     if len(partition.y) == 0:
         return None
     tasks = loss.tasks(partition.y, partition.qid)
@@ -110,7 +110,7 @@ def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals
 
 
 def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
-    """Delayed items combined by a tree in a fixed order, so that results do not vary."""
+    """Combine delayed items by a tree in a fixed order, so that results are reproducible."""
     step = delayed(join, pure=False)
     level = list(items)
     while len(level) > 1:
@@ -119,7 +119,7 @@ def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
 
 
 def added(totals: Sequence[Totals | None]) -> Totals | None:
-    """The sum of some totals, in their order; None where all are None."""
+    """The sum of totals, in their order; None if all are None."""
     total = None
     for one in totals:
         total = one if total is None else total if one is None else total + one
@@ -133,7 +133,7 @@ def _survey(partition: Partition) -> Survey:
 
 
 def _overview(surveys: Sequence[Survey]) -> Overview:
-    """Raise an error for partitions that do not fit together."""
+    """Combine surveys; raise an error if partitions differ in their features or outputs."""
     first = surveys[0]
     if first.n_features == 0:
         raise DataError(f"{first.where}: the rows have no features.")
@@ -160,7 +160,7 @@ def _take_queries(partition: Partition, queries: set[Any]) -> Partition:
 
 
 def _joined(parts: list[Partition]) -> Partition:
-    """Rows of several partitions as one; each is checked here, while its rows have names."""
+    """Concatenate partitions, each of which is checked first, while errors can name its rows."""
     X = stacked([part.checked().X for part in parts])
     y = np.concatenate([part.y for part in parts])
     qid = np.concatenate([np.asarray(part.qid) for part in parts])

@@ -1,1 +1,1 @@
-"""scikit-learn estimators, thin: check the input, call the core, keep the result."""
+"""scikit-learn estimators, which check their input, call the solvers and store the results."""

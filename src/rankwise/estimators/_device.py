@@ -1,4 +1,4 @@
-"""Where a ranker computes.
+"""The device on which a ranker computes.
 
 There are three cases. Tensors are processed on their device, and results are tensors. NumPy
 arrays with ``device="cuda"`` are sent to the GPU block by block, and results are NumPy arrays.
@@ -28,7 +28,7 @@ def send_rows(X: Any, device: Any) -> Any:
     backend = _resolve(device)
     if backend is None:
         return X
-    from rankwise.backends._host_rows import HostRows  # torch is there: it was asked for
+    from rankwise.backends._host_rows import HostRows  # needs torch
 
     return HostRows(X, backend)
 
@@ -39,7 +39,7 @@ def is_sent(X: Any) -> bool:
 
 
 def returned(record: Record, X: Any) -> Record:
-    """A record of arrays, copied back to the host where the rows X were sent from there."""
+    """A record of arrays, copied back to the host if the rows X were sent from there."""
     if not is_sent(X):
         return record
     changed = {f.name: to_host(getattr(record, f.name)) for f in fields(record)}
@@ -86,14 +86,14 @@ def _resolve(device: Any) -> Any:
     if place.type == "cuda":
         if not torch.cuda.is_available():
             raise DeviceError(
-                f"device={device!r} needs a GPU, and torch finds none. Use device=None for the "
-                'CPU, or device="auto" for a GPU only where there is one.'
+                f"device={device!r} needs a GPU, but torch finds none. Use device=None for the "
+                'CPU, or device="auto" to use a GPU only if there is one.'
             )
         number = torch.cuda.current_device() if place.index is None else place.index
         if number >= torch.cuda.device_count():
             raise DeviceError(
                 f"device={device!r} does not exist: torch finds {torch.cuda.device_count()} GPUs, "
-                "counted from 0."
+                "numbered from 0."
             )
         place = torch.device("cuda", number)
     _check_works(place)

@@ -32,7 +32,7 @@ KERNEL_PARAMETERS: dict[str, Rule] = {
 
 
 def make_kernel(ranker: Any, n_features: int) -> Kernel:
-    """The kernel that the parameters of a ranker name, as scikit-learn's KernelRidge reads them."""
+    """The kernel of a ranker, whose parameters have the same meaning as in KernelRidge."""
     kernel = ranker.kernel
     if callable(kernel):
         # scikit-learn's Gaussian process kernels take whole arrays, other functions two rows.

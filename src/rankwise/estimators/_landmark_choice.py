@@ -1,4 +1,4 @@
-"""The landmark parameters of an estimator, and the landmarks that they choose."""
+"""The landmark parameters of an estimator, and the choice of landmarks."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from rankwise.problem import Landmarks
 
 METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
 DEFAULT_NUMBER = 1000
-CANDIDATES = 20  # rows for each landmark that the costly methods choose from
+CANDIDATES = 20  # rows per landmark from which the expensive methods choose
 LEAST_CANDIDATES = 10_000
-LARGEST = 1e150  # values whose squares are still finite
-MOST = 10**6  # landmarks: the kernel matrix of more would take terabytes
+LARGEST = 1e150  # its square does not overflow
+MOST = 10**6  # landmarks; the kernel matrix of more would need terabytes
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,19 @@ class LandmarkChoice:
             rows = stratified_rows(QueryGroups.of(qid, n_rows).codes, n, rng)
         else:
             candidates = _candidates(n_rows, n, rng)
-            seen = X if candidates is None else X[candidates]
-            if abs(as_given(seen)).max() > LARGEST:
+            sample = X if candidates is None else X[candidates]
+            if abs(as_given(sample)).max() > LARGEST:
                 raise DataError(
-                    f"Values beyond {LARGEST:g} overflow when they are multiplied. Scale the "
-                    "features, for example with sklearn.preprocessing.StandardScaler."
+                    f"Products of values above {LARGEST:g} overflow. Scale the features, for "
+                    "example with sklearn.preprocessing.StandardScaler."
                 )
             if self.method == "kmeans":
-                centres = _cluster_centres(to_host(seen), n, kernel, rng)
+                centres = _cluster_centres(to_host(sample), n, kernel, rng)
                 return Landmarks(backend_of(X).array(centres) if is_tensor(X) else centres, None)
             if isinstance(kernel, Precomputed) and candidates is not None:
-                seen = seen[:, candidates]
+                sample = sample[:, candidates]
             choose = pivoted_cholesky_rows if self.method == "rpcholesky" else leverage_rows
-            rows = choose(kernel, seen, n, rng)
+            rows = choose(kernel, sample, n, rng)
             rows = rows if candidates is None else candidates[rows]
         return Landmarks(as_given(X)[rows], rows)
 
@@ -125,7 +125,7 @@ class LandmarkChoice:
         return self.among_sample(reservoir, kernel, rng)
 
     def sample_size(self) -> int:
-        """How many rows to sample where rows come in blocks."""
+        """The number of rows to sample if rows come in blocks."""
         wanted = self.number or DEFAULT_NUMBER
         return wanted if self.method == "random" else max(CANDIDATES * wanted, LEAST_CANDIDATES)
 
@@ -133,7 +133,7 @@ class LandmarkChoice:
         self, reservoir: Reservoir, kernel: Kernel, rng: np.random.Generator
     ) -> Landmarks:
         """Landmarks among the rows of a sample."""
-        self._number(reservoir.n_rows)  # raises an error where there are too few
+        self._number(reservoir.n_rows)  # raises an error if there are too few rows
         rows, X, qid = reservoir.sample()
         chosen = self.among(X, qid, kernel, rng)
         return Landmarks(chosen.points, None if chosen.rows is None else rows[chosen.rows])
@@ -156,8 +156,9 @@ class LandmarkChoice:
             return min(DEFAULT_NUMBER, n_rows)
         if self.number > n_rows:
             raise ParameterError(
-                f"n_landmarks={self.number} is more than the {n_rows} rows to choose from: use "
-                "fewer, pass points as landmarks, or, in partial_fit, more rows in the first call."
+                f"n_landmarks={self.number} is more than the {n_rows} rows to choose from. Use "
+                "fewer landmarks, pass points as landmarks, or pass more rows (in partial_fit, in "
+                "the first call)."
             )
         return self.number
 
@@ -172,15 +173,15 @@ class Reservoir:
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         self._size = size
         self._rng = rng
-        self._bar = np.inf  # rows with larger keys are not kept
+        self._largest_key = np.inf  # rows with larger keys are not kept
         self._parts: list[tuple[Array, Index, Any, Any]] = []
         self._n_waiting = 0
         self.n_rows = 0
 
     def add(self, X: Any, qid: Any) -> None:
-        """Offer a block of rows."""
+        """Add a block of rows to the population."""
         keys = self._rng.random(X.shape[0])
-        new = np.flatnonzero(keys < self._bar)
+        new = np.flatnonzero(keys < self._largest_key)
         ids = np.zeros(X.shape[0], dtype=np.intp) if qid is None else qid
         if len(new):
             self._parts.append((keys[new], self.n_rows + new, X[new], ids[new]))
@@ -209,7 +210,7 @@ class Reservoir:
             kept = np.sort(np.argpartition(keys, self._size)[: self._size])
             keys, rows, X, ids = keys[kept], rows[kept], X[kept], ids[kept]
         if len(keys) == self._size:
-            self._bar = float(keys.max())
+            self._largest_key = float(keys.max())
         self._parts, self._n_waiting = [(keys, rows.astype(np.intp), X, ids)], 0
 
 
@@ -233,7 +234,7 @@ def stacked(parts: list[Any]) -> Any:
 
 
 def _candidates(n_rows: int, n: int, rng: np.random.Generator) -> Index | None:
-    """The rows that a costly method chooses from; None for all."""
+    """The rows from which an expensive method chooses; None for all rows."""
     size = max(CANDIDATES * n, LEAST_CANDIDATES)
     return None if n_rows <= size else random_rows(n_rows, size, rng)
 
@@ -241,14 +242,14 @@ def _candidates(n_rows: int, n: int, rng: np.random.Generator) -> Index | None:
 def _cluster_centres(X: Any, n: int, kernel: Kernel, rng: np.random.Generator) -> Array:
     if isinstance(kernel, Precomputed):
         raise ParameterError(
-            'landmarks="kmeans" needs features, and kernel="precomputed" has none: use '
+            'landmarks="kmeans" needs features, but kernel="precomputed" has none. Use '
             '"rpcholesky" or "leverage".'
         )
     clusters = MiniBatchKMeans(
         n, batch_size=max(1024, 2 * n), n_init=1, random_state=int(rng.integers(2**31))
     )
     with warnings.catch_warnings():
-        # Fewer distinct rows than clusters: see `rank_`.
+        # Raised if there are fewer distinct rows than clusters, which `rank_` shows.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return np.asarray(clusters.fit(X).cluster_centers_)
 

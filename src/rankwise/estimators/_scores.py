@@ -1,4 +1,4 @@
-"""Scores in the form that `predict` returns them."""
+"""Scores in the form that `predict` returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankwise.estimators._device import is_sent
 
 
 def predicted_scores(basis: Any, X: Any, weights: Array, intercept: Array | float) -> Any:
-    """Scores of validated rows, where the rows are and in their dtype."""
+    """Scores of validated rows, on the device of the rows and in their dtype."""
     with np.errstate(over="ignore", invalid="ignore"):  # `in_dtype` checks for overflow
         scores = basis.products(X, weights)
         if not isinstance(intercept, float):
@@ -22,12 +22,12 @@ def predicted_scores(basis: Any, X: Any, weights: Array, intercept: Array | floa
 
 
 def returned_scores(X: Any, scores: Array) -> Any:
-    """Scores where the rows X are, in the dtype of X."""
+    """Scores on the device of the rows X and in their dtype."""
     return in_dtype(to_host(scores) if is_sent(X) else scores, X.dtype)
 
 
 def in_dtype(scores: Array, dtype: Any) -> Any:
-    """Scores in another dtype, with an error where float32 cannot hold them."""
+    """Scores in another dtype; raise an error if they overflow float32."""
     on = backend_of(scores)
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
         cast = on.cast(scores, dtype)

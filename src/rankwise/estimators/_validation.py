@@ -1,4 +1,4 @@
-"""Rows and labels from users, validated once."""
+"""Validation of rows and labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DTYPES = (np.float64, np.float32)
 def check_training(
     estimator: Any, X: Any, y: Any, *, reset: bool = True, min_rows: int = 2
 ) -> tuple[Any, Array]:
-    """Validated training rows and labels; a reset forgets what was fitted before."""
+    """Validated training rows and labels; with `reset`, fitted attributes are removed."""
     if reset:
         forget(estimator)
     if is_tensor(X):
@@ -32,7 +32,7 @@ def check_training(
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1) -> Any:
-    """Validated rows without labels; a reset forgets what was fitted before."""
+    """Validated rows without labels; with `reset`, fitted attributes are removed."""
     if reset:
         forget(estimator)
     if is_tensor(X):
@@ -42,6 +42,6 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
 
 
 def forget(estimator: Any) -> None:
-    """Remove all fitted attributes, so that a fit that fails leaves no model of other rows."""
+    """Remove all fitted attributes, so that a failed fit does not leave an old model."""
     for name in [name for name in vars(estimator) if name.endswith("_")]:
         delattr(estimator, name)

@@ -1,4 +1,4 @@
-"""RankSVM: the squared hinge in the place of the squared error."""
+"""RankSVM: pairwise ranking with the squared hinge loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rankwise.solvers.squared_hinge import LabelledPairs, squared_hinge
 class RankSVM(RankerMixin, BaseEstimator):
     """Linear ranking support vector machine with squared hinge loss.
 
-    Of two rows of a query, the one with the larger label should score higher by at least 1:
+    The row with the larger label of two rows of a query should score higher by at least 1:
 
         min_w  sum_{ij: y_i > y_j} W_ij max(0, 1 - w'(x_i - x_j))^2 + alpha |w|^2,
 
@@ -32,9 +32,9 @@ class RankSVM(RankerMixin, BaseEstimator):
     does not matter, pairs that are far enough apart have no loss, and pairs with equal labels do
     not count.
 
-    Newton's method works on all pairs at once. Each step takes some products with X, and some sums
-    over pairs, which cost O(m log m) for m rows by sorting, although the number of pairs is
-    quadratic. Memory is O(m) in addition to X, which may be sparse.
+    Newton's method uses all pairs at once. Each step needs some products with X and some sums over
+    pairs. Sorting reduces the cost of these sums to O(m log m) for m rows, although the number of
+    pairs is quadratic. Memory is O(m) in addition to X, which may be sparse.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class RankSVM(RankerMixin, BaseEstimator):
         The weight of a pair: 1, one over the number of rows of its query, or one over the number
         of pairs of its query.
     tol : float, default=1e-6
-        Stop when the norm of the gradient, relative to that at w = 0, falls below this.
+        Stop when the norm of the gradient, relative to that at w = 0, falls below this value.
     max_iter : int, default=200
-        The maximum number of Newton steps; ten to thirty are usual.
+        The maximum number of Newton steps; ten to thirty are typical.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class RankSVM(RankerMixin, BaseEstimator):
     n_queries_ : int
         Number of queries seen in `fit`.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        Number and names of the features seen in `fit`.
 
     References
     ----------
@@ -72,7 +72,7 @@ class RankSVM(RankerMixin, BaseEstimator):
     >>> y = [2, 0, 7, 6]
     >>> ranker = RankSVM(alpha=0.1).fit(X, y, qid=["a", "a", "b", "b"])
     >>> ranker.predict(X).round(2)
-    array([0.95, 0.  , 0.95, 0.  ])
+    array([0.91, 0.  , 0.91, 0.  ])
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {
@@ -129,15 +129,15 @@ class RankSVM(RankerMixin, BaseEstimator):
             )
         if not np.isfinite(found.residual):
             raise DataError(
-                "The products of these features, or of alpha, overflow: scale the features, for "
-                "example in a pipeline with a scaler, or use a smaller alpha."
+                "Products of the features or of alpha overflow. Scale the features, for example "
+                "with sklearn.preprocessing.StandardScaler, or use a smaller alpha."
             )
         self.coef_, self.n_iter_ = found.w, found.n_iter
         if not found.converged:
             warnings.warn(
-                f"RankSVM stopped after {found.n_iter} Newton steps with a gradient of "
-                f"{found.residual:.1e} of that at the start, above tol={self.tol:g}. Scale the "
-                "features, use a larger alpha, or allow more steps by max_iter.",
+                f"RankSVM stopped after {found.n_iter} Newton steps. The gradient, relative to the "
+                f"start, is {found.residual:.1e}, above tol={self.tol:g}. Scale the features, use "
+                "a larger alpha, or increase max_iter.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -153,7 +153,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            In float32 where X is.
+            In the dtype of X, if that is float32 or float64.
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)

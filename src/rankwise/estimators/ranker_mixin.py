@@ -1,4 +1,4 @@
-"""What every ranker shares: scores, and the rules of queries."""
+"""The base class of all rankers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankwise.errors import DataError, ParameterError, RankwiseWarning
 
 
 class RankerMixin:
-    """A ranker: `predict` gives scores, higher is better, and `score` compares pairs."""
+    """Adds `score` to a ranker whose `predict` returns scores (higher is better)."""
 
     n_queries_: int
     predict: Any
@@ -23,7 +23,7 @@ class RankerMixin:
     __metadata_request__score = {"qid": True}  # noqa: RUF012
 
     def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
-        """Share of pairs in the right order: one minus the disagreement error, over queries.
+        """The share of correctly ordered pairs (one minus the disagreement error) over queries.
 
         Parameters
         ----------
@@ -31,26 +31,27 @@ class RankerMixin:
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             Several outputs are averaged.
         sample_weight : None
-            Pairs have no weights here; anything but None is an error.
+            Only for compatibility with scikit-learn; weights are not supported.
         qid : array-like of shape (n_rows,), optional
-            Only rows of the same query are compared. None: all rows are.
+            Only rows of the same query are compared. None: all rows are compared.
 
         Returns
         -------
         float
-            1 for a perfect order, about 0.5 for a random one. Ties in the scores count half;
-            queries without two different labels are left out.
+            1 for a perfect order, about 0.5 for a random one. Tied scores count half. Queries
+            without two different labels are ignored.
         """
-        from rankwise.metrics import disagreement_error  # compiles loops: only where it is used
+        from rankwise.metrics import disagreement_error  # imported late, as it compiles loops
 
         if sample_weight is not None:
             raise ParameterError(
-                "score has no sample_weight: pairs are compared, not rows. Leave it out."
+                "score does not support sample_weight: it compares pairs, not rows. Omit it."
             )
         if qid is None and getattr(self, "n_queries_", 1) > 1:
             warnings.warn(
-                f"{type(self).__name__} was fitted on {self.n_queries_} queries, but score got no "
-                "qid and compares rows across queries. Pass qid to score; in a search, use "
+                f"{type(self).__name__} was fitted on {self.n_queries_} queries, but score was "
+                "called without qid and compares rows across queries. Pass qid to score; in a "
+                "meta-estimator, use "
                 "sklearn.set_config(enable_metadata_routing=True).",
                 RankwiseWarning,
                 stacklevel=2,
@@ -59,8 +60,8 @@ class RankerMixin:
         qid = to_host(qid)
         if scores.shape != labels.shape:
             raise DataError(
-                f"y needs {scores.shape[1]} columns and {len(scores)} rows, as the ranker "
-                f"predicts: got {labels.shape[1]} columns and {len(labels)} rows."
+                f"y must have {len(scores)} rows and {scores.shape[1]} columns, like the "
+                f"predictions: got {len(labels)} rows and {labels.shape[1]} columns."
             )
         errors = [
             disagreement_error(y_k, f_k, qid) for y_k, f_k in zip(labels.T, scores.T, strict=True)
@@ -69,6 +70,6 @@ class RankerMixin:
 
 
 def _columns(values: Any) -> Any:
-    """Values with an axis for outputs."""
+    """Values with a second axis for outputs."""
     array = np.asarray(values)
     return array.reshape(len(array), -1)

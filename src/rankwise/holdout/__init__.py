@@ -1,1 +1,1 @@
-"""Predictions for rows that were held out, exactly and without refitting."""
+"""Exact predictions for held-out rows, without refitting."""

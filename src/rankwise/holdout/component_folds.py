@@ -1,4 +1,4 @@
-"""Hold-outs on components that stay as they are, for every number of components at once."""
+"""Hold-outs on fixed components, for every number of components at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.pair_differences import add_losses, block_differences
 from rankwise.solvers.nested_least_squares import Triangle
 
-BLOCK_BYTES = 8 * 2**20  # of a hat matrix made at a time
+BLOCK_BYTES = 8 * 2**20  # of a hat matrix computed at a time
 
 
 def component_folds(
@@ -23,11 +23,11 @@ def component_folds(
     noise: Array,
     free: int = 0,
 ) -> Array:
-    """Predictions for every fold without it, shape (n_lams, n_rows, p, n_outputs).
+    """Predictions for every fold by a fit without it, shape (n_lams, n_rows, p, n_outputs).
 
-    Entry [:, :, j] is by j + 1 components. Z = R F and t = R y are the rows of the least-squares
-    problem, fold by fold those of F; the first `free` columns are always used and not penalized
-    (an intercept), and have no entry of their own.
+    Entry [:, :, j] uses j + 1 components. Z = R F and t = R y are the rows of the least-squares
+    problem, with the same folds as F. The first `free` columns (an intercept) are always used, are
+    not penalized, and do not count as components.
 
     O(m p^2 log k) time for k folds, and 4 p^3 for each fold and lam.
     """
@@ -43,8 +43,8 @@ def component_folds(
 def triangles_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Triangle]]:
     """(k, the triangle of all folds but k), for every k.
 
-    Rows cannot be taken out of a triangle without loss, so folds are halved again and again, and
-    each half is given what is outside of it: nothing is ever subtracted.
+    Removing rows from a triangle would lose accuracy. Instead, folds are bisected recursively, and
+    the rows of each half are added to the triangle of the other.
     """
     p, n_outputs = Z.shape[1], t.shape[1]
 
@@ -65,12 +65,12 @@ def component_pair_losses(
 ) -> Iterator[tuple[Array, Array]]:
     """(loss, compared) of every row over its held-out pairs in one ranking, for every p.
 
-    Components are centred and uncorrelated, so that the hat matrix with p of them is
-    H = sum_{l <= p} F_l F_l' / (s_l + mu), one term more for each p, and dropping a pair of rows
-    is a system of two by two (as in `query_pairs`). O(m^2) time for each p, 16 MiB of memory.
+    Components are centred and uncorrelated, so the hat matrix of p components is
+    H = sum_{l <= p} F_l F_l' / (s_l + mu), with one more term for each p. Holding out a pair of
+    rows is a 2 by 2 system (as in `query_pairs`). O(m^2) time for each p, 16 MiB of memory.
     """
     (m, p), on = F.shape, backend_of(F)
-    U = on.contiguous((F / on.xp.sqrt(eigenvalues + mu)).T).T  # column after column
+    U = on.contiguous((F / on.xp.sqrt(eigenvalues + mu)).T).T  # column-major
     y_centred = y - y.mean(axis=0)
     diagonal, products = on.zeros(m), U.T @ y_centred
     fitted = on.zeros(*y.shape)

@@ -1,10 +1,10 @@
-"""What a query looks like to the rows of all other queries.
+"""One query, conditional on all others.
 
-Trained on the other queries alone, a ranker predicts f for the rows of a query, and what it does
-not know yet about them is the conditional kernel: k(x, x') less what the other queries explain.
-Both are needed only up to constants, since a query has a free intercept. Holding rows of this
-query out is then a problem of this query alone, with the conditional kernel in the place of the
-kernel and y - f in the place of y.
+A ranker trained on the other queries predicts f for the rows of a query. The conditional kernel is
+k(x, x') minus the part that the other queries explain, as the posterior covariance of a Gaussian
+process. Both are needed only up to constants, since a query has a free intercept. Holding out rows
+of this query is then a problem of this query alone, with the conditional kernel instead of the
+kernel and y - f instead of y.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 
 @dataclass(frozen=True)
 class Conditional:
-    """One query, given the others.
+    """One query, conditional on the others.
 
     Attributes
     ----------
     rows : ndarray of shape (n,)
         The rows of the query.
     prediction : ndarray of shape (n, n_outputs)
-        f without the query, up to a constant.
+        f trained without the query, up to a constant.
     target : ndarray of shape (n, n_outputs)
-        y less that prediction, up to a constant.
+        y minus that prediction, up to a constant.
     kernel : ndarray of shape (n, n) or None
         The conditional kernel, up to constants.
     features : ndarray of shape (n, d) or None
-        Features whose products are the conditional kernel; one of the two is given.
+        Features whose inner products are the conditional kernel; either these or `kernel` is set.
     """
 
     rows: Index
@@ -47,7 +47,7 @@ class Conditional:
     features: Array | None = None
 
     def stored_kernel(self) -> Array:
-        """The kernel as a matrix of its own."""
+        """A new matrix with the conditional kernel."""
         if self.kernel is not None:
             return backend_of(self.kernel).copy(self.kernel)
         assert self.features is not None
@@ -57,12 +57,12 @@ class Conditional:
 def dual_conditionals(
     K: Array, graph: QueryGraph, y: Array, lams: Sequence[float]
 ) -> Iterator[tuple[int, Conditional]]:
-    """(k, query) for each lam number k and each query that has pairs; K is overwritten.
+    """(k, query) for each lam with index k and each query with pairs; K is overwritten.
 
-    The Schur complement of N = (R K R + lam I)^-1 is N_qq^-1 = R_q K~ R_q + lam I, K~ being
-    the conditional kernel, and v = N_qq^-1 z_q is R_q (y - f).
+    The Schur complement of N = (R K R + lam I)^-1 is N_qq^-1 = R_q K~ R_q + lam I with the
+    conditional kernel K~, and v = N_qq^-1 z_q is R_q (y - f).
 
-    Cost: N for each lam, or one eigendecomposition for all, and the cube of each query.
+    Cost: N for each lam, or one eigendecomposition for all, and the cube of each query size.
     """
     on, t = backend_of(K), graph.root(y)
     M = lifted_root_kernel(K, graph)
@@ -83,12 +83,12 @@ def dual_conditionals(
 def primal_conditionals(
     F: Any, graph: QueryGraph, y: Array, lams: Sequence[float]
 ) -> Iterator[tuple[int, Conditional]]:
-    """As `dual_conditionals`, from features.
+    """Like `dual_conditionals`, from features.
 
-    With A and b the moments of the other queries, f = F_q (A + lam I)^-1 b, and the
-    conditional kernel is lam F_q (A + lam I)^-1 F_q'.
+    With the moments A and b of the other queries, f = F_q (A + lam I)^-1 b, and the conditional
+    kernel is lam F_q (A + lam I)^-1 F_q'.
 
-    Cost: O(m n^2), and for each query one eigendecomposition of n features.
+    Cost: O(m n^2), and one eigendecomposition of an n by n matrix for each query.
     """
     on = backend_of(F)
     Z = on.contiguous(graph.root(F.toarray() if is_sparse(F) else F))
@@ -99,14 +99,14 @@ def primal_conditionals(
             s, V = on.eigh(on.copy(A_q))
             rotated = on.rows(F, rows) @ V
             for k, lam in enumerate(lams):
-                shifted = s.clip(min=0.0) + lam
-                f = (rotated / shifted) @ (V.T @ b_q)
-                features = on.xp.sqrt(lam / shifted) * rotated
+                divisors = s.clip(min=0.0) + lam
+                f = (rotated / divisors) @ (V.T @ b_q)
+                features = on.xp.sqrt(lam / divisors) * rotated
                 yield k, Conditional(rows, f, y[rows] - f, features=features)
 
 
 def query_rows(graph: QueryGraph) -> Iterator[Index]:
-    """Ascending rows of each query that has pairs."""
+    """Row indices of each query that has pairs, ascending."""
     ends = graph.level_ptr[graph.query_ptr]
     for q in np.flatnonzero(graph.pairs_of_query):
         yield np.sort(graph.rows[ends[q] : ends[q + 1]])

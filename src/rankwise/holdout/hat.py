@@ -1,10 +1,10 @@
-"""The hat matrix of ridge regression with an intercept, stored or made block by block.
+"""The hat matrix of ridge regression with an intercept, stored or computed block by block.
 
-On n rows with the kernel K, the intercept centres: with Kc = C K C,
+For n rows with the kernel K, the intercept amounts to centring: with Kc = C K C,
 
     H = Kc (Kc + mu I)^-1,   C - H = mu (Kc + mu I)^-1 on centred vectors.
 
-H is the more accurate of the two where mu is large, C - H where it is small.
+H is more accurate if mu is large, and C - H if mu is small.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.rounding import nonnegative, warn_if_lost
 
-BLOCK_BYTES = 8 * 2**20  # of a hat matrix made at a time
+BLOCK_BYTES = 8 * 2**20  # of a hat matrix computed at a time
 
 
 class Hat(Protocol):
@@ -37,7 +37,7 @@ class Hat(Protocol):
         """H y for a centred y."""
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        """(start, rows from `start` on) of the upper triangle: columns from `start` on."""
+        """(start, block) of the upper triangle: rows and columns from index `start` on."""
 
     def entries(self, first: Index, second: Index) -> Array:
         """Single entries."""
@@ -58,10 +58,10 @@ class DenseHat:
         scale = float(abs(K.diagonal()).max())
         if mu > 100.0 * scale:
             return cls(_solve(K, mu), is_hat=True)
-        # Kc takes the constant vector to zero. Lifted to the size of the others, that
-        # eigenvalue does not spoil the inverse, and is taken out of it again.
+        # Kc maps the constant vector to zero. Raising that eigenvalue to the size of the others
+        # keeps the inverse accurate; its contribution is subtracted afterwards.
         K += scale / n
-        residual = shifted_inverse(K, mu)
+        residual = ridge_inverse(K, mu)
         warn_if_lost(n * scale, float(residual.diagonal().max()))
         residual *= mu
         residual -= mu / (mu + scale) / n
@@ -89,14 +89,14 @@ class DenseHat:
 
 @dataclass(frozen=True)
 class FeatureHat:
-    """H = U U' from few features: never n by n."""
+    """H = U U' from few features, without an n by n matrix."""
 
     U: Array
     is_hat: bool = True
 
     @classmethod
     def of(cls, F: Array, mu: float) -> FeatureHat:
-        """From features: O(n d^2) flops for d of them."""
+        """From d features: O(n d^2) flops."""
         on = backend_of(F)
         centred = on.contiguous(F - F.mean(axis=0))
         A = on.mirror_upper(on.add_gram(on.zeros(F.shape[1], F.shape[1]), centred))
@@ -132,29 +132,29 @@ class FeatureHat:
 
 
 def centred(K: Array) -> Array:
-    """C K C, in the memory of K."""
+    """C K C, in place."""
     K -= K.mean(axis=0)
     K -= K.mean(axis=1)[:, None]
     return K
 
 
-def shifted_inverse(K: Array, shift: Array | float) -> Array:
-    """(K + diag(shift))^-1, in the memory of K.
+def ridge_inverse(K: Array, ridge: Array | float) -> Array:
+    """(K + diag(ridge))^-1, in place.
 
-    Where rounding has made K indefinite, its negative part is taken to be zero.
+    If K is indefinite by rounding errors, its negative eigenvalues are set to zero.
     """
     on = backend_of(K)
-    inverse = on.inverse_definite(K, shift)
+    inverse = on.inverse_definite(K, ridge)
     if inverse is not None:
         return inverse
-    scale = 1.0 / on.xp.sqrt(on.zeros(len(K)) + shift)
+    scale = 1.0 / on.xp.sqrt(on.zeros(len(K)) + ridge)
     s, V = on.eigh(scale[:, None] * K * scale)
     half = scale[:, None] * V / on.xp.sqrt(nonnegative(s, 1.0) + 1.0)
     return on.matmul(on.contiguous(half), on.contiguous(half.T))
 
 
 def _solve(K: Array, mu: float) -> Array:
-    """(K + mu I)^-1 K for a mu that is large beside K."""
+    """(K + mu I)^-1 K for a mu that is large relative to K."""
     on = backend_of(K)
     solution = on.solve_definite(on.copy(K), K, mu)
     if solution is None:
@@ -165,7 +165,7 @@ def _solve(K: Array, mu: float) -> Array:
 
 
 def _spans(on: Backend, n: int) -> Iterator[tuple[int, int]]:
-    of_device = 1 if on.is_host else 4  # there, pairs need more arrays of this size
-    step = max(1, on.block_bytes(BLOCK_BYTES) // of_device // (8 * max(n, 1)))
+    n_arrays = 1 if on.is_host else 4  # on a device, pairs need more arrays of this size
+    step = max(1, on.block_bytes(BLOCK_BYTES) // n_arrays // (8 * max(n, 1)))
     for start in range(0, n, step):
         yield start, min(start + step, n)

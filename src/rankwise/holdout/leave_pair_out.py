@@ -1,4 +1,4 @@
-"""Every pair of a query held out, exactly: O(1) for each pair."""
+"""Exact hold-outs of every pair of a query, in O(1) time for each pair."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rankwise.holdout.pair_differences import (
 )
 from rankwise.problem import Loss
 
-LIST_PAIRS = 2**18  # listed pairs worked on at a time
+LIST_PAIRS = 2**18  # listed pairs processed at a time
 
 
 class PairDifferences(NamedTuple):
@@ -33,28 +33,28 @@ class PairDifferences(NamedTuple):
 
     first: Index
     second: Index
-    difference: Array  # on a device, the row numbers of all pairs are there as well
+    difference: Array  # on a device, the indices of all pairs are on the device as well
 
 
 def query_pairs(
     query: Conditional, labels: Array, loss: Loss, lam: float, pairs: Index | None = None
 ) -> Iterator[PairDifferences]:
-    """Pairs of one query, each without its two rows.
+    """Predictions for pairs of one query, each by a fit without its two rows.
 
     Parameters
     ----------
     query : Conditional
     labels : ndarray of shape (n,)
-        They say which pairs are tied; not used where ties count.
+        They define which pairs are tied; not used if tied pairs count.
     loss : Loss
     lam : float
     pairs : ndarray of shape (n_pairs, 2), optional
-        Positions in ``query.rows``. None: all pairs, or, where ties do not count, all pairs
-        of different labels.
+        Positions in ``query.rows``. None: all pairs or, if tied pairs do not count, all pairs
+        with different labels.
     """
     n = len(query.rows)
     distinct = len(np.unique(labels)) == n
-    if loss.ties == "include" or distinct:  # without ties, all pairs count anyway
+    if loss.ties == "include" or distinct:  # with distinct labels, all pairs count
         parts = _all_pairs_count(query, loss, lam, pairs)
     else:
         parts = _ties_excluded(query, labels, loss, lam, pairs)
@@ -67,9 +67,9 @@ def query_pairs(
 def _all_pairs_count(
     query: Conditional, loss: Loss, lam: float, pairs: Index | None
 ) -> Iterator[PairDifferences]:
-    """The rest of the query is ridge regression with an intercept, at mu = lam / (w (n - 2)).
+    """The other rows define ridge regression with an intercept, at mu = lam / (w (n - 2)).
 
-    With H its hat matrix on all n rows, dropping two of them is a two by two system.
+    With its hat matrix H on all n rows, holding out two of them is a 2 by 2 system.
     """
     n, on = len(query.rows), backend_of(query.target)
     left = n - 2
@@ -98,13 +98,13 @@ def _all_pairs_count(
 def _ties_excluded(
     query: Conditional, labels: Array, loss: Loss, lam: float, pairs: Index | None
 ) -> Iterator[PairDifferences]:
-    """Pairs of two levels at a time: each of them leaves as many rows of every level."""
+    """Pairs of two levels at a time, since all of them leave the same numbers of rows per level."""
     level = np.unique(labels, return_inverse=True)[1]
     sizes = np.bincount(level)
     y = backend_of(query.target).contiguous(query.target - query.target.mean(axis=0))
     F = K = None
     if query.features is not None and query.features.shape[1] < len(level):
-        F = query.features - query.features.mean(axis=0)  # constants make no difference
+        F = query.features - query.features.mean(axis=0)  # constants do not matter
     else:
         K = lifted_kernel(query.stored_kernel())
     for (p, q), first, second in _by_levels(level, len(sizes), pairs):
@@ -159,7 +159,7 @@ def _level_differences(
 
 
 def _nothing_learned(first: Index, second: Index, y: Array) -> PairDifferences:
-    """Where no pair of the query is left: it adds nothing to what the other queries say."""
+    """If no pair of the query is left, the prediction of the other queries does not change."""
     return PairDifferences(first, second, backend_of(y).zeros(len(first), y.shape[1]))
 
 

@@ -1,4 +1,4 @@
-"""Every fold of whole queries held out, exactly, from one factorization for each lam."""
+"""Exact hold-outs of folds of whole queries, from one factorization for each lam."""
 
 from __future__ import annotations
 
@@ -15,21 +15,25 @@ from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout.pair_differences import moments_of_folds
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 
-SOLVE_BYTES = 64 * 2**20  # of small systems held at a time
-THREADS = 2  # that solve small systems side by side
+SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
+THREADS = 2  # that solve small systems in parallel
 
 
 def dual_folds(
     K: Array, graph: QueryGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
 ) -> Array:
-    """Predictions for every fold without it, shape (n_lams, n_rows, n_outputs); K is overwritten.
+    """Predictions for every fold by a fit without it; K is overwritten.
 
-    With R the root of the Laplacian, M = R K R and N = (M + lam I)^-1, training minimizes
-    |t - R f|^2 + lam |f|^2 for t = R y, and R does not mix queries: leaving queries out is
-    leaving rows of t out. So with z = N t and v = N_UU^-1 z_U, the fit without fold U has
-    R (y - f) = v on U. That gives f up to its mean in each query, which is 1'K R (z - N_U v) / n.
+    With the root R of the Laplacian, M = R K R and N = (M + lam I)^-1, training minimizes
+    |t - R f|^2 + lam |f|^2 for t = R y. R does not mix queries, so holding out queries means
+    leaving out rows of t. With z = N t and v = N_UU^-1 z_U, the fit without fold U satisfies
+    R (y - f) = v on U. This gives f up to its mean in each query, which is 1'K R (z - N_U v) / n.
 
-    Cost: N for each lam, or one eigendecomposition for all, and the sum of |U|^3 for each.
+    Cost: N for each lam, or one eigendecomposition for all, and the sum of |U|^3 for each lam.
+
+    Returns
+    -------
+    ndarray of shape (n_lams, n_rows, n_outputs)
     """
     group = _mean_groups(graph)
     sizes, on = np.bincount(group), backend_of(K)
@@ -52,12 +56,13 @@ def dual_folds(
 def primal_folds(
     F: Any, graph: QueryGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
 ) -> Array:
-    """As `dual_folds`, from features: by |U| where all folds are shorter than features.
+    """Like `dual_folds`, from features.
 
-    Folds longer than features: (A - A_U + lam I) w = b - b_U for each fold, A - A_U being
-    summed from the other folds, since a difference would cancel where one fold outweighs
-    them. Shorter ones: with the hat matrix H = Z (A + lam I)^-1 Z' of Z = R F,
-    e = (I - H_UU)^-1 (t - Z w)_U and w - (A + lam I)^-1 Z_U'e.
+    If some fold has at least as many rows as there are features, each fold solves
+    (A - A_U + lam I) w = b - b_U. A - A_U is summed over the other folds, because a difference
+    would suffer from cancellation if one fold dominates. Otherwise, with the hat matrix
+    H = Z (A + lam I)^-1 Z' of Z = R F, e = (I - H_UU)^-1 (t - Z w)_U, and the weights are
+    w - (A + lam I)^-1 Z_U'e.
 
     Cost: O(m n^2), and |U|^3 or n^3 for each fold and lam; a dense copy of F in memory.
     """
@@ -75,7 +80,7 @@ def primal_folds(
 
 @dataclass(frozen=True)
 class MomentSpectrum:
-    """Moments A = V diag(s) V' and V'b of all rows, which hold-outs share."""
+    """Moments A = V diag(s) V' and V'b of all rows, shared by all hold-outs."""
 
     s: Array
     V: Array
@@ -83,7 +88,7 @@ class MomentSpectrum:
 
     @classmethod
     def of(cls, A: Array, b: Array) -> MomentSpectrum:
-        """Of moments, of which A is overwritten."""
+        """From moments A and b; A is overwritten."""
         on = backend_of(A)
         s, V = on.eigh(A)
         V = on.contiguous(V)
@@ -107,7 +112,7 @@ def predict_without(
     spectrum: MomentSpectrum,
     out: Array,
 ) -> None:
-    """Predictions for folds of these rows, from the moments of these and maybe other rows."""
+    """Predictions for folds of these rows, from moments that may include other rows as well."""
     on, s, V, rotated = backend_of(Z), spectrum.s, spectrum.V, spectrum.rotated
     Y = on.matmul(Z, V)
     for fold in folds:
@@ -142,8 +147,8 @@ def solve_without(
 ) -> None:
     """Weights (A + strength penalty)^-1 b from the moments of all folds but one, for each fold.
 
-    `strengths` has the shape (n_folds, n_lams); ``keep(fold, weights)`` gets weights of shape
-    (n_lams, n, n_outputs), from several threads.
+    `strengths` has shape (n_folds, n_lams). Several threads call ``keep(fold, weights)`` with
+    weights of shape (n_lams, n, n_outputs).
     """
     on = backend_of(Z)
     here, of_fold = on.array(penalty), on.array(strengths)
@@ -154,7 +159,7 @@ def solve_without(
         for fold, w in zip(folds[part], weights, strict=True):
             keep(fold, w)
 
-    n_threads = THREADS if on.is_host else 1  # a device has its own
+    n_threads = THREADS if on.is_host else 1  # a device is parallel by itself
     in_memory = on.block_bytes(SOLVE_BYTES) // (8 * strengths.shape[1] * penalty.size) // n_threads
     with ThreadPoolExecutor(n_threads) as pool:
         for first, A, b in sums_without(Z, t, folds):
@@ -175,9 +180,9 @@ def solve_without(
 def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Array, Array]]:
     """(first, A, b): moments of all folds but one, for folds first, first + 1, ...
 
-    Blocks of folds, and folds within a block, are summed from both ends: all but one is what
-    comes before plus what comes after. Memory for 64 MiB of moments, or for some square root
-    of all folds' where that is more.
+    Blocks of folds, and folds within a block, have cumulative sums from both ends: the sum without
+    a fold is the sum before it plus the sum after it. The memory is 64 MiB of moments, or those of
+    about the square root of the number of folds if that is more.
     """
     if 8 * len(folds) * Z.shape[1] ** 2 <= backend_of(Z).block_bytes(SOLVE_BYTES):
         A, b = map(_all_but_one, moments_of_folds(Z, t, folds))
@@ -193,7 +198,7 @@ def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[i
 
 
 def _all_but_one(stack: Array) -> Array:
-    """Sums over all entries of the first axis but one, without subtracting."""
+    """Sums over all entries of the first axis but one, without subtraction."""
     on = backend_of(stack)
     if len(stack) == 1:
         return on.zeros(*stack.shape)
@@ -204,7 +209,7 @@ def _all_but_one(stack: Array) -> Array:
 
 
 def _mean_groups(graph: QueryGraph) -> Index:
-    """A number for each query that has pairs, and for each row of the other queries."""
+    """Group codes: one for each query with pairs, and one for each row of the other queries."""
     query = np.empty(graph.n_rows, dtype=np.intp)
     query[graph.rows] = np.repeat(np.arange(len(graph.query_sizes)), graph.query_sizes)
     alone = graph.pairs_of_query[query] == 0

@@ -1,14 +1,14 @@
-"""RankRLS without ties on one query, as a regression with an intercept for each level.
+"""RankRLS without tied pairs on one query, as a regression with an intercept for each level.
 
-Some rows will be held out. With n_l rows of level l left, n of all, and d_l = n - n_l the degree
-of a row of that level, the optimality conditions for the rows that are left are
+Some rows will be held out. Let n_l be the number of remaining rows of level l, n their total, and
+d_l = n - n_l the degree of a row of that level. The optimality conditions for the remaining rows
+are
 
     (K + lam D^-1) a + g_l = y,   T g = B (sums of a over levels),
 
-g being the intercepts, T the Laplacian of the levels whose pairs weigh n_l n_l', and
-B = lam diag(n_l) (11' - I) D^-1. They are linear in y, a = P y, for any rows that will be held
-out: those have a = 0, and only the numbers n_l matter. A level of which no row is left has no
-intercept.
+with the intercepts g, the Laplacian T of the levels with pair weights n_l n_l', and
+B = lam diag(n_l) (11' - I) D^-1. The solution is linear in y, a = P y. Held-out rows have a = 0,
+and P depends on them only through the numbers n_l. A level without remaining rows has no intercept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
-from rankwise.holdout.hat import centred, shifted_inverse
+from rankwise.holdout.hat import centred, ridge_inverse
 
 
 class PairEntries(NamedTuple):
@@ -48,7 +48,7 @@ class LevelSystem(Protocol):
         """f = H y."""
 
     def product(self, first: Index, second: Index) -> PairEntries:
-        """Entries for every row of `first` with every other row of `second`, row by row."""
+        """Entries for every row of `first` with every row of `second`, in row-major order."""
 
     def listed(self, first: Index, second: Index) -> PairEntries:
         """Entries for the pairs (first[k], second[k])."""
@@ -65,8 +65,8 @@ class DenseLevels:
     def of(cls, kernel: Array, level: Index, left: Index, lam: float) -> DenseLevels:
         """From a kernel matrix: 3 n^3 flops, two matrices of its size."""
         on = backend_of(kernel)
-        shift = on.array(lam / _degrees(left)[level])
-        G = shifted_inverse(on.copy(kernel), shift)
+        ridge = on.array(lam / _degrees(left)[level])
+        G = ridge_inverse(on.copy(kernel), ridge)
         sums = on.matmul(G, _members(on, level, left))
         P = G
         (intercepts,) = _intercepts(on, sums, level, left, lam, sums.T)
@@ -101,7 +101,7 @@ class DenseLevels:
 
 @dataclass(frozen=True)
 class FeatureLevels:
-    """P = diag(delta) - left right' and H = F W', from few features: never n by n."""
+    """P = diag(delta) - left right' and H = F W' from few features, without n by n matrices."""
 
     delta: Array
     left: Array
@@ -111,11 +111,12 @@ class FeatureLevels:
 
     @classmethod
     def of(cls, F: Array, level: Index, left: Index, lam: float) -> FeatureLevels:
-        """From features: O(n (d + levels)^2) flops for d of them.
+        """From d features: O(n (d + levels)^2) flops.
 
         With Delta = D / lam and Delta^(1/2) F = Q diag(s) V', (K + lam D^-1)^-1 is
-        Delta^(1/2) (I - Q diag(s^2 / (1 + s^2)) Q') Delta^(1/2). Its products are taken in the
-        span of Q and beside it apart: for a small lam, they are differences of large numbers.
+        Delta^(1/2) (I - Q diag(s^2 / (1 + s^2)) Q') Delta^(1/2). Products with it are computed
+        separately in the span of Q and in its orthogonal complement, because for a small lam they
+        would be differences of large numbers.
         """
         on = backend_of(F)
         delta = on.array(_degrees(left)[level] / lam)
@@ -125,11 +126,11 @@ class FeatureLevels:
         Q = on.matmul(on.contiguous(Q), inner)
         members = _members(on, level, left)
         inside = on.matmul(Q.T, root * members)
-        beside = root * members - on.matmul(Q, inside)
-        beside -= on.matmul(Q, on.matmul(Q.T, beside))
-        sums = root * (beside + on.matmul(Q, inside / (1.0 + s**2)[:, None]))
+        outside = root * members - on.matmul(Q, inside)
+        outside -= on.matmul(Q, on.matmul(Q.T, outside))
+        sums = root * (outside + on.matmul(Q, inside / (1.0 + s**2)[:, None]))
         W = root * on.matmul(Q * (s / (1.0 + s**2)), Vt)
-        # not intercepts F, whose terms cancel: sums'F is members'W
+        # sums'F = members'W; the product intercepts F would suffer from cancellation
         sides = sums.T, members.T @ W
         intercepts, of_features = _intercepts(on, sums, level, left, lam, *sides)
         W -= on.matmul(sums, of_features)
@@ -168,10 +169,10 @@ class FeatureLevels:
 
 
 def lifted_kernel(K: Array) -> Array:
-    """K, overwritten, with constants removed and then made as large as all else.
+    """K, overwritten, centred and then shifted by a constant of the size of its entries.
 
-    Dual weights sum to zero, so constants in K make no difference; without one, K would be
-    singular, and with a large one badly conditioned.
+    Dual weights sum to zero, so constants in K do not matter. Without one, K would be singular;
+    with a large one, ill-conditioned.
     """
     K = centred(K)
     K += float(abs(K.diagonal()).max()) / len(K)
@@ -179,7 +180,7 @@ def lifted_kernel(K: Array) -> Array:
 
 
 def _row_products(F: Array, G: Array) -> Array:
-    """Products of each row of F with that row of G."""
+    """Inner products of corresponding rows of F and G."""
     on = backend_of(F)
     return on.array(on.xp.einsum("ij,ij->i", F, G))
 
@@ -189,14 +190,14 @@ def _degrees(left: Index) -> Array:
 
 
 def _members(on: Backend, level: Index, left: Index) -> Array:
-    """The indicator of the levels of which something is left, shape (n, n_levels)."""
+    """The indicator matrix of the levels with remaining rows, shape (n, n_levels)."""
     return on.array(level[:, None] == np.flatnonzero(left))
 
 
 def _intercepts(
     on: Backend, sums: Array, level: Index, left: Index, lam: float, *sides: Array
 ) -> list[Array]:
-    """g for right sides sums'y, of `sums` = (K + lam D^-1)^-1 members: g = intercepts[0] @ y."""
+    """g for right-hand sides such as sums', where `sums` = (K + lam D^-1)^-1 members."""
     there = np.flatnonzero(left)
     size, n = left[there].astype(np.float64), float(left.sum())
     T = np.diag(size * n) - np.outer(size, size)

@@ -1,9 +1,9 @@
-"""Differences of held-out pairs, what they cost, and moments of folds: by loops, or on tensors.
+"""Differences and losses of held-out pairs, and moments of folds, for arrays and tensors.
 
-With P such that a = P y are the dual weights, and H such that f = H y are the predictions, the
-fit without rows U = {i, j} has the residuals e_U = P_UU^-1 a_U, and predicts f_U - H_UU e_U. On
-this machine compiled loops (pair_loops.py) do it pair by pair; on a device array
-expressions do it for many pairs at once, at the price of a few arrays with an entry for each.
+With the dual weights a = P y and the predictions f = H y, the fit without rows U = {i, j} has the
+residuals e_U = P_UU^-1 a_U and predicts f_U - H_UU e_U. For NumPy arrays, compiled loops
+(pair_loops.py) run over pairs. On a device, array expressions handle many pairs at once and need a
+few arrays with an entry for each pair.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout import pair_loops
 
-PADDED_BYTES = 64 * 2**20  # of folds that are filled up to one length
+PADDED_BYTES = 64 * 2**20  # of folds padded to the same length
 
 
 def block_differences(
@@ -25,8 +25,8 @@ def block_differences(
 ) -> tuple[Index, Index, Array]:
     """(first, second, difference) of all pairs (i, j > i) of a block of rows.
 
-    M holds rows start, start + 1, ... of the hat matrix H on n rows, from column `start` on; or of
-    C - H, where that is the more accurate of the two. `y` is centred, `f` = H y.
+    M holds rows start, start + 1, ... of the hat matrix H on n rows, from column `start` on, or, if
+    `is_hat` is False, those of C - H. `y` is centred, and `f` = H y.
     """
     on = backend_of(M)
     if not on.is_host:
@@ -52,7 +52,7 @@ def listed_differences(
     first: Index,
     second: Index,
 ) -> Array:
-    """As `block_differences`, for listed pairs: `entries` are those of M at (first, second)."""
+    """Like `block_differences`, for listed pairs: `entries` holds M[first, second]."""
     on = backend_of(entries)
     if not on.is_host:
         i, j = on.index(first), on.index(second)
@@ -73,7 +73,7 @@ def level_differences(
     first: Index,
     second: Index,
 ) -> Array:
-    """Listed pairs (i, j), from the entries P_ij, H_ij and H_ji, and the diagonals."""
+    """Differences of listed pairs (i, j), from P_ij, H_ij, H_ji and the diagonals."""
     on = backend_of(P)
     if not on.is_host:
         i, j = on.index(first), on.index(second)
@@ -88,10 +88,10 @@ def level_differences(
 def add_losses(
     first: Index, second: Index, difference: Array, y: Array, loss: Any, compared: Any
 ) -> None:
-    """Add the errors of pairs with different labels to both of their rows.
+    """Add the losses of pairs with different labels to both of their rows.
 
-    A wrong order costs 1, a tie in the predictions 1/2; `loss` and `compared` have a line for
-    each row and a column for each output.
+    The loss is 1 for a wrong order and 1/2 for tied predictions; `loss` and `compared` have shape
+    (n_rows, n_outputs).
     """
     on = backend_of(difference)
     if on.is_host:
@@ -99,11 +99,12 @@ def add_losses(
         return
     i, j = on.index(first), on.index(second)
     gap = on.xp.sign(y[i] - y[j])
-    told = abs(gap)
-    cost = (1.0 - on.xp.sign(difference * gap)) / 2 * told  # halves: no order of adding rounds
+    counts = abs(gap)
+    # Sums of halves are exact in any order.
+    cost = (1.0 - on.xp.sign(difference * gap)) / 2 * counts
     for rows in (i, j):
         loss.index_add_(0, rows, cost)
-        compared.index_add_(0, rows, told)
+        compared.index_add_(0, rows, counts)
 
 
 def add_wins(first: Index, second: Index, difference: Array, wins: Any, compared: Any) -> None:
@@ -133,7 +134,7 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
     step = max(1, on.block_bytes(PADDED_BYTES) // (8 * with_zero.shape[1] * int(sizes.max())))
     for start in range(0, len(folds), step):
         part = folds[start : start + step]
-        rows = np.full((len(part), max(map(len, part))), len(Z))  # the line of zeros
+        rows = np.full((len(part), max(map(len, part))), len(Z))  # the row of zeros
         for k, fold in enumerate(part):
             rows[k, : len(fold)] = fold
         block = with_zero[on.index(rows)]
@@ -145,7 +146,7 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
 def _centred(
     m_ij: Array, is_hat: bool, n: int, diagonal: Array, y: Array, f: Array, i: Any, j: Any
 ) -> Array:
-    """Differences of pairs where P = (C - H) / mu and C centres n rows; M is H or C - H."""
+    """Differences of pairs for P = (C - H) / mu, where C centres n rows; M is H or C - H."""
     c, (m_ii, m_jj) = 1.0 / n, (diagonal[i], diagonal[j])
     other_ij, other_ii, other_jj = -c - m_ij, 1.0 - c - m_ii, 1.0 - c - m_jj
     h_ij, h_ii, h_jj = (m_ij, m_ii, m_jj) if is_hat else (other_ij, other_ii, other_jj)
@@ -161,7 +162,7 @@ def _residuals(
 ) -> tuple[Array, Array]:
     """P_UU^-1 a_U for U = {i, j}.
 
-    Where rounding has made P_UU singular, by its pseudo-inverse: P / trace^2 for rank one.
+    If P_UU is numerically singular, its pseudo-inverse is used: P / trace^2 for rank one.
     """
     xp = backend_of(p_ii).xp
     product = p_ii * p_jj

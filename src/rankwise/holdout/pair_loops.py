@@ -1,7 +1,7 @@
-"""The loops of the hold-outs: differences of pairs, what they cost, moments of short folds.
+"""Compiled loops of the hold-outs: differences and losses of pairs, moments of short folds.
 
-With P such that a = P y are the dual weights, and H such that f = H y are the predictions, the
-fit without rows U = {i, j} has the residuals e_U = P_UU^-1 a_U, and predicts f_U - H_UU e_U.
+With the dual weights a = P y and the predictions f = H y, the fit without rows U = {i, j} has the
+residuals e_U = P_UU^-1 a_U and predicts f_U - H_UU e_U.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from rankwise.backends.jit import compiled, inlined
 
 @inlined
 def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float]:
-    """Entries (i, i), (j, j) and (i, j) of the inverse of a symmetric matrix of two rows.
+    """Entries (i, i), (j, j) and (i, j) of the inverse of a symmetric 2 by 2 matrix.
 
-    Where rounding has made it singular, of its pseudo-inverse: P / trace^2 for rank one.
+    If it is numerically singular, those of its pseudo-inverse: P / trace^2 for rank one.
     """
     det = p_ii * p_jj - p_ij * p_ij
     if abs(det) > 1e-15 * abs(p_ii * p_jj):
@@ -41,10 +41,10 @@ def centred_block(
     second: Index,
     out: Array,
 ) -> int:
-    """Pairs (i, j > i) of a block of rows, where P = (C - H) / mu and C centres n rows.
+    """Pairs (i, j > i) of a block of rows for P = (C - H) / mu, where C centres n rows.
 
-    M holds rows start, start + 1, ... of H, from column `start` on; or of C - H = mu P, where
-    that is the more accurate of the two. `y` is centred, `f` = H y.
+    M holds rows start, start + 1, ... of H, from column `start` on, or, if `is_hat` is False, those
+    of C - H = mu P. `y` is centred, and `f` = H y.
     """
     count = 0
     for row in range(M.shape[0]):
@@ -70,7 +70,7 @@ def centred_list(
     second: Index,
     out: Array,
 ) -> None:
-    """As `centred_block`, for listed pairs: `entries` are those of M at (first, second)."""
+    """Like `centred_block`, for listed pairs: `entries` holds M[first, second]."""
     for k in range(len(first)):
         i, j = first[k], second[k]
         _centred_pair(entries[k], diagonal[i], diagonal[j], is_hat, n, i, j, y, f, out[k])
@@ -117,7 +117,7 @@ def level_pairs(
     second: Index,
     out: Array,
 ) -> None:
-    """Listed pairs (i, j), from the entries P_ij, H_ij and H_ji, and the diagonals."""
+    """Differences of listed pairs (i, j), from P_ij, H_ij, H_ji and the diagonals."""
     for k in range(len(first)):
         i, j = first[k], second[k]
         p_ii, p_jj = P_diagonal[i], P_diagonal[j]
@@ -136,10 +136,10 @@ def level_pairs(
 def count_losses(
     first: Index, second: Index, difference: Array, y: Array, loss: Array, compared: Array
 ) -> None:
-    """Add the errors of pairs with different labels to both of their rows.
+    """Add the losses of pairs with different labels to both of their rows.
 
-    A wrong order costs 1, a tie in the predictions 1/2; `loss` and `compared` have a line for
-    each row and a column for each output.
+    The loss is 1 for a wrong order and 1/2 for tied predictions; `loss` and `compared` have shape
+    (n_rows, n_outputs).
     """
     for k in range(len(first)):
         i, j = first[k], second[k]
@@ -175,7 +175,7 @@ def count_wins(
 def fold_moments(Z: Array, t: Array, rows: Index, ptr: Index, A: Array, b: Array) -> None:
     """Add Z'Z and Z't over the rows ptr[f]:ptr[f + 1] of `rows` to A[f] and b[f].
 
-    A BLAS would spend more on starting its threads, fold by fold, than on the products.
+    For short folds, BLAS calls would spend more time starting threads than on the products.
     """
     n = Z.shape[1]
     for f in range(len(ptr) - 1):

@@ -1,4 +1,4 @@
-"""Diagonal blocks of (M + lam I)^-1 for one or many lam."""
+"""Diagonal blocks of (M + lam I)^-1 for any number of lam."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Resolvent(Protocol):
         """N t."""
 
     def block(self, rows: Index) -> Array:
-        """N with these rows and columns."""
+        """N[rows][:, rows]."""
 
     def cross(self, rows: Index, columns: Index) -> Array:
-        """``N[rows] @ C[:, columns]`` for the C that it was made with."""
+        """``N[rows] @ C[:, columns]`` for the C given to `resolvents`."""
 
 
 @dataclass(frozen=True)
 class InverseResolvent:
-    """N itself."""
+    """N as a matrix."""
 
     lam: float
     N: Array
@@ -68,11 +68,11 @@ class SpectralResolvent:
 
 
 def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
-    """M = R K R, with the null space of R lifted to the size of all else; K is overwritten.
+    """M = R K R, with the eigenvalues on the null space of R raised; K is overwritten.
 
-    R takes the constant vector of a query to zero, where N would be 1 / lam: large, of no
-    interest, and ruinous for the accuracy of the rest. Targets and products have no part in
-    the null space, so lifting it changes nothing else.
+    R maps the constant vector of each query to zero, and there N would be 1 / lam, which may be
+    large and make the rest inaccurate. Targets and products are orthogonal to the null space, so
+    raising its eigenvalues to the size of the others does not change the results.
     """
     M = graph.root_kernel(K)
     scale = float(M.diagonal().max())
@@ -89,7 +89,7 @@ def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
 def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
     """N for each lam in turn, ready for products with C.
 
-    M is kept as it is, and one or two arrays of its size are made.
+    M is not overwritten; memory for one or two further matrices of its size.
     """
     on = backend_of(M)
     if len(lams) > on.inverse_cost:

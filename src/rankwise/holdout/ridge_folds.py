@@ -1,8 +1,8 @@
-"""Folds of rows held out of ridge regression with an intercept.
+"""Exact hold-outs of folds of rows in ridge regression with an intercept.
 
-That is RLS; and it is RankRLS on one global ranking, whose loss on the n rows that are left is
-w n times the squared errors at the best intercept: RankRLS at lam is ridge at mu = lam / (w n),
-without adding the intercept to its predictions.
+This covers RLS, and also RankRLS on one global ranking: its loss on the n remaining rows is w n
+times the squared errors at the optimal intercept. So RankRLS at lam is ridge regression at
+mu = lam / (w n), with predictions that omit the intercept.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def kernel_ridge_folds(
     *,
     add_intercept: bool,
 ) -> Array:
-    """Predictions for every fold without it, shape (n_lams, n_rows, n_outputs).
+    """Predictions for every fold by a fit without it, shape (n_lams, n_rows, n_outputs).
 
     With Q = mu (Kc + mu I)^-1 on centred vectors and r = Q y, the residuals of fold U are
-    e = Q_UU^-1 r_U, and the dual weights (r - Q_U e) / mu.
+    e = Q_UU^-1 r_U, and the dual weights are (r - Q_U e) / mu.
 
-    Cost: one inverse for each lam and each number of rows left, and the sum of |U|^3.
+    Cost: one inverse for each lam and each number of remaining rows, and the sum of |U|^3.
     """
     m, on = len(y), backend_of(K)
     out = on.empty(len(lams), *y.shape)
@@ -61,7 +61,7 @@ def feature_ridge_folds(
     *,
     add_intercept: bool,
 ) -> Array:
-    """As `kernel_ridge_folds`, from features: in whichever of |U| and n_features is smaller."""
+    """Like `kernel_ridge_folds`, from features: systems of size |U| or n_features."""
     m, on = len(y), backend_of(F)
     X = on.rows(F, slice(None))
     centre, level = X.mean(axis=0), y.mean(axis=0)
@@ -77,7 +77,7 @@ def feature_ridge_folds(
                     Q = on.array(np.eye(len(fold))) - 1.0 / m - U @ U.T
                     f[fold] = y[fold] - on.solve(Q, r[fold])
         return out
-    # The intercept is the weight of one more feature, which is not penalized.
+    # The intercept is the weight of an additional feature, which is not penalized.
     Z = on.array(on.xp.hstack((X, on.zeros(m, 1) + 1.0)))
     free = np.eye(Z.shape[1])
     free[-1, -1] = 0.0
@@ -96,7 +96,7 @@ def feature_ridge_folds(
 def _by_strength(
     folds: Sequence[Index], m: int, lam: float, strength: Strength
 ) -> list[tuple[float, list[Index]]]:
-    """Folds that leave as many rows share a factorization."""
+    """Group folds by mu: those with the same number of remaining rows share a factorization."""
     groups: dict[float, list[Index]] = {}
     for fold in folds:
         groups.setdefault(strength(lam, m - len(fold)), []).append(fold)

@@ -1,4 +1,4 @@
-"""Whether a hold-out means anything."""
+"""Checks that the results of a hold-out are numerically meaningful."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ import warnings
 from rankwise.backends.arrays import EPS, Array
 from rankwise.errors import DataError, RankwiseWarning
 
-WORTHLESS = 1e-2  # relative error from which a hold-out is not worth looking at
+UNRELIABLE = 1e-2  # relative error above which a hold-out is unreliable
 
 
 def warn_if_lost(norm: float, inverse_norm: float) -> None:
-    """Warn where the condition number leaves no digits: rounding grows by as much."""
+    """Warn if the condition number amplifies rounding errors too much."""
     error = EPS * norm * inverse_norm
-    if error > WORTHLESS:
+    if error > UNRELIABLE:
         warnings.warn(
-            f"An alpha is lost in the rounding of the kernel (relative error up to {error:.0e}): "
-            "its hold-outs are not reliable. Leave so small an alpha out.",
+            "An alpha is too small relative to the rounding errors of the kernel: its hold-outs "
+            f"are unreliable (relative error up to {error:.0e}). Use larger alphas.",
             RankwiseWarning,
             stacklevel=2,
         )
 
 
-def nonnegative(s: Array, shift: float) -> Array:
-    """Ascending eigenvalues of a kernel, those that are negative by rounding set to zero.
+def nonnegative(s: Array, lam: float) -> Array:
+    """Ascending eigenvalues of a kernel, with those that are negative by rounding set to zero.
 
-    A kernel may be indefinite as long as the shift outweighs it; otherwise the objective has
-    no minimum, and its stationary point is not what these formulas hold out.
+    A kernel may be indefinite as long as its smallest eigenvalue plus lam is positive. Otherwise
+    the objective has no minimum, and the formulas of the hold-outs do not apply.
     """
     if len(s) == 0:
         return s
     floor = 100.0 * len(s) * EPS * float(abs(s).max())
     if s[0] < -floor:
-        if s[0] + shift <= floor:
+        if s[0] + lam <= floor:
             raise DataError(
-                f"The kernel is not positive semidefinite (it has the eigenvalue {s[0]:.3g}): "
-                "exact hold-outs need a larger alpha, or another kernel. RankingSearchCV with a "
-                "splitter refits instead."
+                f"The kernel is not positive semidefinite (it has the eigenvalue {s[0]:.3g}), and "
+                "exact hold-outs need a larger alpha or another kernel. As an alternative, "
+                "RankingSearchCV with a splitter refits."
             )
         return s
     return s.clip(min=0.0)

@@ -57,6 +57,12 @@ class RankingEvaluation:
         The conventions: relevant, gain, discount, score_ties.
     notes : tuple of str
         Which metrics are missing, and why.
+
+    Examples
+    --------
+    >>> from rankwise.metrics import evaluate_ranking
+    >>> evaluate_ranking([2, 1, 0], [0.9, 0.5, 0.1])["NDCG@10"]
+    1.0
     """
 
     means: Mapping[str, float]

@@ -32,7 +32,7 @@ class Cutoffs:
         return ""
 
     def __str__(self) -> str:
-        return "a whole number of at least 1 or a sequence of such numbers"
+        return "an integer of at least 1 or a sequence of such integers"
 
 
 RELEVANCE_OPTIONS: Mapping[str, Rule] = {

@@ -14,7 +14,14 @@ from rankwise.metrics.pairwise import concordance_index, disagreement_error, ken
 
 
 class Metric(NamedTuple):
-    """A metric ``function(y, scores, qid=None, ...)`` and whether larger values are better."""
+    """A metric ``function(y, scores, qid=None, ...)`` and whether larger values are better.
+
+    Examples
+    --------
+    >>> from rankwise.metrics import get_metric
+    >>> get_metric("ndcg@10").greater_is_better
+    True
+    """
 
     function: Callable[..., Any]
     greater_is_better: bool

@@ -40,6 +40,15 @@ class PairedTest:
         The smaller of the sums of ranks of positive and negative differences, ties dropped.
     p_value : float
         Two-sided; 1 if all differences are 0.
+
+    Examples
+    --------
+    >>> from rankwise.metrics import disagreement_error, paired_test
+    >>> y, qid = [0, 1, 0, 1, 0, 1], [1, 1, 2, 2, 3, 3]
+    >>> scores = y, [1, 0, 1, 0, 0, 1]
+    >>> a, b = (disagreement_error(y, s, qid, per_query=True) for s in scores)
+    >>> paired_test(a, b, "disagreement").wins
+    2
     """
 
     metric: str

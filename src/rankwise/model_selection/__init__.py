@@ -1,4 +1,4 @@
-"""How well will it rank? Exact hold-outs without refitting, and the searches built on them."""
+"""Model selection: exact hold-outs without refitting, and parameter searches."""
 
 from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.model_selection._component_errors import component_errors

@@ -1,4 +1,4 @@
-"""How many components? Held-out errors for every number of them."""
+"""Held-out errors for every number of components."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from rankwise.estimators.components.kpcrank import ComponentMixin
 
 
 def component_errors(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> ComponentErrors:
-    """Held-out errors for 1, 2, 3, ... components, as ``n_components="cv"`` looks at them.
+    """Held-out errors for 1, 2, 3, ... components, which ``n_components="cv"`` chooses by.
 
-    What is held out, and what the components have seen of it, is up to the parameter `cv` of the
-    estimator:
+    The parameter `cv` of the estimator defines what is held out:
 
-    - a number: folds of queries (of rows, without qid), each with a refit whose components know
-      nothing of the fold. O(m^2 p) time for each.
-    - "leave_query_out": every query, exactly and without a refit, in the space of the components of
-      all rows. Components know the features of the held-out rows, though never a label: a little
-      optimistic where queries are few or unlike each other. O(m^2 p) time for the components,
-      O(m p^2 log q) for q queries, and some p^3 for each.
-    - "leave_pair_out": every pair of rows of one ranking, likewise. O(m^2) time for each number.
+    - an integer: folds of queries (of rows, without qid). Each fold is held out of a refit,
+      including its components. O(m^2 p) time for each fold.
+    - "leave_query_out": every query, exactly and without refits, with the components of all rows.
+      The components use the features of held-out rows, but no labels. The errors are therefore
+      slightly optimistic if queries are few or very different. O(m^2 p) time for the components,
+      O(m p^2 log q) for q queries, and O(p^3) for each query.
+    - "leave_pair_out": every pair of rows of one ranking, also exactly and with the components of
+      all rows. O(m^2) time for each number of components.
 
     Parameters
     ----------
     estimator : KPCRank or KPCR
-        Its `alpha`, `cv` and `max_components` count; its `n_components` does not.
+        Its parameter `n_components` is ignored.
     X, y, qid
-        As for its `fit`.
+        As for `fit` of the estimator.
 
     Returns
     -------

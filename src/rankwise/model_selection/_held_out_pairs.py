@@ -1,4 +1,4 @@
-"""Leave-pair-out: each pair of rows predicted by a ranker that has seen neither."""
+"""Leave-pair-out: each pair of rows is predicted by a ranker trained without both of them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,36 @@ from rankwise.model_selection._pair_choice import PairChoice, choose_pairs
 from rankwise.problem import Loss
 from rankwise.solvers.primal_dual import dual, primal
 
-PATIENCE = 120.0  # seconds that level systems may take, by a rough estimate
+MAX_SECONDS = 120.0  # for the systems of all levels, by a rough estimate
 
 
 @dataclass(frozen=True)
 class LeavePairOut:
-    """How well pairs are ordered that were held out.
+    """The errors of held-out pairs, for each alpha.
 
     Attributes
     ----------
     alphas : ndarray of shape (n_alphas,)
     error : ndarray of shape (n_alphas,) or (n_alphas, n_outputs)
-        Share of pairs with different labels in the wrong order, ties in the predictions
-        counting half; the mean over queries.
+        Share of pairs with different labels that are in the wrong order, averaged over queries.
+        Tied predictions count half.
     standard_error : ndarray of the same shape
-        Over queries; for one ranking, from the share of each row in the errors (as DeLong's
-        for the area under the ROC curve).
+        Standard error over queries; for one ranking, from the share of each row in the errors (as
+        DeLong's for the area under the ROC curve).
     pairs : ndarray of shape (n_pairs, 2) or None
-        When asked for.
+        Only with ``return_differences=True``.
     differences : ndarray of shape (n_alphas, n_pairs) or (n_alphas, n_pairs, n_outputs) or None
-        f(first) - f(second) with both held out; when asked for.
+        f(first) - f(second) with both held out; only with ``return_differences=True``.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import leave_pair_out
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0], [4.0], [5.0]], [0, 0, 0, 1, 1, 1]
+    >>> print(leave_pair_out(RankRLS(), X, y))
+    alpha     AUC    s.e.
+    -----  ------  ------
+        1  1.0000  0.0000  best
     """
 
     alphas: Array
@@ -60,7 +70,7 @@ class LeavePairOut:
 
     @property
     def best_index(self) -> int:
-        """Where the error, averaged over outputs, is smallest; of equals the largest alpha."""
+        """The index of the smallest error, averaged over outputs; of equals the largest alpha."""
         mean = self.error.reshape(len(self.alphas), -1).mean(axis=1)
         best = np.flatnonzero(mean <= mean.min())
         return int(best[np.argmax(self.alphas[best])])
@@ -89,33 +99,35 @@ def leave_pair_out(
     return_differences: bool = False,
     random_state: Any = None,
 ) -> LeavePairOut:
-    """Hold every pair of rows out, exactly, without refitting.
+    """Hold out every pair of rows, exactly, without refitting.
 
-    The estimate is that of a ranker trained on two rows less, almost without bias, and, unlike
-    that of pooled folds, compares only predictions of one and the same ranker. For 0/1 labels
-    it is the area under the ROC curve.
+    The estimate is almost unbiased, since rankers are trained on all rows but two. Unlike pooled
+    folds, it only compares predictions of the same ranker. For labels 0 and 1 it estimates the
+    area under the ROC curve.
 
-    One factorization for each alpha, O(m^3) in the dual and O(m n^2) in the primal, then O(1)
-    for each pair (O(n) in the primal). With queries, pairs are held out within their query,
-    which costs the cube of its rows, or, in the primal, of n, for each query as well. Without
-    ties there is one factorization for each two levels of labels.
+    There is one factorization for each alpha, in O(m^3) time in the dual and O(m n^2) in the
+    primal; each pair then takes O(1) time (O(n) in the primal). With queries, pairs are held out
+    within their query, which additionally takes the cube of the number of its rows or, in the
+    primal, of n, for each query. With ``ties="exclude"`` there is one factorization for each pair
+    of label values.
 
     Parameters
     ----------
     estimator : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
-        It is cloned, not fitted. Landmarks and components are those of all rows; a KPCRank needs
-        a fixed number of components, and, with queries, an alpha above 0.
+        It is cloned, not fitted. Landmarks and components are computed from all rows. A KPCRank
+        needs a fixed number of components and, with queries, an alpha above 0.
     X : array-like or sparse of shape (n_rows, n_features)
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
     qid : array-like of shape (n_rows,), optional
     alphas : sequence of float, optional
         None: the alpha of the estimator.
     pairs : int or array-like of shape (n_pairs, 2), optional
-        So many random pairs of different labels, or these rows. None: all pairs within queries.
+        Number of random pairs with different labels, or row numbers of pairs. None: all pairs
+        within queries.
     return_differences : bool, default=False
-        Keep the pairs and their differences: O(m^2) memory for each alpha.
+        Whether to return the pairs and their differences: O(m^2) memory for each alpha.
     random_state : int or Generator, optional
-        For random pairs.
+        Seed for random pairs.
 
     Returns
     -------
@@ -133,9 +145,9 @@ def leave_pair_out(
     >>> from rankwise.model_selection import leave_pair_out
     >>> data = load_dataset("breast_cancer")
     >>> X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
-    >>> result = leave_pair_out(RankRLS(ties="exclude"), X, data.y, alphas=[1e2, 1e4, 1e6])
+    >>> result = leave_pair_out(RankRLS(ties="exclude"), X, data.y, alphas=[0.1, 10.0, 1e3])
     >>> result.best_alpha, result.auc.round(3)
-    (100.0, array([0.993, 0.993, 0.989]))
+    (10.0, array([0.993, 0.994, 0.99 ]))
     """
     problem = HoldOutProblem.of(estimator, X, y, qid, alphas)
     chosen = choose_pairs(problem, pairs, random_state, keep_ties=return_differences)
@@ -162,10 +174,10 @@ def leave_pair_out(
 
 
 def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Array:
-    """Each row's share of wins over all pairs in which it was held out.
+    """The share of wins of each row over all of its held-out pairs.
 
-    The scores order the rows as leave-pair-out does, so that a ROC curve can be drawn from
-    them; rows are compared within their query. O(m^2) pairs.
+    The scores order the rows by leave-pair-out, so that a ROC curve can be drawn from them. Rows
+    are compared within their query. There are O(m^2) pairs.
 
     Parameters
     ----------
@@ -175,7 +187,7 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
     Returns
     -------
     ndarray of shape (n_rows,) or (n_rows, n_outputs)
-        From 0 to 1; 1/2 for a row without a rival.
+        Between 0 and 1; 1/2 for the only row of a query.
 
     References
     ----------
@@ -208,7 +220,7 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
 def _differences(
     problem: HoldOutProblem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
-    """(number of the alpha, differences of held-out pairs), block by block."""
+    """(index of the alpha, differences of held-out pairs), block by block."""
     _check_rest(problem, task, pairs)
     with explained_rounding():
         if problem.alphas.min() == 0:
@@ -216,7 +228,10 @@ def _differences(
         if problem.loss.has_intercept or problem.groups.n_groups == 1:
             blocks = _one_ranking(problem, task, pairs)
         else:
-            blocks = chain(_busy_queries(problem, task, pairs), _idle_queries(problem, task, pairs))
+            blocks = chain(
+                _queries_with_pairs(problem, task, pairs),
+                _queries_without_pairs(problem, task, pairs),
+            )
         for a, block in blocks:
             if not backend_of(block.difference).is_finite(block.difference):
                 raise lost_in_rounding()
@@ -224,7 +239,7 @@ def _differences(
 
 
 def _check_without_alpha(problem: HoldOutProblem) -> None:
-    """Components may do without alpha, as long as rows that are left tell all of their weights."""
+    """With alpha = 0, the remaining rows must determine the weights of all components."""
     if not problem.loss.has_intercept and problem.groups.n_groups > 1:
         raise ParameterError(
             "With queries, pairs cannot be held out exactly at alpha = 0: use a small alpha above "
@@ -235,18 +250,19 @@ def _check_without_alpha(problem: HoldOutProblem) -> None:
             'With ties="exclude", pairs cannot be held out exactly at alpha = 0: use a small alpha '
             'above 0, or ties="include".'
         )
-    n_components, told = problem.coordinates.features.shape[1], len(problem.y) - 3
-    if n_components > told:
+    n_components, most = problem.coordinates.features.shape[1], len(problem.y) - 3
+    if n_components > most:
         raise ParameterError(
-            f"Without alpha, the {told + 1} rows that are left of a pair tell the weights of "
-            f"{told} components at most: got {n_components}. Use fewer, or an alpha above 0."
+            f"At alpha = 0, the {most + 1} rows that remain without a pair determine the weights "
+            f"of at most {most} components: got {n_components}. Use fewer components, or an alpha "
+            "above 0."
         )
 
 
-def _busy_queries(
+def _queries_with_pairs(
     problem: HoldOutProblem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
-    """Queries that have pairs which count: each given the others."""
+    """Pairs of queries with pairs that count, each query conditional on the others."""
     graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
     space, lams = problem.coordinates, problem.lams
     if space.kernel is not None:
@@ -262,15 +278,15 @@ def _busy_queries(
                 yield a, block
 
 
-def _idle_queries(
+def _queries_without_pairs(
     problem: HoldOutProblem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
-    """Queries without a pair that counts: holding out a pair of them changes nothing."""
+    """Pairs of queries without pairs that count: holding them out does not change the fit."""
     graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
-    idle = graph.pairs_of_query[graph.query_of_row] == 0
+    without_pairs = graph.pairs_of_query[graph.query_of_row] == 0
     chosen = []
     for rows in problem.groups:
-        if idle[rows[0]] and len(rows) > 1:
+        if without_pairs[rows[0]] and len(rows) > 1:
             listed = pairs.of_query(rows, problem.groups.codes, loss)
             if listed is not None and len(listed):
                 chosen.append(rows[listed])
@@ -290,7 +306,7 @@ def _idle_queries(
 def _one_ranking(
     problem: HoldOutProblem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
-    """All rows train one ranking; pairs are those within queries."""
+    """Pairs within queries, held out of one ranking of all rows."""
     y, groups, loss = problem.targets(task), problem.groups, problem.loss
     space = problem.coordinates
     rows = np.arange(len(y))
@@ -313,11 +329,11 @@ def _one_ranking(
 
 
 def _check_rest(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
-    """After a pair is held out, some pair must be left, in its query or in another."""
+    """After a pair is held out, at least one pair must remain in its query or in another."""
     graph, loss, m = problem.graph(task), problem.loss, len(problem.y)
     if problem.loss.has_intercept:
         if m < 4:
-            raise DataError(f"Holding out a pair of {m} rows leaves too few: 4 are needed.")
+            raise DataError(f"Holding out pairs needs at least 4 rows: got {m}.")
         return
     if np.count_nonzero(graph.pairs_of_query) > 1:
         return
@@ -326,8 +342,8 @@ def _check_rest(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
     if loss.ties == "include":
         nothing = sizes.sum() - 2 < 2
     else:
-        # At worst the two rows come from the smallest levels; two of one level only where
-        # such pairs are held out at all.
+        # In the worst case the two rows come from the smallest levels, or from the same level if
+        # such pairs are held out.
         same = pairs.keep_ties
         if pairs.listed is not None:
             labels = to_host(problem.targets(task)[:, 0])
@@ -341,13 +357,13 @@ def _check_rest(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
         name = problem.groups.names[q]
         where = f" of query {name}" if problem.groups.n_groups > 1 else ""
         raise DataError(
-            f"Holding out a pair{where} leaves no pair to learn from: more rows of every label, "
-            "or more queries, are needed."
+            f"Holding out a pair{where} leaves no pair to learn from. Add rows of every label, or "
+            "more queries."
         )
 
 
 def _check_cost(query: Conditional, labels: Array, loss: Loss, pairs: Index | None) -> None:
-    """Without ties there is one system for each two levels: too many levels take too long."""
+    """Without tied pairs there is one system for each pair of levels, which may take too long."""
     if loss.ties == "include":
         return
     n_levels, n = len(np.unique(labels)), len(labels)
@@ -359,30 +375,30 @@ def _check_cost(query: Conditional, labels: Array, loss: Loss, pairs: Index | No
         systems = len(np.unique(np.sort(level[pairs], axis=1), axis=0))
     d = n if query.features is None else min(n, query.features.shape[1] + n_levels)
     rate = backend_of(query.target).flops
-    estimate = systems * (1e-3 + 3.0 * n * d**2 / rate)  # to start, and to factor
-    if estimate > PATIENCE:
+    estimate = systems * (1e-3 + 3.0 * n * d**2 / rate)  # overhead and factorization
+    if estimate > MAX_SECONDS:
         raise DataError(
-            f"Without ties, {n_levels} different labels in {n} rows need {systems} systems, some "
-            f'{estimate:.0f} seconds for each alpha. Use ties="include", which needs one, or '
-            "fewer pairs, as in pairs=1000."
+            f'With ties="exclude", {n_levels} different labels in {n} rows need {systems} systems, '
+            f'which takes about {estimate:.0f} seconds for each alpha. Use ties="include", which '
+            "needs one system, or fewer pairs, as in pairs=1000."
         )
 
 
 def _summarize(loss: Array, compared: Array, problem: HoldOutProblem) -> tuple[Array, Array]:
     """Error and standard error, for each alpha and output."""
     groups = problem.groups
-    silent = np.flatnonzero(compared.sum(axis=0) == 0)
-    if len(silent):
-        of_output = "" if problem.n_outputs is None else f" in output {silent[0]}"
+    without_pairs = np.flatnonzero(compared.sum(axis=0) == 0)
+    if len(without_pairs):
+        of_output = "" if problem.n_outputs is None else f" in output {without_pairs[0]}"
         raise DataError(
-            f"No pair with different labels was held out{of_output}: check the labels, qid and "
+            f"No pair with different labels was held out{of_output}. Check the labels, qid and "
             "pairs."
         )
     if groups.n_groups == 1:
         total = compared.sum(axis=0)
         error = loss.sum(axis=1) / total
         excess = loss - error[:, None] * compared
-        # Each pair is counted at both of its rows: total is twice the number of pairs.
+        # Each pair counts for both of its rows, so total is twice the number of pairs.
         spread = 2.0 * np.sqrt((excess**2).sum(axis=1)) / total
         return problem.by_output(error), problem.by_output(spread)
     starts = groups.indptr[:-1]
@@ -401,7 +417,7 @@ def _summarize(loss: Array, compared: Array, problem: HoldOutProblem) -> tuple[A
 def _collect(
     kept: list[list[list[PairDifferences]]], problem: HoldOutProblem, listed: Index | None
 ) -> tuple[Index, Array]:
-    """Pairs, ascending or as they were listed, and their differences."""
+    """Pairs, ascending or as listed, and their differences."""
     m = len(problem.y)
 
     on = backend_of(problem.y)

@@ -1,4 +1,4 @@
-"""Queries, rows, or folds of them, predicted by rankers that were trained without them."""
+"""Exact hold-outs of queries, rows, or folds of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HeldOutScores:
     score : ndarray of shape (n_alphas,)
         The metric, averaged over queries (or folds) and outputs.
     standard_error : ndarray of shape (n_alphas,)
-        Of `score`, over queries (or folds); NaN where there is only one.
+        Standard error of `score` over queries (or folds); NaN if there is only one.
     metric : str
     greater_is_better : bool
     """
@@ -45,7 +45,7 @@ class HeldOutScores:
 
     @property
     def best_index(self) -> int:
-        """The index of the best score; of equal ones that of the largest alpha."""
+        """The index of the best score; among equal scores, that of the largest alpha."""
         gain = self.score if self.greater_is_better else -self.score
         best = np.flatnonzero(gain >= gain.max())
         return int(best[np.argmax(self.alphas[best])])
@@ -70,7 +70,17 @@ class HeldOut(HeldOutScores):
     alphas, score, standard_error, metric, greater_is_better
         As for `HeldOutScores`.
     predictions : ndarray of shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs)
-        Each row by the ranker that was trained without its fold.
+        The prediction for each row by a ranker trained without its fold.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import k_fold
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0], [4.0], [5.0]], [0.0, 2.0, 1.0, 3.0, 4.0, 5.0]
+    >>> print(k_fold(RankRLS(), X, y, n_splits=3))
+    alpha  disagreement    s.e.
+    -----  ------------  ------
+        1        0.0000  0.0000  best
     """
 
     predictions: Array
@@ -92,8 +102,8 @@ def leave_query_out(
     O(m^3) time. The primal takes O(m n^2) time and, for each query and alpha, the cube of the
     number of features or of the rows of the query, whichever is smaller.
 
-    Landmarks of `SparseRankRLS` and components of `KPCRank` are those of all rows: held-out rows
-    have no part in the weights, but may have one in the landmarks or components.
+    Landmarks of `SparseRankRLS` and components of `KPCRank` are computed from all rows: held-out
+    rows do not affect the weights, but they may affect the landmarks or components.
 
     Parameters
     ----------
@@ -157,13 +167,13 @@ def k_fold(
     metric: str = "disagreement",
     random_state: Any = None,
 ) -> HeldOut:
-    """Folds of rows held out of one global ranking, exactly.
+    """Hold out folds of rows of one global ranking, exactly.
 
     The metric compares only rows of the same fold: rankers of different folds have different
-    offsets, and pooled predictions would compare these. Small folds hold few pairs; for small
-    samples `leave_pair_out` is the better estimate.
+    offsets, which would distort pooled predictions. Small folds contain few pairs; for small
+    samples, `leave_pair_out` is the better estimate.
 
-    One factorization for each alpha if tied pairs count, refits if they do not.
+    There is one factorization for each alpha if tied pairs count; otherwise, rankers are refitted.
 
     Parameters
     ----------
@@ -174,7 +184,7 @@ def k_fold(
     alphas, metric
         As for `leave_query_out`.
     random_state : int or Generator, optional
-        Shuffles the rows. None: fold k has rows k, k + n_splits, and so on.
+        Seed to shuffle the rows. None: fold k has rows k, k + n_splits, and so on.
 
     Returns
     -------
@@ -186,8 +196,8 @@ def k_fold(
     >>> from rankwise.data import load_dataset
     >>> from rankwise.model_selection import k_fold
     >>> data = load_dataset("diabetes")
-    >>> k_fold(RankRLS(), data.X, data.y, alphas=[1.0, 100.0]).score.round(3)
-    array([0.254, 0.257])
+    >>> k_fold(RankRLS(), data.X, data.y, alphas=[0.01, 1.0]).score.round(3)
+    array([0.255, 0.264])
     """
     get_metric(metric)  # raise an error for an unknown metric before any work
     problem = HoldOutProblem.of(estimator, X, y, None, alphas)
@@ -205,10 +215,10 @@ def k_fold(
 
 
 def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
-    """Each row predicted by a regression trained on the others, exactly.
+    """Predict every row by a regression trained on the others, exactly, without refitting.
 
-    For `RLS`, whose predictions are meaningful one by one. The score is the mean squared error.
-    For rankers, which only predict differences, use `leave_pair_out`.
+    This is for `RLS`, whose predictions are meaningful for single rows. The score is the mean
+    squared error. Rankers only predict differences: use `leave_pair_out` for them.
 
     Parameters
     ----------
@@ -230,8 +240,8 @@ def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> Held
     problem = HoldOutProblem.of(estimator, X, y, None, alphas)
     if not problem.loss.has_intercept:
         raise ParameterError(
-            f"leave_one_out needs RLS: a row alone has no rank. For "
-            f"{type(problem.ranker).__name__} use leave_pair_out."
+            f"leave_one_out needs a regression, such as RLS: got {type(problem.ranker).__name__}. "
+            "For rankers use leave_pair_out."
         )
     folds = list(np.arange(len(problem.y))[:, None])
     with explained_rounding():
@@ -269,8 +279,8 @@ def _check_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> None:
             if np.count_nonzero(has_pairs[fold]) == total:
                 name = groups.names[groups.codes[fold[np.argmax(has_pairs[fold])]]]
                 raise DataError(
-                    f"Without query {name} there is no pair left to learn from: more queries "
-                    "with different labels are needed, or another kind of hold-out."
+                    f"Without query {name} there is no pair to learn from. Add queries with "
+                    "different labels, or use another kind of hold-out."
                 )
 
 
@@ -282,10 +292,10 @@ def _pairwise_folds(problem: HoldOutProblem, task: int, folds: Sequence[Index]) 
 
 
 def _component_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
-    """On the components of all rows; the last of all numbers of them is the one asked for."""
+    """Folds held out of the weights, on the components of all rows."""
     space = problem.problem.space
     if not isinstance(space, ComponentSpace):
-        problem.problem.coordinates()  # raises an error: the number is to be chosen
+        problem.problem.coordinates()  # raises an error, as the number is not fixed
     assert isinstance(space, ComponentSpace)
     found = predict_held_out_queries(space, problem.problem, problem.lams, space.count, folds)
     return found[:, :, -1]
@@ -327,7 +337,7 @@ def _refits(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
 
 
 def _scored(problem: HoldOutProblem, predictions: Array, metric: str, qid: Index) -> HeldOut:
-    """Predictions with a metric, query by query."""
+    """Evaluate predictions by a metric, query by query."""
     function, greater_is_better = get_metric(metric)
     by_alpha = [
         [
@@ -344,7 +354,7 @@ def _scored(problem: HoldOutProblem, predictions: Array, metric: str, qid: Index
 def alpha_table(
     name: str, alphas: Array, score: Array, standard_error: Array, best_index: int
 ) -> str:
-    """Scores for each alpha as text, with the best one marked."""
+    """A text table of the scores for each alpha, with the best one marked."""
     rows = [
         (alpha, value, spread, "best" if k == best_index else "")
         for k, (alpha, value, spread) in enumerate(zip(alphas, score, standard_error, strict=True))

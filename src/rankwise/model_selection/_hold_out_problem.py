@@ -23,14 +23,14 @@ from rankwise.graph.query_graph import QueryGraph
 from rankwise.parameters import check_alphas
 from rankwise.problem import Coordinates, Loss, Problem
 
-LARGEST = 1e70  # the fourth power of this is still finite
+LARGEST = 1e70  # its fourth power does not overflow
 
 
 @dataclass(frozen=True, eq=False)
 class HoldOutProblem:
-    """A ranking problem with the alphas to hold rows out for.
+    """A ranking problem, and the alphas for which rows are held out.
 
-    `ranker` is a clone of the estimator, `y` has a column for each output.
+    `ranker` is a clone of the estimator, and `y` has a column for each output.
     """
 
     ranker: LeastSquaresRanker
@@ -53,8 +53,8 @@ class HoldOutProblem:
         on_components = isinstance(problem.space, (ComponentSpace, ChosenComponentSpace))
         if values.min() == 0 and not on_components:
             raise ParameterError(
-                "Exact hold-outs need alphas above 0: use a small one. (Only KPCRank and KPCR "
-                "allow 0.)"
+                "Exact hold-outs need alphas above 0, except for KPCRank and KPCR: got 0. Use a "
+                "small alpha instead."
             )
         targets = [task.y for task in problem.tasks if task.y is not None]
         n_outputs = None
@@ -69,7 +69,7 @@ class HoldOutProblem:
 
     @property
     def lams(self) -> list[float]:
-        """The alphas as a list, as the array functions take them."""
+        """The alphas as a list of floats, for the array functions."""
         return [float(alpha) for alpha in self.alphas]
 
     @property
@@ -113,17 +113,17 @@ class HoldOutProblem:
         return np.asarray(to_host(self.y))
 
     def returned(self, values: Array) -> Array:
-        """Values where the user's rows are."""
+        """Values as NumPy arrays if the rows of the user are, and on their device otherwise."""
         return np.asarray(to_host(values)) if is_sent(self.problem.X) else values
 
     def by_output(self, values: Array) -> Array:
-        """Values with a last axis for outputs, which is dropped where y is a vector."""
+        """Values without their last axis, that of outputs, if y is a vector."""
         return values[..., 0] if self.n_outputs is None else values
 
 
 @contextmanager
 def explained_rounding() -> Iterator[None]:
-    """Turn the error of a numerically singular system into one that explains it."""
+    """Replace the error of a numerically singular system by one that explains it."""
     try:
         yield
     except np.linalg.LinAlgError:
@@ -133,6 +133,6 @@ def explained_rounding() -> Iterator[None]:
 def lost_in_rounding() -> DataError:
     """The error for an alpha that is too small to have an effect."""
     return DataError(
-        "An alpha is smaller than the rounding errors of the data, so nothing can be held out "
-        "with it. Use a larger alpha, or scale the features."
+        "An alpha is too small relative to the rounding errors of the data: exact hold-outs are "
+        "not possible. Use a larger alpha, or scale the features."
     )

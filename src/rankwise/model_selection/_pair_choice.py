@@ -16,16 +16,16 @@ from rankwise.problem import Loss
 
 @dataclass(frozen=True)
 class PairChoice:
-    """Which pairs to hold out: listed ones, or all of each query.
+    """Which pairs to hold out: listed pairs, or all pairs of each query.
 
-    `keep_ties` says whether all includes pairs of equal labels.
+    If all pairs are held out, `keep_ties` tells whether they include pairs with equal labels.
     """
 
     listed: Index | None
     keep_ties: bool
 
     def of_query(self, rows: Index, codes: Index, loss: Loss) -> Index | None:
-        """Positions of pairs in ascending `rows`; None for all that the rule has."""
+        """Positions of pairs in ascending `rows`; None for all pairs that count."""
         if self.listed is not None:
             inside = codes[self.listed[:, 0]] == codes[rows[0]]
             return np.asarray(np.searchsorted(rows, self.listed[inside]), dtype=np.intp)
@@ -45,23 +45,27 @@ def choose_pairs(
     listed = np.asarray(to_host(pairs))
     m = len(problem.y)
     if listed.ndim != 2 or listed.shape[1] != 2 or listed.dtype.kind not in "iu":
-        raise DataError(f"pairs must be a number, or row numbers of shape (n, 2): got {pairs!r}.")
+        raise DataError(
+            f"pairs must be an integer or an array of row numbers of shape (n, 2): got {pairs!r}."
+        )
     bad = (listed < 0) | (listed >= m)
     if bad.any():
         k = int(np.argmax(bad.any(axis=1)))
-        raise DataError(f"pairs[{k}] = {listed[k].tolist()} points outside X, with {m} rows.")
-    codes = problem.groups.codes
-    apart = (codes[listed[:, 0]] != codes[listed[:, 1]]) | (listed[:, 0] == listed[:, 1])
-    if apart.any():
-        k = int(np.argmax(apart))
         raise DataError(
-            f"pairs[{k}] = {listed[k].tolist()} is not a pair of two rows of one query."
+            f"pairs[{k}] = {listed[k].tolist()} is out of range: X has rows 0 to {m - 1}."
+        )
+    codes = problem.groups.codes
+    invalid = (codes[listed[:, 0]] != codes[listed[:, 1]]) | (listed[:, 0] == listed[:, 1])
+    if invalid.any():
+        k = int(np.argmax(invalid))
+        raise DataError(
+            f"pairs[{k}] = {listed[k].tolist()} must be two different rows of the same query."
         )
     return PairChoice(listed.astype(np.intp), keep_ties)
 
 
 def _random_pairs(problem: HoldOutProblem, n: int, random_state: Any) -> Index:
-    """So many pairs of different labels (in any output), drawn without order or repetition."""
+    """n unordered pairs with different labels (in any output), drawn without replacement."""
     if n < 1:
         raise ParameterError(f"pairs must be at least 1: got {n}.")
     rng = np.random.default_rng(random_state)
@@ -74,7 +78,7 @@ def _random_pairs(problem: HoldOutProblem, n: int, random_state: Any) -> Index:
         every = np.concatenate(within)
         differ = (y[every[:, 0]] != y[every[:, 1]]).any(axis=1)
         every = rng.permutation(every[differ])[:n]
-        _warn_of_few(n, len(every))
+        _check_number_found(n, len(every))
         return every
     found: dict[tuple[int, int], None] = {}
     for _ in range(100):
@@ -88,16 +92,18 @@ def _random_pairs(problem: HoldOutProblem, n: int, random_state: Any) -> Index:
         found.update(dict.fromkeys(zip(low.tolist(), high.tolist(), strict=True)))
         if len(found) >= n:
             break
-    _warn_of_few(n, len(found))
+    _check_number_found(n, len(found))
     return np.array(list(found)[:n], dtype=np.intp)
 
 
-def _warn_of_few(asked: int, found: int) -> None:
+def _check_number_found(requested: int, found: int) -> None:
     if found == 0:
-        raise DataError("No two rows of a query have different labels: nothing to hold out.")
-    if found < asked:
+        raise DataError(
+            "No two rows of a query have different labels: there is no pair to hold out."
+        )
+    if found < requested:
         warnings.warn(
-            f"{asked} pairs were asked for, but only {found} with different labels were found: "
+            f"pairs={requested}, but only {found} pairs with different labels were found: all of "
             "these are held out.",
             RankwiseWarning,
             stacklevel=5,

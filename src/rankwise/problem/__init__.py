@@ -1,15 +1,15 @@
-"""Least-squares ranking problems: a loss, a space, and the functions that join them.
+"""Least-squares ranking problems: a loss, a space, and the functions that combine them.
 
 A `Problem` holds training rows and two value objects:
 
-- a `Loss` says which errors count: `PairLoss` compares rows, `RowLoss` regresses each of them;
-- a `Space` says which functions may rank: linear ones (`FeatureSpace`), kernel expansions on all
+- a `Loss` defines which errors count: those of pairs (`PairLoss`) or of single rows (`RowLoss`);
+- a `Space` defines the ranking functions: linear ones (`FeatureSpace`), kernel expansions on all
   rows (`KernelSpace`) or on landmarks (`LandmarkSpace`), or functions of kernel components.
 
-``problem.solve(alphas)`` gives a `Fit`: a `Basis`, which predicts, and one `Solution` per alpha.
-``problem.coordinates()`` gives the rows as the exact hold-outs need them.
+``problem.solve(alphas)`` returns a `Fit`: a `Basis`, which predicts, and one `Solution` per alpha.
+``problem.coordinates()`` returns the rows in the form that exact hold-outs need.
 
-Where rows come in blocks, or lie on several machines, a `System` takes the place of the space: its
+If rows come in blocks, or are distributed over several machines, a `System` replaces the space: its
 moments are summed over blocks, and the sum is solved once.
 """
 

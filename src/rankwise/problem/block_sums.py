@@ -1,4 +1,4 @@
-"""Moments that are summed over blocks of whole queries."""
+"""Moments summed over blocks of whole queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankwise.problem.problem import Fit
 
 @dataclass(frozen=True, eq=False)
 class BlockSums:
-    """What is kept of the blocks so far: enough to fit to all of their rows.
+    """Sums over the blocks so far, which are sufficient to fit to all of their rows.
 
     Attributes
     ----------
@@ -24,12 +24,12 @@ class BlockSums:
     moments : list of Moments or CentredMoments
         One entry for each task.
     n_pairs : list of int
-        Pairs that count, for each task.
+        Number of pairs that count, for each task.
     n_rows : int
     outputs : tuple of int
         The shape of a row's labels.
     queries : frozenset or None
-        The query ids so far; None where all rows are one ranking.
+        The query ids so far; None if all rows are one ranking.
     """
 
     system: LandmarkSystem
@@ -53,22 +53,22 @@ class BlockSums:
 
     @property
     def n_queries(self) -> int:
-        """Queries so far."""
+        """Number of queries so far."""
         return 1 if self.queries is None else len(self.queries)
 
     def with_block(self, loss: Loss, X: Any, y: Array, qid: Any) -> BlockSums:
         """The sums with those of another block."""
         if loss != self.loss:
             raise ParameterError(
-                "ties or weighting changed since the first block, and its sums cannot. Start "
-                "again with a clone."
+                "ties or weighting changed since the first block, but the sums of earlier blocks "
+                "cannot be updated. Start again with a clone."
             )
         if tuple(y.shape[1:]) != self.outputs:
             here, before = (
                 f"{shape[0]} columns" if shape else "one dimension"
                 for shape in (y.shape[1:], self.outputs)
             )
-            raise DataError(f"y has {here} in this block, but {before} in the blocks before it.")
+            raise DataError(f"y has {here} in this block, but {before} in the previous blocks.")
         block = BlockSums.of(self.system, loss, X, y, qid)
         return replace(
             self,
@@ -79,7 +79,7 @@ class BlockSums:
         )
 
     def check_learnable(self) -> None:
-        """Raise an error where no block has a pair to learn from."""
+        """Raise an error if there is no pair to learn from in any block."""
         self.loss.check_learnable(self.n_pairs, self.n_rows, self.n_queries)
 
     def solve(self, alphas: list[float]) -> Fit:
@@ -89,13 +89,13 @@ class BlockSums:
     def _joined_queries(self, block: BlockSums) -> frozenset[Any] | None:
         if self.queries is None or block.queries is None:
             raise DataError(
-                "Without qid all rows are one ranking, which cannot be split into blocks: give the "
-                "query of every row."
+                "Without qid all rows form one ranking, which cannot be split into blocks: pass "
+                "the query of every row."
             )
         again = self.queries & block.queries
         if again and not self.loss.has_intercept:
             raise DataError(
-                f"Query {next(iter(again))} was in an earlier block as well ({len(again)} such "
+                f"Query {next(iter(again))} was also in an earlier block ({len(again)} such "
                 "queries): all rows of a query must be in one block. Sort the rows by qid."
             )
         return self.queries | block.queries

@@ -23,12 +23,12 @@ from rankwise.problem.problem import (
 )
 from rankwise.solvers.moments import CentredMoments, Moments
 from rankwise.solvers.primal_dual import linear_dual, primal
-from rankwise.solvers.ridge_path import solve_shifted
+from rankwise.solvers.ridge_path import solve_ridge_path
 
 
 @dataclass(frozen=True)
 class FeatureBasis:
-    """f(x) = x'w; `solver` is the form in which w was found."""
+    """f(x) = x'w; `solver` is "primal" or "dual"."""
 
     solver: str
 
@@ -46,12 +46,19 @@ class FeatureBasis:
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """Linear functions, found in the primal (n weights) or the dual (m weights)."""
+    """Linear functions, found in the primal (n weights) or in the dual (m weights).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> FeatureSpace().form(np.zeros((100, 5))), FeatureSpace().form(np.zeros((5, 100)))
+    ('primal', 'dual')
+    """
 
     solver: str = "auto"
 
     def form(self, X: Any) -> str:
-        """The primal costs O(m n^2 + n^3), the dual O(m^2 n + m^3) for m rows, n features."""
+        """Primal takes O(m n^2 + n^3) time, dual O(m^2 n + m^3), for m rows and n features."""
         if self.solver != "auto":
             return self.solver
         return "primal" if X.shape[1] <= X.shape[0] else "dual"
@@ -74,7 +81,7 @@ class FeatureSpace:
         return Fit(basis, join_tasks(by_task))
 
     def coordinates(self, problem: Problem) -> Coordinates:
-        """The features themselves, or their products."""
+        """The features themselves, or their linear kernel."""
         X, on = problem.X, backend_of(problem.X)
         if self.form(X) == "primal":
             return Coordinates(features=X)
@@ -84,17 +91,28 @@ class FeatureSpace:
 
 @dataclass(frozen=True)
 class FeatureSystem:
-    """Sums over rows in the primal: A = X'LX, b = X'Ly."""
+    """Sums over rows in the primal: A = X'LX, b = X'Ly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import PairLoss
+    >>> loss, system, X = PairLoss(), FeatureSystem(1), np.array([[0.0], [1.0], [3.0], [4.0]])
+    >>> halves = [(X[:2], np.array([0.0, 2.0])), (X[2:], np.array([6.0, 8.0]))]
+    >>> a, b = (system.moments(Z, loss.tasks(y, None)[0], loss) for Z, y in halves)
+    >>> system.solve([a + b], [0.0])[0].weights.round(6)
+    array([2.])
+    """
 
     n_features: int
 
     @property
     def basis(self) -> FeatureBasis:
-        """That of the primal form."""
+        """The basis of the primal form."""
         return FeatureBasis("primal")
 
     def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
-        """Moments of the features; sparse features stay sparse where the loss has no intercept."""
+        """Moments of the features; sparse features stay sparse if the loss has no intercept."""
         if loss.has_intercept:
             return loss.moments(self.coordinates(X), self.n_features, task, backend_of(X))
         return Moments.of(X, task.graph, task.y)
@@ -105,7 +123,7 @@ class FeatureSystem:
         """Equation (11) of the RankRLS paper for each task and alpha."""
         by_task = []
         for of_task in moments:
-            weights = solve_shifted(of_task.A, of_task.b, alphas, gram=True)
+            weights = solve_ridge_path(of_task.A, of_task.b, alphas, gram=True)
             by_task.append([Solution(w, of_task.intercept(w)) for w in weights])
         return join_tasks(by_task)
 
@@ -119,5 +137,5 @@ class FeatureSystem:
 
 
 def kernel_copies(X: Any, alphas: Sequence[float]) -> int:
-    """Kernel matrices that a dual fit holds: on a device, a copy for every alpha but the last."""
+    """Number of kernel matrices in memory; on a device, several alphas need a copy."""
     return 1 if backend_of(X).is_host or len(alphas) == 1 else 2

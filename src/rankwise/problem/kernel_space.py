@@ -36,14 +36,21 @@ class KernelBasis:
         return finite_kernel_product(self.kernel, X, self.X, weights)
 
     def attributes(self, solution: Solution) -> dict[str, Any]:
-        """`X_fit_` only exists where prediction needs it."""
+        """`X_fit_` is omitted for a precomputed kernel."""
         found = {"dual_coef_": solution.weights, "kernel_": self.kernel, "solver_": "dual"}
         return found if self.X is None else {**found, "X_fit_": self.X}
 
 
 @dataclass(frozen=True)
 class KernelSpace:
-    """Expansions on all rows, with the squared norm a'Ka."""
+    """Expansions on all rows, with the squared norm a'Ka.
+
+    Examples
+    --------
+    >>> from rankwise.kernels import NamedKernel
+    >>> KernelSpace(NamedKernel("rbf", gamma=0.5)).kernel.name
+    'rbf'
+    """
 
     kernel: Kernel
 

@@ -26,7 +26,7 @@ COORDINATE_ROWS = 4096  # rows whose coordinates are computed at a time
 
 @dataclass(frozen=True, eq=False)
 class Landmarks:
-    """Points, and the numbers of the training rows they are (None where they are not rows)."""
+    """Points, and their row indices in the training data (None if they are other points)."""
 
     points: Any
     rows: Index | None
@@ -38,7 +38,7 @@ class Landmarks:
 
 
 class LandmarkChooser(Protocol):
-    """How landmarks are chosen among training rows."""
+    """A way to choose landmarks among training rows."""
 
     def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
         """Landmarks for training rows X."""
@@ -48,8 +48,8 @@ class LandmarkChooser(Protocol):
 class LandmarkBasis:
     """f(x) = sum_r a_r k(x, r) over landmarks r.
 
-    `points` is None for a precomputed kernel, `rows` is None where landmarks are not rows, and
-    `rank` is the numerical rank of the kernel matrix of the landmarks.
+    `points` is None for a precomputed kernel, `rows` is None if landmarks are not training rows,
+    and `rank` is the numerical rank of the kernel matrix of the landmarks.
     """
 
     kernel: Kernel
@@ -59,7 +59,7 @@ class LandmarkBasis:
 
     @property
     def columns(self) -> Any:
-        """What the kernel takes as its second argument: points, or numbers of columns."""
+        """The second argument of the kernel: points, or column indices if it is precomputed."""
         return self.rows if isinstance(self.kernel, Precomputed) else self.points
 
     def products(self, X: Any, weights: Array) -> Array:
@@ -67,7 +67,7 @@ class LandmarkBasis:
         return finite_kernel_product(self.kernel, X, self.columns, weights)
 
     def attributes(self, solution: Solution) -> dict[str, Any]:
-        """`landmarks_` and `landmark_indices_` only exist where there are such."""
+        """`landmarks_` and `landmark_indices_` are omitted if they are None."""
         found = {"dual_coef_": solution.weights, "kernel_": self.kernel, "rank_": self.rank}
         if self.points is not None:
             found["landmarks_"] = self.points
@@ -95,7 +95,7 @@ class LandmarkSystem:
         return cls(LandmarkBasis(kernel, points, landmarks.rows, factor.rank), factor, precision)
 
     def kernel_values(self, X: Any) -> Loader:
-        """Kernel values of some rows of X against the landmarks that are kept."""
+        """Kernel values of some rows of X with the kept landmarks."""
         on, kernel, columns = backend_of(X), self.basis.kernel, self.basis.columns
         if not on.is_host and not isinstance(kernel, Precomputed):
             columns = on.array(columns)
@@ -108,8 +108,8 @@ class LandmarkSystem:
         return lambda rows: self.factor.whiten(values(rows))
 
     def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
-        """Moments of kernel values, or of coordinates where kernel values would lose digits."""
-        load = self.coordinates(X) if self.factor.delicate else self.kernel_values(X)
+        """Moments of kernel values, or of coordinates if kernel values would lose digits."""
+        load = self.coordinates(X) if self.factor.needs_whitening else self.kernel_values(X)
         on = backend_of(X)
         if self.precision != "float64":
             on = on.with_precision(self.precision)
@@ -125,15 +125,15 @@ class LandmarkSystem:
             solutions = []
             for z in self.factor.solve(of_task.A, of_task.b, alphas):
                 a = self.factor.coefficients(z)
-                # Weights of what was summed: coordinates, or kernel values.
-                w = z if self.factor.delicate else a[self.factor.kept]
+                # Weights of the summed features: coordinates or kernel values.
+                w = z if self.factor.needs_whitening else a[self.factor.kept]
                 solutions.append(Solution(a, of_task.intercept(w)))
             by_task.append(solutions)
         return join_tasks(by_task)
 
     def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
-        """Moments of kernel values as moments of coordinates."""
-        if self.factor.delicate:  # moments are of coordinates already
+        """Moments of coordinates from those of kernel values."""
+        if self.factor.needs_whitening:  # these are already moments of coordinates
             return moments.A.copy(), moments.b
         return self.factor.whiten_system(moments.A, moments.b)
 
@@ -148,7 +148,7 @@ class LandmarkSpace:
     precision: str = "float64"
 
     def system(self, X: Any, qid: Any) -> LandmarkSystem:
-        """Choose landmarks among rows."""
+        """Choose landmarks among the rows."""
         if isinstance(self.kernel, Precomputed):
             check_precomputed(X)
         landmarks = self.choice.among(X, qid, self.kernel, as_generator(self.random_state))
@@ -161,7 +161,7 @@ class LandmarkSpace:
         return Fit(system.basis, system.solve(moments, alphas))
 
     def coordinates(self, problem: Problem) -> Coordinates:
-        """Coordinates on landmarks that all rows may have been chosen for."""
+        """Coordinates on landmarks, which are chosen among all rows."""
         X, on = problem.X, backend_of(problem.X)
         system = self.system(X, problem.qid)
         check_features_fit(problem.n_rows, system.factor.rank, on)

@@ -17,9 +17,9 @@ from rankwise.solvers.moments import CentredMoments, Moments
 
 @dataclass(frozen=True)
 class Task:
-    """One least-squares system to solve: a preference graph and the scores to regress on it.
+    """One least-squares system to solve: a preference graph and its target scores.
 
-    `y` is None where the graph holds comparisons, which have margins instead.
+    `y` is None if the graph holds comparisons, which have margins instead.
     """
 
     graph: PreferenceGraph
@@ -27,7 +27,7 @@ class Task:
 
     @property
     def n_axes(self) -> int:
-        """1 where each row has one score (each comparison one margin), 2 where it has several."""
+        """Number of axes of the scores or margins: 2 if there are several outputs, otherwise 1."""
         values = self.graph.margin if isinstance(self.graph, ComparisonGraph) else self.y
         return 0 if values is None else values.ndim
 
@@ -41,7 +41,7 @@ class Loss(Protocol):
 
     @property
     def weighting(self) -> str:
-        """The weight of a pair: 1 ("pairs"), or one over the rows or pairs of its query."""
+        """The weight of a pair: 1 ("pairs"), or 1 over the rows or the pairs of its query."""
 
     has_intercept: ClassVar[bool]
 
@@ -52,15 +52,15 @@ class Loss(Protocol):
         """The systems to solve: one for all outputs together, or one for each output."""
 
     def check_learnable(self, n_pairs: Sequence[int], n_rows: int, n_queries: int) -> None:
-        """Raise an error where some system has nothing to learn from."""
+        """Raise an error if a system has no pair or row to learn from."""
 
     def moments(
         self, load: Loader, n_features: int, task: Task, on: Backend
     ) -> Moments | CentredMoments:
-        """Moments of features that ``load(rows)`` makes block by block."""
+        """Moments of features that ``load(rows)`` computes block by block."""
 
     def weight(self, n_rows: int, n_pairs: int) -> float:
-        """The weight of a pair in a query with this many rows, and pairs that count."""
+        """The weight of a pair in a query with this many rows and pairs that count."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,13 @@ class PairLoss:
     """Squared errors of differences, over pairs of rows of the same query.
 
     1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2: equation (4) of the RankRLS paper.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> (task,) = PairLoss("exclude").tasks(np.array([0.0, 1.0, 1.0]), ["a", "a", "a"])
+    >>> task.graph.n_pairs
+    2
     """
 
     ties: str = "include"
@@ -75,13 +82,13 @@ class PairLoss:
     has_intercept: ClassVar[bool] = False
 
     def columns(self, y: Array) -> list[tuple[Array | None, Array]]:
-        """Without tied pairs, each output has a graph of its own."""
+        """If tied pairs are excluded, each output has its own graph."""
         if self.ties == "include":
             return [(None, y)]
         return [(y, y)] if y.ndim == 1 else [(column, column) for column in y.T]
 
     def tasks(self, y: Array, qid: Any) -> list[Task]:
-        """One task for all outputs, or, without tied pairs, one for each."""
+        """One task for all outputs or, if tied pairs are excluded, one for each output."""
         return [
             Task(self.graph(labels, qid, len(y)), targets) for labels, targets in self.columns(y)
         ]
@@ -93,7 +100,7 @@ class PairLoss:
         )
 
     def check_learnable(self, n_pairs: Sequence[int], n_rows: int, n_queries: int) -> None:
-        """Every task needs a pair."""
+        """Every task needs at least one pair."""
         if all(n_pairs):
             return
         queries = "query" if n_queries == 1 else "queries"
@@ -104,7 +111,7 @@ class PairLoss:
             )
         raise DataError(
             f"Every query has a single row ({n_queries} queries): there is no pair to learn from. "
-            "Check qid: rows that are ranked together share one id."
+            "Check qid: rows that are ranked together have the same id."
         )
 
     def moments(self, load: Loader, n_features: int, task: Task, on: Backend) -> Moments:
@@ -112,7 +119,7 @@ class PairLoss:
         return Moments.of_blocks(load, n_features, task.graph, task.y, on)
 
     def weight(self, n_rows: int, n_pairs: int) -> float:
-        """The weight of a pair in a query with this many rows, and pairs that count."""
+        """The weight of a pair in a query with this many rows and pairs that count."""
         return float(pair_weight(self.weighting, n_rows, n_pairs))
 
 
@@ -120,8 +127,13 @@ class PairLoss:
 class RowLoss:
     """Squared errors of single rows, with an intercept that is not penalized.
 
-    At the best intercept, this is the loss of one ranking of all rows whose pairs weigh one over
-    the number of rows: `ties` and `weighting` say so.
+    At the optimal intercept, this is the pairwise loss of one ranking of all rows, with pairs
+    weighted by 1 over the number of rows. `ties` and `weighting` are set accordingly.
+
+    Examples
+    --------
+    >>> RowLoss().has_intercept
+    True
     """
 
     ties: ClassVar[str] = "include"
@@ -133,13 +145,13 @@ class RowLoss:
         return [(None, y)]
 
     def tasks(self, y: Array, qid: Any) -> list[Task]:
-        """One task; L = I - 11'/m centres the rows, whatever their queries."""
+        """One task; L = I - 11'/m centres all rows together, regardless of queries."""
         return [Task(PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows"), y)]
 
     def check_learnable(self, n_pairs: Sequence[int], n_rows: int, n_queries: int) -> None:
         """A regression needs two rows."""
         if n_rows < 2:
-            raise DataError("There is a single row: a regression needs at least two.")
+            raise DataError("A regression needs at least two rows: got one.")
 
     def moments(self, load: Loader, n_features: int, task: Task, on: Backend) -> CentredMoments:
         """Moments of centred features, with their means."""

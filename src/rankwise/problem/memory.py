@@ -1,4 +1,4 @@
-"""Whether the matrices that a method needs fit in memory."""
+"""Checks that the matrices of a method fit in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import KernelSizeError
 
-LANDMARK_MATRICES = 7  # r by r matrices that a fit on a device holds at most
+LANDMARK_MATRICES = 7  # maximum number of r by r matrices in a fit on a device
 
 
 def check_kernel_fits(
@@ -18,9 +18,9 @@ def check_kernel_fits(
     advice: str = "Use SparseRankRLS, kernel='linear', or fewer rows.",
     n_matrices: float = 1.0,
 ) -> None:
-    """Raise an error where kernel matrices of this many rows do not fit in memory."""
+    """Raise an error if kernel matrices of this many rows do not fit in memory."""
     others = " and its eigenvectors" if n_matrices > 1 else ""
-    if not on.is_host:  # a device factors copies, which need room as well
+    if not on.is_host:  # factorizations on a device need copies
         n_matrices, others = n_matrices + 2, " and its factors"
     _check_memory(
         f"The kernel matrix of {n_rows} rows{others}",
@@ -31,7 +31,7 @@ def check_kernel_fits(
 
 
 def check_features_fit(n_rows: int, n_features: int, on: Backend = NUMPY) -> None:
-    """Raise an error where dense coordinates of this many rows do not fit in memory."""
+    """Raise an error if dense coordinates of this many rows do not fit in memory."""
     _check_memory(
         f"A hold-out needs the coordinates of {n_rows} rows on {n_features} landmarks, which",
         8 * n_rows * n_features,
@@ -41,9 +41,9 @@ def check_features_fit(n_rows: int, n_features: int, on: Backend = NUMPY) -> Non
 
 
 def check_landmarks_fit(n_landmarks: int, on: Backend) -> None:
-    """Raise an error where a fit on landmarks does not fit in the memory of a device.
+    """Raise an error if a fit on landmarks does not fit in the memory of a device.
 
-    It holds the kernel matrix of the landmarks, its factor, the moments, what is made of these for
+    It needs the kernel matrix of the landmarks, its factor, the moments, their factorization for
     one alpha, and a few blocks of rows.
     """
     if on.is_host:
@@ -63,8 +63,9 @@ def _check_memory(what: str, needed: int, on: Backend, advice: Callable[[int], s
     if free is not None:
         if needed > free:
             raise KernelSizeError(
-                f"{what} needs {needed / 2**30:.1f} GiB, but the device has {free / 2**30:.1f} "
-                f"GiB free, {(needed - free) / 2**30:.1f} too little. {advice(free)}"
+                f"{what} needs {needed / 2**30:.1f} GiB, but the device has only "
+                f"{free / 2**30:.1f} GiB free ({(needed - free) / 2**30:.1f} GiB too little). "
+                f"{advice(free)}"
             )
         return
     if not hasattr(os, "sysconf"):  # Windows
@@ -72,6 +73,6 @@ def _check_memory(what: str, needed: int, on: Backend, advice: Callable[[int], s
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > total:
         raise KernelSizeError(
-            f"{what} needs {needed / 2**30:.0f} GiB, and this machine has {total / 2**30:.0f} "
-            f"GiB. {advice(total)}"
+            f"{what} needs {needed / 2**30:.0f} GiB, but this machine has only "
+            f"{total / 2**30:.0f} GiB. {advice(total)}"
         )

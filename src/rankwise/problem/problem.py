@@ -1,4 +1,4 @@
-"""A ranking problem, and what its parts have to provide."""
+"""A ranking problem, and the interfaces of its parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rankwise.solvers.moments import CentredMoments, Moments
 
 @dataclass(frozen=True)
 class Solution:
-    """The weights of a ranker in its basis, and the intercept of its scores."""
+    """The weights of a ranker in its basis, and its intercept."""
 
     weights: Array
     intercept: Array | float
@@ -25,14 +25,14 @@ class Solution:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Training rows with the identity as regularizer: features, or else a kernel matrix."""
+    """Training rows as features, with the identity as regularizer, or as a kernel matrix."""
 
     features: Any = None
     kernel: Array | None = None
 
 
 class Basis(Protocol):
-    """What a fitted ranker needs to predict, apart from its solution."""
+    """The part of a fitted ranker that maps weights to scores."""
 
     def products(self, X: Any, weights: Array) -> Any:
         """Scores of rows without the intercept, one column for each column of weights."""
@@ -42,13 +42,13 @@ class Basis(Protocol):
 
 
 class Space(Protocol):
-    """Which functions may rank: how to solve a problem, and how to hold rows out of it."""
+    """A space of ranking functions, which solves a problem and prepares its rows for hold-outs."""
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Solve every task for every alpha."""
 
     def coordinates(self, problem: Problem) -> Coordinates:
-        """The rows as the exact hold-outs need them."""
+        """The rows in the form that exact hold-outs need."""
 
 
 class System(Protocol):
@@ -56,7 +56,7 @@ class System(Protocol):
 
     @property
     def basis(self) -> Basis:
-        """The basis of its solutions."""
+        """The basis of the solutions."""
 
     def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
         """Moments of a block of rows."""
@@ -67,7 +67,7 @@ class System(Protocol):
         """Solutions from the moments of each task, one for each alpha."""
 
     def coordinates(self, X: Any) -> Loader:
-        """A function that gives the coordinates of some rows of X, as in `Coordinates.features`."""
+        """A function that returns the coordinates of some rows of X, see `Coordinates.features`."""
 
     def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
         """A and b of the coordinates, from summed moments; A may be overwritten."""
@@ -93,6 +93,15 @@ class Problem:
     loss : Loss
     space : Space
     qid : array of shape (n_rows,) or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import FeatureSpace, PairLoss, Problem
+    >>> X, y, loss = np.array([[0.0], [1.0], [3.0]]), np.array([0.0, 2.0, 6.0]), PairLoss()
+    >>> fit = Problem(X, loss.tasks(y, None), loss, FeatureSpace()).solve([0.0])
+    >>> fit.solutions[0].weights.round(6)
+    array([2.])
     """
 
     X: Any
@@ -103,7 +112,7 @@ class Problem:
 
     @property
     def n_rows(self) -> int:
-        """How many training rows there are."""
+        """Number of training rows."""
         return int(self.X.shape[0])
 
     @cached_property
@@ -119,16 +128,16 @@ class Problem:
         return self.space.solve(self, alphas)
 
     def coordinates(self) -> Coordinates:
-        """The rows as the exact hold-outs need them."""
+        """The rows in the form that exact hold-outs need."""
         return self.space.coordinates(self)
 
 
 def with_intercepts(
     loss: Loss, weights: Sequence[Array], mean_scores: Callable[[Array], Array], y: Array | None
 ) -> list[Solution]:
-    """The weights for each alpha, with their intercepts where the loss has one.
+    """The weights for each alpha, with an intercept if the loss has one.
 
-    ``mean_scores(columns)`` gives the mean score over training rows for each column of weights.
+    ``mean_scores(columns)`` returns the mean score of training rows for each column of weights.
     """
     if not loss.has_intercept or y is None:
         return [Solution(w, 0.0) for w in weights]
@@ -138,7 +147,7 @@ def with_intercepts(
 
 
 def join_tasks(by_task: Sequence[Sequence[Solution]]) -> list[Solution]:
-    """Solutions of tasks, one list for each task, as one list of solutions with several outputs."""
+    """Combine solutions, one list for each task, into one list of solutions for all outputs."""
     return [_join(parts) for parts in zip(*by_task, strict=True)]
 
 

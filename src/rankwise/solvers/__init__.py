@@ -1,1 +1,1 @@
-"""Least-squares ranking on arrays: moments, shifted systems, primal and dual."""
+"""Solvers on arrays: moments, ridge paths, primal and dual RankRLS, kernel components."""

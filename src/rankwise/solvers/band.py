@@ -1,4 +1,4 @@
-"""Reduction of a symmetric matrix to band form, for any number of shifts."""
+"""Reduction of a symmetric matrix M to band form, to solve (M + lam I) z = t for many lam."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from scipy.linalg.blas import dgemm
 from rankwise.backends.arrays import Array
 from rankwise.backends.blas import rank_two_update, symmetric_product
 
-WIDTH = 64  # of the band: wide enough for fast products, narrow enough for free solves
+WIDTH = 64  # of the band: wide enough for fast products, narrow enough for cheap solves
 
 
 @dataclass(frozen=True)
 class Reflector:
-    """I - V T V', acting on the last rows: `V` has as many rows."""
+    """I - V T V', applied to the last ``len(V)`` rows of a matrix."""
 
     V: Array
     T: Array
@@ -43,14 +43,14 @@ class Reflector:
 class BandForm:
     """M = Q B Q' with an orthogonal Q and a narrow band B.
 
-    (M + lam I)^-1 t = Q (B + lam I)^-1 Q't, where the banded system costs next to nothing. The
-    reduction costs 4/3 n^3 flops, all of them in matrix products: four Cholesky factorizations,
-    where an eigendecomposition costs some eighteen. No eigenvalue is ever needed.
+    (M + lam I)^-1 t = Q (B + lam I)^-1 Q't, and the cost of the banded system is negligible. The
+    reduction takes 4/3 n^3 flops, all of them in matrix products. This is the cost of four
+    Cholesky factorizations; an eigendecomposition costs about eighteen.
 
     Attributes
     ----------
     band : ndarray of shape (width + 1, n)
-        B, its lower diagonals as LAPACK stores them.
+        The lower diagonals of B in LAPACK's storage scheme.
     reflectors : list of Reflector
         Q is their product.
     """
@@ -60,9 +60,9 @@ class BandForm:
 
     @classmethod
     def of(cls, M: Array) -> BandForm:
-        """Reduce M, which is overwritten; O(n^3) time, n^2 memory for the reflectors."""
+        """Reduce M, which is overwritten; O(n^3) time, O(n^2) memory for the reflectors."""
         n = len(M)
-        M = M if M.flags.f_contiguous else M.T  # symmetric, so the same matrix
+        M = M if M.flags.f_contiguous else M.T  # M is symmetric, so the matrix is the same
         reflectors = []
         for k in range(0, n - WIDTH - 1, WIDTH):
             panel, rest = M[k + WIDTH :, k : k + WIDTH], M[k + WIDTH :, k + WIDTH :]
@@ -78,22 +78,22 @@ class BandForm:
         return cls(band, reflectors)
 
     def solve(self, t: Array, lam: float) -> Array:
-        """(M + lam I)^-1 t; `numpy.linalg.LinAlgError` where that is not positive definite."""
-        shifted = self.band.copy()
-        shifted[0] += lam
-        factor = cholesky_banded(shifted, overwrite_ab=True, lower=True, check_finite=False)
+        """(M + lam I)^-1 t; raise `LinAlgError` if M + lam I is not positive definite."""
+        regularized = self.band.copy()
+        regularized[0] += lam
+        factor = cholesky_banded(regularized, overwrite_ab=True, lower=True, check_finite=False)
         return self._rotated(t, lambda z: cho_solve_banded((factor, True), z, check_finite=False))
 
     def solve_indefinite(self, t: Array, lam: float) -> Array:
-        """(M + lam I)^-1 t; `numpy.linalg.LinAlgError` where that is singular."""
+        """(M + lam I)^-1 t; raise `LinAlgError` if M + lam I is singular."""
         width, n = len(self.band) - 1, self.band.shape[1]
-        shifted = np.zeros((2 * width + 1, n))
-        shifted[width:] = self.band
+        regularized = np.zeros((2 * width + 1, n))
+        regularized[width:] = self.band
         for above in range(1, width + 1):
-            shifted[width - above, above:] = self.band[above, : n - above]
-        shifted[width] += lam
+            regularized[width - above, above:] = self.band[above, : n - above]
+        regularized[width] += lam
         return self._rotated(
-            t, lambda z: solve_banded((width, width), shifted, z, check_finite=False)
+            t, lambda z: solve_banded((width, width), regularized, z, check_finite=False)
         )
 
     def _rotated(self, t: Array, solve: Callable[[Array], Array]) -> Array:
@@ -108,12 +108,12 @@ class BandForm:
 
 
 def _householder(panel: Array) -> tuple[Reflector, Array]:
-    """QR of a panel: its reflector, and the triangle R."""
+    """QR of a panel: its reflector and the upper triangular R."""
     qr, tau, _, _ = lapack.dgeqrf(np.asfortranarray(panel))
     k = len(tau)
     V = np.asfortranarray(np.tril(qr[:, :k], -1))
     V[np.arange(k), np.arange(k)] = 1.0
-    V[:, tau == 0.0] = 0.0  # the identity, as a reflector
+    V[:, tau == 0.0] = 0.0  # tau = 0 stands for the identity
     # T^-1 = triu(V'V, 1) + diag(1/tau)
     inverse = np.triu(dgemm(1.0, V, V, trans_a=1), 1)
     inverse[np.arange(k), np.arange(k)] = 1.0 / np.where(tau == 0.0, 1.0, tau)
@@ -124,7 +124,7 @@ def _householder(panel: Array) -> tuple[Reflector, Array]:
 def _two_sided_update(A: Array, q: Reflector) -> None:
     """A <- Q'A Q, in place, on the lower triangle.
 
-    With W = A V T and X = W - V (T'V'W) / 2, it is A - V X' - X V'.
+    With W = A V T and X = W - V (T'V'W) / 2, the result is A - V X' - X V'.
     """
     W = dgemm(1.0, symmetric_product(A, q.V), q.T)
     S = dgemm(1.0, q.T, dgemm(1.0, q.V, W, trans_a=1), trans_a=1)

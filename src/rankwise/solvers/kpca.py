@@ -1,4 +1,4 @@
-"""Principal components of a kernel, for training rows and for new ones."""
+"""Kernel principal components of training rows and of new rows."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.solvers.lanczos import leading_eigenpairs
 from rankwise.solvers.landmark_factor import LandmarkFactor
 
-LEAST_EIGENVALUE = 1e-12  # of the largest: components below it are nothing but rounding
-FIRST_TRY = 64  # components, where a share of the variance does not tell their number
-BLOCK_BYTES = 8 * 2**20  # of features worked on at a time
+LEAST_EIGENVALUE = 1e-12  # relative to the largest; smaller ones are rounding errors
+FIRST_TRY = 64  # components computed first for a given share of the variance
+BLOCK_BYTES = 8 * 2**20  # of features processed at a time
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many components: a number, those with a share of the variance, or all that there are.
+    """The number of components: given, from a share of the variance, or as large as possible.
 
-    With `strict`, a number beyond the numerical rank is an error; otherwise it is the rank.
+    With `strict`, a number above the numerical rank is an error; otherwise the rank is used.
     """
 
     number: int | None = None
@@ -35,8 +35,8 @@ class Count:
 class KernelComponents:
     """Coordinates of rows on principal components, F(x) = k(x, points) A - offset.
 
-    The points are the training rows, or landmarks. Over the training rows, components have the
-    mean 0, are uncorrelated, and have the eigenvalues as sums of squares.
+    The points are the training rows or landmarks. Over the training rows, components have mean 0
+    and are uncorrelated, and their sums of squares are the eigenvalues.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class KernelComponents:
     eigenvalues : ndarray of shape (p,)
         Descending.
     total : float
-        Sum of all eigenvalues, also of those that are not here.
+        Sum of all eigenvalues, including those not in `eigenvalues`.
     """
 
     A: Array
@@ -57,23 +57,23 @@ class KernelComponents:
         return len(self.eigenvalues)
 
     def of(self, K: Array) -> Array:
-        """Components of rows, from their kernel values against the points."""
+        """Components of rows, from their kernel values with the points."""
         return backend_of(K).matmul(K, self.A) - self.offset
 
 
 def kernel_components(K: Array, count: Count) -> tuple[KernelComponents, Array]:
     """Components of a kernel matrix, which is overwritten, and the coordinates of its rows.
 
-    With H = I - 11'/m, the centred kernel is HKH (section 6.1 of the KPCRank paper), V diag(s) V'
-    its leading part, and a row x has the coordinates (k(x, .) - 1'K/m) H V diag(s)^(-1/2), which
-    is equation (3); those of the training rows are V diag(s)^(1/2). O(m^2 p) time, and the memory
-    of `leading_eigenpairs` beside K.
+    With H = I - 11'/m, the centred kernel is HKH (section 6.1 of the KPCRank paper), and
+    V diag(s) V' is its leading part. A row x has the coordinates
+    (k(x, .) - 1'K/m) H V diag(s)^(-1/2), which is equation (3); the training rows have
+    V diag(s)^(1/2). O(m^2 p) time; memory for K and for `leading_eigenpairs`.
     """
     m, on = len(K), backend_of(K)
     size = float(abs(K.diagonal()).max())
     mean = K.mean(axis=0)
     K -= mean
-    K -= K.mean(axis=1)[:, None]  # not the same numbers: what rounding left is centred as well
+    K -= K.mean(axis=1)[:, None]  # recomputed rather than reused, which removes rounding errors
     on.symmetrize(K)
     floor = 4 * m * EPS * size
     total = float(K.diagonal().sum())
@@ -89,26 +89,27 @@ def landmark_components(
 ) -> KernelComponents:
     """Components of the kernel that landmarks span, K_MR K_RR^-1 K_RM.
 
-    Rows have the coordinates Phi = K_MR C^-T of the basis; the eigenvectors W of their scatter
-    Phi'H Phi are the directions of the components. ``load(rows)`` gives kernel values of rows
-    against the kept landmarks; O(m r^2) time, and a block of rows beside some r by r matrices.
+    Rows have the coordinates Phi = K_MR C^-T in the basis; the eigenvectors W of their scatter
+    matrix Phi'H Phi are the directions of the components. ``load(rows)`` returns the kernel values
+    of rows with the kept landmarks. O(m r^2) time; memory for a block of rows and a few r by r
+    matrices.
     """
 
     def features(rows: Rows) -> Array:
         K = load(rows)
-        return basis.whiten(K) if basis.delicate else K
+        return basis.whiten(K) if basis.needs_whitening else K
 
-    with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
         S, mean = scatter(features, n_rows, basis.rank, backend_of(basis.C))
     on = backend_of(S)
     if not on.is_finite(S):
         raise DataError(
-            "Kernel values of rows and landmarks, or products of these, overflow. Scale the "
-            "features, for example with sklearn.preprocessing.StandardScaler, or lower gamma or "
+            "Kernel values of rows and landmarks, or products of them, overflow. Scale the "
+            "features, for example with sklearn.preprocessing.StandardScaler, or reduce gamma or "
             "degree."
         )
     size = float(S.diagonal().sum() + n_rows * (mean @ mean))
-    if basis.delicate:
+    if basis.needs_whitening:
         lost = 1.0
     else:
         pivots = basis.C.diagonal() ** 2
@@ -122,9 +123,10 @@ def landmark_components(
 
 
 def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> tuple[Array, Array]:
-    """F'HF and the mean of F, for features that are made block by block: one pass.
+    """F'HF and the mean of F in one pass, for features computed block by block.
 
-    Blocks are shifted by the mean of the first, so that nothing cancels; O(m n^2) time.
+    The mean of the first block is subtracted from all of them, to avoid cancellation. O(m n^2)
+    time.
     """
     step = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
     A, total = on.zeros(n_features, n_features), on.zeros(n_features)
@@ -132,10 +134,10 @@ def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> 
     for start in range(0, n_rows, step):
         F = load(slice(start, min(start + step, n_rows)))
         if shift is None:
-            shift, shifted = F.mean(axis=0), on.empty(*F.shape)
-        around = on.xp.subtract(F, shift, out=shifted[: len(F)])
-        total += around.sum(axis=0)
-        A = on.add_gram(A, around)
+            shift, buffer = F.mean(axis=0), on.empty(*F.shape)
+        difference = on.xp.subtract(F, shift, out=buffer[: len(F)])
+        total += difference.sum(axis=0)
+        A = on.add_gram(A, difference)
     assert shift is not None  # there are rows
     gap = total / n_rows
     return on.mirror_upper(A) - n_rows * on.xp.outer(gap, gap), shift + gap
@@ -144,10 +146,10 @@ def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> 
 def _leading(
     S: Array, count: Count, total: float, floor: float, most: int
 ) -> tuple[Array, Array, float]:
-    """Eigenvalues above rounding, as many as wanted, descending, their vectors, and the total.
+    """The requested eigenvalues above rounding error, descending, their vectors, and the total.
 
-    The total is the trace; where negative eigenvalues are part of it, the sum of the positive
-    ones that are known.
+    The total is the trace or, if there are negative eigenvalues, the sum of the known positive
+    ones.
     """
     wanted = most if count.number is None else min(count.number, most)
     n = wanted if count.share is None else min(FIRST_TRY, most)
@@ -159,29 +161,29 @@ def _leading(
         n = min(3 * n, most)
     if rank == 0 and total < -floor:
         raise DataError(
-            "The kernel is not positive semidefinite: once it is centred, it has no positive "
+            "The kernel is not positive semidefinite: after centring it has no positive "
             "eigenvalue. Check its sign."
         )
     if rank == 0:
         raise DataError(
-            "The kernel does not tell the rows apart: once it is centred, nothing is left of it. "
-            "Check the features, and the parameters of the kernel."
+            "The kernel does not distinguish the rows: after centring it is zero. Check the "
+            "features and the kernel parameters."
         )
     if s[:rank].sum() - total > 1e-6 * s[0]:
-        if count.share is not None and n < most:  # shares are of all positive ones
+        if count.share is not None and n < most:  # shares refer to all positive eigenvalues
             s, V = leading_eigenpairs(S, most)
             rank = int((s > max(LEAST_EIGENVALUE * float(s[0]), floor)).sum())
         total = float(s[:rank].sum())
         warnings.warn(
-            "The kernel is not positive semidefinite (some eigenvalues are negative): only "
+            "The kernel is not positive semidefinite (some eigenvalues are negative). Only "
             "components with positive eigenvalues are used.",
             RankwiseWarning,
             stacklevel=2,
         )
     if count.number is not None and count.number > rank and count.strict:
         raise ParameterError(
-            f"n_components={count.number} is more than the kernel has: its numerical rank is "
-            f'{rank}. Use {rank} or fewer, or n_components="auto" for as many as there are.'
+            f"n_components={count.number} exceeds the numerical rank of the kernel, which is "
+            f'{rank}. Use {rank} or fewer, or n_components="auto" for the maximum.'
         )
     p = rank
     if count.share is not None:
@@ -193,6 +195,6 @@ def _leading(
 
 
 def number_with_share(eigenvalues: Array, share: float, total: float) -> int:
-    """How many of the largest have this share of the total; all, where rounding is in the way."""
+    """How many of the largest eigenvalues sum to this share of the total (at most all)."""
     enough = np.cumsum(to_host(eigenvalues)) >= share * total * (1 - 1e-12)
     return int(np.argmax(enough)) + 1 if enough.any() else len(eigenvalues)

@@ -1,4 +1,4 @@
-"""The largest eigenvalues of a symmetric matrix, and their vectors."""
+"""The largest eigenvalues of a symmetric matrix and their eigenvectors."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import numpy as np
 from rankwise.backends.arrays import Array
 from rankwise.backends.dispatch import backend_of
 
-# Measured: below these, one dense reduction costs no more than some hundred products.
+# Lanczos pays off, as measured, from this size on and up to this share of the eigenvectors.
 SMALL = 1500  # rows
 FEW = 1 / 6  # of all eigenvectors
 
-WIDTH = 16  # of a block: as many vectors for the price of reading the matrix once
-CONVERGED = 1e-14  # of the largest eigenvalue: residuals that a dense solver leaves as well
+WIDTH = 16  # vectors in a block: they share one pass over the matrix
+CONVERGED = 1e-14  # residuals relative to the largest eigenvalue, as those of a dense solver
 RESTARTS = 60
 
 
 def leading_eigenpairs(S: Array, n: int) -> tuple[Array, Array]:
     """The n largest eigenvalues of S, descending, and their vectors as columns.
 
-    By a block Lanczos method, O(m^2 n) time and memory for some 7 n vectors and a few matrices of
-    3 n by 3 n, where n is small beside m (`is_few`); by dense LAPACK, with a copy of S, otherwise,
-    or where Lanczos finds equal eigenvalues, which it cannot count.
+    If n is small relative to m (`is_few`), a block Lanczos method finds them in O(m^2 n) time, with
+    memory for about 7 n vectors and a few 3 n by 3 n matrices. Otherwise, or if Lanczos breaks down
+    on repeated eigenvalues, a dense LAPACK routine does, with a copy of S.
     """
     m, on = len(S), backend_of(S)
     if is_few(m, n):
@@ -33,27 +33,27 @@ def leading_eigenpairs(S: Array, n: int) -> tuple[Array, Array]:
 
 
 def is_few(m: int, n: int) -> bool:
-    """Whether n of m eigenvectors are so few that Lanczos is tried first."""
+    """Whether n of m eigenvectors are few enough to try Lanczos first."""
     return m >= SMALL and n <= FEW * m
 
 
 def matrices_needed(m: int, n: int) -> float:
-    """Memory of `leading_eigenpairs`, S and its vectors included, in matrices of m by m."""
+    """Memory of `leading_eigenpairs`, including S and the vectors, in units of m by m matrices."""
     share = n / m
     return 1 + 7 * share + 3 * (3 * share) ** 2 if is_few(m, n) else 2 + share
 
 
 def _block_lanczos(S: Array, n: int) -> tuple[Array, Array] | None:
-    """Block Lanczos with full orthogonalization, restarted with its best vectors.
+    """Block Lanczos with full orthogonalization, restarted with the leading Ritz vectors.
 
-    With Q the basis and B the block that comes next, S Q = Q T + B R (the last rows of the
-    identity)', so that a Ritz pair (theta, Q y) has the residual |R y_last|. None where the
-    blocks run out of directions, or do not converge.
+    With the basis Q and the next block B, S Q = Q T + B R E', where E has the last columns of the
+    identity. So a Ritz pair (theta, Q y) has the residual |R y_last|. None if a block becomes
+    rank-deficient or the method does not converge.
     """
     m, on = len(S), backend_of(S)
     most = 3 * n + 4 * WIDTH
     keep = n + max(n // 2, WIDTH)
-    Q = on.empty(most + 2 * WIDTH, m).T  # column after column
+    Q = on.empty(most + 2 * WIDTH, m).T  # column-major
     T = on.zeros(most + 2 * WIDTH, most + 2 * WIDTH)
     start = np.random.default_rng(0).standard_normal((m, WIDTH))
     Q[:, :WIDTH] = on.qr(on.array(start))[0]
@@ -82,7 +82,7 @@ def _block_lanczos(S: Array, n: int) -> tuple[Array, Array] | None:
 
 
 def _orthogonalize(Q: Array, block: Array) -> tuple[Array, Array, Array]:
-    """H = Q'block, and B R = block - Q H with orthonormal B, orthogonal to Q: twice is enough."""
+    """H = Q'block, and B R = block - Q H with orthonormal B orthogonal to Q, in two passes."""
     on = backend_of(Q)
     H = on.matmul(Q.T, block)
     B, R = on.qr(block - on.matmul(Q, H))

@@ -13,16 +13,16 @@ from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.graph import PairGraph, PreferenceGraph
 
-BLOCK_BYTES = 8 * 2**20  # of features worked on at a time
-STORED_BYTES = 256 * 2**20  # of features that are stored, to spare making them many times
+BLOCK_BYTES = 8 * 2**20  # of features processed at a time
+STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
 
 
 @dataclass(frozen=True)
 class Moments:
-    """All that a least-squares ranker needs to know of its rows.
+    """The sufficient statistics of a least-squares ranker.
 
-    A = F'LF and b = F'Ly for features F and a preference graph with Laplacian L; where the
-    graph has comparisons, b = F'B' diag(w) margin. Moments of disjoint sets of queries add up.
+    A = F'LF and b = F'Ly for features F and a preference graph with Laplacian L; for comparisons,
+    b = F'B' diag(w) margin. Moments of disjoint sets of queries add up.
 
     Attributes
     ----------
@@ -37,14 +37,14 @@ class Moments:
     def of(cls, F: Any, graph: PairGraph, y: Array | None = None) -> Moments:
         """Moments of dense or sparse features.
 
-        A = Z'Z with Z = L^(1/2) F: half the flops of a general product, O(m n^2) time, and
-        some 8 MiB beside the result. Comparisons cost O(N n^2) for N of them; where they
-        outnumber rows by far, O(N + m n^2) and a copy of F. Sparse features stay sparse.
+        A = Z'Z with Z = L^(1/2) F takes half the flops of a general product: O(m n^2) time, and
+        about 8 MiB in addition to the result. N comparisons take O(N n^2) time or, if they
+        outnumber the rows by far, O(N + m n^2) time and a copy of F. Sparse features stay sparse.
         """
         if is_sparse(F):
             return cls(graph.gram(F), np.asarray(F.T @ graph.rhs(y)))
         on = backend_of(F)
-        if graph.n_root_rows > 2 * graph.n_rows:  # many comparisons: a general product is less
+        if graph.n_root_rows > 2 * graph.n_rows:  # many comparisons: a general product is cheaper
             F = on.rows(F, slice(None))
             A = on.matmul(F.T, graph @ F)
             return cls((A + A.T) / 2, F.T @ on.array(graph.rhs(y)))
@@ -59,12 +59,12 @@ class Moments:
         y: Array | None = None,
         on: Backend = NUMPY,
     ) -> Moments:
-        """Moments of features that are made block by block; ``load(rows)`` makes those of rows.
+        """Moments of features that ``load(rows)`` computes block by block.
 
-        O(m n^2) time, or O(N n^2) for N comparisons; some 16 MiB beside the result, or 512 rows
-        of features where that is more (on a device, some blocks of its size). Where comparisons
-        outnumber rows, features of up to 256 MiB are kept, and their products, so that they are
-        made only once.
+        O(m n^2) time, or O(N n^2) for N comparisons. In addition to the result, about 16 MiB of
+        memory, or 512 rows of features if that is more (on a device, a few of its blocks). If
+        comparisons outnumber rows, features of up to 256 MiB and their products are stored, so
+        that they are computed only once.
         """
         if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
             return cls.of(load(slice(None)), graph, y)
@@ -88,16 +88,16 @@ class Moments:
         return Moments(self.A + other.A, self.b + other.b)
 
     def intercept(self, w: Array) -> float:
-        """What is added to scores F w: nothing, since only differences count."""
+        """The intercept of scores F w: 0, since only differences count."""
         return 0.0
 
 
 @dataclass(frozen=True)
 class CentredMoments:
-    """All that a regression with an intercept needs to know of its rows.
+    """The sufficient statistics of a regression with an intercept.
 
-    A = F'CF and b = F'Cy, with C taking away means. Those of two sets of rows do not simply add
-    up: the scatter between the means of the sets is missing, and is added.
+    A = F'CF and b = F'Cy, where C subtracts means. The sum of two sets of rows also includes the
+    scatter between their means.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class CentredMoments:
     def of_blocks(
         cls, load: Loader, n_features: int, y: Array, on: Backend = NUMPY
     ) -> CentredMoments:
-        """As `Moments.of_blocks`, for rows that are regressed on y."""
+        """Like `Moments.of_blocks`, for the regression of y on the rows."""
         total = on.zeros(n_features)
 
         def load_and_sum(rows: Rows) -> Array:
@@ -147,6 +147,6 @@ class CentredMoments:
         )
 
     def intercept(self, w: Array) -> Array | float:
-        """What is added to scores F w, so that they have the mean of y."""
+        """The intercept of scores F w, which gives them the mean of y."""
         value = self.y_mean - self.F_mean @ w
         return float(value) if value.ndim == 0 else value

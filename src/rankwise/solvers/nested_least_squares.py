@@ -1,4 +1,4 @@
-"""Least squares on the first p of some features, for every p at once."""
+"""Least squares on the first p features, for every p at once."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from rankwise.errors import DataError
 from rankwise.graph import PairGraph
 from rankwise.solvers.moments import Moments
 
-BLOCK_BYTES = 2**20  # of features worked on at a time: they stay in cache
-LEAST_PIVOT = 1e-3  # of features scaled to one length: below it, their products lose digits
+BLOCK_BYTES = 2**20  # of features processed at a time, so that they stay in cache
+LEAST_PIVOT = 1e-3  # for features of unit length; below it, their products lose digits
 TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
 class SpectralDirections:
-    """Eigenvectors of F'LF that pairs see, as columns, and what belongs to them.
+    """Eigenvectors of F'LF on which pairs differ, as columns, with their eigenvalues and weights.
 
-    `eigenvalues` descend, `total` is the sum of all, also of those that are not here, and
-    `weights` has an array of shape (n_directions, n_outputs) for each lam.
+    `eigenvalues` are descending, `total` is the sum of all eigenvalues, including those left out,
+    and `weights` has an array of shape (n_directions, n_outputs) for each lam.
     """
 
     directions: Array
@@ -37,12 +37,12 @@ class SpectralDirections:
 
 @dataclass(frozen=True)
 class Triangle:
-    """U and z with U'U = F'LF and U'z = F'Ly: all that a path needs to know of the rows.
+    """U and z with U'U = F'LF and U'z = F'Ly: the sufficient statistics of a path.
 
-    With L = R'R, they are the triangular factor of Z = R F and what it makes of t = R y. U has
-    the condition of Z, and not its square, as F'LF has. The factor of the first p columns is the
-    leading p by p part of U: section 4 of the KPCRank paper for every p, and the weights with p
-    components solve U_p w = z_p.
+    With L = R'R, U is the triangular factor of Z = R F = Q U, and z = Q't for t = R y. U has the
+    condition number of Z, whereas F'LF has its square. The factor of the first p columns is the
+    leading p by p part of U, and the weights with p components solve U_p w = z_p: section 4 of the
+    KPCRank paper for every p.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Triangle:
 
     @classmethod
     def empty(cls, p: int, n_outputs: int, on: Backend = NUMPY) -> Triangle:
-        """That of no rows."""
+        """The triangle of zero rows."""
         return cls(on.zeros(p, p), on.zeros(p, n_outputs))
 
     @classmethod
@@ -68,16 +68,16 @@ class Triangle:
             if triangle is None:
                 triangle = Triangle.empty(p, t.shape[1], backend_of(Z))
             triangle = triangle.with_rows(Z, t)
-        assert triangle is not None  # graphs without rows are refused before
+        assert triangle is not None  # graphs without rows have already raised an error
         return triangle
 
     @classmethod
     def of_moments(cls, moments: Moments) -> Triangle | None:
-        """By Cholesky from Z'Z and Z't: half the flops, and products are faster than reflections.
+        """By Cholesky from Z'Z and Z't, which is faster than reflections of Z.
 
-        None where that would cost digits: where some feature is nearly told by those before it,
-        so that the condition of Z'Z, which is that of Z squared, matters; or where products
-        overflow. Features may differ in size: they are scaled to one length first.
+        None if that would lose digits, because a feature is almost linearly dependent on the
+        previous ones (Z'Z has the squared condition number of Z), or if products overflow.
+        Features are scaled to unit length first, so they may differ in size.
         """
         on = backend_of(moments.A)
         lengths = on.xp.sqrt(moments.A.diagonal())
@@ -91,21 +91,21 @@ class Triangle:
         return cls(C.T * lengths, on.solve_triangular(C, b / lengths[:, None]))
 
     def with_rows(self, Z: Array, t: Array) -> Triangle:
-        """Further rows taken in."""
+        """The triangle with additional rows."""
         p, on = len(self.U), backend_of(Z)
-        rows = on.empty(p + self.z.shape[1], p + len(Z)).T  # column after column
+        rows = on.empty(p + self.z.shape[1], p + len(Z)).T  # column-major
         rows[:p, :p], rows[:p, p:] = self.U, self.z
         rows[p:, :p], rows[p:, p:] = Z, t
         R = on.triangle(rows)
         return Triangle(R[:p, :p], R[:p, p:])
 
     def path(self, lam: float, noise: Array, free: int = 0) -> tuple[Array, Index]:
-        """Weights for every p, shape (p, p, n_outputs), and which features are not idle.
+        """Weights for every p, shape (p, p, n_outputs), and the indices of independent features.
 
         Entry [:, j] has the weights for j + 1 features: they minimize |t - Z w|^2 + lam |w|^2,
-        where the first `free` weights are not penalized. A feature that no pair sees once the
-        ones before are known (its rest in Z is no larger than `noise`) is idle: its weight is 0,
-        so that nothing is divided by zero and the path goes on without it.
+        where the first `free` weights are not penalized. A feature is dependent if its column of Z
+        is, up to `noise`, a linear combination of the previous ones. Its weight is 0, which
+        avoids a division by zero, and the path continues without it.
         """
         (p, n_outputs), on = self.z.shape, backend_of(self.U)
         system = self
@@ -114,21 +114,21 @@ class Triangle:
         _check_finite(system)
         U, z, kept = system.without_idle(noise)
         inverse = on.solve_triangular(U.T, on.array(np.eye(len(U))), transpose=True)
-        with np.errstate(over="ignore", invalid="ignore"):  # said below, with a way out
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
             steps = on.xp.cumsum(inverse[:, :, None] * z, axis=1)
         if not on.is_finite(steps):
             raise DataError("Weights of components overflow. Scale the labels or margins.")
         weights = on.zeros(p, p, n_outputs)
-        seen = np.searchsorted(kept, np.arange(p), side="right")  # kept features up to each
-        some = seen > 0
-        weights[kept[:, None], np.flatnonzero(some)] = steps[:, seen[some] - 1]
+        n_kept = np.searchsorted(kept, np.arange(p), side="right")  # kept features up to each
+        some = n_kept > 0
+        weights[kept[:, None], np.flatnonzero(some)] = steps[:, n_kept[some] - 1]
         return weights, kept
 
     def _penalized(self, ridge: Array) -> Triangle:
-        """With a penalty on each weight, of which the roots are given.
+        """The triangle with a penalty on each weight; `ridge` has the square roots.
 
-        As further rows of Z, with targets 0. Where these are longer than all else, reflections
-        would leave of z what rounding does, and products lose nothing.
+        Penalties are additional rows of Z with targets 0. If they dominate, reflections would
+        lose z in rounding errors, whereas products are accurate.
         """
         on = backend_of(self.U)
         if ridge.max() > float(on.xp.linalg.norm(self.U)):
@@ -142,35 +142,35 @@ class Triangle:
         """The directions of section 4.2 of the KPCRank paper, and their weights for each lam.
 
         M = U'U = V diag(e) V', and all but the p largest e are set to zero:
-        w = sum_{l <= p} V_l (V_l'b) / (e_l + lam). Directions that no pair sees, which are no
-        longer in Z than what `noise` makes of them, are left out.
+        w = sum_{l <= p} V_l (V_l'b) / (e_l + lam). Directions on which pairs do not differ (Z V_l
+        is zero up to `noise`) are left out.
         """
         _check_finite(self)
         on = backend_of(self.U)
         left, sigma, right = on.svd(self.U)
         least = (abs(right) @ on.array(noise)).clip(min=8 * len(sigma) * EPS * float(sigma[0]))
-        seen = sigma > least
-        if not seen.any():
+        kept = sigma > least
+        if not kept.any():
             raise DataError(
-                "No pair sees any component: rows of a query are all alike to the kernel. Check "
-                "the features, and qid."
+                "All rows of a query have the same components, so there is nothing to learn from. "
+                "Check the features and qid."
             )
         total = float(sigma @ sigma)
-        left, sigma, right = left[:, seen], sigma[seen], right[seen]
+        left, sigma, right = left[:, kept], sigma[kept], right[kept]
         products = left.T @ self.z
         weights = [(sigma / (sigma**2 + lam))[:, None] * products for lam in lams]
         return SpectralDirections(on.contiguous(right.T), sigma**2, total, weights)
 
     def without_idle(self, noise: Array) -> tuple[Array, Array, Index]:
-        """U, z and the numbers of the features that are not idle."""
+        """U and z of the linearly independent features, and their indices."""
         p, on = len(self.U), backend_of(self.U)
         norms, pivots = to_host(on.xp.linalg.norm(self.U, axis=0)), to_host(abs(self.U.diagonal()))
         least = noise + 8 * p * EPS * norms
-        # Rounding grows as much as columns have shrunk to their rests.
+        # Rounding errors grow by the factor by which orthogonalization shrinks columns.
         growth = norms / np.maximum(np.maximum(pivots, least), TINY)
         if (pivots > least * np.maximum.accumulate(np.append(1.0, growth[:-1]))).all():
             return self.U, self.z, np.arange(p)
-        # One column after the other, on a small matrix: nothing for a device.
+        # Column by column on a small matrix: this would be slow on a device.
         R = np.ascontiguousarray(to_host(on.xp.hstack((self.U, self.z))))
         kept = np.ones(p, dtype=np.bool_)
         triangularize_without_idle(R, least, norms, kept)
@@ -181,29 +181,30 @@ class Triangle:
 def component_triangle(
     load: Loader, p: int, graph: PairGraph, y: Array | None, on: Backend = NUMPY
 ) -> Triangle:
-    """The triangle of p features, which ``load(rows)`` makes: O(m p^2) time, a block in memory.
+    """The triangle of p features that ``load(rows)`` computes block by block.
 
-    One pass where features are well told apart, a second one where they are not.
+    O(m p^2) time, memory for one block. If features are nearly linearly dependent, a second pass
+    is needed.
     """
 
     def blocks() -> Iterable[tuple[Array, Array]]:
         return graph.root_blocks(load, y, max(4 * p, on.block_bytes(BLOCK_BYTES) // (8 * p)))
 
-    with np.errstate(over="ignore", invalid="ignore"):  # the second pass says so, if it must
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked after the second pass
         quick = Triangle.of_moments(Moments.of_root_blocks(blocks(), p, on))
     return Triangle.of_blocks(blocks(), p) if quick is None else quick
 
 
 def rounding_noise(eigenvalues: Array, graph: PairGraph) -> Array:
-    """The size that columns of Z = R F have by rounding alone.
+    """The norm of columns of Z = R F that rounding errors alone can cause.
 
-    Component l is known up to the rounding of the kernel, eps s_1, over sqrt(s_l); and R is no
-    larger than the root of twice the largest degree.
+    The error of component l is that of the kernel, eps s_1, over sqrt(s_l), and the norm of R is
+    at most the square root of twice the largest degree.
     """
     largest = 2.0 * float(graph.degrees.max(initial=0.0))
     eigenvalues = to_host(eigenvalues)
-    known = eigenvalues[0] / np.sqrt(eigenvalues)
-    return np.asarray(20.0 * EPS * np.sqrt(largest) * known)
+    errors = eigenvalues[0] / np.sqrt(eigenvalues)
+    return np.asarray(20.0 * EPS * np.sqrt(largest) * errors)
 
 
 def _check_finite(triangle: Triangle) -> None:
@@ -214,18 +215,18 @@ def _check_finite(triangle: Triangle) -> None:
             "sklearn.preprocessing.StandardScaler."
         )
     if not on.is_finite(triangle.z):
-        raise DataError("Products with labels or margins overflow. Scale these.")
+        raise DataError("Products with labels or margins overflow. Scale the labels or margins.")
 
 
 @compiled
 def triangularize_without_idle(
     R: Array, least: Array, norms: Array, kept: NDArray[np.bool_]
 ) -> None:
-    """Householder reflections, column by column, that pass over columns without a rest.
+    """Householder reflections, column by column, that skip linearly dependent columns.
 
-    R has a column for each feature, then those of the targets; a feature whose rest is no longer
-    than its entry of `least`, times the growth of rounding so far, is marked in `kept`, and uses
-    up no row.
+    R has a column for each feature, followed by the targets. A feature is skipped, and its entry of
+    `kept` set to False, if its remaining norm is at most its entry of `least` times the growth of
+    rounding errors so far.
     """
     n_rows, n_columns = R.shape
     row, growth = 0, 1.0

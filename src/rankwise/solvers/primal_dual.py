@@ -1,4 +1,4 @@
-"""RankRLS on arrays, in its two forms."""
+"""RankRLS on arrays, in primal and dual form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.graph import PairGraph
 from rankwise.graph.query_graph import QueryGraph
 from rankwise.solvers.moments import Moments
-from rankwise.solvers.ridge_path import solve_shifted
+from rankwise.solvers.ridge_path import solve_ridge_path
 
 
 def primal(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
@@ -21,26 +21,26 @@ def primal(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> 
     O(m n^2 + n^3) time and O(n^2) memory for m rows of n features.
     """
     moments = Moments.of(F, graph, y)
-    return solve_shifted(moments.A, moments.b, lams, gram=True)
+    return solve_ridge_path(moments.A, moments.b, lams, gram=True)
 
 
 def linear_dual(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
-    """w = F'a of `dual` with the linear kernel: for more features than rows.
+    """w = F'a from `dual` with the linear kernel, for more features than rows.
 
-    With Z = R F, M = Z Z' and w = Z'z: differences are taken before products, so that features
-    far from zero do not cancel. Sparse features are made dense only where they would.
+    With Z = R F, M = Z Z' and w = Z'z. Differences are taken before products, which avoids
+    cancellation for features far from zero. Only such columns of a sparse F are made dense.
     """
     on = backend_of(F)
     t = on.array(graph.root_target(y))
     if not is_sparse(F):
         Z = on.contiguous(graph.root(on.rows(F, slice(None))))
-        return [Z.T @ z for z in solve_shifted(on.matmul(Z, Z.T), t, lams)]
+        return [Z.T @ z for z in solve_ridge_path(on.matmul(Z, Z.T), t, lams)]
     offset = graph.offset_columns(F) if isinstance(graph, QueryGraph) else np.empty(0, np.intp)
     near = np.setdiff1d(np.arange(F.shape[1]), offset)
     rest, Z = F[:, near], graph.root(F[:, offset].toarray())
     M = graph.root_kernel(np.ascontiguousarray((rest @ rest.T).toarray(), dtype=np.float64))
     solutions = []
-    for z in solve_shifted(np.ascontiguousarray(M + Z @ Z.T), t, lams):
+    for z in solve_ridge_path(np.ascontiguousarray(M + Z @ Z.T), t, lams):
         w = np.empty((F.shape[1], *z.shape[1:]))
         w[near], w[offset] = rest.T @ graph.root_transpose(z), Z.T @ z
         solutions.append(w)
@@ -50,12 +50,12 @@ def linear_dual(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]
 def dual(K: Array, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """a = (LK + lam I)^-1 Ly for each lam: equation (8) of the RankRLS paper.
 
-    LK is not symmetric; with L = R'R, pushing R through gives
+    LK is not symmetric. With L = R'R, the push-through identity gives the symmetric form
 
-        a = R' (R K R' + lam I)^-1 t,   R't = Ly,
+        a = R' (R K R' + lam I)^-1 t,   R't = Ly.
 
-    which is. O(m^3) time; K is overwritten, and is all the memory one lam needs.
+    O(m^3) time; K is overwritten, and a single lam needs no further memory.
     """
     t = backend_of(K).array(graph.root_target(y))
     M = graph.root_kernel(K)
-    return [graph.root_transpose(z) for z in solve_shifted(M, t, lams)]
+    return [graph.root_transpose(z) for z in solve_ridge_path(M, t, lams)]

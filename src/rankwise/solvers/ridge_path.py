@@ -1,4 +1,4 @@
-"""(M + lam I) z = t for a symmetric, positive semidefinite M and one or many lam."""
+"""Ridge paths: (M + lam I) z = t for a symmetric, positive semidefinite M and any number of lam."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, RankwiseWarning
 from rankwise.solvers.band import BandForm
 
-SMALL = 200  # below this size an eigendecomposition costs next to nothing
+SMALL = 200  # up to this size, the cost of an eigendecomposition is negligible
 
-GRAM_MARGIN = 1e3  # of the rounding floor: up to there, sums of products are not quite definite
+GRAM_MARGIN = 1e3  # times the rounding floor: below it, Z'Z + lam I may be indefinite by rounding
 
 
-def solve_shifted(M: Array, t: Array, lams: Sequence[float], *, gram: bool = False) -> list[Array]:
+def solve_ridge_path(
+    M: Array, t: Array, lams: Sequence[float], *, gram: bool = False
+) -> list[Array]:
     """(M + lam I)^-1 t for each lam; M is overwritten.
 
-    One Cholesky factorization for each lam (n^3/3 flops), or, where that is cheaper, one
-    reduction for all of them: to band form (4/3 n^3), or, on a device, to eigenvalues. A lam that
-    is lost in the rounding of M is served by the eigenvectors of M that are not: M is often
-    numerically singular, and what its null space would add to z is noise that no prediction
-    depends on.
+    One Cholesky factorization for each lam (n^3/3 flops) or, if that is cheaper, one reduction for
+    all of them: to band form (4/3 n^3 flops) or, on a device, to eigenvalues. If a lam is below
+    the rounding errors of M, the solution is restricted to the numerical range of M: M is often
+    numerically singular, and predictions do not depend on the null space.
 
-    Where M has negative eigenvalues the solution is a stationary point of the objective, not
-    its minimum, and a warning says so; unless it is known to be a Gram matrix Z'Z, whose negative
-    eigenvalues are rounding.
+    If M has negative eigenvalues, the solution is a stationary point of the objective instead of a
+    minimum, and a warning is issued. With ``gram=True``, M is known to be a Gram matrix Z'Z, and
+    its negative eigenvalues are rounding errors.
 
-    Memory: M, and a copy of it where several factorizations are made.
+    Memory: M, and a copy of it if there are several factorizations.
     """
     _check_finite(M, t)
     doubtful = rounding_floor(M) * (GRAM_MARGIN if gram else 1.0)
@@ -50,13 +51,13 @@ def solve_shifted(M: Array, t: Array, lams: Sequence[float], *, gram: bool = Fal
 
 
 def rounding_floor(M: Array) -> float:
-    """The size of eigenvalues of M that are nothing but rounding."""
+    """The size of eigenvalues of M that rounding errors alone can cause."""
     return len(M) * EPS * float(abs(M.diagonal()).max()) if len(M) else 0.0
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """M = V diag(s) V'; eigenvalues up to `floor` are nothing but rounding."""
+    """M = V diag(s) V'; eigenvalues up to `floor` are rounding errors."""
 
     V: Array
     s: Array
@@ -64,7 +65,7 @@ class Spectrum:
 
     @classmethod
     def of(cls, M: Array, *, gram: bool = False) -> Spectrum:
-        """One eigendecomposition; M is overwritten. Of a Gram matrix, what is negative is 0."""
+        """One eigendecomposition; M is overwritten. For a Gram matrix, negative values become 0."""
         floor = rounding_floor(M)
         on = backend_of(M)
         s, V = on.eigh(M)
@@ -73,17 +74,17 @@ class Spectrum:
         return cls(V, on.xp.where(abs(s) > floor, s, 0.0), floor)
 
     def solve(self, t: Array, lam: float) -> Array:
-        """(M + lam I)^-1 t; where lam is rounding as well, on the range of M."""
-        V, shifted = self.V, self.s + lam
+        """(M + lam I)^-1 t; if lam is at most `floor`, restricted to the range of M."""
+        V, divisors = self.V, self.s + lam
         if lam <= self.floor:
             kept = self.s != 0.0
-            V, shifted = V[:, kept], shifted[kept]
-        if len(shifted) and shifted.min() <= 0:
+            V, divisors = V[:, kept], divisors[kept]
+        if len(divisors) and divisors.min() <= 0:
             _warn_indefinite(lam)
-            if abs(shifted).min() <= 1e-13 * abs(shifted).max():
+            if abs(divisors).min() <= 1e-13 * abs(divisors).max():
                 raise _singular(lam)
         columns = t.reshape(len(t), -1)
-        z = V @ ((V.T @ columns) / shifted[:, None])
+        z = V @ ((V.T @ columns) / divisors[:, None])
         return z.reshape(t.shape)
 
 
@@ -94,7 +95,7 @@ def _solve_cholesky(M: Array, t: Array, lam: float, *, gram: bool) -> Array:
 
 
 def _reduced(M: Array, *, gram: bool) -> Callable[[Array, float], Array]:
-    """A function of t and lam that solves, whatever the signs of eigenvalues."""
+    """A function (t, lam) that solves the system for eigenvalues of any sign."""
     if backend_of(M).is_host:
         form = BandForm.of(M)
         return lambda t, lam: _solve_band(form, t, lam)
@@ -116,7 +117,7 @@ def _solve_band(form: BandForm, t: Array, lam: float) -> Array:
 def _warn_indefinite(lam: float) -> None:
     warnings.warn(
         f"The kernel is not positive semidefinite: at alpha = {lam:g} the objective has no "
-        "minimum, and the solution is a stationary point. Use a positive semidefinite kernel, "
+        "minimum, and the solution is a stationary point. Use a positive semidefinite kernel "
         "or a larger alpha.",
         RankwiseWarning,
         stacklevel=2,
@@ -126,12 +127,12 @@ def _warn_indefinite(lam: float) -> None:
 def _singular(lam: float) -> DataError:
     return DataError(
         f"The kernel is not positive semidefinite, and at alpha = {lam:g} the system is singular. "
-        "Use a positive semidefinite kernel, or another alpha."
+        "Use a positive semidefinite kernel or another alpha."
     )
 
 
 def _check_finite(M: Array, t: Array) -> None:
-    # Any entry of a positive semidefinite matrix is bounded by the diagonal.
+    # The diagonal of a positive semidefinite matrix bounds all of its entries.
     on = backend_of(M)
     if not on.is_finite(M.diagonal()):
         raise DataError(
@@ -139,4 +140,4 @@ def _check_finite(M: Array, t: Array) -> None:
             "for example with sklearn.preprocessing.StandardScaler."
         )
     if not on.is_finite(t):
-        raise DataError("Products with labels or margins overflow. Scale these.")
+        raise DataError("Products with labels or margins overflow. Scale the labels or margins.")

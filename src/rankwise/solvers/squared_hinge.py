@@ -1,14 +1,14 @@
-"""Squared hinge loss on pairs: sums over active pairs by sorting, and a truncated Newton method.
+"""Squared hinge loss on pairs, minimized by a truncated Newton method.
 
 The objective is
 
     J(w) = sum_{(i, j)} c_ij max(0, 1 - (f_i - f_j))^2 + lam |w|^2,   f = X w,
 
-over the pairs of rows of the same query with y_i > y_j. A pair is active where f_i - f_j < 1.
-With the rows of a query sorted by score, the active partners of a row are those up to a place
-that moves in one direction; a binary indexed tree over labels counts and sums those of them with
-a smaller (larger) label. So the loss, its gradient in f and a product with its Hessian cost
-O(m log m) for m rows, however many pairs there are.
+over the pairs of rows of the same query with y_i > y_j. A pair is active if f_i - f_j < 1. With
+the rows of a query sorted by score, the active partners of a row end at a position that moves
+monotonically from row to row; a binary indexed tree over labels counts and sums those with a
+smaller (larger) label. So the loss, its gradient with respect to f and a product with its Hessian
+take O(m log m) time for m rows, regardless of the number of pairs.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class LabelledPairs:
     Attributes
     ----------
     codes : ndarray of shape (n_rows,)
-        The query of each row, from 0.
+        The query of each row, numbered from 0.
     indptr : ndarray of shape (n_queries + 1,)
-        Where the rows of each query start, once they are sorted by query.
+        The start of each query when rows are sorted by query.
     level : ndarray of shape (n_rows,)
-        The rank of each row's label among the labels of its query, from 1.
+        The rank of each row's label among the labels of its query, starting at 1.
     weight : ndarray of shape (n_rows,)
-        What a pair weighs, for each row the same as for its partners.
+        The weight of the pairs of each row, which is the same throughout a query.
     n_pairs : int
     """
 
@@ -50,7 +50,7 @@ class LabelledPairs:
 
     @classmethod
     def of(cls, y: Array, codes: Index, weighting: str) -> LabelledPairs:
-        """Pairs of scored rows; the weightings are those of preference graphs."""
+        """Pairs of labelled rows, with the weightings of preference graphs."""
         sizes = np.bincount(codes)
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
         order = np.lexsort((y, codes))
@@ -72,8 +72,8 @@ class LabelledPairs:
     def at(self, f: Array) -> ActivePairs:
         """The pairs that are active at these scores."""
         by_score = np.lexsort((f, self.codes)).astype(np.intp, copy=False)
-        # Only differences count, and sums of scores far from zero would lose their digits: so
-        # scores are measured from the one in the middle of their query.
+        # Sums of scores far from zero would lose digits. Only differences count, so the median
+        # score of each query is subtracted.
         middle = by_score[self.indptr[:-1] + np.diff(self.indptr) // 2]
         return ActivePairs(self, f - f[middle][self.codes], by_score)
 
@@ -86,23 +86,23 @@ class ActivePairs:
     loss : float
         sum c_ij max(0, 1 - (f_i - f_j))^2.
     gradient : ndarray of shape (n_rows,)
-        Its derivatives by the scores.
+        Its derivative with respect to the scores.
     """
 
     def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index) -> None:
         self._pairs, self._f, self._by_score = pairs, f, by_score
         better, above, worse, below = self._sums(f)
-        # What is missing, 1 - (f_i - f_j), summed over active pairs by their better row, and by
-        # their worse one. Its squares then need no sums of their own.
-        missing_better = better * (1.0 - f) + above
-        missing_worse = worse * (1.0 + f) - below
-        excess = missing_worse - missing_better
+        # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
+        # row. The sum of squared slacks follows from these.
+        slack_better = better * (1.0 - f) + above
+        slack_worse = worse * (1.0 + f) - below
+        excess = slack_worse - slack_better
         self._degree = better + worse
         self.gradient: Array = 2.0 * pairs.weight * excess
-        self.loss = float(pairs.weight @ (missing_better + f * excess))
+        self.loss = float(pairs.weight @ (slack_better + f * excess))
 
     def hessian_product(self, v: Array) -> Array:
-        """The Hessian in f times v: a product with the Laplacian of the active pairs."""
+        """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
         _, above, _, below = self._sums(v)
         return np.asarray(2.0 * self._pairs.weight * (self._degree * v - above - below))
 
@@ -112,9 +112,9 @@ class ActivePairs:
 
 @dataclass(frozen=True)
 class NewtonFit:
-    """Weights, and how they were found.
+    """Weights and the state of the iteration.
 
-    `residual` is the norm of the gradient over that at the start, NaN where that overflows.
+    `residual` is the norm of the gradient relative to the start, or NaN if it overflows.
     """
 
     w: Array
@@ -126,11 +126,11 @@ class NewtonFit:
 def squared_hinge(
     X: Any, pairs: LabelledPairs, lam: float, *, tol: float, max_iter: int
 ) -> NewtonFit:
-    """Minimize J by Newton steps that are solved by conjugate gradients, as far as is useful.
+    """Minimize J by Newton steps, each solved approximately by conjugate gradients.
 
-    The objective is convex and piecewise quadratic, and its gradient is continuous: a step that
-    does not leave its piece is exact. Halving a step until J falls enough makes it converge from
-    anywhere.
+    The objective is convex and piecewise quadratic with a continuous gradient, so a step within
+    one piece is exact. A step is halved until J decreases enough, which ensures convergence from
+    any start.
 
     Parameters
     ----------
@@ -138,9 +138,9 @@ def squared_hinge(
     pairs : LabelledPairs
     lam : float
     tol : float
-        Wanted norm of the gradient, relative to that at w = 0.
+        Target norm of the gradient, relative to that at w = 0.
     max_iter : int
-        Newton steps.
+        Maximum number of Newton steps.
     """
     w = np.zeros(X.shape[1])
     f = np.zeros(X.shape[0])
@@ -155,7 +155,7 @@ def squared_hinge(
         if not np.isfinite(slope):
             return NewtonFit(w, step, np.nan, converged=False)
         moved = _search(pairs, lam, w, f, direction, along, value, slope)
-        if moved is None:  # rounding leaves no way down
+        if moved is None:  # no further descent in floating-point arithmetic
             break
         w, f, state = moved
         gradient = X.T @ state.gradient + 2.0 * lam * w
@@ -167,7 +167,7 @@ def squared_hinge(
 def _newton_direction(
     X: Any, state: ActivePairs, lam: float, gradient: Array, residual: float
 ) -> Array:
-    """Conjugate gradients on H d = -g, the more exact the nearer the end is."""
+    """Conjugate gradients on H d = -g, with a tolerance that shrinks with the residual."""
     d = np.zeros_like(gradient)
     r = -gradient
     p = r.copy()
@@ -176,7 +176,7 @@ def _newton_direction(
     for _ in range(2 * len(gradient) + 10):
         Hp = X.T @ state.hessian_product(X @ p) + 2.0 * lam * p
         curvature = float(p @ Hp)
-        if curvature <= 0.0:  # without regularization, a direction that no active pair sees
+        if curvature <= 0.0:  # lam = 0, and the loss of the active pairs is flat along p
             break
         length = rr / curvature
         d += length * p
@@ -198,9 +198,9 @@ def _search(
     value: float,
     slope: float,
 ) -> tuple[Array, Array, ActivePairs] | None:
-    """Halve the step until J falls by a part of what its slope promises.
+    """Halve the step until J satisfies the Armijo condition.
 
-    Near the minimum J no longer tells, by rounding: there the slope has to flatten instead.
+    Near the minimum, changes of J are below rounding errors; a smaller slope is enough there.
     """
     size = 1.0
     for _ in range(_MAX_HALVINGS):
@@ -216,7 +216,7 @@ def _search(
 
 
 def _run_lengths(rises: Index) -> Array:
-    """For each entry, the length of the run that a 1 in `rises` has started."""
+    """The length of the run of each entry; a 1 in `rises` starts a run."""
     run = np.cumsum(rises) - 1
     return np.asarray(np.bincount(run)[run], dtype=np.float64)
 
@@ -225,11 +225,11 @@ def _run_lengths(rises: Index) -> Array:
 def _active_sums(
     f: Array, v: Array, by_score: Index, indptr: Index, level: Index
 ) -> tuple[Array, Array, Array, Array]:
-    """For each row, counts of active partners and sums of v over them, below and above its label.
+    """Counts of and sums of v over the active partners of each row, below and above its label.
 
-    Two sweeps over each query. The active partners of a row with a smaller label are the rows
-    with a score above f_i - 1, and come in as f_i falls; those with a larger label are the rows
-    with a score below f_j + 1, and come in as f_j rises.
+    There are two sweeps over each query. The active partners with a smaller label have scores above
+    f_i - 1 and are added as f_i decreases; those with a larger label have scores below f_j + 1 and
+    are added as f_j increases.
     """
     m = len(f)
     better, above = np.zeros(m), np.zeros(m)
@@ -265,7 +265,7 @@ def _active_sums(
                 at -= at & -at
         count[: top + 1] = 0.0
         total[: top + 1] = 0.0
-        # Now by the levels counted from the top, so that prefixes are larger labels.
+        # Levels are counted from the top here, so that prefixes hold larger labels.
         inside = lo
         for k in range(lo, hi):
             j = by_score[k]

@@ -15,7 +15,7 @@ from rankwise.solvers.kpca import Count
 
 @dataclass(frozen=True, eq=False)
 class ChosenComponentSpace:
-    """Functions of kernel components, of which held-out pairs say how many.
+    """Functions of kernel components, whose number is chosen by held-out pairs.
 
     `cv`, `rule` and `max_components` are the parameters of `KPCRank`.
     """
@@ -31,7 +31,7 @@ class ChosenComponentSpace:
         return held_out_errors(self.space, problem, alphas, self.cv, limit)
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
-        """Choose a number for each alpha, and fit to all rows."""
+        """Choose the number of components for each alpha, and fit to all rows."""
         errors = self.errors(problem, alphas)
         numbers = [found.chosen(self.rule) for found in errors]
         fit = replace(self.space, count=Count(max(numbers), strict=False)).solve(problem, alphas)
@@ -42,8 +42,8 @@ class ChosenComponentSpace:
         return Fit(fit.basis, solutions)
 
     def coordinates(self, problem: Problem) -> Coordinates:
-        """Exact hold-outs need a fixed number."""
+        """Raise an error, since exact hold-outs need a fixed number of components."""
         raise ParameterError(
-            "Exact hold-outs keep the components fixed: they need a fixed n_components, and got "
-            'n_components="cv". RankingSearchCV with a number of folds refits.'
+            "Exact hold-outs keep the components fixed and need a fixed n_components: got "
+            'n_components="cv". Use RankingSearchCV with a number of folds, which refits.'
         )

@@ -33,24 +33,24 @@ from rankwise.solvers.nested_least_squares import (
     rounding_noise,
 )
 
-STORED_BYTES = 2**30  # kernel values against landmarks that are stored, not computed twice
+STORED_BYTES = 2**30  # largest kernel values with landmarks that are stored to avoid recomputation
 
 
 @dataclass(frozen=True)
 class ComponentSolution(Solution):
-    """Weights of components: those in use, and those for every smaller number of them.
+    """Weights of components, for the number in use and for every smaller number.
 
     Attributes
     ----------
     weights : ndarray of shape (p,) or (p, n_outputs)
         Zero for components beyond `n_components`.
     path : ndarray of shape (p, p) or (p, p, n_outputs)
-        Column j has the weights where only j + 1 components are used.
+        Column j has the weights for j + 1 components.
     idle : ndarray
-        Numbers of components on which no pair differs.
+        Indices of components with weight 0, as they do not add to the differences of pairs.
     n_components : int
     errors : ComponentErrors or None
-        The held-out errors that chose this number.
+        The held-out errors from which this number was chosen.
     """
 
     path: Array
@@ -74,8 +74,8 @@ class ComponentSolution(Solution):
 class ComponentBasis:
     """Coordinates F(x) = k(x, points) A - means on principal components.
 
-    `points` are the training rows or the landmarks (None for a precomputed kernel), `rows` are the
-    row numbers of landmarks, where they are rows.
+    `points` are the training rows or the landmarks (None for a precomputed kernel), and `rows` are
+    the row numbers of landmarks, if they are training rows.
     """
 
     kernel: Kernel
@@ -89,7 +89,7 @@ class ComponentBasis:
 
     @property
     def columns(self) -> Any:
-        """What the kernel takes as its second argument."""
+        """The second argument of the kernel."""
         return self.rows if isinstance(self.kernel, Precomputed) else self.points
 
     def leading(self, p: int) -> ComponentBasis:
@@ -112,7 +112,7 @@ class ComponentBasis:
         return finite_kernel_product(self.kernel, X, self.columns, a) - offset
 
     def attributes(self, solution: ComponentSolution) -> dict[str, Any]:
-        """Attributes of `KPCRank`, as its docstring lists them."""
+        """The fitted attributes of `KPCRank`."""
         w = solution.weights
         found = {
             "kernel_": self.kernel,
@@ -136,7 +136,7 @@ class ComponentBasis:
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Components learned from rows, and the coordinates of these rows, where they are stored."""
+    """Components learned from rows, and the coordinates of these rows (None if not stored)."""
 
     basis: ComponentBasis
     features: Array | None
@@ -148,7 +148,7 @@ class Projection:
 
 @dataclass(frozen=True, eq=False)
 class ComponentSpace:
-    """Functions of kernel components, of which a fixed rule says how many.
+    """Functions of kernel components, whose number is given by `count`.
 
     Attributes
     ----------
@@ -210,9 +210,9 @@ class ComponentSpace:
         tasks, spectral = problem.tasks, self.selection == "spectral"
         if spectral and len(tasks) > 1:
             raise ParameterError(
-                'selection="spectral" has its own directions for every preference graph, and '
-                f'with ties="exclude" each of {len(tasks)} outputs has one. Fit one output at a '
-                'time, or use ties="include".'
+                'selection="spectral" depends on the preference graph, and with ties="exclude" '
+                f"each of {len(tasks)} outputs has its own. Fit one output at a time, or use "
+                'ties="include".'
             )
         projection = self.learn(problem.X, problem.qid, Count() if spectral else self.count)
         basis, features, by_task = projection.basis, projection.of(problem.X), []
@@ -237,8 +237,8 @@ class ComponentSpace:
         """Coordinates of all rows for exact hold-outs, and eigenvalues."""
         if self.selection != "leading":
             raise ParameterError(
-                'Exact hold-outs keep the components fixed, and selection="spectral" has other '
-                "ones for every set of pairs: use a number of folds, which refits."
+                'Exact hold-outs keep the components fixed, but selection="spectral" chooses them '
+                "by the training pairs. Use a number of folds, which refits."
             )
         projection = self.learn(X, qid, count)
         return projection.of(X), projection.basis.eigenvalues
@@ -279,9 +279,9 @@ def _rotated(basis: ComponentBasis, found: SpectralDirections, p: int) -> Compon
 def _join(
     paths: Sequence[tuple[Array, Index]], tasks: Sequence[Task], intercept: bool
 ) -> ComponentSolution:
-    """The paths of all tasks side by side.
+    """Combine the paths of all tasks.
 
-    Components have the mean 0, so the intercept is the mean of y.
+    Components have mean 0, so the intercept is the mean of y.
     """
     path = backend_of(paths[0][0]).xp.concatenate([weights for weights, _ in paths], axis=2)
     if path.shape[2] == 1 and tasks[0].n_axes == 1:
@@ -293,13 +293,13 @@ def _join(
 
 
 def _cumulative(weights: Array) -> Array:
-    """The path of weights that do not depend on how many components there are."""
+    """The path of weights that do not depend on the number of components."""
     used = backend_of(weights).array(np.triu(np.ones((len(weights),) * 2)))
     return used[:, :, None] * weights[:, None]
 
 
 def _limit(count: Count, found: SpectralDirections) -> int:
-    """How many spectral directions are asked for."""
+    """The number of spectral directions to use."""
     rank = len(found.eigenvalues)
     if count.share is not None:
         return number_with_share(found.eigenvalues, count.share, found.total)

@@ -26,7 +26,7 @@ from rankwise.tables import text_table
 
 @dataclass(frozen=True)
 class ComponentErrors:
-    """How well held-out pairs are ordered with 1, 2, 3, ... components.
+    """Held-out errors for 1, 2, 3, ... components.
 
     Attributes
     ----------
@@ -35,9 +35,17 @@ class ComponentErrors:
     error : ndarray of shape (n,)
         Disagreement error, averaged over queries (or folds, or pairs) and outputs.
     standard_error : ndarray of shape (n,)
-        Over queries or folds; for pairs of one ranking, from each row's share in the errors.
+        Standard error over queries or folds; for pairs of one ranking, from the share of each row
+        in the errors.
     method : str
         What was held out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> errors = ComponentErrors(np.arange(1, 4), np.array([0.3, 0.21, 0.2]), np.full(3, 0.02), "")
+    >>> errors.best_n_components, errors.one_se_n_components
+    (3, 2)
     """
 
     n_components: Index
@@ -47,7 +55,7 @@ class ComponentErrors:
 
     @property
     def best_n_components(self) -> int:
-        """The number with the smallest error; the smallest such number."""
+        """The number of components with the smallest error; among equals, the smallest number."""
         return int(self.n_components[np.argmin(self.error)])
 
     @property
@@ -58,8 +66,8 @@ class ComponentErrors:
         """
         best = int(np.argmin(self.error))
         spread = self.standard_error[best]
-        bar = self.error[best] + (spread if np.isfinite(spread) else 0.0)
-        return int(self.n_components[np.argmax(self.error <= bar)])
+        limit = self.error[best] + (spread if np.isfinite(spread) else 0.0)
+        return int(self.n_components[np.argmax(self.error <= limit)])
 
     def chosen(self, rule: str) -> int:
         """The number that a rule chooses."""
@@ -87,7 +95,7 @@ def held_out_errors(
         return _errors_by_folds(space, problem, alphas, int(cv), limit)
     if problem.tasks[0].y is None:
         raise DataError(
-            f'cv="{cv}" needs scores, and fit_pairs has comparisons: use a number of folds.'
+            f'cv="{cv}" needs scores, but fit_pairs has comparisons: use a number of folds.'
         )
     if cv == "leave_query_out":
         return _errors_by_queries(space, problem, alphas, limit)
@@ -103,7 +111,7 @@ def predict_held_out_queries(
 ) -> Array:
     """Predictions for folds of queries, shape (n_alphas, n_rows, p, n_outputs).
 
-    Folds are held out of the weights, exactly; the components are those of all rows.
+    Folds are held out of the weights, exactly; the components are computed from all rows.
     """
     F, eigenvalues = space.fixed_components(problem.X, problem.qid, limit)
     on, by_task = backend_of(F), []
@@ -165,7 +173,7 @@ def _errors_by_row_pairs(
 def _errors_by_folds(
     space: ComponentSpace, problem: Problem, alphas: Sequence[float], n_folds: int, limit: Count
 ) -> list[ComponentErrors]:
-    """Refits without one fold after the other, each with its own components."""
+    """Refit without each fold in turn, including the components."""
     tasks, loss, ids = problem.tasks, problem.loss, problem.qid
     if tasks[0].y is None:
         return _errors_by_comparisons(space, problem, alphas, n_folds, limit)
@@ -174,7 +182,7 @@ def _errors_by_folds(
     if by_query:
         comparable = _comparable_queries(y, groups)
         n_folds = _at_most(n_folds, len(comparable), "queries whose rows have different labels")
-        fold_of = np.full(groups.n_groups, -1)  # other queries are always in the training part
+        fold_of = np.full(groups.n_groups, -1)  # other queries are never held out
         fold_of[comparable] = np.arange(len(comparable)) % n_folds
         fold = fold_of[groups.codes]
     else:
@@ -204,7 +212,7 @@ def _errors_by_folds(
 def _errors_by_comparisons(
     space: ComponentSpace, problem: Problem, alphas: Sequence[float], n_folds: int, limit: Count
 ) -> list[ComponentErrors]:
-    """Folds of comparisons; rows that occur in no other comparison do not train either."""
+    """Folds of comparisons; rows that occur only in a held-out fold are held out as well."""
     graph = cast(ComparisonGraph, problem.tasks[0].graph)
     n = len(graph.first)
     n_folds = _at_most(n_folds, n, "comparisons")
@@ -212,9 +220,9 @@ def _errors_by_comparisons(
     errors: list[list[Array]] = [[] for _ in alphas]
     for k in range(n_folds):
         test, train = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-        known = np.union1d(graph.first[train], graph.second[train])
-        hidden = np.setdiff1d(np.union1d(graph.first[test], graph.second[test]), known)
-        rows = np.setdiff1d(np.arange(graph.n_rows), hidden)
+        in_train = np.union1d(graph.first[train], graph.second[train])
+        only_test = np.setdiff1d(np.union1d(graph.first[test], graph.second[test]), in_train)
+        rows = np.setdiff1d(np.arange(graph.n_rows), only_test)
         pairs = np.searchsorted(rows, np.column_stack((graph.first, graph.second))[train])
         needed, where = np.unique(
             np.concatenate((graph.first[test], graph.second[test])), return_inverse=True
@@ -225,7 +233,7 @@ def _errors_by_comparisons(
                 len(rows), pairs, graph.margin[train], graph.weight[train]
             )
             if not inner.n_pairs:
-                raise DataError("Every comparison has the weight 0.")
+                raise DataError("All comparisons have weight 0.")
             tasks = [Task(inner, None)]
             found = _refit(space, problem, rows, needed, tasks, None, alphas, limit)
         weight = graph.weight[test]
@@ -233,7 +241,7 @@ def _errors_by_comparisons(
             gaps = (scores[first] - scores[second]) * np.sign(margin[test])[:, None]
             counted = weight[:, None] * (margin[test] != 0)
             wrong = np.where(gaps == 0, 0.5, gaps < 0) * counted[:, None]
-            with np.errstate(invalid="ignore"):  # a fold whose margins are all 0
+            with np.errstate(invalid="ignore"):  # all margins of a fold may be 0
                 errors[a].append((wrong.sum(axis=0) / counted.sum(axis=0)).mean(axis=1))
     method = f"{n_folds} folds of comparisons, refitted"
     return [_fold_errors(found, method) for found in errors]
@@ -270,7 +278,7 @@ def _take(X: Any, rows: Index) -> Any:
 
 
 def shuffled_folds(n: int, n_folds: int) -> Index:
-    """The fold of each of n things, in a fixed random order."""
+    """The fold of each of n items, in a fixed random order."""
     fold = np.empty(n, dtype=np.intp)
     fold[np.random.default_rng(0).permutation(n)] = np.arange(n) % n_folds
     return fold
@@ -278,22 +286,22 @@ def shuffled_folds(n: int, n_folds: int) -> Index:
 
 @contextmanager
 def _explained_for_a_fold(n_folds: int) -> Iterator[None]:
-    """Errors of a refit are about rows that the user does not know: say so."""
+    """Add to an error of a refit that it refers to the rows outside of a fold."""
     try:
         yield
     except DataError as error:
         raise DataError(
-            f'With n_components="cv", without one of {n_folds} folds: {error} If this does not '
-            "hold for all rows together, give n_components as a number, or use fewer folds."
+            f'With n_components="cv", in a refit without one of {n_folds} folds: {error} If this '
+            "does not apply to all rows together, set n_components to a number, or use fewer folds."
         ) from error
 
 
 def _at_most(n_folds: int, most: int, what: str) -> int:
-    """The number of folds, or the number of things to distribute if that is less."""
+    """The number of folds, which is at most the number of items."""
     if most < 2:
         raise DataError(
-            f'n_components="cv" needs more {what} to hold out: give n_components as a number, or '
-            "as a share of the variance."
+            f'n_components="cv" needs more {what} to hold out. Set n_components to a number or to '
+            "a share of the variance."
         )
     return min(n_folds, most)
 
@@ -304,26 +312,26 @@ def _labels(tasks: Sequence[Task]) -> Array:
 
 
 def _comparable_queries(y: Array, groups: QueryGroups) -> Index:
-    """Queries in which some output has different labels."""
+    """Queries with different labels in at least one output."""
     differs = [bool((y[rows] != y[rows[0]]).any()) for rows in groups]
     return np.flatnonzero(differs)
 
 
 def _check_comparable(y: Array, groups: QueryGroups) -> None:
-    """Every output needs rows of one query (or fold) with different labels."""
+    """Every output needs a query (or fold) with different labels."""
     for k, column in enumerate(y.T):
         if len(_comparable_queries(column[:, None], groups)) == 0:
             which = f"of output {k} " if y.shape[1] > 1 else ""
             raise DataError(
-                f'n_components="cv" compares held-out rows, and the labels {which}do not differ '
-                "between any rows that can be compared. Give n_components as a number, or as a "
-                "share of the variance."
+                f'n_components="cv" compares held-out rows, but the labels {which}do not differ '
+                "between any rows that can be compared. Set n_components to a number or to a share "
+                "of the variance."
             )
 
 
 def _query_errors(y: Array, predictions: Array, queries: Index, method: str) -> ComponentErrors:
     """Disagreement for every number of components; predictions have shape (rows, p, outputs)."""
-    from rankwise.metrics import disagreement_error  # compiles loops: import only where needed
+    from rankwise.metrics import disagreement_error  # imported late, as it compiles loops
 
     p = predictions.shape[1]
     error, spread = np.empty(p), np.empty(p)
@@ -338,7 +346,7 @@ def _query_errors(y: Array, predictions: Array, queries: Index, method: str) -> 
 
 
 def _pair_errors(found: list[tuple[Array, Array]]) -> ComponentErrors:
-    """Errors of one ranking, in which each pair is counted at both of its rows."""
+    """Errors of one ranking, in which each pair counts for both of its rows."""
     error, spread = np.empty(len(found)), np.empty(len(found))
     for k, (loss, compared) in enumerate(found):
         total = compared.sum(axis=0)
@@ -361,7 +369,7 @@ def _fold_errors(folds: list[Array], method: str) -> ComponentErrors:
 
 
 def _stacked(folds: list[Array]) -> Array:
-    """Scores of all folds, for as many components as all of them have."""
+    """Scores of all folds, up to the smallest number of components among them."""
     p = min(scores.shape[1] for scores in folds)
     return np.concatenate([scores[:, :p] for scores in folds])
 

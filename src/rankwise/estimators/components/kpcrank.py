@@ -1,4 +1,4 @@
-"""KPCRank, and the pointwise baseline KPCR."""
+"""KPCRank and its pointwise baseline KPCR."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ COMPONENT_PARAMETERS: dict[str, Rule] = {
 
 
 class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Adds coordinates on components, and scores for every number of them, to a ranker."""
+    """Adds `transform` and `predict_path` to a ranker on components."""
 
     basis_: Any
     solution_: Any
     n_components_: int
     fit: Any
 
-    #: A search refits: exact hold-outs would keep components that know the held-out rows.
+    #: A search refits, because exact hold-outs would keep components that use held-out rows.
     exact_search: ClassVar[bool] = False
 
     def predict_path(self, X: Any) -> Any:
-        """Scores with one component, with two, and so on up to `n_components_`.
+        """Scores with 1, 2, ..., `n_components_` components.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return returned_scores(X, scores + intercept)
 
     def transform(self, X: Any) -> Any:
-        """Coordinates of rows on the components, which are centred over the training rows.
+        """Coordinates of rows on the components, which have mean 0 over the training rows.
 
         Parameters
         ----------
@@ -78,14 +78,14 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         ndarray of shape (n_rows, n_components_)
-            ``transform(X) @ coef_.T``, plus the intercept where there is one, are the scores.
+            The scores are ``transform(X) @ coef_.T``, plus the intercept if there is one.
         """
         check_is_fitted(self)
         X = check_rows(self, X)
         return returned_scores(X, self.basis_.coordinates(X))
 
     def fit_transform(self, X: Any, y: Any, *, qid: Any = None) -> Any:
-        """`fit`, then `transform` of the same rows.
+        """Fit to rows, and return their coordinates on the components.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self.fit(X, y, qid=qid).transform(X)
 
     def set_fitted(self, basis: Any, solution: Any) -> Self:
-        """Make the components that a solution uses, and the solution, the fitted model."""
+        """Store a solution and the components that it uses as the fitted model."""
         p = solution.n_components
         return super().set_fitted(basis.leading(p), solution.leading(p))
 
@@ -116,91 +116,92 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
     """Pairwise least squares on the leading principal components of a kernel.
 
-    Rows are projected on the p components of largest variance, and the differences of scores
-    are regressed on differences of these p coordinates. With V and s the leading eigenvectors
-    and eigenvalues of the centred kernel matrix K and L the Laplacian of the pairs that count,
+    Rows are projected onto the p components of largest variance, and differences of scores are
+    regressed on differences of these p coordinates. With the leading eigenvectors V and eigenvalues
+    s of the centred kernel matrix K, and the Laplacian L of the pairs that count,
 
         f(x) = sum_l w_l F_l(x),   F = K V s^(-1/2),   w = (F'LF + alpha I)^-1 F'Ly.
 
-    What regularizes is the number of components: where labels are noisy and what matters varies
-    much, directions of small variance carry noise. The components know nothing of the labels.
+    The number of components regularizes: if labels are noisy and the signal has large variance,
+    directions of small variance contain mostly noise. The components do not depend on the labels.
 
-    O(m^2 p) time; one m by m matrix, and some seven of m by p. Where p is not small beside m (more
-    than a sixth, or below 1500 rows), LAPACK needs a second m by m matrix; with all components, or
-    selection="spectral", there are some ten of that size. With landmarks O(m r^2) time, and
-    memory for some r by r matrices, the m by p coordinates, and the m by r kernel values, which
-    beyond 1 GiB are made twice instead. Scores with 1, 2, ..., p components come from one
-    triangular factor, whose leading parts are the factors of fewer components (`predict_path`).
+    This takes O(m^2 p) time, and memory for one m by m matrix and about seven m by p matrices. If p
+    is not small relative to m (more than a sixth, or fewer than 1500 rows), LAPACK needs a second
+    m by m matrix; with all components, or selection="spectral", about ten matrices of that size
+    are needed. With landmarks it takes O(m r^2) time, and memory for a few r by r matrices, the
+    m by p coordinates, and the m by r kernel values, which are computed twice if they exceed 1 GiB.
+    Scores with 1, 2, ..., p components come from one triangular factor, whose leading parts are the
+    factors for fewer components (`predict_path`).
 
-    A component that no pair sees once those before it are known (one that is the same for all
-    rows of each query, say, or any beyond the rows less the queries) has the weight 0:
-    `idle_components_` lists them.
+    A component has weight 0 if its differences over pairs are linearly dependent on those of the
+    previous components. Examples are a component that is constant within queries, and all
+    components beyond the number of rows minus the number of queries. `idle_components_` lists them.
 
     Parameters
     ----------
     n_components : int, float, "auto" or "cv", default="cv"
-        How many components:
+        Number of components:
 
-        - an integer: so many, and an error where the kernel has fewer above rounding;
-        - a float from 0 to 1: as many as have this share of the variance of the kernel;
-        - "auto": all that the numerical rank of the kernel allows;
-        - "cv": as many as held-out pairs ask for, by `cv` and `rule`.
+        - an integer, which is at most the numerical rank of the kernel;
+        - a float from 0 to 1: the smallest number with this share of the variance of the kernel;
+        - "auto": the numerical rank of the kernel;
+        - "cv": chosen by held-out errors, see `cv` and `rule`.
     alpha : float, default=0.0
-        A ridge on the weights, 0 or more. With all components, that is `RankRLS`.
+        Ridge penalty on the weights, at least 0. With all components, this is `RankRLS`.
     kernel, gamma, degree, coef0
         As for `RankRLS`, but with "rbf" as default.
     ties, weighting
         As for `RankRLS`.
     selection : {"leading", "spectral"}, default="leading"
-        Which p directions are used. "leading": the p components of largest variance, the method
-        of the paper's Theorem 1. "spectral": of all components, the p eigenvectors of F'LF with
-        the largest eigenvalues, section 4.2 of the paper. These are other directions, of large
-        variance within queries, and other predictions; for one ranking of all rows they are the
-        same. "spectral" needs all eigenvectors, O(m^3).
+        Which p directions to use. "leading": the p components of largest variance, the method of
+        the paper's Theorem 1. "spectral": the p eigenvectors of F'LF, over all components, with the
+        largest eigenvalues, section 4.2 of the paper. These are directions of large variance within
+        queries, and predictions differ; for one ranking of all rows they are the same. "spectral"
+        needs all eigenvectors, in O(m^3) time.
     cv : int, "leave_query_out" or "leave_pair_out", default=5
-        For ``n_components="cv"``. An integer: so many folds of queries whose labels differ (of
-        rows, without qid; of comparisons, in `fit_pairs`; both in a fixed random order), fewer
-        where there are fewer of these, and a refit for each that learns components of its own,
-        on those of its landmarks that are left, where they are given by row numbers. The others
-        are exact, without a refit, and keep the components of all rows: every query held out, or
-        every pair of rows of one global ranking.
+        For ``n_components="cv"``. An integer: the number of folds of queries with different labels
+        (of rows, without qid; of comparisons, in `fit_pairs`; both in a fixed random order), at
+        most one for each of them. Each fold needs a refit with its own components, on the landmarks
+        that remain if they are given as row numbers. "leave_query_out" holds out every query, and
+        "leave_pair_out" every pair of rows of one global ranking. These two are exact, without
+        refits, and keep the components of all rows.
     rule : {"one_se", "best"}, default="one_se"
-        For ``n_components="cv"``: the fewest components whose held-out error is within one standard
-        error of the smallest, or those with the smallest. Held-out labels are as noisy as the
-        others, and of 200 noisy errors the smallest is often a lucky one.
+        For ``n_components="cv"``. "one_se": the smallest number whose held-out error is within one
+        standard error of the minimum. "best": the number with the smallest error. Held-out labels
+        are noisy too, and the smallest of 200 noisy errors is often small by chance.
     max_components : int or None, default=200
-        The most that "cv" tries. None: all.
+        The largest number that "cv" tries. None: no limit.
     n_landmarks, landmarks, random_state
-        Components of the kernel on landmarks instead of all rows, as for `SparseRankRLS`. Both
-        None: all rows. `n_landmarks` alone: random rows.
+        Use components of the kernel on landmarks instead of all rows, as for `SparseRankRLS`. If
+        `landmarks` and `n_landmarks` are None: all rows. `n_landmarks` alone: random rows.
     device
         As for `RankRLS`.
 
     Attributes
     ----------
     n_components_ : int
-        Components in use.
+        Number of components in use.
     eigenvalues_ : ndarray of shape (n_components_,)
-        Of the centred kernel: the sums of squares of components over training rows. With
-        selection="spectral", those of F'LF.
+        Eigenvalues of the centred kernel, which are the sums of squares of components over training
+        rows. With selection="spectral", those of F'LF.
     explained_variance_ratio_ : ndarray of shape (n_components_,)
-        The same over the sum of all eigenvalues: of the centred kernel, or of F'LF.
+        `eigenvalues_` divided by the sum of all eigenvalues.
     coef_ : ndarray of shape (n_components_,) or (n_outputs, n_components_)
         Weights of the components, equation (6).
     path_coef_ : ndarray of shape (n_components_, n_components_) or with an axis for outputs
-        Column j has the weights where only j + 1 components are used.
+        Column j has the weights for j + 1 components.
     idle_components_ : ndarray
-        Numbers of components with the weight 0.
+        Indices of components with weight 0.
     component_errors_ : ComponentErrors
-        What "cv" found for every number of components; only with "cv".
+        Held-out errors for every number of components; only with "cv".
     dual_components_ : ndarray of shape (n_points, n_components_)
-        Weights of training rows, or landmarks, in each component.
+        Weights of the training rows or landmarks in each component.
     component_means_ : ndarray of shape (n_components_,)
-        What is taken away, so that components have the mean 0 over training rows.
+        Means over the training rows, which are subtracted from the components.
     X_fit_, landmarks_, landmark_indices_, kernel_, n_queries_
         As for `RankRLS` and `SparseRankRLS`.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        Number and names of the features seen in `fit`.
 
     References
     ----------
@@ -278,17 +279,17 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
 class KPCR(ComponentMixin, LeastSquaresRanker):
     """Least-squares regression on the leading principal components of a kernel.
 
-    The pointwise baseline of `KPCRank`: with F the first p kernel principal components,
+    The pointwise baseline of `KPCRank`: with the first p kernel principal components F,
 
-        min_{w, b}  sum_i (y_i - F_i w - b)^2 + alpha |w|^2,
+        min_{w, b}  sum_i (y_i - F_i w - b)^2 + alpha |w|^2.
 
-    where, as components are centred and uncorrelated, w_l = F_l'y / (s_l + alpha) and b is the
-    mean of y. Costs are the same.
+    Components are centred and uncorrelated, so w_l = F_l'y / (s_l + alpha), and b is the mean of y.
+    The costs are the same.
 
     Parameters
     ----------
     n_components : int, float, "auto" or "cv", default="cv"
-        As for `KPCRank`; "cv" compares orders as well, of rows of the same query.
+        As for `KPCRank`; "cv" also uses the order of rows of the same query.
     alpha, kernel, gamma, degree, coef0
         As for `KPCRank`.
     cv, rule, max_components, n_landmarks, landmarks, random_state, device

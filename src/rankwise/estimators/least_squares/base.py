@@ -1,4 +1,4 @@
-"""What all least-squares rankers share: fit, path and predict."""
+"""The base class of least-squares rankers, and their regularization paths."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from rankwise.problem.problem import side_by_side
 
 
 class LeastSquaresRanker(RankerMixin, BaseEstimator):
-    """Minimizes a squared loss plus alpha |f|^2.
+    """A ranker that minimizes a squared loss plus alpha |f|^2.
 
-    A subclass stores its parameters, lists their rules in `parameters`, and says which loss and
-    which space they mean. Exact hold-outs, searches, model files and the command line need no
-    more than that.
+    A subclass stores its parameters, lists their rules in `parameters`, and makes a loss and a
+    space from them. This is sufficient for exact hold-outs, searches, model files and the command
+    line.
     """
 
     alpha: float
@@ -38,7 +38,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
 
     #: A rule for each parameter; see `rankwise.parameters`.
     parameters: ClassVar[Mapping[str, Rule]]
-    #: Whether a search may hold rows out without refitting.
+    #: Whether a search may use exact hold-outs instead of refits.
     exact_search: ClassVar[bool] = True
 
     @abstractmethod
@@ -50,10 +50,10 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         """The space that the parameters describe, for rows with this many features."""
 
     def problem(self, X: Any, y: Any, *, qid: Any = None) -> Problem:
-        """Validate parameters and data, and join them to a problem that can be solved.
+        """Validate parameters and data, and make a problem from them.
 
-        This is the first half of `fit`, and the entry of the exact hold-outs. It resets the
-        ranker, as `fit` does.
+        This is the first half of `fit`, and the first step of exact hold-outs. Like `fit`, it
+        resets the ranker.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
             With ``kernel="precomputed"``, the kernel matrix of the rows. Tensors are processed on
             their device, and the fitted arrays are tensors there.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-            Scores, higher is better. Several outputs cost little more than one.
+            Scores, higher is better. Several outputs take little more time than one.
         qid : array-like of shape (n_rows,), optional
             The query of every row, of any dtype and in any order. None: one global ranking. A
             loss on single rows (RLS, SparseRLS, KPCR) does not depend on it.
@@ -97,19 +97,19 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         return self.set_fitted(*_only(fit, problem.X))
 
     def path(self, X: Any, y: Any, alphas: Any, *, qid: Any = None) -> RegularizationPath:
-        """Rankers for many values of alpha, at little more than the price of one.
+        """Rankers for many values of alpha, at little more than the cost of one.
 
-        They share the moments, or the kernel matrix. Up to five alphas have a Cholesky
+        They share the moments or the kernel matrix. Up to five alphas need a Cholesky
         factorization each. More than five share one reduction, which costs about as much as five
-        (on a GPU, more than 40 share an eigendecomposition). For up to 200 features (or landmarks,
-        or rows in the dual) one eigendecomposition serves all.
+        factorizations (on a GPU, more than 40 share an eigendecomposition). For up to 200 features
+        (or landmarks, or rows in the dual), all alphas share one eigendecomposition.
 
         Parameters
         ----------
         X, y, qid
             As for `fit`.
         alphas : sequence of float
-            Values that replace the parameter `alpha`.
+            Values to use in place of the parameter `alpha`.
 
         Returns
         -------
@@ -127,12 +127,12 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, sparse or tensor of shape (n_rows, n_features)
-            With ``kernel="precomputed"``, kernel values against all training rows.
+            With ``kernel="precomputed"``, kernel values with all training rows.
 
         Returns
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs)
-            In float32 where X is; a tensor on the device of X where X is one.
+            In the dtype of X (float32 or float64). If X is a tensor, a tensor on its device.
         """
         check_is_fitted(self)
         solution = self.solution_
@@ -141,7 +141,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         )
 
     def set_fitted(self, basis: Any, solution: Any) -> Self:
-        """Make a basis and a solution in it the fitted model.
+        """Store a basis and a solution in it as the fitted model.
 
         Parameters
         ----------
@@ -186,13 +186,13 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RegularizationPath:
-    """A ranker at many values of alpha; made by ``path``.
+    """A ranker for many values of alpha, as returned by ``path``.
 
     Attributes
     ----------
     alphas : ndarray of shape (n_alphas,)
     template : estimator
-        The ranker with all that does not depend on alpha.
+        The ranker, with all attributes that do not depend on alpha.
     fit : rankwise.problem.Fit
         The basis, and a solution for each alpha.
     """
@@ -205,7 +205,7 @@ class RegularizationPath:
     def of(
         cls, alphas: Array, template: LeastSquaresRanker, fit: Fit, X: Any
     ) -> RegularizationPath:
-        """A path whose arrays are where the training rows X are."""
+        """A path with arrays on the device of the training rows X."""
         solutions = [returned(solution, X) for solution in fit.solutions]
         return cls(alphas, template, Fit(returned(fit.basis, X), solutions))
 
@@ -237,6 +237,6 @@ class RegularizationPath:
 
 
 def _only(fit: Fit, X: Any) -> tuple[Any, Any]:
-    """The basis and the only solution of a fit, where the training rows X are."""
+    """The basis and the only solution of a fit, on the device of the training rows X."""
     (solution,) = fit.solutions
     return returned(fit.basis, X), returned(solution, X)

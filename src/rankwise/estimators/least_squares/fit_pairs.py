@@ -26,20 +26,20 @@ class FitPairsMixin:
         """Fit to comparisons between rows.
 
         Minimizes sum_l w_l (margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2 over the comparisons
-        l = (i, j). N comparisons cost as much as N rows in `fit`; where all features or rows are
-        in memory, no more than as many rows as X has. The parameters `ties` and `weighting` are
-        about queries and have no effect here.
+        l = (i, j). N comparisons cost as much as N rows in `fit`, but no more than the rows of X
+        if all features or kernel values are in memory. The parameters `ties` and `weighting` refer
+        to queries and have no effect here.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
         pairs : array-like of shape (n_pairs, 2)
-            Row numbers of X, the preferred row first. Pairs may be repeated, or contradict each
-            other.
+            Row numbers of X, the preferred row first. Pairs may be repeated and may contradict
+            each other.
         margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
-            By how much the first row is better. None: by 1.
+            The difference between the scores of the first and the second row. None: 1.
         weight : array-like of shape (n_pairs,), optional
-            How much each comparison counts. None: 1.
+            The weight of each comparison. None: 1.
 
         Returns
         -------
@@ -58,7 +58,7 @@ class FitPairsMixin:
         comparisons = (to_host(values) for values in (pairs, margin, weight))
         graph = PreferenceGraph.from_pairs(X.shape[0], *comparisons)
         if not graph.n_pairs:
-            raise DataError("Every comparison has the weight 0: there is nothing to learn from.")
+            raise DataError("All comparisons have weight 0: there is nothing to learn from.")
         self.n_queries_ = 1
         space = self.make_space(X.shape[1])
         fit = Problem(X, [Task(graph, None)], self.make_loss(), space).solve([float(self.alpha)])

@@ -1,4 +1,4 @@
-"""RankRLS, and the pointwise baseline RLS."""
+"""RankRLS and its pointwise baseline RLS."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LOSS_PARAMETERS: dict[str, Rule] = {
 class RankRLS(FitPairsMixin, LeastSquaresRanker):
     """Pairwise regularized least squares.
 
-    Regresses the differences of the scores of all relevant pairs on the differences of the
-    predictions,
+    Fits the differences between predictions to the differences between the scores of all pairs
+    that count,
 
         min_f  1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2 + alpha |f|^2,
 
-    where W_ij > 0 for pairs that count: rows of the same query. Although the number of pairs is
-    quadratic, the cost is that of ridge regression. With L the Laplacian of W, the solution is
+    where W_ij > 0 for rows of the same query. Although the number of pairs is quadratic, the cost
+    is that of ridge regression. With the Laplacian L of W, the solution is
     w = (X'LX + alpha I)^-1 X'Ly in the primal, and a = (LK + alpha I)^-1 Ly in the dual.
 
     For m rows and n features, the primal takes O(m n^2 + n^3) time and O(n^2) memory in addition
@@ -39,8 +39,8 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
     alpha : float, default=1.0
         Regularization strength, at least 0; lambda in the paper. With ``weighting="rows"``, one
         ranking of all rows is ridge regression with an intercept at the same alpha. With
-        ``weighting="pairs"`` the loss is a sum over pairs, and useful values grow with their
-        number.
+        ``weighting="pairs"`` the loss is a sum over pairs, and useful values of alpha grow with
+        the number of pairs.
     kernel : str or callable, default="linear"
         "linear", "rbf", "laplacian", "polynomial" (or "poly"), "sigmoid", "cosine",
         "precomputed", a function of two rows, or a kernel of
@@ -52,19 +52,19 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
     coef0 : float, default=1.0
         For the polynomial and sigmoid kernels.
     ties : {"include", "exclude"}, default="include"
-        Whether pairs with equal scores count. If they do, they ask for equal predictions. If they
-        do not, each output is fitted separately, as outputs have different ties.
+        Whether pairs with equal scores count. If they do, their predictions should be equal. If
+        they do not, each output is fitted separately, since outputs have different ties.
     weighting : {"pairs", "rows", "queries"}, default="rows"
         The weight of a pair: 1, as in the paper ("pairs"); one over the number of rows of its
-        query ("rows"); or one over the number of pairs of its query, so that all queries weigh
-        the same ("queries").
+        query ("rows"); or one over the number of pairs of its query, so that all queries have the
+        same weight ("queries").
     solver : {"auto", "primal", "dual"}, default="auto"
-        "auto" is the primal for a linear kernel and no more features than rows, the dual
-        otherwise.
+        "auto" uses the primal for a linear kernel if there are at most as many features as rows,
+        and the dual otherwise.
     device : str, torch.device or None, default=None
-        Where to process NumPy arrays: None for the CPU; "cuda" or "cuda:1" for a GPU, to which
-        rows are sent block by block; "auto" for a GPU where there is one. Tensors are processed on
-        their own device, and give tensors.
+        The device for NumPy arrays: None for the CPU; "cuda" or "cuda:1" for a GPU, to which rows
+        are sent block by block; "auto" for a GPU if there is one. Tensors are processed on their
+        own device, and results are tensors.
 
     Attributes
     ----------
@@ -77,13 +77,13 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
     kernel_ : callable
         The kernel with its parameters; only with kernels other than linear.
     solver_ : str
-        The form that was used.
+        "primal" or "dual".
     basis_, solution_ : rankwise.problem.Basis, rankwise.problem.Solution
         The fitted model as objects, from which the attributes above are derived.
     n_queries_ : int
         Number of queries seen in `fit`.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        Number and names of the features seen in `fit`.
 
     References
     ----------
@@ -99,7 +99,7 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
     >>> y = [2, 0, 7, 6]
     >>> ranker = RankRLS(alpha=0.1).fit(X, y, qid=["a", "a", "b", "b"])
     >>> ranker.predict(X).round(2)
-    array([ 1.43, -0.48,  0.95,  0.  ])
+    array([ 1.36, -0.45,  0.91,  0.  ])
     >>> ranker.score(X, y, qid=["a", "a", "b", "b"])
     1.0
     """
@@ -146,12 +146,12 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
 class RLS(LeastSquaresRanker):
     """Regularized least-squares regression: the pointwise baseline.
 
-    Regresses the scores themselves,
+    Fits predictions to the scores themselves,
 
         min_{f, b}  sum_i (y_i - f(x_i) - b)^2 + alpha |f|^2,
 
-    with an intercept b that is not penalized: ridge regression, in the primal or the dual. Up to
-    the intercept this is `RankRLS` on one ranking of all rows, at the same cost.
+    with an intercept b that is not penalized. This is ridge regression, in the primal or the dual.
+    Up to the intercept it is `RankRLS` on one ranking of all rows, at the same cost.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""SparseRankRLS, and the pointwise baseline SparseRLS."""
+"""SparseRankRLS and its pointwise baseline SparseRLS."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from rankwise.errors import DataError
 from rankwise.estimators._kernel_parameters import KERNEL_PARAMETERS, make_kernel
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.least_squares.fit_blocks import FitBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.estimators.least_squares.rankrls import LOSS_PARAMETERS
-from rankwise.estimators.least_squares.streaming import StreamingMixin
 from rankwise.parameters import Choice, Number, Rule
 from rankwise.problem import LandmarkSpace, PairLoss, RowLoss
 
 
-class SparseRankRLS(FitPairsMixin, StreamingMixin, LeastSquaresRanker):
-    """Pairwise regularized least squares with a kernel, on very many rows.
+class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
+    """Pairwise regularized least squares with a kernel, for a very large number of rows.
 
     The ranker is a kernel expansion on r landmarks, f(x) = sum_r a_r k(x, x_r), and its loss
-    counts the pairs of all m rows. With R the landmarks and M the rows,
+    includes the pairs of all m rows. With the landmarks R and the rows M,
 
         a = (K_RM L K_MR + alpha K_RR)^-1 K_RM L y.
 
-    For n features this takes O(m r (n + r) + r^3) time, and memory for some r by r matrices and a
-    block of rows, never for an m by r matrix. Every further alpha of `path` costs next to nothing.
-    With all rows as landmarks it is `RankRLS`.
+    For n features this takes O(m r (n + r) + r^3) time. Memory is needed for a few r by r matrices
+    and a block of rows, but not for an m by r matrix. The cost of each additional alpha in `path`
+    is negligible. With all rows as landmarks, this is `RankRLS`.
 
-    Where K_RR is numerically singular (duplicate landmarks, a very wide kernel), landmarks that
-    are linearly dependent on others get the coefficient 0, and `rank_` is the number of the
-    remaining ones. This does not depend on alpha, and predictions are continuous in alpha. A
-    `rank_` far below `n_landmarks` means that the kernel is very wide, or, with a linear or
-    polynomial kernel, that one feature dominates the others: scale the features.
+    If K_RR is numerically singular (duplicate landmarks, a very wide kernel), linearly dependent
+    landmarks get the coefficient 0, and `rank_` is the number of the remaining ones. This does not
+    depend on alpha, and predictions are continuous in alpha. If `rank_` is far below
+    `n_landmarks`, the kernel is very wide or, with a linear or polynomial kernel, one feature
+    dominates the others: scale the features.
 
     Parameters
     ----------
     alpha : float, default=1.0
         Regularization strength, at least 0; lambda in the paper. See `RankRLS`.
     n_landmarks : int, optional
-        Number of landmarks. None: 1000, or all rows where there are fewer.
+        Number of landmarks. None: 1000, or all rows if there are fewer.
     landmarks : str or array, default="random"
         How to choose the landmarks, or the landmarks themselves:
 
@@ -47,10 +47,10 @@ class SparseRankRLS(FitPairsMixin, StreamingMixin, LeastSquaresRanker):
         - "stratified": rows drawn as evenly over queries as possible, as in the paper's
           experiment;
         - "kmeans": cluster centres, which are not rows;
-        - "rpcholesky": randomly pivoted Cholesky: each row is drawn with a probability
-          proportional to the part of it that the landmarks so far do not explain;
+        - "rpcholesky": randomly pivoted Cholesky, which draws each row with a probability
+          proportional to its residual given the landmarks so far;
         - "leverage": rows drawn by their ridge leverage scores;
-        - an array of row numbers, or of points, one in each row.
+        - an array of row numbers, or an array of points with one row each.
 
         The last three methods choose among a random sample of 20 rows for each landmark, or
         10,000 rows if that is more, so their cost does not grow with the number of rows.
@@ -61,25 +61,25 @@ class SparseRankRLS(FitPairsMixin, StreamingMixin, LeastSquaresRanker):
     ties, weighting
         As for `RankRLS`.
     random_state : int, Generator or None, default=None
-        Draws the landmarks. The same state draws other rows in `fit_blocks` than in `fit`.
+        Seed for the choice of landmarks. With the same seed, `fit_blocks` and `fit` draw different
+        rows.
     device
         As for `RankRLS`.
     precision : {"float64", "tf32"}, default="float64"
-        On a GPU, "tf32" multiplies kernel values (which are computed, and compared within queries,
-        in float64) with the 10-bit mantissa of TensorFloat-32, and sums blocks of these products
-        in float64. On an H200 this halves the time of a fit to a million rows and changes scores
-        by 0.001% to 0.2% of their size for alphas above 1. Small alphas are lost in its rounding:
-        below 0.1, scores can be arbitrarily wrong. On other devices it
-        means float32.
+        On a GPU, "tf32" multiplies kernel values with the 10-bit mantissa of TensorFloat-32, after
+        computing and centring them in float64, and sums blocks of these products in float64. On an
+        H200 this halves the time of a fit to a million rows and changes scores by 0.001% to 0.2% of
+        their size for alphas above 1. Small alphas are below its rounding errors: for alphas below
+        0.1, scores can be arbitrarily wrong. On other devices it means float32.
 
     Attributes
     ----------
     dual_coef_ : ndarray of shape (n_landmarks,) or (n_landmarks, n_outputs)
         Weights of the landmarks.
     landmarks_ : array or sparse of shape (n_landmarks, n_features)
-        The points; not with a precomputed kernel.
+        The landmarks; not with a precomputed kernel.
     landmark_indices_ : ndarray of shape (n_landmarks,)
-        Their row numbers, where they are training rows; in `partial_fit`, rows of the first call.
+        Their row numbers, if they are training rows; in `partial_fit`, rows of the first call.
     rank_ : int
         Number of landmarks with coefficients other than 0: the numerical rank of K_RR.
     kernel_ : callable
@@ -91,7 +91,7 @@ class SparseRankRLS(FitPairsMixin, StreamingMixin, LeastSquaresRanker):
     n_queries_ : int
         Number of queries seen in `fit`.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        Number and names of the features seen in `fit`.
 
     References
     ----------
@@ -156,8 +156,8 @@ class SparseRankRLS(FitPairsMixin, StreamingMixin, LeastSquaresRanker):
         return _make_space(self, n_features)
 
 
-class SparseRLS(StreamingMixin, LeastSquaresRanker):
-    """Regularized least-squares regression with a kernel, on very many rows.
+class SparseRLS(FitBlocksMixin, LeastSquaresRanker):
+    """Regularized least-squares regression with a kernel, for a very large number of rows.
 
     The pointwise baseline of `SparseRankRLS`: a kernel expansion on r landmarks with
 
@@ -179,7 +179,7 @@ n_queries_
         As for `SparseRankRLS`.
     intercept_ : float or ndarray of shape (n_outputs,)
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        Number and names of the features seen in `fit`.
 
     Examples
     --------
@@ -236,8 +236,8 @@ def _make_space(ranker: SparseRankRLS | SparseRLS, n_features: int) -> LandmarkS
     columns = getattr(ranker.landmarks, "columns", None)
     if names is not None and columns is not None and list(columns) != list(names):
         raise DataError(
-            f"landmarks must have the columns of X, in the same order, {', '.join(names)}: got "
-            f"{', '.join(map(str, columns))}."
+            f"landmarks must have the same columns as X, in the same order "
+            f"({', '.join(names)}): got {', '.join(map(str, columns))}."
         )
     choice = LandmarkChoice.of(ranker.landmarks, ranker.n_landmarks)
     kernel = make_kernel(ranker, n_features)

@@ -1,4 +1,4 @@
-"""Settings of a grid, and the table of what became of them."""
+"""The candidates of a parameter grid, and the table of their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rankwise.parameters import check_alphas
 class Batch:
     """Candidates that differ only in the alpha of a least-squares ranker; or one candidate.
 
-    `alphas` is None where there is no least-squares ranker.
+    `alphas` is None if there is no least-squares ranker.
     """
 
     candidates: list[int]
@@ -32,10 +32,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the hold-outs of a batch gave: a row for each of its candidates.
+    """Held-out scores of a batch, with a row for each of its candidates.
 
-    `splits`, `fit_time` and `score_time` have a column for each split; without splits, `splits`
-    has none and times have one.
+    `splits`, `fit_time` and `score_time` have a column for each split. Without splits, `splits` has
+    no columns, and the times have one.
     """
 
     mean: Array
@@ -46,20 +46,20 @@ class Outcome:
 
 
 def list_candidates(param_grid: Any) -> list[dict[str, Any]]:
-    """The settings of a grid, in scikit-learn's order."""
+    """The candidates of a grid, in the order of scikit-learn."""
     try:
         candidates = list(ParameterGrid(param_grid))
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"param_grid cannot be used: {error}") from error
+        raise ParameterError(f"param_grid is invalid: {error}") from error
     if not candidates:
         raise ParameterError(
-            "param_grid is empty: give values to try, as in {'alpha': [0.1, 1.0]}."
+            "param_grid is empty. Pass values to try, as in {'alpha': [0.1, 1.0]}."
         )
     return candidates
 
 
 def make_batches(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Batch]:
-    """Put together what shares a factorization."""
+    """Group the candidates that share a factorization."""
     batches: dict[Any, Batch] = {}
     for k, params in enumerate(candidates):
         configured = with_params(estimator, params)
@@ -68,7 +68,7 @@ def make_batches(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[B
             batches[k] = Batch([k], configured, None)
             continue
         (alpha,) = check_alphas([configured.get_params()[name]]).tolist()
-        # A grid repeats the objects of its lists, and not all of them can be compared.
+        # A grid repeats the objects of its lists; ids are used as not all objects are hashable.
         key = tuple((other, id(params[other])) for other in sorted(params) if other != name)
         batch = batches.setdefault(key, Batch([], configured, []))
         batch.candidates.append(k)
@@ -86,14 +86,14 @@ def with_params(estimator: Any, params: dict[str, Any]) -> Any:
         unknown = next((name for name in params if name not in known), "")
         near = difflib.get_close_matches(unknown, known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ParameterError(f"param_grid does not fit the estimator: {error}{hint}") from error
+        raise ParameterError(f"param_grid does not match the estimator: {error}{hint}") from error
 
 
 def summarize(values: Array, counts: Array, fit_time: Array, score_time: Array) -> Outcome:
     """Means over the queries of all splits.
 
-    `values` has shape (candidates, splits, outputs): means over `counts` (splits, outputs) of
-    queries, NaN for none.
+    `values`, of shape (candidates, splits, outputs), holds means over queries, and `counts`, of
+    shape (splits, outputs), the numbers of these queries; means over no queries are NaN.
     """
     filled = np.where(counts > 0, values, 0.0)
     mean = ((filled * counts).sum(axis=1) / counts.sum(axis=0)).mean(axis=1)
@@ -109,7 +109,7 @@ def summarize(values: Array, counts: Array, fit_time: Array, score_time: Array) 
 def make_results(
     candidates: list[dict[str, Any]], batches: Sequence[Batch], outcomes: Sequence[Outcome]
 ) -> dict[str, Any]:
-    """scikit-learn's `cv_results_`."""
+    """`cv_results_` as in scikit-learn."""
     back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
 
     def of(name: str) -> Array:
@@ -133,7 +133,7 @@ def make_results(
 
 
 def _masked(values: list[Any]) -> Any:
-    """Values of a parameter, masked where a candidate does not set it."""
+    """Values of a parameter, masked for candidates that do not set it."""
     mask = [value is np.ma.masked for value in values]
     given = [value for value in values if value is not np.ma.masked]
     plain = all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in given)

@@ -1,4 +1,4 @@
-"""Hold-outs of a search by the exact shortcuts: one call for all alphas."""
+"""Exact hold-outs of a search: one call for all alphas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAIR_METRICS = ("disagreement", "concordance", "auc")
 
 
 class PairScores(NamedTuple):
-    """Scores of pairs for each alpha, their standard errors, and the seconds they took."""
+    """Scores of held-out pairs for each alpha, their standard errors, and the time in seconds."""
 
     score: Array
     standard_error: Array
@@ -30,27 +30,27 @@ class PairScores(NamedTuple):
 
 
 def has_shortcut(estimator: Any, alphas: list[float] | None, splits: Splits) -> bool:
-    """Whether refits are not needed: for alphas above 0 and splits that the user does not list."""
-    known = alphas is not None and isinstance(estimator, LeastSquaresRanker)
-    known = known and estimator.exact_search
-    return known and splits.trains is None and min(alphas or [0]) > 0
+    """Whether exact hold-outs replace refits: if alphas are above 0 and splits are not listed."""
+    possible = alphas is not None and isinstance(estimator, LeastSquaresRanker)
+    possible = possible and estimator.exact_search
+    return possible and splits.trains is None and min(alphas or [0]) > 0
 
 
 def exact(
     estimator: Any, alphas: list[float], data: LabelledRows, splits: Splits, scorer: RankingScorer
 ) -> Predicted:
-    """Predict the rows of ``splits.rows``, shape (n_alphas, n_rows, ...)."""
+    """Predictions for ``splits.rows``, shape (n_alphas, n_rows, ...)."""
     start = perf_counter()
     X, y, qid = data.X, data.y, data.qid
-    if splits.order is not None:  # dealt to folds in this order, rows come in this order
+    if splits.order is not None:  # rows are assigned to folds in this order
         pairwise = get_tags(estimator).input_tags.pairwise
         X = take(X, splits.order, splits.order if pairwise else None)
         y, qid = y[splits.order], data.queries(splits.order)
-    # The metric is computed once more, by split; where it is a function, one that any labels
-    # have stands in for it.
+    # The scores by split are computed later. If `scoring` is a function, a metric that is defined
+    # for any labels takes its place here.
     metric = scorer.scoring if isinstance(scorer.scoring, str) else "map"
     if qid is None:
-        assert splits.n_folds is not None  # make_splits has seen to it
+        assert splits.n_folds is not None  # checked by make_splits
         found = k_fold(estimator, X, y, n_splits=splits.n_folds, alphas=alphas, metric=metric)
     else:
         found = leave_query_out(
@@ -63,11 +63,12 @@ def exact(
 
 
 def check_pair_search(estimator: Any, scorer: RankingScorer) -> None:
-    """Pairs are held out by the shortcut only, and only their order can be scored."""
+    """Pairs are held out exactly, without refits, and only their order can be scored."""
     if not isinstance(estimator, LeastSquaresRanker):
         raise ParameterError(
-            'cv="leave_pair_out" would refit for every pair; only least-squares rankers (RankRLS, '
-            f"RLS) need not: got {type(estimator).__name__}. Use a number of folds, as in cv=5."
+            'cv="leave_pair_out" needs a least-squares ranker, such as RankRLS or RLS: got '
+            f"{type(estimator).__name__}, which would be refitted for every pair. Use a number of "
+            "folds, as in cv=5."
         )
     if scorer.scoring not in PAIR_METRICS:
         raise ParameterError(
@@ -79,7 +80,7 @@ def check_pair_search(estimator: Any, scorer: RankingScorer) -> None:
 def exact_pairs(
     estimator: Any, alphas: list[float], data: LabelledRows, scorer: RankingScorer
 ) -> PairScores:
-    """Scores with every pair held out; several outputs are averaged."""
+    """Leave-pair-out scores, averaged over outputs."""
     start = perf_counter()
     found = leave_pair_out(estimator, data.X, data.y, qid=data.qid, alphas=alphas)
     error, standard_error = (

@@ -1,4 +1,4 @@
-"""Labelled rows as a search hands them about: in any container, taken by row numbers."""
+"""Labelled rows of a search, in any container."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from rankwise.graph import QueryGroups
 class LabelledRows:
     """Rows, their labels and their queries.
 
-    `X` stays what the user gave, as a data frame may have columns that a pipeline knows by name;
-    `qid` is None for one global ranking.
+    `X` is not converted, since a pipeline may select columns of a data frame by name. `qid` is None
+    for one global ranking.
     """
 
     X: Any
@@ -57,11 +57,11 @@ class LabelledRows:
 
 
 def take(X: Any, rows: Index, columns: Index | None = None) -> Any:
-    """Rows of an array, sparse array or data frame; of a kernel matrix, columns as well."""
+    """Rows of an array, sparse array or data frame, and columns of a kernel matrix."""
     if hasattr(X, "iloc"):
         return X.iloc[rows] if columns is None else X.iloc[rows, columns]
     if columns is not None:
         return X[rows][:, columns]
-    if hasattr(X, "columns") and hasattr(X, "take"):  # a table of pyarrow
+    if hasattr(X, "columns") and hasattr(X, "take"):  # a pyarrow table
         return X.take(rows)
     return X[rows]

@@ -1,4 +1,4 @@
-"""A search over parameters that knows queries."""
+"""Parameter search with whole queries or pairs held out."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from rankwise.model_selection.search.scoring import RankingScorer
 from rankwise.model_selection.search.splits import Splits, make_splits
 
 
-def _keeps_a_ranker(search: RankingSearchCV) -> bool:
+def _has_best_estimator(search: RankingSearchCV) -> bool:
     if not search.refit:
         raise AttributeError(
-            "RankingSearchCV(refit=False) keeps no fitted ranker: use refit=True, or fit the "
+            "RankingSearchCV(refit=False) has no fitted ranker. Use refit=True, or fit the "
             "estimator with best_params_."
         )
     return True
@@ -52,43 +52,43 @@ def _keeps_a_ranker(search: RankingSearchCV) -> bool:
 class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Choose parameters by cross-validation in which whole queries, or pairs, are held out.
 
-    What `GridSearchCV` is to regression, with `qid` where it must be: queries are never torn
-    apart, and scores are means over queries, whether metadata routing is on or off.
+    This is the counterpart of `GridSearchCV` for rankers: queries are never split, and scores are
+    means over queries, regardless of whether metadata routing is enabled.
 
     Least-squares rankers (`RankRLS`, `RLS`) are not refitted: candidates that differ only in
-    alpha share one exact hold-out at about the price of one fit (see `leave_query_out`,
-    `leave_pair_out` and `k_fold`). Pipelines that end in one are refitted for each split, as
-    their transformers must not see what is held out, but once for all alphas. Any other
-    estimator is refitted for each candidate and split: the rankers of XGBoost and LightGBM get
+    alpha share one exact hold-out, which costs about as much as one fit (see `leave_query_out`,
+    `leave_pair_out` and `k_fold`). Pipelines that end in such a ranker are refitted for each split,
+    because their transformers must not use held-out rows, but only once for all alphas. Any other
+    estimator is refitted for each candidate and split. The rankers of XGBoost and LightGBM get
     their rows sorted by query, with ids or group sizes; regressors get no queries.
 
     Parameters
     ----------
     estimator : estimator
-        With `fit` and `predict`. It is cloned, not fitted.
+        An object with `fit` and `predict`. It is cloned, not fitted.
     param_grid : dict or list of dict
         Values to try for each parameter, as for `sklearn.model_selection.ParameterGrid`.
     scoring : str or callable, default="disagreement"
-        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map"; or a function
-        ``(y, scores, qid)`` that returns a number of which greater is better, called for each
-        split. With ``cv="leave_pair_out"``: "disagreement", "concordance" or "auc".
+        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map", or a function
+        ``(y, scores, qid)`` that is called for each split and returns a number, where greater is
+        better. With ``cv="leave_pair_out"``: "disagreement", "concordance" or "auc".
     cv : str, int, splitter or iterable, default="leave_query_out"
         What is held out:
 
-        - "leave_query_out": one query after the other; needs `qid`.
-        - "leave_pair_out": every pair of rows of a query, or of all rows without `qid`; for
+        - "leave_query_out": one query at a time; needs `qid`.
+        - "leave_pair_out": every pair of rows of a query, or of all rows without `qid`; only for
           least-squares rankers. The best estimate for small samples.
-        - int: so many folds of whole queries, or of rows without `qid`.
-        - a splitter of scikit-learn, given ``groups=qid``, or a list of (train, test) row
-          numbers. Refits; it is an error if they tear a query apart.
+        - int: number of folds of whole queries, or of rows without `qid`.
+        - a scikit-learn splitter, which is called with ``groups=qid``, or a list of (train, test)
+          row numbers. Candidates are refitted. It is an error to split a query.
     n_jobs : int, optional
-        Processes that work on settings other than alpha, and on refits. None: 1; -1: all cores.
+        Number of processes for parameters other than alpha and for refits. None: 1; -1: all cores.
     refit : bool, default=True
-        Fit the best candidate to all rows. Without that there is no `predict`.
+        Whether to fit the best candidate to all rows, which `predict` and `score` need.
     verbose : bool, default=False
-        Show a progress bar on stderr, if that is a terminal.
+        Whether to show a progress bar on stderr, if it is a terminal.
     random_state : int or Generator, optional
-        With an int for `cv`: deals queries (or rows) to folds in random order. None: in turn.
+        If `cv` is an integer, assign queries (or rows) to folds in random order. None: in turn.
 
     Attributes
     ----------
@@ -96,45 +96,46 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Fitted to all rows with the best parameters; only with `refit`.
     best_params_ : dict
     best_score_ : float
-        Of the best candidate, held out; of equals the first.
+        Held-out score of the best candidate (the first one, if several are equal).
     best_index_ : int
-        Its place in `cv_results_`.
+        Its index in `cv_results_`.
     cv_results_ : dict of str to array
         In scikit-learn's form: ``params`` and ``param_*``, ``mean_test_score``,
         ``std_test_score``, ``rank_test_score``, ``split0_test_score`` and so on,
         ``mean_fit_time``, ``std_fit_time``, ``mean_score_time``, ``std_score_time``. See Notes.
     n_splits_ : int
-        Hold-outs: queries, folds or splits; with "leave_pair_out" the pairs of rows of a query.
+        Number of queries, folds or splits; with "leave_pair_out", of pairs.
     scorer_ : RankingScorer
-        ``scorer_(y, scores, qid)`` is the score that was used.
+        ``scorer_(y, scores, qid)`` computes the score.
     refit_time_ : float
-        Seconds; only with `refit`.
+        Seconds to fit the best candidate; only with `refit`.
     n_queries_ : int
-        Queries seen in `fit`.
+        Number of queries seen in `fit`.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        Number and names of the features seen in `fit`.
 
     Notes
     -----
-    Greater scores are better, as everywhere in scikit-learn: errors are negated, so that
-    "disagreement" gives values from -1 (all pairs in the wrong order) to 0.
+    Greater scores are better, as in scikit-learn. Errors are negated, so that "disagreement" has
+    values from -1 (all pairs in the wrong order) to 0.
 
-    The score of a split is the mean over its queries, and ``mean_test_score`` the mean over the
-    queries of all splits (over folds, for a global ranking): a fold with more queries counts
-    more. A split without a query that the metric is defined for has NaN and does not count.
-    "leave_pair_out" has no splits, and in ``std_test_score`` the standard error of the score.
+    The score of a split is the mean over its queries, and ``mean_test_score`` is the mean over the
+    queries of all splits (over folds, for a global ranking): a fold with more queries has more
+    weight. If the metric is undefined for all queries of a split, its score is NaN, and the split
+    does not count. With "leave_pair_out" there are no splits, and ``std_test_score`` is the
+    standard error of the score.
 
-    Candidates that share a factorization share its time.
+    The time of a factorization is divided among the candidates that share it.
 
     Examples
     --------
     >>> from rankwise import RankRLS, RankingSearchCV
     >>> from rankwise.data import make_ranking
     >>> data = make_ranking(n_queries=30, rows_per_query=10, n_features=5, random_state=0)
-    >>> grid = {"alpha": [1.0, 1e2, 1e4], "ties": ["include", "exclude"]}
+    >>> grid = {"alpha": [0.1, 10.0, 1e3], "ties": ["include", "exclude"]}
     >>> search = RankingSearchCV(RankRLS(), grid).fit(data.X, data.y, qid=data.qid)
     >>> search.best_params_
-    {'alpha': 100.0, 'ties': 'include'}
+    {'alpha': 10.0, 'ties': 'include'}
     >>> search.cv_results_["mean_test_score"].round(3)
     array([-0.038, -0.038, -0.036, -0.036, -0.041, -0.041])
     """
@@ -166,7 +167,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
-        """Try every candidate, and fit the best to all rows.
+        """Evaluate every candidate, and fit the best one to all rows.
 
         Parameters
         ----------
@@ -206,7 +207,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.refit_time_ = perf_counter() - start
         return self
 
-    @available_if(_keeps_a_ranker)  # type: ignore[untyped-decorator]
+    @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
         """Scores of rows by the best ranker: higher is better.
 
@@ -221,18 +222,18 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
-    @available_if(_keeps_a_ranker)  # type: ignore[untyped-decorator]
+    @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
-        """`scoring` on these rows, greater is better; comparable to `best_score_`.
+        """The score of these rows by `scoring`, on the scale of `best_score_`.
 
         Parameters
         ----------
         X : array-like, sparse or data frame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : None
-            Rows have no weights here; anything but None is an error.
+            Only for compatibility with scikit-learn; weights are not supported.
         qid : array-like of shape (n_rows,), optional
-            Only rows of the same query are compared. None: all rows are.
+            Only rows of the same query are compared. None: all rows are compared.
 
         Returns
         -------
@@ -241,12 +242,13 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         if sample_weight is not None:
             raise ParameterError(
-                "score has no sample_weight: queries are averaged, not rows. Leave it out."
+                "score does not support sample_weight: it averages queries, not rows. Omit it."
             )
         if qid is None and self.n_queries_ > 1:
             warnings.warn(
-                f"RankingSearchCV was fitted on {self.n_queries_} queries, but score got no qid "
-                "and compares rows across queries. Pass qid to score; in a meta-estimator, use "
+                f"RankingSearchCV was fitted on {self.n_queries_} queries, but score was called "
+                "without qid and compares rows across queries. Pass qid to score; in a "
+                "meta-estimator, use "
                 "sklearn.set_config(enable_metadata_routing=True).",
                 RankwiseWarning,
                 stacklevel=2,
@@ -300,7 +302,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             ]
 
     def _run(self, tasks: list[tuple[Any, ...]]) -> Generator[Any]:
-        """Results of tasks, in order, as they come."""
+        """Yield the results of tasks, in order."""
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         results = parallel(delayed(_attempt)(*task) for task in tasks)
         try:
@@ -309,7 +311,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
                     advance()
                     yield result
         finally:
-            with warnings.catch_warnings():  # that tasks are cancelled: by an error, if they are
+            with warnings.catch_warnings():  # about tasks that an error has cancelled
                 warnings.simplefilter("ignore")
                 results.close()
 
@@ -328,11 +330,11 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
 
 def _attempt(function: Callable[..., Any], estimator: Any, *args: Any) -> Any:
-    """A call that says which estimator was tried, if it fails."""
+    """Call a function; an error gets a note that names the estimator."""
     try:
         return function(estimator, *args)
     except Exception as error:
-        error.add_note(f"RankingSearchCV was trying {estimator!r}.")
+        error.add_note(f"RankingSearchCV was evaluating {estimator!r}.")
         raise
 
 
@@ -344,7 +346,7 @@ def _score(
     splits: Splits,
     scorer: RankingScorer,
 ) -> Outcome:
-    """Scores of the candidates of a batch from what they have predicted."""
+    """Scores of the candidates of a batch, from their predictions."""
     n = len(batch.candidates)
     shape = n, len(splits)
     predictions = np.concatenate([part.scores for part in found], axis=1)
@@ -354,7 +356,7 @@ def _score(
         try:
             value, counts = scorer.by_split(data, splits, predictions[k])
         except RankwiseError as error:
-            error.add_note(f"RankingSearchCV was trying {candidates[candidate]}.")
+            error.add_note(f"RankingSearchCV was evaluating {candidates[candidate]}.")
             raise
         values.append(value)
         score_time[k] = (perf_counter() - start) / len(splits)
@@ -366,7 +368,7 @@ def _score(
 
 @contextmanager
 def _progress(total: int, wanted: bool) -> Iterator[Callable[[], None]]:
-    """Calls to make after each of so many tasks, for a bar on stderr if that is a terminal."""
+    """A function to call after each task, which advances a bar if stderr is a terminal."""
     if not (wanted and sys.stderr.isatty()):
         yield lambda: None
         return

@@ -1,4 +1,4 @@
-"""Any estimator, fitted without the rows that it then predicts."""
+"""Hold-outs of a search by refitting, for any estimator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rankwise.model_selection.search.splits import Splits
 
 
 class Predicted(NamedTuple):
-    """Scores for each alpha (or one set of them), and the seconds they took."""
+    """Scores for each alpha (or a single set of scores), and times in seconds."""
 
     scores: Array
     fit_time: float
@@ -31,9 +31,9 @@ class Predicted(NamedTuple):
 def refit(
     estimator: Any, alphas: list[float] | None, data: LabelledRows, splits: Splits, k: int
 ) -> Predicted:
-    """Fit without the rows of split k, for every alpha if they are given, and predict these.
+    """Fit without the rows of split k, for every alpha, and predict these rows.
 
-    Returns scores of shape (n_alphas, n_test, ...), with 1 for n_alphas where there are none.
+    The scores have shape (n_alphas, n_test, ...), where n_alphas is 1 if `alphas` is None.
     """
     estimator = clone(estimator)
     train, test = splits.train(k, len(data)), splits.tests[k]
@@ -56,14 +56,14 @@ def refit(
 
 
 def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
-    """The transformers of a pipeline, None without any, and its last step."""
+    """The transformers of a pipeline (None if there are none), and its last step."""
     if not isinstance(estimator, Pipeline):
         return None, estimator
     return (estimator[:-1] if len(estimator) > 1 else None), estimator[-1]
 
 
 def least_squares_name(estimator: Any) -> str | None:
-    """The name under which an estimator has the alpha of a least-squares ranker, if it does."""
+    """The name of the parameter that is the alpha of a least-squares ranker, or None."""
     if isinstance(estimator, LeastSquaresRanker):
         return "alpha"
     if isinstance(estimator, Pipeline) and isinstance(estimator[-1], LeastSquaresRanker):
@@ -72,12 +72,12 @@ def least_squares_name(estimator: Any) -> str | None:
 
 
 def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any) -> None:
-    """Fit, with the queries in the form that an estimator takes them.
+    """Fit an estimator, passing queries in the form that it accepts.
 
-    Rankers that take group sizes, or also take them (those of LightGBM and XGBoost), get their
-    rows query by query; other rankers get qid as it is, and regressors nothing. In pipelines
-    and other meta-estimators, qid goes to whoever requests it, whether scikit-learn's metadata
-    routing is on or off for the user.
+    Rankers that accept group sizes (those of LightGBM and XGBoost) get their rows sorted by query,
+    other rankers get qid unchanged, and regressors get no queries. In pipelines and other
+    meta-estimators, qid is routed to all objects that request it, regardless of whether the user
+    has enabled metadata routing.
     """
     with config_context(enable_metadata_routing=True):
         last = split_pipeline(estimator)[1]
@@ -102,7 +102,7 @@ def _fit_transform(steps: Pipeline, X: Any, y: Any, qid: Any) -> Any:
 
 
 def _requested(estimator: Any, method: str, qid: Any) -> dict[str, Any]:
-    """qid, if the estimator or anything inside it requests it."""
+    """qid, if the estimator or one of its sub-estimators requests it."""
     if qid is None:
         return {}
     try:

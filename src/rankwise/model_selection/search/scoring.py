@@ -1,4 +1,4 @@
-"""Scores of held-out predictions, of which greater is better."""
+"""Scores of held-out predictions; greater is better."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rankwise.model_selection.search.splits import Splits
 
 @dataclass(frozen=True)
 class RankingScorer:
-    """``scorer(y, scores, qid=None)``: a metric, of which greater is better.
+    """``scorer(y, scores, qid=None)``: a metric, negated if it is an error.
 
     Attributes
     ----------
@@ -37,13 +37,13 @@ class RankingScorer:
             return cls(scoring, not get_metric(scoring).greater_is_better)
         if not callable(scoring):
             raise ParameterError(
-                "scoring must be the name of a metric of rankwise.metrics, or a function "
-                f"(y, scores, qid) of which greater is better: got {scoring!r}."
+                "scoring must be the name of a metric in rankwise.metrics, or a function "
+                f"(y, scores, qid) whose value is greater for better scores: got {scoring!r}."
             )
         return cls(scoring)
 
     def __call__(self, y: Any, scores: Any, qid: Any = None) -> float:
-        """The mean over queries, and over outputs where y has columns."""
+        """The mean over queries, and over outputs if y has several columns."""
         labels, qid = np.asarray(to_host(y)).reshape(len(y), -1), to_host(qid)
         predicted = _in_columns(np.asarray(to_host(scores)), labels.shape)
         pairs = zip(labels.T, predicted.T, strict=True)
@@ -52,10 +52,10 @@ class RankingScorer:
     def by_split(
         self, data: LabelledRows, splits: Splits, predictions: Array
     ) -> tuple[Array, Array]:
-        """The score of each split, and how many queries count in it, for each output.
+        """The score of each split and the number of queries that count, for each output.
 
-        `predictions` has the rows of ``splits.rows``. Splits where no query has a value, for
-        want of different labels, have NaN and the count 0.
+        `predictions` has the rows of ``splits.rows``. If the metric is undefined for all queries
+        of a split, its score is NaN and its count is 0.
         """
         rows = splits.rows
         labels = data.labels[rows]
@@ -64,8 +64,8 @@ class RankingScorer:
         if not finite.all():
             row = rows[np.argmin(finite)]
             raise DataError(
-                f"Held out, row {row} is predicted as {predictions[np.argmin(finite)]}: scores "
-                "must be finite. Leave such parameters out of param_grid."
+                f"The held-out prediction of row {row} is {predictions[np.argmin(finite)]}, but "
+                "scores must be finite. Remove such parameters from param_grid."
             )
         pairs = list(zip(labels.T, predictions.T, strict=True))
         if isinstance(self.scoring, str):
@@ -78,7 +78,7 @@ class RankingScorer:
     def _query_means(
         self, data: LabelledRows, splits: Splits, labels: Array, predictions: Array
     ) -> tuple[Array, Array]:
-        """One call of the metric for all splits: a query of each split is a query of its own."""
+        """One call of the metric for all splits; each query of each split has its own id."""
         n_queries, n_splits = data.groups.n_groups, len(splits)
         queries = splits.split_of_row * n_queries + data.groups.codes[splits.rows]
         function = get_metric(str(self.scoring)).function
@@ -93,7 +93,7 @@ class RankingScorer:
     def _calls(
         self, data: LabelledRows, splits: Splits, labels: Array, predictions: Array
     ) -> tuple[Array, Array]:
-        """A call of the function for each split."""
+        """One call of the function for each split."""
         values, counts = np.empty(len(splits)), np.empty(len(splits))
         stop = np.cumsum([len(test) for test in splits.tests])
         for k, test in enumerate(splits.tests):
@@ -109,7 +109,7 @@ class RankingScorer:
         value = self.scoring(y, scores, qid)
         if np.ndim(value) or not isinstance(value, Real) or not np.isfinite(float(value)):
             raise ParameterError(
-                f"scoring must return a finite number: {self.scoring!r} gave {value!r} for "
+                f"scoring must return a finite number: {self.scoring!r} returned {value!r} for "
                 f"{len(y)} rows."
             )
         return float(value)
@@ -118,7 +118,7 @@ class RankingScorer:
 def _in_columns(predictions: Array, shape: tuple[int, ...]) -> Array:
     if predictions.size != shape[0] * shape[1]:
         raise DataError(
-            f"predict gives an array of shape {predictions.shape} for {shape[0]} rows: a score "
-            f"is needed for each of them and each of {shape[1]} outputs."
+            f"predict must return a score for each of {shape[0]} rows and {shape[1]} outputs: got "
+            f"shape {predictions.shape}."
         )
     return predictions.reshape(shape)

@@ -1,4 +1,4 @@
-"""Which rows are held out together: from the parameter `cv` to row numbers."""
+"""The splits that the parameter `cv` defines."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Splits:
     tests : list of ndarray
         Held-out rows of each split.
     trains : list of ndarray or None
-        Training rows of each split; None: all that are not held out.
+        Training rows of each split; None: all rows that are not held out.
     n_folds : int or None
-        How many folds the queries (or the rows of a global ranking) were dealt to, if they were.
+        Number of folds of queries (or of the rows of a global ranking); None for other splits.
     order : ndarray or None
-        The order in which the rows were dealt, if not their own.
+        The order in which rows are assigned to folds; None: their own order.
     """
 
     tests: Sequence[Index]
@@ -50,7 +50,7 @@ class Splits:
 
     @property
     def rows(self) -> Index:
-        """Held-out rows, split after split."""
+        """Held-out rows of all splits, concatenated."""
         return np.concatenate(self.tests)
 
     @property
@@ -60,7 +60,7 @@ class Splits:
 
 
 def make_splits(cv: Any, data: LabelledRows, random_state: Any) -> Splits:
-    """Splits of whole queries, or of rows where there are none."""
+    """Splits of whole queries, or of rows if there are no queries."""
     if isinstance(cv, str):
         check_value("cv", cv, Choice(*NAMES))
         return _leave_query_out(data)
@@ -68,8 +68,8 @@ def make_splits(cv: Any, data: LabelledRows, random_state: Any) -> Splits:
         return _folds(int(cv), data, random_state)
     if not (hasattr(cv, "split") or hasattr(cv, "__iter__")):
         raise ParameterError(
-            'cv must be "leave_query_out", "leave_pair_out", a number of folds, a splitter of '
-            f"scikit-learn or a list of (train, test) row numbers: got {cv!r}."
+            'cv must be "leave_query_out", "leave_pair_out", a number of folds, a scikit-learn '
+            f"splitter, or a list of (train, test) row numbers: got {cv!r}."
         )
     return _listed(cv, data)
 
@@ -83,20 +83,21 @@ def _leave_query_out(data: LabelledRows) -> Splits:
     if data.groups.n_groups < 2:
         raise DataError(
             'cv="leave_query_out" needs at least two queries: got one. Use cv="leave_pair_out", '
-            "or leave qid out and give a number of folds, as in cv=5."
+            "or omit qid and use a number of folds, as in cv=5."
         )
     return Splits(list(data.groups))
 
 
 def _folds(n_folds: int, data: LabelledRows, random_state: Any) -> Splits:
-    """Queries, or the rows of a global ranking, dealt to folds in turn."""
+    """Queries, or the rows of a global ranking, assigned to folds in turn."""
     by_query, groups = data.qid is not None, data.groups
     n = groups.n_groups if by_query else len(data)
     most, what = (n, "queries") if by_query else (n // 2, "rows")
     if not 2 <= n_folds <= most:
         least = "a query" if by_query else "two rows"
         raise ParameterError(
-            f"cv={n_folds} needs {least} for every fold and two folds at least: got {n} {what}."
+            f"cv={n_folds} must be at least 2, with at least {least} for every fold: got {n} "
+            f"{what}."
         )
     codes = groups.codes if by_query else np.arange(n)
     place, order = np.arange(n), None
@@ -108,42 +109,42 @@ def _folds(n_folds: int, data: LabelledRows, random_state: Any) -> Splits:
 
 
 def _listed(cv: Any, data: LabelledRows) -> Splits:
-    with warnings.catch_warnings():  # that groups are ignored, which is checked below
+    with warnings.catch_warnings():  # splitters that ignore groups are checked below
         warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
         listed = list(check_cv(cv).split(data.X, data.y, groups=data.qid))
     if not listed:
-        raise ParameterError(f"cv={cv!r} gives no split.")
+        raise ParameterError(f"cv={cv!r} yields no splits.")
     trains, tests = [], []
     for k, split in enumerate(listed):
         train, test = (_row_numbers(k, rows, len(data)) for rows in split)
-        _check_apart(k, train, test, data)
+        _check_disjoint(k, train, test, data)
         trains.append(train)
         tests.append(test)
     return Splits(tests, trains)
 
 
 def _row_numbers(k: int, rows: Any, n_rows: int) -> Index:
-    """Rows of split k, which may come as a mask."""
+    """Row numbers of split k, from row numbers or a mask."""
     numbers = np.asarray(rows)
     if numbers.size == 0:
-        raise ParameterError(f"Split {k} of cv is empty: it needs rows to train and rows to test.")
+        raise ParameterError(f"Split {k} of cv is empty: it needs training rows and test rows.")
     try:
         return np.asarray(np.arange(n_rows)[numbers])
     except IndexError as error:
-        raise ParameterError(f"Split {k} of cv has no row numbers of X: {error}.") from error
+        raise ParameterError(f"Split {k} of cv has invalid row numbers: {error}.") from error
 
 
-def _check_apart(k: int, train: Index, test: Index, data: LabelledRows) -> None:
-    """Nothing that is held out may be trained on."""
+def _check_disjoint(k: int, train: Index, test: Index, data: LabelledRows) -> None:
+    """Raise an error if a row or a query is in both the training and the test part."""
     both = np.intersect1d(train, test)
     if len(both):
         raise ParameterError(f"Split {k} of cv has row {both[0]} in both train and test.")
     if data.qid is None:
         return
-    torn = np.intersect1d(data.groups.codes[train], data.groups.codes[test])
-    if len(torn):
+    shared = np.intersect1d(data.groups.codes[train], data.groups.codes[test])
+    if len(shared):
         raise DataError(
-            f"Split {k} of cv has rows of query {data.groups.names.tolist()[torn[0]]!r} in both "
-            f"train and test ({len(torn)} such queries): whole queries must be held out. Use "
+            f"Split {k} of cv has rows of query {data.groups.names.tolist()[shared[0]]!r} in both "
+            f"train and test ({len(shared)} such queries): whole queries must be held out. Use "
             "cv=5, or a splitter that keeps groups together, such as GroupKFold."
         )

@@ -1,4 +1,4 @@
-"""Queries held out on a cluster: exactly, for every alpha, where they lie."""
+"""Exact leave-query-out on a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dask.delayed import delayed
 from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Rows
-from rankwise.distributed._fit import Run, Summed, check_summable
+from rankwise.distributed._cluster_fit import Run, Summed, check_summable
 from rankwise.distributed._partitions import Partition
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.graph import QueryGroups
@@ -35,10 +35,10 @@ def leave_query_out(
 ) -> HeldOutScores:
     """Score every query by a ranker trained on the others, exactly, without refitting.
 
-    As `rankwise.model_selection.leave_query_out`, for rows on many machines. From the sums over
-    all rows and one eigendecomposition, each partition predicts its own queries. This takes one
-    more pass than `fit`, and for each query and alpha the cube of the number of its rows.
-    Landmarks are those of all rows.
+    This is `rankwise.model_selection.leave_query_out` for rows on several machines. Each partition
+    predicts its own queries from the sums over all rows and one eigendecomposition. This needs one
+    more pass than `fit` and, for each query and alpha, the cube of the number of its rows.
+    Landmarks are chosen among all rows.
 
     Parameters
     ----------
@@ -54,13 +54,24 @@ def leave_query_out(
     Returns
     -------
     HeldOutScores
-        Scores and standard errors for each alpha, and the best one; predictions are not returned.
+        Scores and standard errors for each alpha; predictions are not returned.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import leave_query_out
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> rows = tuple(da.from_array(a) for a in (X, X[:, 0], np.arange(60) // 6))
+    >>> leave_query_out(RankRLS(), rows, alphas=[0.1, 1.0]).best_alpha
+    1.0
     """
     function, greater_is_better = get_metric(metric)
     check_summable(estimator)
     if not isinstance(estimator.make_loss(), PairLoss):
         raise ParameterError(
-            "On a cluster, queries are held out of rankers of pairs (RankRLS, SparseRankRLS): got "
+            "On a cluster, leave_query_out needs a pairwise ranker (RankRLS or SparseRankRLS): got "
             f"{type(estimator).__name__}."
         )
     values = check_alphas([estimator.alpha] if alphas is None else alphas)
@@ -81,8 +92,8 @@ def leave_query_out(
     ]
     if not by_alpha[0] or min(map(len, by_alpha[0])) == 0:
         raise UndefinedMetricError(
-            f"{metric} is not defined for any of the {n_queries} queries: check labels "
-            "and query ids."
+            f"{metric} is not defined for any of the {n_queries} queries. Check the labels and "
+            "query ids."
         )
     means, errors = np.transpose([mean_and_error(of_alpha) for of_alpha in by_alpha])
     return HeldOutScores(values, means, errors, metric, greater_is_better)
@@ -101,7 +112,7 @@ def _held_out(
     alphas: Array,
     metric: Any,
 ) -> list[list[Array]] | None:
-    """Values per query, for each alpha and output; None where the partition has no rows."""
+    """Values per query, for each alpha and output; None if the partition has no rows."""
     if len(part.y) == 0:
         return None
     groups = QueryGroups.of(part.qid, len(part.y))

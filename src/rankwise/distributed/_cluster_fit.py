@@ -1,4 +1,4 @@
-"""Fitting on a cluster: sums by partition, added by a tree, and one small system at the end."""
+"""Fitting on a cluster: moments of partitions, a tree reduction, and one small system."""
 
 from __future__ import annotations
 
@@ -53,37 +53,37 @@ def fit(
     client: Any = None,
     progress: Progress | None = None,
 ) -> Ranker:
-    """Fit a ranker to rows that lie on many machines.
+    """Fit a ranker to rows that are distributed over several machines.
 
-    The result is that of ``estimator.fit`` on all rows, up to rounding. Each partition is read
-    twice, and once more where landmarks are chosen among rows. Only sums move between machines,
-    n by n or r by r numbers for n features or r landmarks, and the rows of queries that are split
-    between partitions, which are brought together: few, where rows are sorted by query. If a
-    worker dies, others read its partitions again, and the result does not change.
+    The result equals ``estimator.fit`` on all rows, up to rounding errors. Each partition is read
+    twice, and a third time if landmarks are chosen among rows. Only two things are transferred
+    between machines: sums of size n by n or r by r, for n features or r landmarks, and the rows of
+    queries that are split between partitions (few, if rows are sorted by query). If a worker fails,
+    others read its partitions again, and the result does not change.
 
     Parameters
     ----------
     estimator : RankRLS, RLS, SparseRankRLS or SparseRLS
-        RankRLS and RLS with the linear kernel, in the primal.
+        RankRLS and RLS need the linear kernel, and are solved in the primal.
     data : Dask arrays, Dask data frame, str, path or list of these
-        A tuple (X, y, qid) or (X, y) of Dask arrays; a Dask data frame with one row a document;
-        a folder or pattern of Parquet files or of LETOR files, or a list of files. Without query
-        ids, all rows are one ranking.
+        A tuple (X, y, qid) or (X, y) of Dask arrays; a Dask data frame with one document per row;
+        a folder or glob pattern of Parquet or LETOR files, or a list of files. Without query ids,
+        all rows form one ranking.
     label, qid : str
-        Columns of a data frame or of Parquet files that hold labels and query ids; the others
+        Columns of a data frame or of Parquet files with labels and query ids; all other columns
         are features. ``qid=None``: there are no query ids.
     n_features : int, optional
-        Of LETOR files, which leave out zeros. None: the largest index in them.
+        Number of features of LETOR files, which omit zeros. None: the largest index in the files.
     client : distributed.Client, optional
-        Where to work. None: the client that is active, or threads of this process.
+        The client to use. None: the active client, or threads of this process.
     progress : callable, optional
-        Called now and then with the tasks of a pass that are done, and with their number. Needs
+        Called regularly with the number of finished tasks of a pass and their total number. Needs
         `client`.
 
     Returns
     -------
     estimator
-        The same object, fitted: `predict`, `save_model` and the rest work as always.
+        The same object, fitted.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def path(
     client: Any = None,
     progress: Progress | None = None,
 ) -> RegularizationPath:
-    """As `fit`, for many alphas, which share the sums and cost little more than one.
+    """Fit for many alphas, which share the sums and cost little more than one.
 
     Parameters
     ----------
@@ -129,7 +129,18 @@ def path(
     Returns
     -------
     RegularizationPath
-        As from ``estimator.path``. The estimator itself is not fitted.
+        The same as from ``estimator.path``. The estimator itself is not fitted.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import path
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> rows = tuple(da.from_array(a) for a in (X, X[:, 0], np.arange(60) // 6))
+    >>> len(path(RankRLS(), rows, [0.1, 1.0]))
+    2
     """
     check_summable(estimator)
     values = check_alphas(alphas)
@@ -140,7 +151,7 @@ def path(
 
 
 class Run:
-    """Runs delayed work, and reports its progress."""
+    """Computes delayed tasks, and reports their progress."""
 
     def __init__(self, client: Any, progress: Progress | None = None) -> None:
         if client is not None and not hasattr(client, "as_current"):
@@ -149,7 +160,7 @@ class Run:
                 f"{type(client).__name__}."
             )
         if client is None and progress is not None:
-            raise ParameterError("progress needs a scheduler: pass a client as well.")
+            raise ParameterError("progress needs a client: pass client=distributed.Client(...).")
         self._client = client
         self._progress = progress
 
@@ -180,22 +191,23 @@ class Run:
             partitions = open_partitions(data, label, qid, n_features)
         if n_features is not None and partitions.shape is None:
             raise ParameterError(
-                "n_features is for LETOR files only: other data have a known number."
+                "n_features is only for LETOR files, since other data have a known number of "
+                "features. Omit it."
             )
         return partitions
 
 
 def _tasks_left(dask_scheduler: Any) -> int:
-    """Tasks that a scheduler has not finished."""
+    """The number of tasks that a scheduler has not finished."""
     left = ("waiting", "queued", "no-worker", "processing")
     return sum(task.state in left for task in dask_scheduler.tasks.values())
 
 
 @dataclass(frozen=True)
 class Summed:
-    """Sums over all partitions, and what they were made of.
+    """Sums over all partitions, and the system and partitions that they belong to.
 
-    `partitions` hold whole queries, `moments` have an entry for each task.
+    `partitions` hold whole queries, and `moments` has an entry for each task.
     """
 
     moments: list[Any]
@@ -206,7 +218,7 @@ class Summed:
 
     @classmethod
     def of(cls, ranker: Any, partitions: Partitions, run: Run) -> Summed:
-        """Sum over all partitions; sets those attributes of `ranker` that describe the data."""
+        """Sum over all partitions, and set the attributes of `ranker` that describe the data."""
         forget(ranker)
         loss = ranker.make_loss()
         partitions, overview = surveyed(partitions, run)
@@ -214,7 +226,7 @@ class Summed:
         if partitions.feature_names is not None:
             ranker.feature_names_in_ = np.asarray(partitions.feature_names, dtype=object)
         space = ranker.make_space(overview.n_features)
-        # Not delayed: the worker that held it would attract the rows of others.
+        # Not delayed: Dask would move the rows of other workers to the one that holds it.
         system: Any = FeatureSystem(overview.n_features)
         if isinstance(space, LandmarkSpace):
             landmarks = _choose_landmarks(space, partitions, overview, run)
@@ -244,15 +256,16 @@ class Summed:
 
 
 def check_summable(ranker: Any) -> None:
-    """Raise an error for rankers whose fit is not a sum over rows, computed by NumPy."""
+    """Raise an error if a ranker cannot be fitted from sums over rows, computed by NumPy."""
     if getattr(ranker, "device", None) not in (None, "cpu"):
         raise ParameterError(
-            f"Rows on many machines are summed by NumPy, and device={ranker.device!r}: use "
+            f"On a cluster, rows are summed by NumPy: got device={ranker.device!r}. Use "
             "device=None, or fit on one machine with a GPU."
         )
     if getattr(ranker, "precision", "float64") != "float64":
         raise ParameterError(
-            f"Rows on many machines are summed in float64: got precision={ranker.precision!r}."
+            f"On a cluster, rows are summed in float64: got precision={ranker.precision!r}. Use "
+            'precision="float64".'
         )
     if isinstance(ranker, LeastSquaresRanker):
         check_parameters(ranker, ranker.parameters)
@@ -262,24 +275,24 @@ def check_summable(ranker: Any) -> None:
         if isinstance(space, FeatureSpace) and space.solver != "dual":
             return
     raise ParameterError(
-        "Rows on many machines can be summed by RankRLS and RLS with the linear kernel, and by "
-        f"SparseRankRLS and SparseRLS: got {ranker}. For another kernel use SparseRankRLS."
+        "On a cluster, the ranker must be RankRLS or RLS with the linear kernel, or SparseRankRLS "
+        f"or SparseRLS: got {ranker}. For other kernels use SparseRankRLS."
     )
 
 
 def _check_one_ranking(loss: Loss) -> None:
-    """One ranking of all rows is a regression with a free intercept, if all pairs count."""
+    """One ranking of all rows is a regression with a free intercept only if all pairs count."""
     if loss.ties == "exclude":
         raise DataError(
-            'All partitions form one ranking, which can be summed only with ties="include". Use '
-            "that, or pass the query of every row."
+            'All partitions form one ranking, which needs ties="include". Use ties="include", or '
+            "pass the query of every row."
         )
 
 
 def _choose_landmarks(
     space: LandmarkSpace, partitions: Partitions, overview: Overview, run: Run
 ) -> Landmarks:
-    """The given landmarks, or some from a sample of all partitions."""
+    """The given landmarks, or landmarks from a sample of all partitions."""
     choice: Any = space.choice
     if choice.points is not None:
         return choice.given_points(overview.n_features, space.kernel)
@@ -295,12 +308,12 @@ def _choose_landmarks(
 def _given_rows(numbers: Any, partitions: Partitions, overview: Overview, run: Run) -> Landmarks:
     check_in_range(numbers, sum(overview.n_rows))
     ends = np.cumsum(overview.n_rows)
-    home = np.searchsorted(ends, numbers, side="right")
-    used = np.unique(home)
+    partition_of = np.searchsorted(ends, numbers, side="right")
+    used = np.unique(partition_of)
     some = Partitions([partitions.delayed[k] for k in used])
-    local = [numbers[home == k] - (ends[k] - overview.n_rows[k]) for k in used]
+    local = [numbers[partition_of == k] - (ends[k] - overview.n_rows[k]) for k in used]
     found = stacked(run(some.map(_take_rows, local)))
-    order = np.concatenate([np.flatnonzero(home == k) for k in used])
+    order = np.concatenate([np.flatnonzero(partition_of == k) for k in used])
     return Landmarks(found[np.argsort(order)], numbers)
 
 

@@ -1,4 +1,4 @@
-"""Predictions and metrics of rows on many machines."""
+"""Predictions and metrics on a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankwise.metrics import evaluate_ranking
 
 
 def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | None = None) -> Any:
-    """Scores of rows, as a Dask array in the order of the rows; nothing is computed yet.
+    """Scores of rows as a lazy Dask array, in the order of the rows.
 
     Parameters
     ----------
@@ -25,8 +25,18 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     Returns
     -------
     dask.array.Array
-        Of shape (n_rows,) or (n_rows, n_outputs); lengths are unknown to Dask where those of
-        `data` are.
+        Of shape (n_rows,) or (n_rows, n_outputs); chunk sizes are unknown if those of `data` are.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import predict
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> ranker = RankRLS().fit(X, X[:, 0])
+    >>> bool(np.allclose(predict(ranker, da.from_array(X, chunks=(20, 2))), ranker.predict(X)))
+    True
     """
     import dask.array as da
 
@@ -48,10 +58,10 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
 def evaluate(
     estimator: Any, data: Any, *, label: str = "label", qid: str | None = "qid", **options: Any
 ) -> Delayed:
-    """Every metric of a ranker's scores; ``.compute()`` gives the `RankingEvaluation`.
+    """All metrics of the scores of a ranker; ``.compute()`` returns a `RankingEvaluation`.
 
-    Rows are scored where they are. Three numbers of each row, its label, score and query, are then
-    collected by one worker: 24 GB for 10^9 rows.
+    Each worker scores its own rows. One worker then collects the label, score and query of each
+    row: 24 GB for 10^9 rows.
 
     Parameters
     ----------
@@ -64,6 +74,18 @@ def evaluate(
     Returns
     -------
     dask.delayed.Delayed
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import evaluate
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> y, qid = np.round(X[:, 0]).clip(0), np.arange(60) // 6
+    >>> rows = tuple(da.from_array(a) for a in (X, y, qid))
+    >>> evaluate(RankRLS().fit(X, y, qid=qid), rows).compute().n_rows
+    60
     """
     parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
     ranker = delayed(estimator, pure=False)
@@ -78,7 +100,7 @@ def _outputs(ranker: Any) -> tuple[int, ...]:
 
 
 def _no_labels(X: Any) -> Any:
-    """Zeros as labels for the rows of a Dask array, whose number may be unknown."""
+    """Zeros as labels for the rows of a Dask array with a possibly unknown number of rows."""
     return X[:, :1].map_blocks(_zeros, drop_axis=1, dtype=np.float64) if X.ndim == 2 else X
 
 
@@ -87,7 +109,7 @@ def _zeros(block: Any) -> Any:
 
 
 def _scores(part: Partition, ranker: Any, names: list[str] | None) -> Any:
-    """Scores of a partition; names of columns are checked against those of the fit."""
+    """Scores of a partition; column names must match those of the fit."""
     if len(part.y) == 0:
         return np.empty((0, *_outputs(ranker)))
     if names is None or not hasattr(ranker, "feature_names_in_"):

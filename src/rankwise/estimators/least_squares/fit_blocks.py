@@ -22,7 +22,7 @@ from rankwise.parameters import as_generator, check_alphas, check_parameters
 from rankwise.problem import BlockSums, LandmarkSystem
 
 
-class StreamingMixin:
+class FitBlocksMixin:
     """Adds `partial_fit`, `fit_blocks` and `path_blocks` to a ranker on landmarks."""
 
     alpha: float
@@ -35,22 +35,22 @@ class StreamingMixin:
     __metadata_request__partial_fit = {"qid": True}  # noqa: RUF012
 
     def partial_fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
-        """Add rows to those of earlier calls: the result is that of `fit` to all of them.
+        """Add rows to those of earlier calls, as if `fit` were called with all of them.
 
-        The first call chooses the landmarks among its rows (unless they are points), and they
-        stay: pass it more rows than landmarks. Each call costs what `fit` to its rows costs,
-        including r^3 flops for r landmarks, so pass at least as many rows as landmarks at a time.
-        After `fit`, which keeps no sums, `partial_fit` starts again. `alpha` may change between
-        calls, other parameters may not. As long as no query has two rows that count, all scores
-        are 0.
+        The first call chooses the landmarks among its rows (unless they are points) and must have
+        more rows than landmarks; later calls keep these landmarks. Each call costs as much as `fit`
+        on its rows, including O(r^3) time for r landmarks, so pass at least as many rows as
+        landmarks at a time. After `fit`, which does not store sums, `partial_fit` starts again.
+        `alpha` may change between calls, other parameters may not. As long as there are no pairs
+        that count, all scores are 0.
 
         Parameters
         ----------
         X, y
             As for `fit`.
         qid : array-like of shape (n_rows,)
-            As for `fit`. All rows of a query must be in one call. Without qid, all rows are one
-            ranking, and there can be only one call.
+            As for `fit`. All rows of a query must be in the same call. Without qid, all rows form
+            one ranking, and only one call is possible.
 
         Returns
         -------
@@ -67,8 +67,8 @@ class StreamingMixin:
         else:
             if space.kernel != sums.system.basis.kernel:
                 raise ParameterError(
-                    "The kernel changed since the first block, and its sums cannot. Start again "
-                    "with a clone."
+                    "The kernel changed since the first block, but the sums of earlier blocks "
+                    "cannot be updated. Start again with a clone."
                 )
             sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
         fit = sums.solve([float(self.alpha)])
@@ -78,19 +78,19 @@ class StreamingMixin:
         return self
 
     def fit_blocks(self, blocks: Iterable[Any]) -> Self:
-        """Fit to rows that do not fit in memory and come in blocks of whole queries.
+        """Fit to rows that do not fit in memory, in blocks of whole queries.
 
-        Two passes over the blocks: the first draws rows to choose landmarks from, the second sums
-        moments. The first is not needed where `landmarks` are points. Memory is needed for a
-        block, some r by r matrices, and the rows that landmarks are chosen from (20 for each, at
-        least 10,000). Only the query ids grow with the number of blocks.
+        There are two passes over the blocks: the first samples rows from which landmarks are
+        chosen, the second sums moments. If `landmarks` are points, only the second pass is needed.
+        Memory is needed for a block, a few r by r matrices, and the sampled rows (20 for each
+        landmark, at least 10,000). Only the set of query ids grows with the number of blocks.
 
         Parameters
         ----------
         blocks : iterable
-            Of triples (X, y, qid), or of objects with these attributes, such as those of
-            `rankwise.data.LetorBlocks`. It must allow two passes, as a list does; a generator is
-            accepted only if `landmarks` are points. All rows of a query must be in one block.
+            Triples (X, y, qid), or objects with these attributes, such as those of
+            `rankwise.data.LetorBlocks`. It must allow two passes, like a list; a generator is
+            accepted only if `landmarks` are points. All rows of a query must be in the same block.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class StreamingMixin:
         return self
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any) -> RegularizationPath:
-        """As `path`, for blocks as in `fit_blocks`.
+        """Rankers for many values of alpha, fitted to blocks of rows.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class StreamingMixin:
 
 
 def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
-    """The sums over all blocks, and the rows of the last block, which show where they are."""
+    """The sums over all blocks, and the rows of the last block, which determine the device."""
     check_parameters(ranker, ranker.parameters)
     if ranker.kernel == "precomputed":
         raise ParameterError(
@@ -161,7 +161,7 @@ def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
 
 
 def _system_of_blocks(ranker: Any, blocks: Iterable[Any]) -> LandmarkSystem | None:
-    """A system on landmarks from a pass over the blocks; None where landmarks are points."""
+    """A system on landmarks from a pass over the blocks; None if landmarks are points."""
     choice = LandmarkChoice.of(ranker.landmarks, ranker.n_landmarks)
     if choice.points is not None:
         return None
@@ -171,19 +171,19 @@ def _system_of_blocks(ranker: Any, blocks: Iterable[Any]) -> LandmarkSystem | No
         (X, None if qid is None else check_ids(qid, len(y)))
         for X, y, qid in _checked_blocks(ranker, blocks)
     )
-    first = next(rows, None)  # shows the number of features
+    first = next(rows, None)  # for the number of features
     if first is None:
         raise _no_blocks()
     on: Backend = backend_of(first[0])
     space = ranker.make_space(first[0].shape[1])
-    at_rest = ((as_given(X), qid) for X, qid in chain([first], rows))
+    given = ((as_given(X), qid) for X, qid in chain([first], rows))
     rng = as_generator(ranker.random_state)
-    landmarks = space.choice.among_blocks(at_rest, space.kernel, rng)
+    landmarks = space.choice.among_blocks(given, space.kernel, rng)
     return LandmarkSystem.of(space.kernel, landmarks, ranker.precision, on)
 
 
 def _checked_blocks(ranker: Any, blocks: Iterable[Any]) -> Iterator[tuple[Any, Array, Any]]:
-    """The blocks, validated one after the other."""
+    """Validate the blocks one by one."""
     first = True
     for k, block in enumerate(blocks):
         if hasattr(block, "X") and hasattr(block, "y"):
@@ -200,24 +200,24 @@ def _checked_blocks(ranker: Any, blocks: Iterable[Any]) -> Iterator[tuple[Any, A
         try:
             X, y = check_training(ranker, X, y, reset=first, min_rows=1)
         except ValueError as error:
-            error.add_note(f"This happened in block {k}, counted from 0.")
+            error.add_note(f"The error is in block {k}, counting from 0.")
             raise
         yield X, y, to_host(qid)
         first = False
 
 
 def _on_backend(sums: BlockSums, on: Backend) -> BlockSums:
-    """The sums where the next block is; they may come from a file, or from another device."""
+    """The sums on the device of the next block; they may come from a file or another device."""
     system = replace(sums.system, factor=moved(sums.system.factor, on))
     return replace(sums, system=system, moments=[moved(one, on) for one in sums.moments])
 
 
 def _only_once() -> DataError:
     return DataError(
-        "Landmarks are chosen in a first pass, and these blocks allow only one pass. Pass a list "
-        "or an object that can be iterated again, or points as landmarks."
+        "Landmarks are chosen in a first pass, but these blocks allow only one pass. Pass a list "
+        "or another object that can be iterated repeatedly, or pass points as landmarks."
     )
 
 
 def _no_blocks() -> DataError:
-    return DataError("There is no block of rows to learn from.")
+    return DataError("There are no blocks of rows to learn from.")
