@@ -30,8 +30,7 @@ def add_array(archive: ZipFile, array: NDArray[Any]) -> str:
 
 def read_array(archive: ZipFile, name: str) -> NDArray[Any]:
     """Read an array; objects, which would need pickle, are refused."""
-    array: NDArray[Any] = np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
-    return array
+    return np.asarray(np.load(io.BytesIO(archive.read(name)), allow_pickle=False))
 
 
 def check_members(archive: ZipFile, n_bytes: int) -> None:

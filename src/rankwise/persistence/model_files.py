@@ -138,7 +138,6 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     Returns
     -------
     ModelFile
-        With attributes `model`, `normalized_per_query` and `version`.
 
     Examples
     --------

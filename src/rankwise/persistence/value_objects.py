@@ -93,12 +93,7 @@ def value_object_class(name: str) -> Any:
     return getattr(import_module(module), class_name)
 
 
-def check_axes(name: str, ranker: Any) -> None:
-    """Refuse a ranker whose arrays do not belong together."""
-    _check_all(name, ranker, {"2": 2})
-
-
-def _check_all(name: str, owner: Any, lengths: dict[str, int]) -> None:
+def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
     """Check the arrays of a ranker or an object, and then those of the objects in it."""
     for rule in ("n_features_in_: features", *AXES.get(name, "").split(", ")):
         attribute, _, axes = rule.partition(": ")
@@ -108,7 +103,7 @@ def _check_all(name: str, owner: Any, lengths: dict[str, int]) -> None:
         for entry in value if isinstance(value, list) else [value]:
             inner = value_object_name(type(entry))
             if inner is not None:
-                _check_all(inner, entry, dict(lengths) if isinstance(value, list) else lengths)
+                check_axes(inner, entry, dict(lengths) if isinstance(value, list) else lengths)
 
 
 def _check_one(where: str, value: Any, rule: str, lengths: dict[str, int]) -> None:

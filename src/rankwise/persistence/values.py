@@ -190,7 +190,7 @@ def _decode_ranker(content: Any, archive: ZipFile) -> Any:
             getattr(ranker, f"set_{method}_request")(**requests)
     if "output" in content:
         ranker.set_output(**content["output"])
-    check_axes(name, ranker)
+    check_axes(name, ranker, lengths={"2": 2})
     return ranker
 
 
