@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 from rankwise import PairwiseGP
 from rankwise.errors import ParameterError
 from rankwise.estimators.gp import suggest
-from rankwise.solvers.gp.acquisition import bald, choose_greedily, eubo
+from rankwise.estimators.gp.suggest import bald, choose_greedily, eubo
 from tests.strategies import comparisons
 
 X = np.random.default_rng(0).uniform(-2, 2, (40, 2))

@@ -46,7 +46,7 @@ def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.
     Raises
     ------
     DataError
-        If X is not a finite matrix or qid is not one id per row.
+        If X is not a finite matrix, max - min overflows, or qid is not one id per row.
 
     Examples
     --------
@@ -79,12 +79,10 @@ def _normalize_dense(X: NDArray[Any], groups: QueryGroups) -> NDArray[Any]:
     by_query = X if groups.contiguous else X[groups.order]
     low = np.minimum.reduceat(by_query, groups.indptr[:-1], axis=0)
     high = np.maximum.reduceat(by_query, groups.indptr[:-1], axis=0)
-    scale, low, span = _map_to_unit(low, high)
+    span = _span(low, high)
     for start in range(0, len(out), _ROWS_AT_A_TIME):
         rows = out[start : start + _ROWS_AT_A_TIME]
         query = groups.codes[start : start + _ROWS_AT_A_TIME]
-        if scale is not None:
-            rows *= scale[query]
         rows -= low[query]
         rows /= span[query]
     return out
@@ -109,9 +107,7 @@ def _normalize_sparse(X: sparse.csr_array, groups: QueryGroups) -> sparse.csr_ar
         return _normalize_sparse(_store(X, query[needed], feature[needed], groups), groups)
     low[has_zeros] = 0
     high[has_zeros] = np.maximum(high[has_zeros], 0)
-    scale, low, span = _map_to_unit(low, high)
-    if scale is not None:
-        X.data *= scale[cell]
+    span = _span(low, high)
     X.data -= low[cell]
     X.data /= span[cell]
     X.eliminate_zeros()
@@ -132,20 +128,12 @@ def _store(
     return sparse.coo_array((values, places), shape=X.shape).tocsr()
 
 
-def _map_to_unit(
-    low: NDArray[Any], high: NDArray[Any]
-) -> tuple[NDArray[Any] | None, NDArray[Any], NDArray[Any]]:
-    """Scale, shift and divisor: (scale * x - low) / span is 0 at the minimum, 1 at the maximum.
-
-    The scale is one half where max - min would overflow, and None if it never does.
-    """
+def _span(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+    """max - min, or 1 where both are equal."""
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise DataError("X contains NaN or infinite values. Replace them, or drop these rows.")
     with np.errstate(over="ignore"):
         span = high - low
-    scale = None
     if np.isinf(span).any():
-        scale = np.where(np.isinf(span), 0.5, 1.0).astype(span.dtype)
-        low = low * scale
-        span = high * scale - low
-    return scale, low, np.where(span == 0, 1, span).astype(span.dtype, copy=False)
+        raise DataError(f"The values of a feature are too far apart for {span.dtype}. Scale X.")
+    return np.where(span == 0, 1, span).astype(span.dtype, copy=False)

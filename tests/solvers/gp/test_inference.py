@@ -11,10 +11,14 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from rankwise.graph.comparisons import Comparisons
+from rankwise.solvers.gp.approximation import (
+    covariance_gradient,
+    factor_gradient,
+    gaussian,
+    noise_slope,
+)
 from rankwise.solvers.gp.differences import Differences, PivotedCholesky, WeightPosterior
 from rankwise.solvers.gp.ep import expectation_propagation
-from rankwise.solvers.gp.evidence_gradient import covariance_gradient, factor_gradient
-from rankwise.solvers.gp.gaussian import gaussian, noise_slope
 from rankwise.solvers.gp.laplace import laplace
 from rankwise.solvers.gp.observations import PairObservations
 from rankwise.solvers.gp.weight_space import weights_of_pairs, weights_of_rows

@@ -32,29 +32,15 @@ BLOCK_BYTES = 32 * 2**20  # of features in a block, about
 
 @dataclass(frozen=True)
 class LetorSurvey:
-    """Counts of a LETOR file, from a first pass over it.
+    """Counts of a LETOR file, from a first pass over it."""
 
-    Attributes
-    ----------
-    version : tuple
-        Size and modification time of the file, to notice changes.
-    n_rows, n_queries, n_features : int
-        Counts; `n_queries` is 0 if there are no query ids.
-    n_bytes : int
-        Size of the text, decompressed.
-    layout : {"dense", "sparse"}
-        Dense if at least a third of the cells are written.
-    text_ids : bool
-        Whether some query id is not an integer.
-    """
-
-    version: tuple[int, int]
+    version: tuple[int, int]  # size and modification time of the file, to notice changes
     n_rows: int
-    n_queries: int
+    n_queries: int  # 0 if there are no query ids
     n_features: int
-    n_bytes: int
-    layout: str
-    text_ids: bool
+    n_bytes: int  # of text, decompressed
+    layout: str  # "dense" if at least a third of the cells are written, otherwise "sparse"
+    text_ids: bool  # whether some query id is not an integer
 
 
 class LetorBlocks:

@@ -32,39 +32,31 @@ class Hyperparameters:
 def kernel_values(kernel: Any, X: Array, Y: Array | None = None) -> Array:
     """k(X, Y), checked to be finite."""
     with np.errstate(over="ignore", invalid="ignore"):
-        K = np.asarray(kernel(X, Y), dtype=np.float64)
-    _check_finite(kernel, K)
-    return K
+        return _finite(kernel, kernel(X, Y))
 
 
 def kernel_gradient(kernel: Any, X: Array) -> tuple[Array, Array]:
-    """k(X, X) and its derivatives by theta, checked to be finite."""
+    """k(X, X), which may be overwritten, and its derivatives by theta, checked to be finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         K, dK = kernel(X, eval_gradient=True)
-    _check_finite(kernel, K)
-    _check_finite(kernel, dK)
-    return np.array(K, dtype=np.float64), np.asarray(dK, dtype=np.float64)
+    return _finite(kernel, np.array(K)), _finite(kernel, dK)
 
 
-def _check_finite(kernel: Any, values: Array) -> None:
+def _finite(kernel: Any, values: Any) -> Array:
+    values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values.sum()):
         raise DataError(
             f"The kernel {kernel} has values that are not finite. Scale the features, for example "
             "with sklearn.preprocessing.StandardScaler, or narrow the bounds of its parameters."
         )
+    return values
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionedProcess:
     """The process at one setting of its hyperparameters, conditioned on the comparisons.
 
-    Attributes
-    ----------
-    hyper : Hyperparameters
-    points : ndarray of shape (n_points, n_features)
-        The points of the basis: compared rows, or landmarks.
-    basis : WeightBasis
-    approximation : Approximation
+    `points`, of shape (n_points, n_features), are those of the basis: compared rows or landmarks.
     """
 
     hyper: Hyperparameters

@@ -16,11 +16,14 @@ from rankwise.estimators.gp.conditioned_process import (
     kernel_gradient,
     kernel_values,
 )
-from rankwise.solvers.gp.approximation import Approximation
+from rankwise.solvers.gp.approximation import (
+    Approximation,
+    factor_gradient,
+    gaussian,
+    noise_slope,
+)
 from rankwise.solvers.gp.differences import Differences
 from rankwise.solvers.gp.ep import expectation_propagation
-from rankwise.solvers.gp.evidence_gradient import factor_gradient
-from rankwise.solvers.gp.gaussian import gaussian, noise_slope
 from rankwise.solvers.gp.laplace import laplace
 from rankwise.solvers.gp.observations import PairObservations
 from rankwise.solvers.gp.weight_space import (
@@ -47,30 +50,18 @@ class InferenceSettings:
     max_sweeps: int
 
     def infer(
-        self,
-        space: WeightSpace,
-        values: Array,
-        hyper: Hyperparameters,
-        start: Sites | None,
+        self, space: WeightSpace, values: Array, hyper: Hyperparameters, start: Sites | None
     ) -> tuple[Differences, Approximation]:
         """The posterior, and the differences in the units that it was computed in."""
         if self.likelihood == "gaussian":
             margin, weight = values.T
             return space.differences, gaussian(space.differences, margin, weight, hyper.noise)
         differences = space.scaled(1.0 / hyper.noise)
-        stop: dict[str, Any] = {"tol": self.tol, "max_sweeps": self.max_sweeps}
+        given: Any = {"start": start, "tol": self.tol, "max_sweeps": self.max_sweeps}
         if self.method == "laplace":
-            found = laplace(differences, values, hyper.threshold, start=start, **stop)
-        else:
-            found = expectation_propagation(
-                differences,
-                values,
-                hyper.threshold,
-                hyper.flips,
-                start=start,
-                sequential=self.sequential,
-                **stop,
-            )
+            return differences, laplace(differences, values, hyper.threshold, **given)
+        given["sequential"] = self.sequential
+        found = expectation_propagation(differences, values, hyper.threshold, hyper.flips, **given)
         return differences, found
 
 
@@ -81,24 +72,13 @@ class Evidence:
     theta holds the logarithms of the free hyperparameters: those of the kernel, then the noise
     if it is free, the threshold of ties if there are any, and the share of flips if it is not 0.
 
+    `hyper` is where the search starts, X the rows that were compared, and `noise_bounds` is None
+    if the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with
+    median `start`, one or one for each free hyperparameter.
+
     One value costs a posterior (`solvers.gp.ep`). A gradient also needs the derivatives of the
     kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks. The sites of the last gradient
     are where the next posterior starts.
-
-    Parameters
-    ----------
-    hyper : Hyperparameters
-        Where the search starts.
-    X : ndarray of shape (n, n_features)
-        The rows that were compared.
-    observed : PairObservations
-        Of these rows.
-    inference : InferenceSettings
-    noise_bounds : (float, float) or None
-        None: the noise is fixed.
-    landmarks : ndarray of shape (r, n_features), optional
-    prior_scale : float, array-like of shape (n_free,) or None
-        Standard deviation of a log-normal prior with median `start`.
     """
 
     hyper: Hyperparameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -150,8 +151,7 @@ def width_grid(
 
     best = look(0)
     for sign in (1, -1):
-        k = sign
-        while True:
+        for k in count(sign, sign):
             at = (theta + k * direction)[widths]
             if (at < low[widths] - 1e-9).any() or (at > high[widths] + 1e-9).any():
                 break
@@ -159,27 +159,21 @@ def width_grid(
             best = max(best, value)
             if value < best - _NEGLIGIBLE:
                 break
-            k += sign
     priors = np.array([found[k][0] for k in sorted(found)])
     return [found[k][1] for k in sorted(found)], np.exp(priors - priors.max())
 
 
 def _width_positions(kernel: Any) -> Any:
     """Positions of the length scales in theta."""
-    positions: list[int] = []
-    k = 0
-    for parameter in kernel.hyperparameters:
-        if parameter.fixed:
-            continue
-        if parameter.name.endswith("length_scale"):
-            positions += range(k, k + parameter.n_elements)
-        k += parameter.n_elements
-    if not positions:
+    free = [parameter for parameter in kernel.hyperparameters if not parameter.fixed]
+    names = np.repeat([p.name for p in free], [p.n_elements for p in free])
+    positions = np.flatnonzero(np.char.endswith(names.astype(str), "length_scale"))
+    if not len(positions):
         raise ParameterError(
             'marginalize="grid" averages over the width of the kernel, but this kernel has no free '
             f"length_scale: {kernel}. Use RBF or Matern with bounds, or marginalize=None."
         )
-    return np.array(positions)
+    return positions
 
 
 def warn_unless_converged(

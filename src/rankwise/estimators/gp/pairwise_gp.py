@@ -59,14 +59,12 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     For N compared pairs of n rows and a kernel matrix of numerical rank r <= min(n, N), a sweep
     takes O(r^2 min(n, N) + N r) time, and some ten sweeps are needed. Each step of the optimizer
     needs as much, plus O(n^2) per hyperparameter. Memory: several n x n matrices. With
-    `n_landmarks`, r is their number and there is no n x n matrix: O(N r^2) time, O((n + N) r)
-    memory.
+    `n_landmarks`, r is their number, and it is O(N r^2) time and O((n + N) r) memory.
 
     Parameters
     ----------
     kernel : kernel of ``sklearn.gaussian_process.kernels``, optional
-        Sums, products and fixed parameters included. None: a constant times RBF, whose width
-        starts at the median distance of rows.
+        None: a constant times RBF, whose width starts at the median distance of rows.
     likelihood : {"probit", "gaussian"}, default="probit"
         Whether comparisons say who wins, or by how much.
     noise : float, default=1.0
@@ -75,18 +73,16 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         Bounds of the noise, if it is learned. "auto": fixed for probit, where only the ratio of
         the kernel's scale to the noise matters, and (1e-5, 1e5) for gaussian.
     tie_model : {"half", "threshold"}, default="half"
-        Meaning of a tie in a probit model. "half": half a win for each row. "threshold": the
-        difference with its noise lies between -t and t, for a threshold t that is learned if
-        there are ties.
+        A tie in a probit model is half a win for each row, or a difference, with its noise,
+        between -t and t. The threshold t is learned if there are ties.
     threshold : float, default=0.5
         Start of t, in units of the noise; its value if there is no optimizer.
     flips : "auto" or float, default="auto"
-        Share of comparisons that are flipped, whatever the scores: p = flips + (1 - 2 flips)
-        Phi(...). Then a wrong answer has little influence, where it would distort the scores
-        otherwise. 0: none. Between 0 and 0.5: the share is learned, from this start. "auto": 0,
-        unless the comparisons contradict each other more than noise explains; the share is
-        learned then, if it raises the log evidence by more than log(n_comparisons) / 2. It can
-        be learned only by expectation propagation with an optimizer.
+        Share of comparisons that are flipped, whatever the scores, so that a wrong answer has
+        little influence: p = flips + (1 - 2 flips) Phi(...). 0: none. Between 0 and 0.5: the
+        start of the share, which is learned. "auto": 0, unless a share that is learned raises
+        the log evidence by more than log(n_comparisons) / 2. Only expectation propagation with
+        an optimizer can learn it.
     optimizer : "lbfgs", callable or None, default="lbfgs"
         L-BFGS-B on the logarithms of the hyperparameters, or a function (objective, theta,
         bounds) -> (theta, value) as in scikit-learn, or None: keep the kernel as it is.
@@ -127,13 +123,10 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         Logarithms of all free hyperparameters: of the kernel, noise, threshold, flips.
     log_marginal_likelihood_value_ : float
         The evidence at theta_.
-    converged_ : bool
-    n_sweeps_ : int
-        Number of sweeps of the last posterior.
-    grid_kernels_ : list of kernels
-        One, or those of the grid.
-    grid_weights_ : ndarray
-        Their posterior weights.
+    converged_, n_sweeps_ : bool and int
+        Of the last posterior.
+    grid_kernels_, grid_weights_ : list of kernels, and ndarray
+        One, or those of the grid, and their posterior weights.
     landmarks_ : ndarray of shape (n_landmarks, n_features)
         None if inference is exact.
     pairs_, margin_, weight_ : ndarray
@@ -351,15 +344,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         has_ties = self.likelihood == "probit" and bool(observed.values[:, 2].any())
         threshold = float(self.threshold) if has_ties else 0.0
         start = Hyperparameters(kernel, float(self.noise), threshold, first_flips(self))
-        evidence = Evidence(
-            start,
-            X[observed.rows],
-            observed,
-            self._inference(),
-            noise_bounds=noise_bounds(self),
-            landmarks=landmarks,
-            prior_scale=self.prior_scale,
-        )
+        evidence = self._evidence(start, X, observed, landmarks, self.prior_scale)
         theta = optimize(evidence, self.optimizer, self.n_restarts_optimizer, rng)
         if may_learn_flips(self):
             evidence, theta = learn_flips(evidence, theta, self.optimizer)
@@ -401,18 +386,16 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             return PairObservations.from_margins(comparisons)
         return PairObservations.from_outcomes(comparisons, half_ties=self.tie_model == "half")
 
+    def _evidence(
+        self, hyper: Any, X: Array, observed: Any, landmarks: Any, prior_scale: Any = None
+    ) -> Evidence:
+        rows, bounds = X[observed.rows], noise_bounds(self)
+        return Evidence(hyper, rows, observed, self._inference(), bounds, landmarks, prior_scale)
+
     def _fitted_evidence(self, X: Array, comparisons: Comparisons) -> Evidence:
         """The evidence of comparisons, with the learned hyperparameters."""
         hyper = Hyperparameters(self.kernel_, self.noise_, self.threshold_, self.flips_)
-        observed = self._observations(comparisons)
-        return Evidence(
-            hyper,
-            X[observed.rows],
-            observed,
-            self._inference(),
-            noise_bounds=noise_bounds(self),
-            landmarks=self.landmarks_,
-        )
+        return self._evidence(hyper, X, self._observations(comparisons), self.landmarks_)
 
     def _inference(self) -> InferenceSettings:
         return InferenceSettings(

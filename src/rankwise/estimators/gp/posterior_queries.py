@@ -29,18 +29,14 @@ class PosteriorMixin:
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
-        return_std : bool, default=False
-            Return standard deviations too.
-        return_cov : bool, default=False
-            Return the covariance too.
+        return_std, return_cov : bool, default=False
+            Return standard deviations too, or the covariance.
 
         Returns
         -------
         mean : ndarray of shape (n_rows,)
-        std : ndarray of shape (n_rows,)
-            With `return_std`.
-        cov : ndarray of shape (n_rows, n_rows)
-            With `return_cov`.
+        std, cov : ndarray of shape (n_rows,) or (n_rows, n_rows)
+            On request.
         """
         if return_std and return_cov:
             raise ParameterError(
@@ -89,8 +85,7 @@ class PosteriorMixin:
         return self.posterior_.average(lambda c: c.outcomes(X1, X2)[1])
 
     def sample(self, X: Any, *, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Draw score functions from the posterior: O(m^3 + n_samples m^2)
-        for m rows.
+        """Draw score functions from the posterior: O(m^3 + n_samples m^2) for m rows.
 
         Parameters
         ----------

@@ -16,15 +16,9 @@ from rankwise.estimators.gp.evidence import Evidence
 
 @dataclass(frozen=True, eq=False)
 class ProcessMixture:
-    """Conditioned processes with their posterior weights; often a single one.
+    """Conditioned processes with their posterior weights, which sum to 1; often a single one.
 
-    Attributes
-    ----------
-    processes : list of ConditionedProcess
-    weights : ndarray of shape (n_processes,)
-        Posterior weights; they sum to 1.
-    prior : ndarray of shape (n_processes,)
-        Proportional to the prior weights.
+    `prior` is proportional to their prior weights.
     """
 
     processes: list[ConditionedProcess]

@@ -24,20 +24,8 @@ def laplace(
     Cheaper than expectation propagation, since no step needs variances, and less accurate: the
     mean of a skewed posterior is not at its mode, and its curvature there is not its spread.
 
-    Parameters
-    ----------
-    differences : Differences
-        In units of the noise, as is the threshold.
-    counts : ndarray of shape (N, 3)
-        Weights of wins, losses and ties of the first row.
-    threshold : float
-        Half the width of the interval of ties; 0: no ties.
-    start : (tau, nu), optional
-        Sites to start from. None: u = 0.
-    tol : float
-        Largest change of a difference in the last step, in units of the noise.
-    max_sweeps : int
-        Newton steps.
+    Parameters are those of `expectation_propagation`; `tol` is the largest change of a difference
+    in the last of at most `max_sweeps` Newton steps, in units of the noise.
     """
     n = len(differences)
     counts, terms = np.ascontiguousarray(counts), np.empty((n, 7))

@@ -113,30 +113,26 @@ def log_likelihood(
     d: float, a: float, b: float, c: float, t: float, e: float
 ) -> tuple[float, float, float, float, float, float, float, float]:
     """l(d) and its derivatives d, dd, ddd, t, td, tdd, e."""
-    value = first = second = third = 0.0
-    by_t = first_t = second_t = by_e = 0.0
+    u0 = u1 = u2 = u3 = u4 = 0.0
+    v0 = v1 = v2 = v3 = v4 = 0.0
+    w0 = w1 = w2 = w3 = w4 = w5 = w6 = 0.0
     if a > 0:
-        v0, v1, v2, v3, v4 = _win(d - t, e)
-        value, first, second, third = a * v0, a * v1, a * v2, a * v3
-        by_t, first_t, second_t, by_e = -a * v1, -a * v2, -a * v3, a * v4
+        u0, u1, u2, u3, u4 = _win(d - t, e)
     if b > 0:
         v0, v1, v2, v3, v4 = _win(-d - t, e)
-        value, first, second, third = (
-            value + b * v0, first - b * v1, second + b * v2, third - b * v3
-        )  # fmt: skip
-        by_t, first_t, second_t, by_e = (
-            by_t - b * v1, first_t + b * v2, second_t - b * v3, by_e + b * v4
-        )  # fmt: skip
     if c > 0:
         w0, w1, w2, w3, w4, w5, w6 = _tie(d, t)
-        w0, w7 = w0 + math.log1p(-2.0 * e), -2.0 / (1.0 - 2.0 * e)
-        value, first, second, third = (
-            value + c * w0, first + c * w1, second + c * w2, third + c * w3
-        )  # fmt: skip
-        by_t, first_t, second_t, by_e = (
-            by_t + c * w4, first_t + c * w5, second_t + c * w6, by_e + c * w7
-        )  # fmt: skip
-    return value, first, second, third, by_t, first_t, second_t, by_e
+        w0 += math.log1p(-2.0 * e)
+    return (
+        a * u0 + b * v0 + c * w0,
+        a * u1 - b * v1 + c * w1,
+        a * u2 + b * v2 + c * w2,
+        a * u3 - b * v3 + c * w3,
+        -a * u1 - b * v1 + c * w4,
+        -a * u2 + b * v2 + c * w5,
+        -a * u3 - b * v3 + c * w6,
+        a * u4 + b * v4 - c * 2.0 / (1.0 - 2.0 * e),
+    )
 
 
 @compiled
@@ -270,16 +266,9 @@ def cavity(m: float, v: float, tau: float, nu: float, prior: float) -> tuple[flo
 
 @compiled
 def update_sites(
-    m: Array,
-    v: Array,
-    prior: Array,
-    tau: Array,
-    nu: Array,
-    counts: Array,
-    t: float,
-    e: float,
+    m: Array, v: Array, prior: Array, tau: Array, nu: Array, counts: Array, t: float, e: float,
     out: Array,
-) -> tuple[float, float, float, float]:
+) -> tuple[float, float, float, float]:  # fmt: skip
     """Match every site to its tilted moments, all from the same posterior.
 
     Row k of `out` becomes the new tau and nu. Returns the largest error of the moments, in
@@ -309,18 +298,9 @@ def update_sites(
 
 @compiled
 def sweep_in_turn(
-    C: Array,
-    first: Index,
-    second: Index,
-    S: Array,
-    mean: Array,
-    prior: Array,
-    tau: Array,
-    nu: Array,
-    counts: Array,
-    t: float,
-    e: float,
-) -> None:
+    C: Array, first: Index, second: Index, S: Array, mean: Array, prior: Array, tau: Array,
+    nu: Array, counts: Array, t: float, e: float,
+) -> None:  # fmt: skip
     """Match one site after the other and update the posterior N(mean, S): O(r^2) per site."""
     r = C.shape[1]
     a, s = np.empty(r), np.empty(r)
@@ -356,8 +336,7 @@ def sweep_in_turn(
 def derivatives(d: Array, counts: Array, t: float, out: Array) -> None:
     """Row k of `out`: `log_likelihood` of d[k], value and six derivatives."""
     for k in range(len(d)):
-        value, d1, d2, d3, t0, t1, t2, _ = log_likelihood(
-            d[k], counts[k, 0], counts[k, 1], counts[k, 2], t, 0.0
-        )
-        out[k, 0], out[k, 1], out[k, 2], out[k, 3] = value, d1, d2, d3
-        out[k, 4], out[k, 5], out[k, 6] = t0, t1, t2
+        a, b, c = counts[k]
+        terms = log_likelihood(d[k], a, b, c, t, 0.0)
+        for p in range(out.shape[1]):
+            out[k, p] = terms[p]

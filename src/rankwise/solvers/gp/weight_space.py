@@ -9,9 +9,8 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dtrsm
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.solvers.gp.approximation import Approximation
+from rankwise.solvers.gp.approximation import Approximation, covariance_gradient
 from rankwise.solvers.gp.differences import Differences, PivotedCholesky
-from rankwise.solvers.gp.evidence_gradient import covariance_gradient
 
 _NO_SECOND = -1  # instead of a second point: the value at the first, not a difference
 
@@ -116,15 +115,7 @@ def rows_gradient(
 ) -> Array:
     """Derivative of the evidence by K, of shape (n, n), for weights of rows or of pairs.
 
-    Parameters
-    ----------
-    space : WeightSpace
-    differences : Differences
-        Those of the space, in the units of `a`.
-    a : Approximation
-    n_rows : int
-    pairs : (ndarray, ndarray)
-        The rows that were compared.
+    `differences` are those of the space in the units of `a`; `pairs` are the compared rows.
     """
     M, order = covariance_gradient(differences, a), np.asarray(space.order)
     if len(order) == len(M):
