@@ -5,10 +5,9 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -131,6 +130,16 @@ class Table:
             for c in range(len(self.columns))
         )
 
+    def _styled(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+        """The text of every cell, escaped, and the best ones within the format `bold`."""
+        return [
+            [
+                bold.format(escape(cell)) if (r, c) in self.best else escape(cell)
+                for c, cell in enumerate(row)
+            ]
+            for r, row in enumerate(self.cells)
+        ]
+
     def __str__(self) -> str:
         return self.to_text()
 
@@ -154,21 +163,15 @@ class Table:
 
     def to_markdown(self) -> str:
         """A Markdown table, as on GitHub."""
-
-        def line(cells: Iterator[str]) -> str:
-            return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
         head = [
-            line(column.name for column in self.columns),
-            line("---:" if right else ":---" for right in self.numeric),
+            [column.name for column in self.columns],
+            ["---:" if right else ":---" for right in self.numeric],
         ]
-        body = [
-            line(f"**{cell}**" if (r, c) in self.best else cell for c, cell in enumerate(row))
-            for r, row in enumerate(self.cells)
-        ]
+        rows = head + self._styled(str, "**{}**")
+        lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
         above = [f"**{self.title}**", ""] if self.title else []
         below = ["", self.note] if self.note else []
-        return "\n".join(above + head + body + below)
+        return "\n".join(above + [f"| {line} |" for line in lines] + below)
 
     def to_latex(self) -> str:
         r"""A LaTeX tabular with booktabs rules, within a table environment if there is a title.
@@ -185,19 +188,13 @@ class Table:
         \bottomrule
         \end{tabular}
         """
-        body = [
-            " & ".join(
-                f"\\textbf{{{_latex(cell)}}}" if (r, c) in self.best else _latex(cell)
-                for c, cell in enumerate(row)
-            )
-            for r, row in enumerate(self.cells)
-        ]
+        sides = "".join("r" if right else "l" for right in self.numeric)
         lines = [
-            f"\\begin{{tabular}}{{{''.join('r' if right else 'l' for right in self.numeric)}}}",
+            f"\\begin{{tabular}}{{{sides}}}",
             r"\toprule",
             " & ".join(_latex(column.name) for column in self.columns) + r" \\",
             r"\midrule",
-            *(row + r" \\" for row in body),
+            *(" & ".join(row) + r" \\" for row in self._styled(_latex, r"\textbf{{{}}}")),
             r"\bottomrule",
             r"\end{tabular}",
         ]
@@ -212,11 +209,6 @@ class Table:
             ]
         return "\n".join(lines)
 
-    def to_records(self) -> list[dict[str, Any]]:
-        """A dictionary per row, with unrounded plain numbers that JSON can hold."""
-        names = [column.name for column in self.columns]
-        return [dict(zip(names, map(_plain, row), strict=True)) for row in self.rows]
-
     def to_json(self) -> str:
         """Title, rows and note as JSON, unrounded.
 
@@ -226,7 +218,9 @@ class Table:
         >>> print(Table(columns, ((1, 0.25), (3, float("nan")))).to_json())
         {"title": "", "rows": [{"k": 1, "NDCG": 0.25}, {"k": 3, "NDCG": null}], "note": ""}
         """
-        content = {"title": self.title, "rows": self.to_records(), "note": self.note}
+        names = [column.name for column in self.columns]
+        rows = [dict(zip(names, map(_plain, row), strict=True)) for row in self.rows]
+        content = {"title": self.title, "rows": rows, "note": self.note}
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
     def to_html(self) -> str:
@@ -236,26 +230,19 @@ class Table:
             f'<th scope="col" class="{kind}">{html.escape(column.name)}</th>'
             for column, kind in zip(self.columns, kinds, strict=True)
         )
+        body = ""
+        for row in self._styled(_html, "<strong>{}</strong>"):
+            first, *others = (
+                f' class="{kind}">{cell}' for kind, cell in zip(kinds, row, strict=True)
+            )
+            cells = "".join(f"<td{other}</td>" for other in others)
+            body += f'<tr><th scope="row"{first}</th>{cells}</tr>\n'
         caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
         note = f'<p class="note">{html.escape(self.note)}</p>' if self.note else ""
-        body = "\n".join(self._html_rows(kinds))
         return (
-            f'<div class="table"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n'
+            f'<div class="table"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}'
             f"</tbody></table></div>{note}"
         )
-
-    def _html_rows(self, kinds: list[str]) -> Iterator[str]:
-        for r, row in enumerate(self.cells):
-            cells = [
-                f"<strong>{_html(cell)}</strong>" if (r, c) in self.best else _html(cell)
-                for c, cell in enumerate(row)
-            ]
-            first = f'<th scope="row" class="{kinds[0]}">{cells[0]}</th>'
-            others = (
-                f'<td class="{kind}">{cell}</td>'
-                for kind, cell in zip(kinds[1:], cells[1:], strict=True)
-            )
-            yield f"<tr>{''.join(chain([first], others))}</tr>"
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -286,16 +273,8 @@ class Table:
 def text_table(columns: Sequence[str | Column], rows: Iterable[Sequence[Any]]) -> str:
     """Rows as plain text with aligned columns, for the ``__str__`` of a result.
 
-    Parameters
-    ----------
-    columns : sequence of str or Column
-        A name alone stands for a column of numbers with four decimals.
-    rows : iterable of sequences
-        Cells: text, numbers, or None where there is nothing.
-
-    Returns
-    -------
-    str
+    `columns` and `rows` are those of a `Table`; a name alone stands for a column of numbers with
+    four decimals.
 
     Examples
     --------

@@ -39,13 +39,7 @@ class Comparisons:
         *,
         allow_empty: bool = False,
     ) -> Comparisons:
-        """Check row numbers, margins and weights; margins and weights are 1 by default.
-
-        Raises
-        ------
-        DataError
-            Names the first entry that is not valid.
-        """
+        """Check row numbers, margins and weights; margins and weights are 1 by default."""
         if allow_empty and np.shape(pairs) in ((0,), (0, 2)):
             pairs = np.zeros((0, 2), dtype=np.intp)
         else:

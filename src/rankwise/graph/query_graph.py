@@ -186,25 +186,24 @@ class QueryGraph(PairGraph):
         ]
 
     def root(self, X: Any) -> Array:
-        return self._combine(X, *self._root_coefficients)
+        return self._combine(X, self._root.a, self._root.b)
 
     def root_transpose(self, Z: Array) -> Array:
         return self.root(Z)  # this root is symmetric
 
     @cached_property
-    def _root_coefficients(self) -> tuple[Array, Array]:
-        return np.sqrt(self.within), np.sqrt(self.between)
+    def _root(self) -> NestedLevels:
+        a, b = np.sqrt(self.within), np.sqrt(self.between)
+        return NestedLevels(self.rows, self.level_ptr, self.query_ptr, a, b)
 
     def root_inverse(self, X: Any) -> Array:
         """R+ X, with the pseudoinverse R+ of R: R+ R centres each query that has pairs."""
-        a, b = self._root_coefficients
-        return self._combine(X, _reciprocal(a), _reciprocal(b))
+        return self._combine(X, _reciprocal(self._root.a), _reciprocal(self._root.b))
 
     def root_kernel(self, K: Array) -> Array:
-        nest = NestedLevels(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
         on = backend_of(K)
-        on.combine_rows(K, K, self.rows, *nest)
-        on.combine_columns(K, *nest)
+        on.combine_rows(K, K, self.rows, *self._root)
+        on.combine_columns(K, *self._root)
         return K
 
     def root_target(self, y: Array | None) -> Array:
@@ -214,10 +213,9 @@ class QueryGraph(PairGraph):
         self, load: Loader, y: Array | None, max_rows: int
     ) -> Iterator[tuple[Array, Array]]:
         y = required(y)
-        nest = NestedLevels(self.rows, self.level_ptr, self.query_ptr, *self._root_coefficients)
         on = backend_of(y)
         targets = on.contiguous(on.array(y).reshape(self.n_rows, -1))
-        for Z, t in RootBlocks(nest, load, targets, max_rows):
+        for Z, t in RootBlocks(self._root, load, targets, max_rows):
             yield Z, t.reshape(len(t), *y.shape[1:])
 
     def gram(self, X: Any) -> Array:

@@ -84,7 +84,7 @@ class QueryGroups:
                 raise DataError("Without qid, the number of rows is needed.")
             qid = np.zeros(n_rows, dtype=np.intp)
         qid = check_ids(qid, n_rows)
-        runs = np.flatnonzero(_differs(qid)) + 1
+        runs = np.flatnonzero(np.asarray(qid[1:] != qid[:-1], dtype=bool)) + 1
         starts = np.concatenate(([0], runs)).astype(np.intp) if len(qid) else np.empty(0, np.intp)
         run_names = qid[starts]
         names, run_codes = _factorize(run_names)
@@ -145,11 +145,6 @@ def _is_missing(value: Any) -> bool:
         return value is None or bool(value != value)
     except TypeError:
         return True
-
-
-def _differs(ids: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each entry but the first differs from the one before it."""
-    return np.asarray(ids[1:] != ids[:-1], dtype=bool)
 
 
 def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:

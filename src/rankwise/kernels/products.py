@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,27 @@ def kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
     that its rows are moved to.
     """
     on = backend_of(X)
-    columns = on.array(V).reshape(len(V), -1)
     if on.is_host:
         Y = to_host(Y)
     elif Y is not None and isinstance(kernel, NamedKernel):
         Y = on.array(Y)
+    return _product_by_blocks(X, V, lambda rows: kernel_values(kernel, X[rows], Y))
+
+
+def feature_product(X: Any, V: Array) -> Array:
+    """X V, a block of rows of X at a time, on the device as for `kernel_product`."""
+    return _product_by_blocks(X, V, lambda rows: backend_of(X).rows(X, rows))
+
+
+def _product_by_blocks(X: Any, V: Array, values: Callable[[slice], Array]) -> Array:
+    """M V, where `values(rows)` gives the rows of M that belong to these rows of X."""
+    on = backend_of(X)
+    columns = on.array(V).reshape(len(V), -1)
     step = max(1, on.block_bytes(PREDICT_BYTES) // (8 * max(len(V), 1)))
     out = on.empty(X.shape[0], columns.shape[1])
     for start in range(0, X.shape[0], step):
-        K = kernel_values(kernel, X[start : start + step], Y)
-        out[start : start + step] = on.matmul(K, columns)
+        rows = slice(start, start + step)
+        out[rows] = on.matmul(values(rows), columns)
     return out.reshape(len(out), *V.shape[1:])
 
 
@@ -45,18 +57,6 @@ def finite_kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
             "of both in the same way, for example in a pipeline with a scaler."
         )
     return product
-
-
-def feature_product(X: Any, V: Array) -> Array:
-    """X V, a block of rows of X at a time, on the device as for `kernel_product`."""
-    on = backend_of(X)
-    columns = on.array(V).reshape(len(V), -1)
-    step = max(1, on.block_bytes(PREDICT_BYTES) // (8 * X.shape[1]))
-    out = on.empty(X.shape[0], columns.shape[1])
-    for start in range(0, X.shape[0], step):
-        rows = slice(start, start + step)
-        out[rows] = on.matmul(on.rows(X, rows), columns)
-    return out.reshape(len(out), *V.shape[1:])
 
 
 def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
