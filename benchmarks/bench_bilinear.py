@@ -26,9 +26,9 @@ import scipy.sparse as sp
 
 from benchmarks.harness import Result, extra_memory, megabytes
 from rankwise import SparseBilinearRanker
-from rankwise.estimators.bilinear.bilinear_training import FrequencyOrder
-from rankwise.estimators.bilinear.triplet_checks import csr_parts
-from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD, SGDSettings
+from rankwise.estimators.bilinear import bilinear_training
+from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
+from rankwise.solvers.bilinear.lazy_steps import csr_parts
 
 N_WORDS, N_MANY_WORDS = 10_000, 100_000
 ALPHA, MANY_ALPHA, ETA0 = 6e-6, 2e-5, 200.0
@@ -93,8 +93,9 @@ def started(structure: str, dtype: str) -> tuple[BilinearSGD, float]:
     """A learner after a warm-up, in which W grows to its usual density; and its λ."""
     X, labels = texts()
     lam = ALPHA if structure == "sparse" else 0.0
-    start = sp.csr_array(sp.eye_array(X.shape[1], format="csr"))
-    learner = BilinearSGD(start, SGDSettings(lam, ETA0, dtype=dtype), dense=structure == "dense")
+    start = sp.csr_array(sp.eye_array(X.shape[1], format="csr", dtype=dtype))
+    dense_from = 0 if structure == "dense" else None
+    learner = BilinearSGD(start, lam=lam, eta0=ETA0, dense_from=dense_from)
     learner.advance(
         csr_parts(X), csr_parts(by_frequency()), triplets(labels, WARM_UP + STEPS)[:WARM_UP]
     )
@@ -105,7 +106,7 @@ def started(structure: str, dtype: str) -> tuple[BilinearSGD, float]:
 def by_frequency() -> Any:
     """Documents, their columns ordered as `fit` does."""
     X, _ = texts()
-    return FrequencyOrder.of(X).apply(X)
+    return bilinear_training.renumbered(X, bilinear_training.by_frequency(X))
 
 
 def ours(learner: BilinearSGD) -> float:

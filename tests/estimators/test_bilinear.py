@@ -243,7 +243,7 @@ def test_a_wanted_density_is_found(problem, target):
 
 def test_an_unreachable_density_warns(problem, monkeypatch):
     X, _, triplets = problem
-    monkeypatch.setattr("rankwise.solvers.bilinear.density_search.MAX_TRIALS", 3)
+    monkeypatch.setattr("rankwise.solvers.bilinear.learning.MAX_TRIALS", 3)
     with pytest.warns(RankwiseWarning, match="No alpha gave the density 1"):
         ranker(alpha=None, target_density=1.0, n_iter=3, shrink_every=1).fit(X, X, triplets)
 

@@ -128,6 +128,22 @@ def test_a_checkpoint_of_something_else_is_refused(problem, tmp_path):
         ranker().fit_classes(X, labels, checkpoint=path)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [("rows", 10**12, "rows has values"), ("vals", None, "vals must have shape")],
+)
+def test_a_damaged_checkpoint_is_refused(problem, tmp_path, name, value, words):
+    X, labels, _ = problem
+    path = tmp_path / "run.npz"
+    ranker().fit_classes(X, labels, checkpoint=path)
+    with np.load(path) as file:
+        members = dict(file)
+    members[name] = members[name] * 0 + value if value else np.zeros(0)
+    np.savez(path, **members)
+    with pytest.raises(ModelFileError, match=f"The saved state is damaged: {words}"):
+        ranker().fit_classes(X, labels, checkpoint=path)
+
+
 def test_a_checkpoint_of_another_version_is_refused(problem, tmp_path, monkeypatch):
     X, labels, _ = problem
     path = tmp_path / "run.npz"

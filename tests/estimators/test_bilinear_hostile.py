@@ -11,8 +11,9 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from rankwise import load_model, save_model
-from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.bilinear.triplet_checks import check_rows, csr_parts
+from rankwise.errors import DataError, ModelFileError, ParameterError
+from rankwise.estimators.bilinear.triplet_checks import check_rows
+from rankwise.solvers.bilinear.lazy_steps import csr_parts
 from tests.bilinear_texts import ranker, texts_and_triplets
 
 WORDS = np.array([f"w{k}" for k in range(12)])
@@ -134,7 +135,7 @@ def test_invalid_parameters(parameters, words):
             lambda: ranker(target_density=0.1, refit=False).partial_fit(X6, X6, OK),
             "alpha and target_density exclude each other",
         ),
-        (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "n_iter must say how many"),
+        (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "set n_iter to their number"),
         (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without feature names"),
         (lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"), "no query f"),
         (lambda: ranker().fit(X6, X6, OK, query_names="abba").related_features("b"), "one of 1, 2"),
@@ -290,3 +291,15 @@ def test_documents_with_other_columns_are_refused(problem):
     assert 0 <= fitted.score(frame, frame, triplets) <= 1  # and no warning about names
     with pytest.raises(DataError, match="Column 0 of D is 'w11'"):
         fitted.predict(frame, frame[WORDS[::-1]])
+
+
+def test_a_stream_with_damaged_arrays_is_refused(problem):
+    X, _, triplets = problem
+    stream = ranker(refit=False).partial_fit(X, X, triplets)
+    stream.stream_["state"]["rows"][:, 0] = 10**12
+    with pytest.raises(ModelFileError, match="The saved state is damaged: rows has values"):
+        stream.partial_fit(X, X, triplets)
+    stream = ranker(refit=False).partial_fit(X, X, triplets)
+    del stream.stream_["parameters"]["alpha"]
+    with pytest.raises(ModelFileError, match="stream_ lacks its parameters"):
+        stream.partial_fit(X, X, triplets)

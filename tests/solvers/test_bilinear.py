@@ -11,16 +11,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD, SGDSettings
-from rankwise.solvers.bilinear.density_search import DensitySearch
-from rankwise.solvers.bilinear.lazy_steps import CSR
-from rankwise.solvers.bilinear.learning_curve import LearningCurve, learn
+from rankwise.errors import ModelFileError
+from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
+from rankwise.solvers.bilinear.lazy_steps import csr_parts
+from rankwise.solvers.bilinear.learning import DensitySearch, learn, new_curve
 from rankwise.solvers.bilinear.triplet_sampling import (
     BLOCK,
-    ClassTriplets,
-    GradedTriplets,
-    RandomTriplets,
-    triplets_between,
+    DrawnTriplets,
+    from_classes,
+    from_grades,
+    from_triplets,
 )
 from tests.oracles.bilinear import naive_sgd
 from tests.strategies import seeds
@@ -37,8 +37,7 @@ class Triplets:
 
 
 def rows_of(X):
-    X = sp.csr_array(X)
-    return CSR(X.indptr, X.indices, X.data)
+    return csr_parts(sp.csr_array(X))
 
 
 def random_problem(seed, n_steps, n_queries=6, n_documents=9, n_q=7, n_d=11, share=0.4):
@@ -56,10 +55,8 @@ def random_problem(seed, n_steps, n_queries=6, n_documents=9, n_q=7, n_d=11, sha
     return Triplets(rows(n_queries, n_q), rows(n_documents, n_d), triplets, W)
 
 
-def learned(problem, *, n_threads=1, cuts=(), frozen=False, dense=False, dense_from=None, **how):
-    settings = SGDSettings(n_threads=n_threads, **how)
-    stored = {"frozen": frozen, "dense": dense, "dense_from": dense_from}
-    learner = BilinearSGD(sp.csr_array(problem.W), settings, **stored)
+def learned(problem, *, cuts=(), dtype="float64", **how):
+    learner = BilinearSGD(sp.csr_array(problem.W, dtype=dtype), **how)
     for part in np.split(problem.rows, cuts):
         learner.advance(rows_of(problem.Q), rows_of(problem.D), part)
     return learner
@@ -100,7 +97,7 @@ def test_a_larger_problem_that_fills_the_pool_and_turns_rows_dense(T, schedule):
 def test_dense_rows_from_the_start(seed, schedule, n_steps):
     problem = random_problem(seed, n_steps)
     how = {"lam": 0.0, "eta0": 0.3, "schedule": schedule}
-    learner = learned(problem, dense=True, **how)
+    learner = learned(problem, dense_from=0, **how)
     want = naive_sgd(problem.W, problem.Q, problem.D, problem.rows, T=1, **how)
     assert_allclose(learner.weights().toarray(), want, atol=1e-9)
 
@@ -132,19 +129,58 @@ def test_a_stream_may_be_cut_anywhere_and_read(seed, cuts, schedule):
 @given(seeds, st.integers(0, 300), st.sampled_from(SCHEDULES), st.booleans())
 def test_a_run_resumes_from_a_state_bit_for_bit(seed, at, schedule, frozen):
     problem = random_problem(seed, 300, 40, 40, 30, 60, share=0.2)
-    lam = 0.0 if frozen else 0.004
-    how = SGDSettings(lam, 0.5, schedule, 7)
+    how = {"lam": 0.0 if frozen else 0.004, "eta0": 0.5, "schedule": schedule, "shrink_every": 7}
+    how = {**how, "frozen": frozen, "dense_from": 20}
     Q, D = rows_of(problem.Q), rows_of(problem.D)
-    first = BilinearSGD(sp.csr_array(problem.W), how, frozen=frozen, dense_from=20)
+    first = BilinearSGD(sp.csr_array(problem.W), **how)
     first.advance(Q, D, problem.rows[:at])
     saved = first.state()
-    second = BilinearSGD(sp.csr_array(problem.W.shape), how, frozen=frozen, dense_from=20)
+    second = BilinearSGD(sp.csr_array(problem.W.shape), **how)
     second.restore(saved)
     for learner in (first, second):
         learner.advance(Q, D, problem.rows[at:])
     assert_array_equal(first.weights().data, second.weights().data)
     assert_array_equal(first.weights().indices, second.weights().indices)
     assert first.totals.tolist() == second.totals.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("rows", (slice(None), 0), 10**12),  # start
+        ("rows", (0, 0), -1),
+        ("rows", (0, 1), 10**12),  # length
+        ("rows", (0, 1), -1),
+        ("rows", (0, 2), 10**12),  # room
+        ("rows", (0, 2), -2),
+        ("rows", (slice(None), 0), 0),  # rows that share their entries
+        ("cols", 0, 2**30),
+        ("cols", 0, -1),
+        ("sizes", 0, 0),
+        ("sizes", 0, 2**60),
+        ("sizes", 1, 2**60),
+        ("step", (), -1),
+        ("rates", 0, np.nan),
+    ],
+)
+@pytest.mark.parametrize("dense_from", [0, 1000])
+def test_a_state_with_values_outside_of_their_range_is_refused(name, place, value, dense_from):
+    learner = learned(random_problem(0, 40), lam=0.01, eta0=0.5, dense_from=dense_from)
+    before, state = learner.weights().toarray(), learner.state()
+    state[name][place] = value
+    with pytest.raises(ModelFileError, match=f"state is damaged: {name} has values outside"):
+        learner.restore(state)
+    assert_array_equal(learner.weights().toarray(), before)
+
+
+def test_a_state_with_arrays_of_other_shapes_or_types_is_refused():
+    learner = learned(random_problem(0, 40), lam=0.01, eta0=0.5, dense_from=8)
+    for name, array in learner.state().items():
+        for wrong in (None, array.astype("S8"), np.append(array, array), "text", array[()] * 1j):
+            if isinstance(wrong, np.ndarray) and array.size == 0:
+                continue
+            with pytest.raises(ModelFileError, match="state is damaged"):
+                learner.restore({**learner.state(), name: wrong})
 
 
 def test_margins_are_those_of_the_weights():
@@ -213,10 +249,9 @@ def test_memory_is_in_the_order_of_the_nonzeros():
     X = sp.random_array((300, n), density=0.003, rng=rng, format="csr")
     X = X[np.diff(X.indptr) > 0]
     labels = rng.integers(0, 3, X.shape[0])
-    draws = ClassTriplets(labels, 0)
-    triplets = triplets_between(draws, 0, 3000)
+    triplets = from_classes(labels)(rng, 3000)
     tracemalloc.start()
-    learner = BilinearSGD(sp.csr_array(sp.eye_array(n, format="csr")), SGDSettings(1e-4, 1.0))
+    learner = BilinearSGD(sp.csr_array(sp.eye_array(n, format="csr")), lam=1e-4, eta0=1.0)
     learner.advance(rows_of(X), rows_of(X), triplets)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -238,7 +273,8 @@ def test_a_query_with_more_rows_than_there_is_room_for(dense_from):
 
 def test_draws_by_class():
     labels = np.array([0, 1, 0, 2, 1, 1, 3])
-    rows = ClassTriplets(labels, 5).block(2)
+    sampler = DrawnTriplets(from_classes(labels), 5)
+    rows = sampler.between(2 * BLOCK, 3 * BLOCK)
     assert rows.shape == (BLOCK, 3)
     q, better, worse = rows.T
     assert (labels[q] == labels[better]).all()
@@ -253,46 +289,46 @@ def test_draws_by_class():
         if i != j and labels[i] == labels[j] != labels[k]
     }
     assert triplets == want
-    assert_array_equal(rows, ClassTriplets(labels, 5).block(2))
-    assert (rows != ClassTriplets(labels, 5).block(3)).any()
+    assert_array_equal(rows[7:9], sampler.between(2 * BLOCK + 7, 2 * BLOCK + 9))
+    assert (rows != sampler.between(3 * BLOCK, 4 * BLOCK)).any()
 
 
 def test_draws_by_grade_are_uniform_over_pairs():
     grades = np.array([0.0, 2.0, 1.0, 1.0, 5.0, 5.0, 0.0])
     query = np.array([0, 0, 0, 1, 1, 1, 2])
-    draws = GradedTriplets(grades, query, 0)
+    draw, n_pairs = from_grades(grades, query)
     want = {(0, 1, 0), (0, 1, 2), (0, 2, 0), (1, 4, 3), (1, 5, 3)}
-    assert draws.n_pairs() == len(want)
-    rows, counts = np.unique(draws.block(0), axis=0, return_counts=True)
+    assert n_pairs == len(want)
+    rows, counts = np.unique(draw(np.random.default_rng(0), BLOCK), axis=0, return_counts=True)
     assert {tuple(row) for row in rows.tolist()} == want
     assert counts.min() > 0.9 * BLOCK / len(want)
 
 
 def test_random_triplets_are_drawn_with_replacement():
     triplets = np.arange(30).reshape(10, 3)
-    rows = RandomTriplets(triplets, 1).block(0)
+    rows = from_triplets(triplets)(np.random.default_rng(1), BLOCK)
     assert {tuple(row) for row in rows.tolist()} == {tuple(row) for row in triplets.tolist()}
 
 
 def test_pauses_and_records_change_nothing():
     problem = random_problem(4, 10)
     Q, D = rows_of(problem.Q), rows_of(problem.D)
-    draws = RandomTriplets(problem.rows, 3)
+    draws = DrawnTriplets(from_triplets(problem.rows), 3)
     found = []
     for record_every, pause_every in ((1000, 1000), (13, 7)):
-        learner = BilinearSGD(sp.csr_array(problem.W), SGDSettings(1e-3, 0.5, shrink_every=7))
-        curve = LearningCurve()
+        learner = BilinearSGD(sp.csr_array(problem.W), lam=1e-3, eta0=0.5, shrink_every=7)
+        curve = new_curve()
         pauses = list(
             learn(
                 learner, Q, D, draws, 100, curve, record_every=record_every,
                 pause_every=pause_every,
             )
         )  # fmt: skip
-        assert pauses[-1] == curve.step[-1] == 100
+        assert pauses[-1] == curve["step"][-1] == 100
         found.append(learner.weights())
     assert_array_equal(found[0].toarray(), found[1].toarray())
-    assert len(curve.loss) == 8
-    assert curve.density[-1] == found[1].nnz / found[1].toarray().size
+    assert len(curve["loss"]) == 8
+    assert curve["density"][-1] == found[1].nnz / found[1].toarray().size
 
 
 @pytest.mark.parametrize("power", [0.3, 1.0, 2.5])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from rankwise.errors import ParameterError
+from rankwise.errors import ModelFileError, ParameterError
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, Whole, check_parameters
-from rankwise.solvers.bilinear.bilinear_sgd import SCHEDULES, BilinearSGD, SGDSettings
+from rankwise.solvers.bilinear.bilinear_sgd import SCHEDULES, BilinearSGD
 
 PARAMETERS: dict[str, Rule] = {
     "alpha": AnyOf(Number(0, open_low=True), None),
@@ -63,9 +63,11 @@ def check_bilinear_parameters(ranker: Any, shape: tuple[int, int]) -> None:
             )
 
 
-def check_streamable(ranker: Any, began: dict[str, Any] | None) -> None:
-    """Check that W does not depend on how a stream is cut; `began` has its first parameters."""
-    for name, first in (began or {}).items():
+def check_streamable(ranker: Any, stream: dict[str, Any] | None) -> None:
+    """Check that W does not depend on how a stream is cut, and that its parameters are the same."""
+    if stream and sorted(stream.get("parameters", ())) != sorted(STREAM_PARAMETERS):
+        raise ModelFileError("stream_ lacks its parameters: start another stream.")
+    for name, first in (stream["parameters"] if stream else {}).items():
         now = getattr(ranker, name)
         if now != first:
             raise ParameterError(
@@ -85,22 +87,31 @@ def check_streamable(ranker: Any, began: dict[str, Any] | None) -> None:
         raise ParameterError("partial_fit cannot try several alphas on a stream: set alpha.")
 
 
-def sgd_settings(ranker: Any, n_steps: int) -> SGDSettings:
-    """What the solver needs; λ is a first guess where alpha is not given."""
-    lam = 0.0
-    if ranker.structure == "sparse":
-        lam = ranker.alpha or _first_lam(ranker.eta0, ranker.schedule, n_steps)
-    return SGDSettings(
-        float(lam), float(ranker.eta0), ranker.schedule, int(ranker.shrink_every),
-        int(ranker.n_jobs), ranker.dtype,
-    )  # fmt: skip
+def steps_of(ranker: Any) -> dict[str, Any]:
+    """The arguments of `BilinearSGD` that are parameters, without λ."""
+    return {
+        "eta0": ranker.eta0,
+        "schedule": ranker.schedule,
+        "shrink_every": ranker.shrink_every,
+        "n_threads": int(ranker.n_jobs),
+    }
 
 
-def _first_lam(eta0: float, schedule: str, n_steps: int) -> float:
-    """A λ to begin a search with: the sum of all shrinkage is about 1."""
-    if schedule == "constant":
-        return 1.0 / (eta0 * n_steps)
-    return float(1.0 / (2.0 * eta0 * np.sqrt(n_steps)))
+def learner_for(ranker: Any, W: sp.csr_array, lam: float) -> BilinearSGD:
+    """A learner for the structure of W."""
+    frozen = ranker.structure in ("diagonal", "identity")
+    dense_from = 0 if ranker.structure == "dense" else None
+    return BilinearSGD(W, lam=lam, frozen=frozen, dense_from=dense_from, **steps_of(ranker))
+
+
+def first_lam(ranker: Any, n_steps: int) -> float:
+    """λ, or one to begin a search with, where the sum of all shrinkage is about 1."""
+    if ranker.structure != "sparse":
+        return 0.0
+    if ranker.alpha is not None:
+        return float(ranker.alpha)
+    steps = n_steps if ranker.schedule == "constant" else 2.0 * np.sqrt(n_steps)
+    return float(1.0 / (ranker.eta0 * steps))
 
 
 def wanted_density(ranker: Any) -> float | None:
@@ -120,9 +131,3 @@ def starting_weights(ranker: Any, shape: tuple[int, int]) -> sp.csr_array:
     if ranker.init == "zeros":
         return sp.csr_array(shape, dtype=dtype)
     return sp.csr_array(sp.eye_array(shape[0], dtype=dtype, format="csr"))
-
-
-def learner_for(structure: str, W: sp.csr_array, settings: SGDSettings) -> BilinearSGD:
-    """A learner for a structure of W."""
-    frozen = structure in ("diagonal", "identity")
-    return BilinearSGD(W, settings, dense=structure == "dense", frozen=frozen)

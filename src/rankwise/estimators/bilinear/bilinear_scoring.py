@@ -14,8 +14,8 @@ from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.bilinear.triplet_checks import check_rows, check_triplets, columns_of
 from rankwise.parameters import Whole, check_value
-from rankwise.solvers.bilinear.lazy_steps import Ints
-from rankwise.solvers.bilinear.learning_curve import share_in_wrong_order
+from rankwise.solvers.bilinear.lazy_steps import Ints, csr_parts, score_rows
+from rankwise.solvers.bilinear.learning import share_in_wrong_order
 
 BLOCK_BYTES = 64 * 2**20  # of Q W at a time
 
@@ -38,7 +38,7 @@ class BilinearScorer(BaseEstimator):
     def predict(self, Q: Any, D: Any) -> Array:
         """Score of each document for the query in the same row: f_k = q_k'W d_k.
 
-        Each takes O(nnz(q) times the entries of a row of W) time; the working memory is 64 MB.
+        Each takes O(nnz(q) times the entries of a row of W) time.
 
         Parameters
         ----------
@@ -74,8 +74,10 @@ class BilinearScorer(BaseEstimator):
         check_is_fitted(self, "coef_")
         queries, documents = self._new_queries(Q), self._new_documents(D)
         scores = np.empty((queries.shape[0], documents.shape[0]))
-        for rows in self._blocks(queries.shape[0]):
-            scores[rows] = (documents @ self._projected(queries[rows]).T).T
+        size = max(1, BLOCK_BYTES // (8 * max(self.coef_.shape[1], 1)))
+        for begin in range(0, queries.shape[0], size):
+            projected = (queries[begin : begin + size] @ self.coef_).toarray()
+            scores[begin : begin + size] = (documents @ projected.T).T
         return _finite(scores)
 
     def rank(self, q: Any, D: Any, *, k: int = 10) -> tuple[NDArray[np.intp], Array]:
@@ -179,17 +181,12 @@ class BilinearScorer(BaseEstimator):
         self, queries: sp.csr_array, documents: sp.csr_array, triplets: Ints
     ) -> float:
         q, better, worse = triplets.T
-        above = self._score_rows(queries[q], documents[better])
-        below = self._score_rows(queries[q], documents[worse])
-        return 1.0 - share_in_wrong_order(above - below)
+        margins = self._score_rows(queries[q], sp.csr_array(documents[better] - documents[worse]))
+        return 1.0 - share_in_wrong_order(margins)
 
     def _score_rows(self, queries: sp.csr_array, documents: sp.csr_array) -> Array:
-        scores = np.empty(queries.shape[0])
-        for rows in self._blocks(queries.shape[0]):
-            block = self._projected(queries[rows])
-            with np.errstate(over="ignore", invalid="ignore"):
-                scores[rows] = np.asarray(documents[rows].multiply(block).sum(axis=1)).ravel()
-        return _finite(scores)
+        W = csr_parts(self.coef_, self.coef_.dtype)
+        return _finite(score_rows(csr_parts(queries), W, csr_parts(documents), self.coef_.shape[1]))
 
     def _new_queries(self, Q: Any) -> sp.csr_array:
         queries = check_rows(Q, "Q")
@@ -214,14 +211,6 @@ class BilinearScorer(BaseEstimator):
                     f"Column {k} of D is {name!r}, but this ranker was fitted to documents with "
                     f"{fitted!r} there: pass the same columns in the same order."
                 )
-
-    def _blocks(self, n_rows: int) -> list[slice]:
-        size = max(1, BLOCK_BYTES // (8 * max(self.coef_.shape[1], 1)))
-        return [slice(a, min(a + size, n_rows)) for a in range(0, n_rows, size)]
-
-    def _projected(self, queries: sp.csr_array) -> Array:
-        """Q W, dense."""
-        return (queries @ self.coef_).toarray()
 
     def _feature(self, word: str | int) -> int:
         if isinstance(word, str):

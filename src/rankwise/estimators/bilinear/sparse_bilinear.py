@@ -18,17 +18,16 @@ from rankwise.estimators.bilinear.bilinear_parameters import (
     STREAM_PARAMETERS,
     check_bilinear_parameters,
     check_streamable,
+    first_lam,
     learner_for,
-    sgd_settings,
     starting_weights,
-    wanted_density,
 )
 from rankwise.estimators.bilinear.bilinear_scoring import BilinearScorer
 from rankwise.estimators.bilinear.bilinear_training import (
-    BilinearFit,
-    FitPlan,
-    FrequencyOrder,
-    fit_weights,
+    BilinearTraining,
+    TrainingRecord,
+    by_frequency,
+    renumbered,
 )
 from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint, fingerprint
 from rankwise.estimators.bilinear.triplet_checks import (
@@ -39,21 +38,19 @@ from rankwise.estimators.bilinear.triplet_checks import (
     check_rows,
     check_triplets,
     columns_of,
-    csr_parts,
 )
 from rankwise.parameters import Whole, as_generator, check_value
-from rankwise.solvers.bilinear.bilinear_sgd import OVERFLOWED, SGDState
-from rankwise.solvers.bilinear.learning_curve import LearningCurve, TripletRows
+from rankwise.solvers.bilinear.bilinear_sgd import OVERFLOWED
+from rankwise.solvers.bilinear.lazy_steps import csr_parts
 from rankwise.solvers.bilinear.triplet_sampling import (
-    ClassTriplets,
-    GradedTriplets,
-    RandomTriplets,
+    DrawnTriplets,
     TripletSampler,
     TripletsInOrder,
-    draw_classes,
+    from_classes,
+    from_grades,
+    from_triplets,
 )
 
-CURVE_POINTS = 20
 HELD_OUT_TRIPLETS = 2000
 
 
@@ -235,10 +232,11 @@ class SparseBilinearRanker(BilinearScorer):
         rows = check_triplets(triplets, queries, documents)
         self._set_names(Q, D, query_names, document_names)
         aside = self._held_out_triplets(held_out, queries, documents)
+        in_order = self.n_iter is None
         n_steps = len(rows) if self.n_iter is None else self.n_iter
 
         def sampler_for(seed: int) -> TripletSampler:
-            return TripletsInOrder(rows) if self.n_iter is None else RandomTriplets(rows, seed)
+            return TripletsInOrder(rows) if in_order else DrawnTriplets(from_triplets(rows), seed)
 
         return self._fit(
             queries, documents, sampler_for, n_steps, [rows], aside, checkpoint, checkpoint_every
@@ -284,8 +282,9 @@ class SparseBilinearRanker(BilinearScorer):
         aside = None
         if held_out is not None:
             aside = self._held_out_classes(held_out)
+        draw = from_classes(numbers)
         return self._fit(
-            rows, rows, lambda seed: ClassTriplets(numbers, seed), self.n_iter, [numbers], aside,
+            rows, rows, lambda seed: DrawnTriplets(draw, seed), self.n_iter, [numbers], aside,
             checkpoint, checkpoint_every,
         )  # fmt: skip
 
@@ -329,13 +328,14 @@ class SparseBilinearRanker(BilinearScorer):
         query, values = check_grades(grades, qid, queries, documents)
         self._set_names(Q, D, query_names, document_names)
         aside = self._held_out_triplets(held_out, queries, documents)
-        if GradedTriplets(values, query, 0).n_pairs() == 0:
+        draw, n_pairs = from_grades(values, query)
+        if n_pairs == 0:
             raise DataError(
                 "No query has documents of different grades: there is no pair to learn from. "
                 "Check grades and qid."
             )
         return self._fit(
-            queries, documents, lambda seed: GradedTriplets(values, query, seed), self.n_iter,
+            queries, documents, lambda seed: DrawnTriplets(draw, seed), self.n_iter,
             [query, values], aside, checkpoint, checkpoint_every,
         )  # fmt: skip
 
@@ -367,7 +367,7 @@ class SparseBilinearRanker(BilinearScorer):
         self
         """
         stream = getattr(self, "stream_", None)
-        check_streamable(self, stream and stream["parameters"])
+        check_streamable(self, stream)
         if stream:
             queries, documents = self._new_queries(Q), self._new_documents(D)
         else:
@@ -379,15 +379,14 @@ class SparseBilinearRanker(BilinearScorer):
             check_bilinear_parameters(self, shape)
             self._set_names(Q, D, query_names, document_names)
         self._forget()  # steps that fail leave nothing to resume from
-        learner = learner_for(self.structure, starting_weights(self, shape), sgd_settings(self, 1))
+        learner = learner_for(self, starting_weights(self, shape), first_lam(self, 1))
         if stream:
-            learner.restore(SGDState(**stream["state"]))
+            learner.restore(stream["state"])
         if self.structure != "identity":
             learner.advance(csr_parts(queries), csr_parts(documents), rows)
-        W = learner.weights()
-        self._keep(BilinearFit(W, learner.settings.lam, LearningCurve(), None), learner.step)
+        self._keep(learner.weights(), TrainingRecord(first_lam(self, 1)), learner.step)
         parameters = {name: getattr(self, name) for name in STREAM_PARAMETERS}
-        self.stream_ = {"parameters": parameters, "state": vars(learner.state())}
+        self.stream_ = {"parameters": parameters, "state": learner.state()}
         return self
 
     def _forget(self) -> None:
@@ -415,38 +414,30 @@ class SparseBilinearRanker(BilinearScorer):
                 f"W shrinks every {self.shrink_every} steps, but there are only {n_steps}: alpha "
                 "would have no effect. Lower shrink_every, or take more steps."
             )
-        start = starting_weights(self, shape)
+        record, start = TrainingRecord(first_lam(self, n_steps)), starting_weights(self, shape)
         if self.structure == "identity":
-            self._keep(BilinearFit(start, 0.0, LearningCurve(), None), 0)
+            self._keep(start, record, 0)
             if held_out is not None:
-                self._record_start(held_out)
+                error = 1.0 - self._share_in_order(*held_out)
+                only = {"step": 0, "loss": math.nan, "density": self.density_, "error": error}
+                self.learning_curve_ = {name: np.array([only[name]]) for name in only}
             return self
-        order = FrequencyOrder.of(D)
+        numbers = by_frequency(D)
         aside = None
         if held_out is not None:
-            new_D = csr_parts(order.apply(held_out[1]))
-            aside = TripletRows(csr_parts(held_out[0]), new_D, held_out[2])
-        plan = FitPlan(
-            sgd_settings(self, n_steps),
-            self.structure,
-            n_steps,
-            wanted_density(self),
-            self.refit and self.structure == "sparse",
-            self.record_every or max(1, n_steps // CURVE_POINTS),
-            checkpoint_every if checkpoint is not None else n_steps,
-            bool(self.verbose),
-        )
+            new_D = csr_parts(renumbered(held_out[1], numbers))
+            aside = csr_parts(held_out[0]), new_D, held_out[2]
         kept = None
         if checkpoint is not None:
             kept = FitCheckpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
             kept.check_folder()
-        seed = int(as_generator(self.random_state).integers(2**63))
-        result = fit_weights(
-            plan, csr_parts(Q), csr_parts(order.apply(D)), aside, order.apply(start), sampler_for,
-            seed, kept,
+        record.seed = int(as_generator(self.random_state).integers(2**63))
+        training = BilinearTraining(
+            self, csr_parts(Q), csr_parts(renumbered(D, numbers)), aside,
+            renumbered(start, numbers), sampler_for, n_steps, record, kept, checkpoint_every,
         )  # fmt: skip
-        result.W = order.undo(result.W)
-        self._keep(result, n_steps)
+        W = training.run()
+        self._keep(renumbered(W, np.argsort(numbers).astype(np.int32)), training.record, n_steps)
         return self
 
     def _owner(
@@ -461,24 +452,17 @@ class SparseBilinearRanker(BilinearScorer):
             arrays += [*csr_parts(held_out[0]), *csr_parts(held_out[1]), held_out[2]]
         return fingerprint(params, arrays)
 
-    def _keep(self, result: BilinearFit, n_steps: int) -> None:
-        if not np.isfinite(result.W.data).all():
+    def _keep(self, W: sp.csr_array, record: TrainingRecord, n_steps: int) -> None:
+        if not np.isfinite(W.data).all():
             raise DataError(OVERFLOWED)
-        self.coef_ = result.W
-        self.alpha_ = result.lam
-        self.density_ = self.coef_.nnz / max(self.coef_.shape[0] * self.coef_.shape[1], 1)
+        self.coef_ = W
+        self.alpha_ = record.lam
+        self.density_ = W.nnz / max(W.shape[0] * W.shape[1], 1)
         self.n_iter_ = n_steps
-        self.learning_curve_ = result.curve.arrays()
+        self.learning_curve_ = {name: np.array(x, float) for name, x in record.curve.items()}
         self.__dict__.pop("refit_curve_", None)
-        if result.refit_curve is not None:
-            self.refit_curve_ = result.refit_curve.arrays()
-
-    def _record_start(self, held_out: tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]) -> None:
-        """The only record of a ranker that learns nothing: its error on held-out triplets."""
-        right = self._share_in_order(*held_out)
-        self.learning_curve_ = LearningCurve(
-            [0], [math.nan], [self.density_], [1.0 - right]
-        ).arrays()
+        if record.refit_curve["step"]:
+            self.refit_curve_ = {name: np.array(x) for name, x in record.refit_curve.items()}
 
     def _rows(self, Q: Any, D: Any, name: str = "Q") -> tuple[sp.csr_array, sp.csr_array]:
         """Check the rows of a fit, and remember their features."""
@@ -518,7 +502,7 @@ class SparseBilinearRanker(BilinearScorer):
         full = np.flatnonzero(np.diff(rows.indptr))  # rows without a known word
         rng = np.random.default_rng(0)
         kept = check_classes(numbers[full], len(full), "held_out labels of rows with a known word")
-        drawn = draw_classes(kept, HELD_OUT_TRIPLETS, rng)
+        drawn = from_classes(kept)(rng, HELD_OUT_TRIPLETS)
         return rows, rows, full[drawn]
 
 

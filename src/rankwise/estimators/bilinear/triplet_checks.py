@@ -12,9 +12,7 @@ from sklearn.utils.validation import check_array
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import missing_entries
-from rankwise.solvers.bilinear.lazy_steps import CSR, Ints
-
-INT32_MAX = np.iinfo(np.int32).max
+from rankwise.solvers.bilinear.lazy_steps import INT32_MAX, Ints
 
 
 def check_rows(X: Any, name: str) -> sp.csr_array:
@@ -48,17 +46,6 @@ def check_rows(X: Any, name: str) -> sp.csr_array:
 def columns_of(X: Any) -> list[str] | None:
     """The names of a data frame's columns."""
     return [str(name) for name in X.columns] if hasattr(X, "columns") else None
-
-
-def csr_parts(X: sp.csr_array) -> CSR:
-    """The arrays of a CSR array, always of the same types, so that code is compiled once."""
-    places = np.int32 if X.nnz <= INT32_MAX else np.int64
-    return CSR(
-        *(
-            np.require(part, dtype, ["C_CONTIGUOUS", "WRITEABLE"])
-            for part, dtype in ((X.indptr, places), (X.indices, np.int32), (X.data, np.float64))
-        )
-    )
 
 
 def _as_array(values: Any, name: str) -> NDArray[Any]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError
+from rankwise.errors import DataError, ModelFileError
 from rankwise.solvers.bilinear.lazy_steps import (
     ADAGRAD,
     CONSTANT,
@@ -20,7 +19,6 @@ from rankwise.solvers.bilinear.lazy_steps import (
     INVSQRT,
     OVERFLOW,
     ROW,
-    Columns,
     Ints,
     RowStore,
     Scratch,
@@ -41,47 +39,6 @@ BATCH = 16
 OVERFLOWED = "W overflowed: scale rows to unit length or lower eta0."
 
 
-@dataclass(frozen=True)
-class SGDSettings:
-    """How to learn.
-
-    Attributes
-    ----------
-    lam : float
-        λ of equation (5); 0 for no shrinkage.
-    eta0 : float
-        C in the rate C / sqrt(t), or the rate itself, or adagrad's factor.
-    schedule : {"invsqrt", "constant", "adagrad"}
-    shrink_every : int
-        T of Algorithm 1.
-    n_threads : int
-    dtype : str
-        Of W.
-    """
-
-    lam: float
-    eta0: float
-    schedule: str = "invsqrt"
-    shrink_every: int = 100
-    n_threads: int = 1
-    dtype: str = "float64"
-
-
-@dataclass(frozen=True)
-class SGDState:
-    """Everything about a run that changes, as arrays."""
-
-    step: Ints
-    rows: Ints  # of shape (n_rows, 8), the bytes of the `ROW` records
-    cols: Columns
-    vals: Any
-    dense: Any
-    support: Any
-    sizes: Ints  # entries of the pool, and vectors, that there is space for
-    rates: Array
-    totals: Array
-
-
 class BilinearSGD:
     """Stochastic subgradient steps on the hinge loss of q'W(d+ - d-), with L1 shrinkage.
 
@@ -93,42 +50,46 @@ class BilinearSGD:
     ----------
     W : CSR array
         Where to begin; its explicit zeros count as entries where `frozen`.
-    settings : SGDSettings
-    dense : bool
-        Store every row as a vector.
+    lam : float
+        λ of equation (5); 0 for no shrinkage.
+    eta0 : float
+        C in the rate C / sqrt(t), or the rate itself, or adagrad's factor.
+    schedule : {"invsqrt", "constant", "adagrad"}
+    shrink_every : int
+        T of Algorithm 1.
+    n_threads : int
     frozen : bool
         Entries that W does not have stay 0: PΩ of section III.B.
     dense_from : int, optional
-        Length from which rows are stored as vectors. None: where that takes at most four times
-        the memory of the compact form.
+        Length from which rows are stored as vectors; 0: all. None: where that takes at most four
+        times the memory of the compact form.
     """
 
     def __init__(
         self,
         W: Any,
-        settings: SGDSettings,
         *,
-        dense: bool = False,
+        lam: float,
+        eta0: float,
+        schedule: str = "invsqrt",
+        shrink_every: int = 100,
+        n_threads: int = 1,
         frozen: bool = False,
         dense_from: int | None = None,
     ) -> None:
-        self.settings = settings
         self.shape: tuple[int, int] = W.shape
-        itemsize = np.dtype(settings.dtype).itemsize
+        self.n_threads, self.dtype = n_threads, W.dtype
         if dense_from is None:
+            itemsize = W.dtype.itemsize
             dense_from = max(1, W.shape[1] * itemsize // (4 * (itemsize + 4)))
         self._rule = StepRule(
-            float(settings.lam),
-            float(settings.eta0),
-            SCHEDULES[settings.schedule],
-            int(settings.shrink_every),
-            frozen,
-            0 if dense else dense_from,
+            float(lam), float(eta0), SCHEDULES[schedule], int(shrink_every), frozen, dense_from
         )
-        self._store = self._stored(W)
-        self._work: Scratch | None = None
+        self._work: list[Scratch] = []
+        self._need = np.zeros(W.shape[0], np.int64)
         self.step = 0
         self.totals = np.zeros(2)
+        self._store = self._stored(W)
 
     def advance(self, Q: CSR, D: CSR, triplets: Ints) -> None:
         """Take one step for each triplet, in order.
@@ -140,20 +101,16 @@ class BilinearSGD:
         triplets : ndarray of shape (n_steps, 3)
             Rows of Q, D and D: a query, the preferred document, the other one.
         """
-        take = advance if self.settings.n_threads == 1 else self._advance_together
-        work = self._scratch(D)
+        take = self._advance_alone if self.n_threads == 1 else self._advance_together
         done, full_at = 0, -1
         while done < len(triplets):
-            taken, code = take(
-                self._store, self._rule, Q, D, triplets[done:], self.step, work, self.totals
-            )
+            taken, code = take(Q, D, triplets[done:])
             done += taken
             self.step += taken
             if code == OVERFLOW:
                 raise DataError(OVERFLOWED)
             if code != DONE:
-                # Dropping zeros was not enough if the same step runs out of space again.
-                self._make_room(grow=full_at == self.step)
+                self._make_room(again=full_at == self.step)
                 full_at = self.step
         # An infinite sum of squares would make adagrad's rates 0.
         if not np.isfinite(self._store.rows["squares"]).all():
@@ -162,7 +119,7 @@ class BilinearSGD:
     @property
     def batch(self) -> int:
         """Steps whose margins are measured at once; only cuts between batches leave W the same."""
-        return 1 if self.settings.n_threads == 1 else BATCH
+        return 1 if self.n_threads == 1 else BATCH
 
     def count(self) -> int:
         """Entries of W that are not 0."""
@@ -170,140 +127,203 @@ class BilinearSGD:
 
     def weights(self) -> sp.csr_array:
         """W as it is now; the learner does not change."""
-        W = sp.csr_array(self._rows(), shape=self.shape)
+        W = self._unsorted_weights()
         W.sort_indices()
         return W
 
     def margins(self, Q: CSR, D: CSR, triplets: Ints) -> Array:
         """q'W(d+ - d-) of triplets, as W is now."""
-        work = self._scratch(D)
-        size = work.margins.shape[1]
+        work = self._scratch(D)[0]
         out = np.empty(len(triplets))
-        for begin in range(0, len(triplets), size):
-            some = triplets[begin : begin + size]
+        for begin in range(0, len(triplets), BATCH):
+            some = triplets[begin : begin + BATCH]
             measure(self._store, self._rule, Q, D, some, self.step, 0, 1, work)
-            out[begin : begin + size] = work.margins[0, : len(some)]
+            out[begin : begin + BATCH] = work.margins[: len(some)]
         return out
 
-    def state(self) -> SGDState:
-        """Everything that changes: with the same arguments, `restore` continues from it."""
+    def state(self) -> dict[str, Any]:
+        """Arrays with everything that changes; `restore` continues from them."""
         s = self._store
         n_entries, n_vectors = s.used
-        return SGDState(
-            np.array(self.step), s.rows.view(np.int64).reshape(-1, 8).copy(),
-            s.cols[:n_entries].copy(), s.vals[:n_entries].copy(), s.dense[:n_vectors].copy(),
-            s.support.copy(), np.array([len(s.cols), len(s.dense)]), s.rates.copy(),
-            self.totals.copy(),
-        )  # fmt: skip
+        return {
+            "step": np.array(self.step),
+            "rows": s.rows.view(np.int64).reshape(-1, 8).copy(),  # the bytes of the records
+            "cols": s.cols[:n_entries].copy(),
+            "vals": s.vals[:n_entries].copy(),
+            "dense": s.dense[:n_vectors].copy(),
+            "support": s.support.copy(),
+            "sizes": np.array([len(s.cols), len(s.dense)]),
+            "rates": s.rates.copy(),
+            "totals": self.totals.copy(),
+        }
 
-    def restore(self, state: SGDState) -> None:
-        """Return to a state, bit for bit."""
-        pool, vectors = state.sizes
-        dtype = self.settings.dtype
-        cols, vals = np.empty(pool, np.int32), np.empty(pool, dtype)
-        dense = np.zeros((vectors, self.shape[1]), dtype)
-        cols[: len(state.cols)], vals[: len(state.vals)] = state.cols, state.vals
-        dense[: len(state.dense)] = state.dense
-        self._store = RowStore(
-            state.rows.reshape(-1).copy().view(ROW), cols, vals, dense, state.support.copy(),
-            np.array([len(state.cols), len(state.dense)]), state.rates.copy(),
-        )  # fmt: skip
-        self.step = int(state.step)
-        self.totals = state.totals.copy()
+    def restore(self, state: dict[str, Any]) -> None:
+        """Return to a state of a learner with the same arguments, bit for bit.
 
-    def _advance_together(
-        self, store: RowStore, rule: StepRule, Q: CSR, D: CSR, triplets: Ints, t: int,
-        work: Scratch, totals: Array,
-    ) -> tuple[int, int]:  # fmt: skip
-        """`advance` with several threads, batch by batch.
+        Raises ModelFileError if compiled code would read or write outside of the arrays.
+        """
+        s = {name: np.array(state.get(name), order="C") for name in self.state()}
+        self._check_shapes(s)
+        rows = s["rows"].reshape(-1).view(ROW)
+        self._check_places(s, rows)
+        n_entries, n_vectors = len(s["cols"]), len(s["dense"])
+        cols, vals, dense = self._arrays(*s["sizes"].tolist())
+        cols[:n_entries], vals[:n_entries], dense[:n_vectors] = s["cols"], s["vals"], s["dense"]
+        used = np.array([n_entries, n_vectors])
+        self._store = RowStore(rows, cols, vals, dense, s["support"], used, s["rates"])
+        self.step, self.totals = int(s["step"]), s["totals"]
+
+    def _check_shapes(self, state: dict[str, Any]) -> None:
+        """Raise an error for an array of another type or shape than in a state of this learner."""
+        n_entries, n_vectors = state["cols"].size, len(np.atleast_1d(state["dense"]))
+        shapes = {
+            "cols": (n_entries,),
+            "vals": (n_entries,),
+            "dense": (n_vectors, self.shape[1]),
+            "support": (n_vectors if self._rule.frozen else 0, self.shape[1]),
+        }
+        for name, known in self.state().items():
+            shape, dtype = shapes.get(name, known.shape), known.dtype
+            if state[name].shape != shape or state[name].dtype != dtype:
+                raise ModelFileError(
+                    f"The saved state is damaged: {name} must have shape {shape} and type {dtype}, "
+                    f"got {state[name].shape} and {state[name].dtype}. Start again."
+                )
+
+    def _check_places(self, state: dict[str, Any], rows: Any) -> None:
+        """Raise an error if a row has entries outside of the arrays, or those of another row."""
+        pool, vectors = state["sizes"].tolist()
+        n_entries, n_vectors = len(state["cols"]), len(state["dense"])
+        room, start, length = rows["room"], rows["start"], rows["length"]
+        compact = room >= 0
+        in_pool = (start >= 0) & (start <= n_entries) & (length >= 0) & (length <= room)
+        in_pool &= room <= n_entries - start
+        is_vector = (room == -1) & (length == 0) & (start >= 0) & (start < n_vectors)
+        order = np.lexsort((room[compact], start[compact]))
+        begin, size = start[compact][order], room[compact][order]
+        numbers, limit = start[~compact], 64 * (self.shape[0] + 1) * (self.shape[1] + 1)
+        sound = {
+            "step": state["step"] >= 0,
+            "rows": np.where(compact, in_pool, is_vector).all()
+            and (begin[1:] - begin[:-1] >= size[:-1]).all()
+            and len(np.unique(numbers)) == len(numbers),
+            "cols": ((state["cols"] >= 0) & (state["cols"] < self.shape[1])).all(),
+            "sizes": n_entries <= pool <= limit and n_vectors <= vectors <= self.shape[0],
+            "rates": np.isfinite(state["rates"]).all(),
+        }
+        for name, holds in sound.items():
+            if not holds:
+                raise ModelFileError(
+                    f"The saved state is damaged: {name} has values outside of their range. "
+                    "Start again."
+                )
+
+    def _advance_alone(self, Q: CSR, D: CSR, triplets: Ints) -> tuple[int, int]:
+        """Steps taken, and a code that says why it is not all of them."""
+        work = self._scratch(D)[0]
+        return advance(
+            self._store, self._rule, Q, D, triplets, self.step, work, self._need, self.totals
+        )
+
+    def _advance_together(self, Q: CSR, D: CSR, triplets: Ints) -> tuple[int, int]:
+        """The same with several threads, batch by batch.
 
         Batches end at multiples of their size, counted from the first step, and at shrinkages.
         """
-        n = self.settings.n_threads
-        taken = 0
+        n, store, rule, work = self.n_threads, self._store, self._rule, self._scratch(D)
+        taken, margins = 0, work[0].margins
         with ThreadPoolExecutor(n) as pool:
+
+            def share(function: Callable[..., None], *of: Any) -> None:
+                list(pool.map(lambda p: function(store, rule, Q, D, *of, p, n, work[p]), range(n)))
+
             while taken < len(triplets):
-                now = t + taken
+                now = self.step + taken
                 left = rule.shrink_every - now % rule.shrink_every
                 some = triplets[taken : taken + min(BATCH - now % BATCH, left)]
-                share = partial(_call, (store, rule, Q, D, some, now), (n, work))
-                list(pool.map(partial(share, measure), range(n)))
-                code = reserve(store, rule, Q, D, some, now, work)
+                share(measure, some, now)
+                margins[:] = sum(w.margins for w in work)
+                code = reserve(store, rule, Q, D, some, now, margins, self._need)
                 if code != DONE:
                     return taken, code
-                list(pool.map(partial(share, update), range(n)))
-                count_steps(store, rule, now, len(some), work, totals)
+                for w in work:
+                    w.margins[:] = margins
+                share(update, some, now)
+                count_steps(store, rule, now, len(some), margins, self.totals)
                 taken += len(some)
         return taken, DONE
 
     def _row_ends(self) -> Ints:
         """The `indptr` of W."""
         indptr = np.zeros(self.shape[0] + 1, np.int64)
-        copy_rows(self._store, self._rule, self.step, self._csr(indptr, 0))
+        nothing = CSR(indptr, np.empty(0, np.int32), np.empty(0, self.dtype))
+        copy_rows(self._store, self._rule, self.step, nothing)
         return np.cumsum(indptr)
 
-    def _rows(self) -> tuple[Any, Columns, Ints]:
-        """Values, columns in no order, and `indptr` of W."""
-        W = self._csr(self._row_ends())
-        if len(W.indices):
+    def _unsorted_weights(self) -> sp.csr_array:
+        """W with the columns of a row in no order."""
+        indptr = self._row_ends()
+        n = int(indptr[-1])
+        W = CSR(indptr, np.empty(n, np.int32), np.empty(n, self.dtype))
+        if n:
             copy_rows(self._store, self._rule, self.step, W)
-        small = len(W.indices) < np.iinfo(np.int32).max
-        return W.data, W.indices, W.indptr.astype(np.int32) if small else W.indptr
+        places = np.int32 if n < np.iinfo(np.int32).max else np.int64
+        return sp.csr_array((W.data, W.indices, indptr.astype(places)), shape=self.shape)
 
-    def _csr(self, indptr: Ints, n: int | None = None) -> CSR:
-        n = int(indptr[-1]) if n is None else n
-        return CSR(indptr, np.empty(n, np.int32), np.empty(n, self.settings.dtype))
-
-    def _scratch(self, D: CSR) -> Scratch:
-        n, width = self.settings.n_threads, 2 * int(np.diff(D.indptr).max(initial=0))
-        if self._work is None or self._work.cols.shape[1] < width:
+    def _scratch(self, D: CSR) -> list[Scratch]:
+        """Working memory of each thread, for the longest documents so far."""
+        width = 2 * int(np.diff(D.indptr).max(initial=0))
+        if not self._work or len(self._work[0].x) < width:
             n_rows, n_columns = self.shape
-            self._work = Scratch(
-                np.empty((n, width), np.int32), np.empty((n, width)),
-                np.zeros((n, n_columns), np.int32), np.empty((n, n_columns + 1), np.int32),
-                np.empty((n, width), np.bool_), np.empty((n, n_rows), np.int64),
-                np.empty((n, n_rows)), np.empty((n, n_rows)), np.zeros((n, BATCH)),
-                np.zeros(n_rows, np.int64),
-            )  # fmt: skip
+            self._work = [
+                Scratch(
+                    np.empty(width, np.int32), np.empty(width), np.zeros(n_columns, np.int32),
+                    np.empty(width, np.bool_), np.empty(n_rows, np.int64), np.empty(n_rows),
+                    np.empty(n_rows), np.zeros(BATCH),
+                )
+                for _ in range(self.n_threads)
+            ]  # fmt: skip
         return self._work
 
-    def _make_room(self, grow: bool) -> None:
-        """Drop what has become 0 from the compact rows, and make space where that is too little."""
-        store = self._store
-        used = purge_compact(store, self._rule, self.step)
+    def _make_room(self, again: bool) -> None:
+        """Drop what has become 0 from the compact rows, and make space to grow.
+
+        Vectors stay vectors. If the same step has run out of space before, the pool grows.
+        """
+        old, rule = self._store, self._rule
+        purge_compact(old, rule, self.step)
+        length = old.rows["length"]
+        used = int((length + length // 4).sum())
         # Even an almost empty pool has space for a long row.
-        free = max(2 * used // 3, 2 * self._rule.dense_from + 4 * self.shape[0])
-        size = max(used + free, 3 * len(store.cols) // 2 if grow else 0)
-        cols, vals = np.empty(size, np.int32), np.empty(size, store.vals.dtype)
-        repack(store, cols, vals)
-        self._store = store._replace(cols=cols, vals=vals)
-        if store.used[1] == len(store.dense):
-            size = min(self.shape[0], 64 + 3 * len(store.dense) // 2)
-            dense = np.zeros((size, self.shape[1]), store.vals.dtype)
-            dense[: len(store.dense)] = store.dense
-            self._store = self._store._replace(dense=dense)
+        free = max(2 * used // 3, 2 * rule.dense_from + 4 * self.shape[0])
+        pool, vectors = max(used + free, 3 * len(old.cols) // 2 if again else 0), len(old.dense)
+        if old.used[1] == vectors:
+            vectors = min(self.shape[0], 64 + 3 * vectors // 2)
+        cols, vals, dense = self._arrays(pool, vectors)
+        repack(old, cols, vals)
+        if vectors == len(old.dense):
+            dense = old.dense
+        dense[: len(old.dense)] = old.dense
+        self._store = old._replace(cols=cols, vals=vals, dense=dense)
+
+    def _arrays(self, pool: int, vectors: int) -> tuple[Any, Any, Any]:
+        """Columns and values of a pool, and vectors."""
+        dense = np.zeros((vectors, self.shape[1]), self.dtype)
+        return np.zeros(pool, np.int32), np.zeros(pool, self.dtype), dense
 
     def _stored(self, W: Any) -> RowStore:
-        """The rows of W: those that are long as vectors, the others where they are in W."""
-        dtype, frozen = self.settings.dtype, self._rule.frozen
-        rows = np.zeros(self.shape[0], ROW)
-        rows["start"], lengths = W.indptr[:-1], np.diff(W.indptr)
+        """The rows of W, those that are long as vectors."""
+        lengths = np.diff(W.indptr)
         long = np.flatnonzero(lengths >= self._rule.dense_from)
-        dense = np.zeros((len(long), self.shape[1]), dtype)
-        support = np.zeros(dense.shape if frozen else (0, self.shape[1]), np.bool_)
+        cols, vals, dense = self._arrays(W.nnz, len(long))
+        cols[:], vals[:] = W.indices, W.data
+        support = np.zeros((len(long) if self._rule.frozen else 0, self.shape[1]), np.bool_)
         for k, i in enumerate(long):
             entries = slice(W.indptr[i], W.indptr[i + 1])
             dense[k, W.indices[entries]] = W.data[entries]
-            if frozen:
-                support[k, W.indices[entries]] = True
-        rows["length"] = rows["room"] = lengths
+            support[k : k + 1, W.indices[entries]] = True
+        rows = np.zeros(self.shape[0], ROW)
+        rows["start"], rows["length"], rows["room"] = W.indptr[:-1], lengths, lengths
         rows["start"][long], rows["length"][long], rows["room"][long] = np.arange(len(long)), 0, -1
-        return RowStore(
-            rows, W.indices.astype(np.int32), W.data.astype(dtype), dense, support,
-            np.array([W.nnz, len(long)]), np.zeros(2),
-        )  # fmt: skip
-
-
-def _call(before: Any, after: Any, function: Any, p: int) -> None:
-    """Thread p's share of the work."""
-    function(*before, p, *after)
+        used = np.array([W.nnz, len(long)])
+        return RowStore(rows, cols, vals, dense, support, used, np.zeros(2))

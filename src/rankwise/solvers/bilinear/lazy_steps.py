@@ -31,7 +31,8 @@ Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
 
 INVSQRT, CONSTANT, ADAGRAD = 0, 1, 2
-DONE, POOL_FULL, OVERFLOW = 0, 1, 2
+DONE, FULL, OVERFLOW = 0, 1, 2
+INT32_MAX = np.iinfo(np.int32).max
 
 ROW = np.dtype(
     [
@@ -57,6 +58,13 @@ class CSR(NamedTuple):
     data: Any
 
 
+def csr_parts(X: Any, dtype: Any = np.float64) -> CSR:
+    """The arrays of a CSR array, always of the same types, so that code is compiled once."""
+    types = (np.int32 if X.nnz <= INT32_MAX else np.int64, np.int32, dtype)
+    arrays = zip((X.indptr, X.indices, X.data), types, strict=True)
+    return CSR(*(np.require(part, kind, ["C_CONTIGUOUS", "WRITEABLE"]) for part, kind in arrays))
+
+
 class RowStore(NamedTuple):
     """W in memory."""
 
@@ -80,32 +88,23 @@ class StepRule(NamedTuple):
     dense_from: int  # length from which a row is stored as a vector
 
 
-class Vectors(NamedTuple):
-    """The rows of W that a query touches and that are stored as vectors."""
-
-    slot: Ints
-    debt: Array
-    weight: Array
-
-
 class Scratch(NamedTuple):
-    """Working memory, one line per thread."""
+    """Working memory of a thread."""
 
     cols: Columns  # columns of d+ - d-
     x: Array  # and its values
     spot: Columns  # by column, 1 + its place in `cols`; 0 for all other columns
-    hits: Columns  # see `find`
     fresh: Any  # by place, whether the row has no such column
-    slot: Ints  # see `Vectors`
-    debt: Array
-    weight: Array
-    margins: Array
-    need: Ints  # by row of W: entries that a batch may add
+    slot: Ints  # rows of W that the query touches and that are vectors: where they are,
+    debt: Array  # what they owe,
+    weight: Array  # and their factor
+    margins: Array  # of the triplets of a batch
 
 
 @compiled
-def difference(D: CSR, a: int, b: int, cols: Columns, x: Array, spot: Columns) -> int:
-    """d_a - d_b in `cols`, ascending, and `x`; returns the number of entries."""
+def difference(D: CSR, a: int, b: int, work: Scratch) -> int:
+    """d_a - d_b in `cols`, ascending, `x` and `spot`; returns the number of entries."""
+    cols, x = work.cols, work.x
     i, i_end, j, j_end = D.indptr[a], D.indptr[a + 1], D.indptr[b], D.indptr[b + 1]
     n = 0
     while i < i_end or j < j_end:
@@ -119,7 +118,7 @@ def difference(D: CSR, a: int, b: int, cols: Columns, x: Array, spot: Columns) -
             x[n] -= D.data[j]
             j += 1
         n += 1
-        spot[cols[n - 1]] = n
+        work.spot[cols[n - 1]] = n
     return n
 
 
@@ -161,8 +160,6 @@ def hard(w: float, p: float) -> float:
 @compiled
 def purge(store: RowStore, rule: StepRule, i: int, t: int) -> None:
     """Shrink row i by what it owes and drop what has become 0."""
-    if rule.frozen:
-        return
     row = store.rows[i]
     p = owed(row, rule, store.rates, t)
     if row.room < 0:
@@ -180,44 +177,43 @@ def purge(store: RowStore, rule: StepRule, i: int, t: int) -> None:
 
 
 @compiled
+def purge_compact(store: RowStore, rule: StepRule, t: int) -> None:
+    """Shrink all compact rows by what they owe and drop what has become 0."""
+    for i in range(len(store.rows)):
+        if store.rows[i].room >= 0:
+            purge(store, rule, i, t)
+
+
+@compiled
+def move_row(store: RowStore, row: Any, cols: Columns, vals: Any, start: int, room: int) -> None:
+    """Move a compact row to a place in a pool, the same or another one."""
+    for k in range(row.length):
+        cols[start + k], vals[start + k] = store.cols[row.start + k], store.vals[row.start + k]
+    row.start, row.room = start, room
+
+
+@compiled
 def repack(store: RowStore, cols: Columns, vals: Any) -> None:
     """Move the compact rows to another pool, with room to grow by a quarter."""
     top = 0
     for i in range(len(store.rows)):
         row = store.rows[i]
         if row.room >= 0:
-            for k in range(row.length):
-                cols[top + k] = store.cols[row.start + k]
-                vals[top + k] = store.vals[row.start + k]
-            row.start, row.room = top, row.length + row.length // 4
+            move_row(store, row, cols, vals, top, row.length + row.length // 4)
             top += row.room
     store.used[0] = top
 
 
 @compiled
-def purge_compact(store: RowStore, rule: StepRule, t: int) -> int:
-    """Purge the compact rows; returns how much space `repack` gives them."""
-    room = 0
-    for i in range(len(store.rows)):
-        row = store.rows[i]
-        if row.room >= 0:
-            purge(store, rule, i, t)
-            room += row.length + row.length // 4
-    return room
-
-
-@compiled
-def dot_dense(
-    dense: Any, rows: Vectors, n_rows: int, plain: bool, cols: Columns, x: Array, n: int
-) -> float:
+def dot_dense(dense: Any, work: Scratch, n_rows: int, n: int, plain: bool) -> float:
     """Rows that are vectors, times their weights, times the difference.
 
     Four rows at a time, and without soft thresholds where nothing is owed (`plain`), take half the
     time of one row at a time: memory has more to do at once.
     """
-    total = 0.0
+    total, cols, x = 0.0, work.cols, work.x
     for r in range(0, n_rows - 3, 4):
-        slot, p, weight = rows.slot[r : r + 4], rows.debt[r : r + 4], rows.weight[r : r + 4]
+        slot, p, weight = work.slot[r : r + 4], work.debt[r : r + 4], work.weight[r : r + 4]
         a, b, c, d = dense[slot[0]], dense[slot[1]], dense[slot[2]], dense[slot[3]]
         p_a, p_b, p_c, p_d = p[0], p[1], p[2], p[3]
         dot_a, dot_b, dot_c, dot_d = 0.0, 0.0, 0.0, 0.0
@@ -237,20 +233,19 @@ def dot_dense(
                 dot_d += soft(d[j], p_d) * x[k]
         total += weight[0] * dot_a + weight[1] * dot_b + weight[2] * dot_c + weight[3] * dot_d
     for r in range(n_rows // 4 * 4, n_rows):
-        a, p_a, dot_a = dense[rows.slot[r]], rows.debt[r], 0.0
+        a, p_a, dot_a = dense[work.slot[r]], work.debt[r], 0.0
         for k in range(n):
             dot_a += soft(a[np.uint32(cols[k])], p_a) * x[k]
-        total += rows.weight[r] * dot_a
+        total += work.weight[r] * dot_a
     return total
 
 
 @compiled
-def add_dense(
-    dense: Any, rows: Vectors, n_rows: int, plain: bool, cols: Columns, x: Array, n: int
-) -> None:
+def add_dense(dense: Any, work: Scratch, n_rows: int, n: int, plain: bool) -> None:
     """Add the weight of a row times the difference, for rows that are vectors."""
+    cols, x = work.cols, work.x
     for r in range(0, n_rows - 3, 4):
-        slot, p, weight = rows.slot[r : r + 4], rows.debt[r : r + 4], rows.weight[r : r + 4]
+        slot, p, weight = work.slot[r : r + 4], work.debt[r : r + 4], work.weight[r : r + 4]
         a, b, c, d = dense[slot[0]], dense[slot[1]], dense[slot[2]], dense[slot[3]]
         p_a, p_b, p_c, p_d = p[0], p[1], p[2], p[3]
         w_a, w_b, w_c, w_d = weight[0], weight[1], weight[2], weight[3]
@@ -269,23 +264,10 @@ def add_dense(
                 c[j] = hard(soft(c[j], p_c) + w_c * x[k], p_c)
                 d[j] = hard(soft(d[j], p_d) + w_d * x[k], p_d)
     for r in range(n_rows // 4 * 4, n_rows):
-        a, p_a, w_a = dense[rows.slot[r]], rows.debt[r], rows.weight[r]
+        a, p_a, w_a = dense[work.slot[r]], work.debt[r], work.weight[r]
         for k in range(n):
             j = np.uint32(cols[k])
             a[j] = hard(soft(a[j], p_a) + w_a * x[k], p_a)
-
-
-@compiled
-def find(columns: Columns, spot: Columns, hits: Columns) -> int:
-    """Which entries of a compact row have a column of the difference; returns how many.
-
-    Most do not. Reading the columns alone, without a branch, makes a step a tenth faster.
-    """
-    n = 0
-    for e in range(len(columns)):
-        hits[n] = e
-        n += spot[np.uint32(columns[e])] != 0
-    return n
 
 
 @compiled
@@ -294,33 +276,30 @@ def measure(
     n_threads: int, work: Scratch,
 ) -> None:  # fmt: skip
     """Thread p's share of the margins q'W(d+ - d-)."""
-    cols, x, spot, hits = work.cols[p], work.x[p], work.spot[p], work.hits[p]
-    rows, rates, columns, values = store.rows, store.rates, store.cols, store.vals
-    words, counts = Q.indices, Q.data
-    slot, debts, weight = work.slot[p], work.debt[p], work.weight[p]
-    vectors = Vectors(slot, debts, weight)
+    x, spot = work.x, work.spot
     for m in range(len(triplets)):
         q = triplets[m, 0]
-        n = difference(D, triplets[m, 1], triplets[m, 2], cols, x, spot)
+        n = difference(D, triplets[m, 1], triplets[m, 2], work)
         total, v = 0.0, 0
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
-            if words[k] % n_threads != p:
+            if Q.indices[k] % n_threads != p:
                 continue
-            row = rows[words[k]]
-            debt = owed(row, rule, rates, t)
+            row = store.rows[Q.indices[k]]
+            debt = owed(row, rule, store.rates, t)
             if row.room < 0:
-                slot[v], debts[v], weight[v] = row.start, debt, counts[k]
+                work.slot[v], work.debt[v], work.weight[v] = row.start, debt, Q.data[k]
                 v += 1
                 continue
             dot = 0.0
-            for h in range(find(columns[row.start : row.start + row.length], spot, hits)):
-                e = row.start + hits[h]
-                dot += soft(values[e], debt) * x[spot[columns[e]] - 1]
-            total += counts[k] * dot
-        total += dot_dense(store.dense, vectors, v, rule.lam == 0.0, cols, x, n)
-        work.margins[p, m] = total
+            for e in range(row.start, row.start + row.length):
+                place = spot[np.uint32(store.cols[e])]
+                if place > 0:
+                    dot += soft(store.vals[e], debt) * x[place - 1]
+            total += Q.data[k] * dot
+        total += dot_dense(store.dense, work, v, n, rule.lam == 0.0)
+        work.margins[m] = total
         for c in range(n):
-            spot[cols[c]] = 0
+            spot[work.cols[c]] = 0
 
 
 @compiled
@@ -328,40 +307,35 @@ def update(
     store: RowStore, rule: StepRule, Q: CSR, D: CSR, triplets: Ints, t: int, p: int,
     n_threads: int, work: Scratch,
 ) -> None:  # fmt: skip
-    """W <- W + eta_t q (d+ - d-)' in the rows of thread p, for triplets inside the margin.
+    """W <- W + eta_t q (d+ - d-)' in the rows of thread p, where margins are below 1.
 
-    Equation (4). `margins` holds the whole margins in its first line.
+    This is equation (4).
     """
-    cols, x, spot, hits = work.cols[p], work.x[p], work.spot[p], work.hits[p]
-    fresh = work.fresh[p]
-    rows, rates, columns, values = store.rows, store.rates, store.cols, store.vals
-    words, counts = Q.indices, Q.data
-    slot, debts, weight = work.slot[p], work.debt[p], work.weight[p]
-    vectors = Vectors(slot, debts, weight)
+    cols, x, spot, fresh = work.cols, work.x, work.spot, work.fresh
     for m in range(len(triplets)):
-        if not work.margins[0, m] < 1.0:
+        if not work.margins[m] < 1.0:
             continue
         q, now = triplets[m, 0], t + m + 1
-        n = difference(D, triplets[m, 1], triplets[m, 2], cols, x, spot)
+        n = difference(D, triplets[m, 1], triplets[m, 2], work)
         eta = rule.eta0 if rule.schedule == CONSTANT else rule.eta0 / np.sqrt(now)
         squares, v = 0.0, 0
         for c in range(n):
             squares += x[c] ** 2
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
-            if words[k] % n_threads != p:
+            if Q.indices[k] % n_threads != p:
                 continue
-            row = rows[words[k]]
+            row = store.rows[Q.indices[k]]
             if rule.schedule == ADAGRAD:
-                add_rates(row, rule, rates, t, now)
-                row.squares += counts[k] ** 2 * squares
+                add_rates(row, rule, store.rates, t, now)
+                row.squares += Q.data[k] ** 2 * squares
                 eta = rate(row, rule)
-            debt = owed(row, rule, rates, t)
+            debt = owed(row, rule, store.rates, t)
             if debt > eta:  # u = w + p has lost the digits of w where p is much larger
-                purge(store, rule, words[k], t)
+                purge(store, rule, Q.indices[k], t)
                 debt = 0.0
-            step = eta * counts[k]
+            step = eta * Q.data[k]
             if row.room < 0 and not rule.frozen:
-                slot[v], debts[v], weight[v] = row.start, debt, step
+                work.slot[v], work.debt[v], work.weight[v] = row.start, debt, step
                 v += 1
                 continue
             if row.room < 0:
@@ -371,18 +345,19 @@ def update(
                 continue
             fresh[:n] = True
             end = row.start + row.length
-            for h in range(find(columns[row.start : end], spot, hits)):
-                e = row.start + hits[h]
-                place = spot[columns[e]] - 1
-                values[e] = hard(soft(values[e], debt) + step * x[place], debt)
-                fresh[place] = False
+            for e in range(row.start, end):
+                place = spot[np.uint32(store.cols[e])] - 1
+                if place >= 0:
+                    w_e = soft(store.vals[e], debt) + step * x[place]
+                    store.vals[e] = hard(w_e, debt)
+                    fresh[place] = False
             if not rule.frozen:
                 for c in range(n):
                     if fresh[c]:
-                        columns[end], values[end] = cols[c], hard(step * x[c], debt)
+                        store.cols[end], store.vals[end] = cols[c], hard(step * x[c], debt)
                         end += 1
                 row.length = end - row.start
-        add_dense(store.dense, vectors, v, rule.lam == 0.0, cols, x, n)
+        add_dense(store.dense, work, v, n, rule.lam == 0.0)
         for c in range(n):
             spot[cols[c]] = 0
 
@@ -414,7 +389,7 @@ def reserve_row(store: RowStore, rule: StepRule, i: int, t: int, more: int) -> i
         return DONE
     if wanted >= rule.dense_from:
         if store.used[1] == len(store.dense):
-            return POOL_FULL
+            return FULL
         w = store.dense[store.used[1]]
         w[:] = 0.0
         for k in range(row.start, row.start + row.length):
@@ -424,38 +399,36 @@ def reserve_row(store: RowStore, rule: StepRule, i: int, t: int, more: int) -> i
         return DONE
     new, room = store.used[0], wanted + wanted // 4
     if new + room > len(store.cols):
-        return POOL_FULL
-    for k in range(row.length):
-        store.cols[new + k] = store.cols[row.start + k]
-        store.vals[new + k] = store.vals[row.start + k]
-    row.start, row.room = new, room  # the old space is lost until the pool is laid out again
-    store.used[0] += room
+        return FULL
+    move_row(store, row, store.cols, store.vals, new, room)
+    store.used[0] += room  # the old space is lost until the pool is packed again
     return DONE
 
 
 @compiled
 def reserve(
-    store: RowStore, rule: StepRule, Q: CSR, D: CSR, triplets: Ints, t: int, work: Scratch
-) -> int:
-    """Add up the margins and reserve space for the updates; returns a code."""
-    code, need, words = DONE, work.need, Q.indices
-    for m in range(len(triplets)):
-        for p in range(1, len(work.margins)):
-            work.margins[0, m] += work.margins[p, m]
-        if not np.isfinite(work.margins[0, m]):
-            return OVERFLOW
+    store: RowStore, rule: StepRule, Q: CSR, D: CSR, triplets: Ints, t: int, margins: Array,
+    need: Ints,
+) -> int:  # fmt: skip
+    """Reserve space for the updates of a batch; returns a code.
+
+    `need` is working memory, one zero per row of W.
+    """
+    code = DONE
+    if not np.isfinite(margins[: len(triplets)]).all():
+        return OVERFLOW
     if rule.frozen or rule.dense_from == 0:
         return DONE
     for m in range(len(triplets)):
-        if work.margins[0, m] < 1.0:
+        if margins[m] < 1.0:
             q, a, b = triplets[m]
             more = D.indptr[a + 1] - D.indptr[a] + D.indptr[b + 1] - D.indptr[b]
             for k in range(Q.indptr[q], Q.indptr[q + 1]):
-                need[words[k]] += more
+                need[Q.indices[k]] += more
     for m in range(len(triplets)):
         q = triplets[m, 0]
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
-            i = words[k]
+            i = Q.indices[k]
             if need[i] > 0 and code == DONE:
                 code = reserve_row(store, rule, i, t, need[i])
             need[i] = 0
@@ -464,15 +437,14 @@ def reserve(
 
 @compiled
 def count_steps(
-    store: RowStore, rule: StepRule, t: int, n_steps: int, work: Scratch, totals: Array
+    store: RowStore, rule: StepRule, t: int, n_steps: int, margins: Array, totals: Array
 ) -> None:
     """Add the rates, hinge losses and updates of steps t + 1 to t + n_steps."""
     for m in range(n_steps):
-        now, margin = t + m + 1, work.margins[0, m]
-        eta = rule.eta0 if rule.schedule == CONSTANT else rule.eta0 / np.sqrt(now)
-        store.rates[0] += eta
-        totals[0] += max(0.0, 1.0 - margin)
-        totals[1] += margin < 1.0
+        now = t + m + 1
+        store.rates[0] += rule.eta0 if rule.schedule == CONSTANT else rule.eta0 / np.sqrt(now)
+        totals[0] += max(0.0, 1.0 - margins[m])
+        totals[1] += margins[m] < 1.0
         if now % rule.shrink_every == 0:
             store.rates[1] = store.rates[0]
 
@@ -480,7 +452,7 @@ def count_steps(
 @compiled
 def advance(
     store: RowStore, rule: StepRule, Q: CSR, D: CSR, triplets: Ints, t: int, work: Scratch,
-    totals: Array,
+    need: Ints, totals: Array,
 ) -> tuple[int, int]:  # fmt: skip
     """Take one step for each triplet, after the first t steps, in one thread.
 
@@ -489,11 +461,11 @@ def advance(
     for m in range(len(triplets)):
         now = triplets[m : m + 1]
         measure(store, rule, Q, D, now, t + m, 0, 1, work)
-        code = reserve(store, rule, Q, D, now, t + m, work)
+        code = reserve(store, rule, Q, D, now, t + m, work.margins, need)
         if code != DONE:
             return m, code
         update(store, rule, Q, D, now, t + m, 0, 1, work)
-        count_steps(store, rule, t + m, 1, work, totals)
+        count_steps(store, rule, t + m, 1, work.margins, totals)
     return len(triplets), DONE
 
 
@@ -503,20 +475,35 @@ def copy_rows(store: RowStore, rule: StepRule, t: int, W: CSR) -> None:
 
     Counts of the rows go to ``indptr[1:]``. Where W is frozen, zeros count as well.
     """
-    columns, values, dense = store.cols, store.vals, store.dense
     only_count = len(W.indices) == 0
     for i in range(len(W.indptr) - 1):
         row = store.rows[i]
         p = owed(row, rule, store.rates, t)
         is_dense = row.room < 0
         out = 0 if only_count else W.indptr[i]
-        for k in range(dense.shape[1] if is_dense else row.length):
-            u = dense[row.start, k] if is_dense else values[row.start + k]
+        for k in range(store.dense.shape[1] if is_dense else row.length):
+            u = store.dense[row.start, k] if is_dense else store.vals[row.start + k]
             allowed = not (rule.frozen and is_dense) or store.support[row.start, k]
             if allowed and (rule.frozen or not abs(u) <= p):
                 if not only_count:
-                    W.indices[out] = k if is_dense else columns[row.start + k]
+                    W.indices[out] = k if is_dense else store.cols[row.start + k]
                     W.data[out] = soft(u, p)
                 out += 1
         if only_count:
             W.indptr[i + 1] = out
+
+
+@compiled
+def score_rows(Q: CSR, W: CSR, D: CSR, n_columns: int) -> Array:
+    """q'Wd for each row of Q and the same row of D."""
+    scores, d = np.zeros(len(Q.indptr) - 1), np.zeros(n_columns)
+    for r in range(len(scores)):
+        entries = slice(D.indptr[r], D.indptr[r + 1])
+        d[D.indices[entries]] = D.data[entries]
+        for k in range(Q.indptr[r], Q.indptr[r + 1]):
+            dot = 0.0
+            for e in range(W.indptr[Q.indices[k]], W.indptr[Q.indices[k] + 1]):
+                dot += W.data[e] * d[W.indices[e]]
+            scores[r] += Q.data[k] * dot
+        d[D.indices[entries]] = 0.0
+    return scores

@@ -1,15 +1,83 @@
-"""The λ at which W has a wanted density."""
+"""Learning over many steps, with records on the way, and the search for a wanted density."""
 
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+
+import numpy as np
+
+from rankwise.backends.arrays import Array
+from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
+from rankwise.solvers.bilinear.lazy_steps import CSR, Ints
+from rankwise.solvers.bilinear.triplet_sampling import BLOCK, TripletSampler
 
 MAX_TRIALS = 20
 PATIENCE = 5
 """The search ends after so many trials in a row with densities that were seen before."""
 TOLERANCE = 0.05
 """The density may be this much lower than the target, relative to it."""
+
+Curve = dict[str, list[float]]
+"""Records of a run: step, mean hinge loss since the previous record, density of W, and error."""
+
+
+def new_curve() -> Curve:
+    """A curve without records."""
+    return {"step": [], "loss": [], "density": [], "error": []}
+
+
+def share_in_wrong_order(margins: Array) -> float:
+    """Share of margins below 0; those that are 0 count half."""
+    return float(np.mean(margins < 0.0) + 0.5 * np.mean(margins == 0.0))
+
+
+def learn(
+    learner: BilinearSGD,
+    Q: CSR,
+    D: CSR,
+    sampler: TripletSampler,
+    n_steps: int,
+    curve: Curve,
+    *,
+    record_every: int,
+    pause_every: int,
+    held_out: tuple[CSR, CSR, Ints] | None = None,
+    show: Callable[[int, str], None] | None = None,
+) -> Iterator[int]:
+    """Learn up to step `n_steps`; yield every `pause_every` steps and at the end.
+
+    The result does not depend on where a run is paused, recorded, or resumed: both intervals are
+    rounded up to whole batches of the learner. `show` is called with the step and a few words after
+    each record.
+    """
+    size = math.prod(learner.shape)
+    record_every, pause_every = (
+        -(-every // learner.batch) * learner.batch for every in (record_every, pause_every)
+    )
+    while learner.step < n_steps:
+        t = learner.step
+        stops = [(t // every + 1) * every for every in (BLOCK, record_every, pause_every)]
+        stop = min(*stops, n_steps)
+        begin = time.perf_counter()
+        learner.advance(Q, D, sampler.between(t, stop))
+        seconds = time.perf_counter() - begin
+        if stop % record_every == 0 or stop == n_steps:
+            since = stop - (curve["step"][-1] if curve["step"] else 0)
+            error = math.nan
+            if held_out is not None:
+                error = share_in_wrong_order(learner.margins(*held_out))
+            loss, density = float(learner.totals[0]) / max(since, 1), learner.count() / size
+            for name, value in zip(curve, (stop, loss, density, error), strict=True):
+                curve[name].append(value)
+            learner.totals[:] = 0.0
+            if show:
+                speed = (stop - t) / max(seconds, 1e-9)
+                show(stop, f"loss {loss:.3f}, density {density:.1%}, {speed:,.0f} steps/s")
+        if stop % pause_every == 0 or stop == n_steps:
+            yield stop
 
 
 @dataclass
