@@ -16,7 +16,7 @@ from rankwise.data import make_ranking, write_letor
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.model_selection import leave_pair_out, leave_query_out
 from rankwise.parameters import Choice, Number, Whole
-from rankwise.persistence.stable_names import VALUE_OBJECTS
+from rankwise.persistence.value_objects import VALUE_OBJECTS
 from rankwise.problem import FeatureSpace, Fit, PairLoss
 from rankwise.rankers import RANKERS
 

@@ -1,7 +1,15 @@
 """The table of stable names."""
 
+from dataclasses import fields
+
 import rankwise
 from rankwise.cli.options import MODELS
+from rankwise.persistence.value_objects import (
+    AXES,
+    VALUE_OBJECTS,
+    value_object_class,
+    value_object_name,
+)
 from rankwise.rankers import RANKERS, ranker_class, ranker_name
 
 
@@ -14,3 +22,12 @@ def test_every_public_ranker_has_one_name():
 
 def test_the_command_line_uses_these_names():
     assert set(MODELS) <= set(RANKERS)
+
+
+def test_value_objects_have_one_name_and_axes_name_their_fields():
+    for name in VALUE_OBJECTS:
+        assert value_object_name(value_object_class(name)) == name
+    for name, rules in AXES.items():
+        attributes = {rule.partition(": ")[0] for rule in rules.split(", ")}
+        if name not in RANKERS:
+            assert attributes <= {field.name for field in fields(value_object_class(name))}

@@ -93,4 +93,4 @@ def test_a_zip_file_that_is_not_a_model(run, tmp_path):
     path = tmp_path / "holiday.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("beach.txt", "sun")
-    assert "is not a model file of rankwise" in run("info", path, ok=False)
+    assert "cannot be read as a model file of rankwise" in run("info", path, ok=False)

@@ -51,15 +51,11 @@ def test_a_model_with_several_outputs(run, tmp_path):
     assert "gives 2 scores per row" in run("predict", path, data, ok=False)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"", "is not a model file"), (b"\x80\x04N.", "is not a model file"),
-     (b"PK\x05\x06" + 18 * b"\0", "is not a model file of rankwise")],
-)  # fmt: skip
-def test_a_file_that_is_not_a_model(files, run, tmp_path, content, message):
+@pytest.mark.parametrize("content", [b"", b"\x80\x04N.", b"PK\x05\x06" + 18 * b"\0"])
+def test_a_file_that_is_not_a_model(files, run, tmp_path, content):
     path = tmp_path / "model.rankwise"
     path.write_bytes(content)
-    assert message in run("predict", path, files.test, ok=False)
+    assert "cannot be read as a model file" in run("predict", path, files.test, ok=False)
 
 
 def test_nothing_is_written_after_an_error(files, run, model, tmp_path):

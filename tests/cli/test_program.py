@@ -76,7 +76,7 @@ def test_a_pickle_is_never_loaded(files, run, tmp_path):
 
     path = tmp_path / "model.rankwise"
     path.write_bytes(pickle.dumps(Bomb()))
-    assert "is not a model file" in run("predict", path, files.test, ok=False)
+    assert "cannot be read as a model file" in run("predict", path, files.test, ok=False)
     assert not (tmp_path / "boom").exists()
 
 

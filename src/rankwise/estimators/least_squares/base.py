@@ -159,6 +159,19 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
             self.intercept_ = solution.intercept
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what `set_fitted` derives, so that pickles and model files hold it once."""
+        state: dict[str, Any] = super().__getstate__()
+        if "solution_" not in state:
+            return state
+        derived = {"intercept_", *self.basis_.attributes(self.solution_)}
+        return {name: value for name, value in state.items() if name not in derived}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "solution_" in state:
+            self.set_fitted(self.basis_, self.solution_)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "solution_")
 

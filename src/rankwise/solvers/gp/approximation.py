@@ -20,41 +20,21 @@ from rankwise.solvers.gp.differences import Differences, WeightPosterior
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """A Gaussian posterior of the weights, its sites, and its evidence.
-
-    Attributes
-    ----------
-    weights : WeightPosterior
-    tau, nu : ndarray of shape (N,)
-        Sites exp(-tau d^2 / 2 + nu d).
-    mean, variance : ndarray of shape (N,)
-        Of every difference.
-    log_evidence : float
-    slope : ndarray of shape (N,)
-        Derivative of the log-likelihood: the posterior mean of f is K B' slope.
-    bend : ndarray of shape (N,) or None
-        Derivative of the evidence by the mode, which is not 0 for Laplace's approximation.
-    threshold_slope, flips_slope : float
-        Derivatives of the evidence by the threshold and the share of flips.
-    converged : bool
-    n_sweeps : int
-    residual : float
-        Remaining error of the moments, relative to their spread.
-    """
+    """A Gaussian posterior of the weights, its sites exp(-tau d^2 / 2 + nu d), and its evidence."""
 
     weights: WeightPosterior
-    tau: Array
+    tau: Array  # of shape (N,), as all arrays here
     nu: Array
-    mean: Array
+    mean: Array  # of every difference
     variance: Array
     log_evidence: float
-    slope: Array
-    bend: Array | None = None
-    threshold_slope: float = 0.0
+    slope: Array  # of the log-likelihood: the posterior mean of f is K B' slope
+    bend: Array | None = None  # of the evidence by the mode, for Laplace's approximation
+    threshold_slope: float = 0.0  # of the evidence
     flips_slope: float = 0.0
     converged: bool = True
     n_sweeps: int = 0
-    residual: float = 0.0
+    residual: float = 0.0  # remaining error of the moments, relative to their spread
 
     def sites_for(self, ratio: Array) -> tuple[Array, Array]:
         """Sites to start from where prior variances of the differences are `ratio` times these.

@@ -30,22 +30,12 @@ _SMALL = 2**17  # entries up to which A is always stored
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """d = A u with A = C[first] - C[second]; A is stored only if it is small.
+    """d = A u with A = C[first] - C[second]; A is stored only if it is small."""
 
-    Attributes
-    ----------
-    C : ndarray of shape (n, r)
-        In C order.
-    first, second : ndarray of shape (N,)
-        Rows of C.
-    stairs : int
-        How many rows at the top are a staircase: row i is zero after column i.
-    """
-
-    C: Array
-    first: Index
+    C: Array  # of shape (n, r), in C order
+    first: Index  # rows of C, of shape (N,)
     second: Index
-    stairs: int = 0
+    stairs: int = 0  # how many rows at the top are a staircase: row i is zero after column i
 
     @property
     def rank(self) -> int:
@@ -151,16 +141,9 @@ class WeightPosterior:
     """The Gaussian N(mean, P^-1) of the weights u, with P = I + A' diag(tau) A.
 
     If tau >= 0, no eigenvalue of P is below 1, and its Cholesky factorization cannot fail.
-
-    Attributes
-    ----------
-    root : ndarray of shape (r, r)
-        Lower triangular, P in reverse order = root root'. Entries above the diagonal are
-        arbitrary.
-    mean : ndarray of shape (r,)
     """
 
-    root: Array
+    root: Array  # lower triangular, P in reverse order = root root'; arbitrary above the diagonal
     mean: Array
 
     @classmethod
@@ -199,21 +182,11 @@ class WeightPosterior:
 
 @dataclass(frozen=True, eq=False)
 class PivotedCholesky:
-    """K = C C' up to rounding, by a Cholesky factorization with complete pivoting.
+    """K = C C' up to rounding, by a Cholesky factorization with complete pivoting."""
 
-    Attributes
-    ----------
-    C : ndarray of shape (n, r)
-        A staircase. Its rows are those of K in another order.
-    order : ndarray of shape (n,)
-        Which rows of K they are. The first r determine all others.
-    root : ndarray of shape (r, r)
-        The first r rows of C, in Fortran order.
-    """
-
-    C: Array
-    order: Index
-    root: Array
+    C: Array  # of shape (n, r), a staircase; its rows are those of K in another order
+    order: Index  # which rows of K they are; the first r determine all others
+    root: Array  # the first r rows of C, in Fortran order
 
     @classmethod
     def of(cls, K: Array) -> PivotedCholesky:

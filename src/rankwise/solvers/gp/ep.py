@@ -43,16 +43,13 @@ def expectation_propagation(
         In units of the noise, as is the threshold.
     counts : ndarray of shape (N, 3)
         Weights of wins, losses and ties of the first row.
-    threshold : float
-        Half the width of the interval of ties; 0: no ties.
-    flips : float
-        Share of flipped outcomes.
+    threshold, flips : float
+        Half the width of the interval of ties, 0: no ties; and the share of flipped outcomes.
     start : (tau, nu), optional
         Sites to start from, such as those of a similar problem. None: no information.
     sequential : bool
     tol : float
-        Largest error of the moments, relative to their spread.
-    max_sweeps : int
+        Largest error of the moments, relative to their spread, after at most `max_sweeps`.
     """
     n = len(differences)
     tau, nu = (np.zeros(n), np.zeros(n)) if start is None else (s.copy() for s in start)

@@ -16,22 +16,12 @@ class PairObservations:
 
     Rows and pairs stand in the order of their first appearance: further comparisons change the
     values of pairs that there are, and append others.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n,)
-        The rows that were compared.
-    first, second : ndarray of shape (N,)
-        Positions in `rows`.
-    values : ndarray of shape (N, 3) or (N, 2)
-        Total weights of wins, losses and ties of the first row (probit likelihood), or margin
-        and weight (gaussian).
     """
 
-    rows: Index
-    first: Index
+    rows: Index  # the rows that were compared
+    first: Index  # positions in `rows`, of shape (N,)
     second: Index
-    values: Array
+    values: Array  # weights of wins, losses and ties (probit), or margin and weight (gaussian)
 
     @classmethod
     def from_outcomes(cls, comparisons: Comparisons, *, half_ties: bool) -> PairObservations:

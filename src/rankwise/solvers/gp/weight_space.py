@@ -17,19 +17,11 @@ _NO_SECOND = -1  # instead of a second point: the value at the first, not a diff
 
 @dataclass(frozen=True, eq=False)
 class WeightBasis:
-    """g = root u: values f(first), or differences f(first) - f(second), at some points.
+    """g = root u: values f(first), or differences f(first) - f(second), at some points."""
 
-    Attributes
-    ----------
-    root : ndarray of shape (r, r)
-        Cholesky factor of the prior covariance of g, lower triangular.
-    first, second : ndarray of shape (r,)
-        Numbers of points; -1 as the second stands for a value.
-    """
-
-    root: Array
-    first: Index
-    second: Index
+    root: Array  # Cholesky factor of the prior covariance of g, lower triangular
+    first: Index  # numbers of points, of shape (r,)
+    second: Index  # -1 stands for a value
 
     def __len__(self) -> int:
         return len(self.first)
@@ -51,19 +43,11 @@ class WeightBasis:
 
 @dataclass(frozen=True, eq=False)
 class WeightSpace:
-    """Differences as linear functions of the weights, and what the weights stand for.
-
-    Attributes
-    ----------
-    differences : Differences
-    basis : WeightBasis
-    order : ndarray, optional
-        Which rows (`weights_of_rows`) or comparisons (`weights_of_pairs`) the rows of C are.
-    """
+    """Differences as linear functions of the weights, and what the weights stand for."""
 
     differences: Differences
     basis: WeightBasis
-    order: Index | None = None
+    order: Index | None = None  # which rows or comparisons the rows of C are
 
     def scaled(self, scale: float) -> Differences:
         """The differences times a number."""

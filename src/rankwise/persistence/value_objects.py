@@ -1,0 +1,137 @@
+"""Stable names of the objects that fitted rankers consist of, and the shapes of their arrays.
+
+Like the names of rankers, these names never change and are never given to another class.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import is_sparse
+from rankwise.errors import ModelFileError
+
+VALUE_OBJECTS = {
+    "named-kernel": "rankwise.kernels.functions.NamedKernel",
+    "precomputed-kernel": "rankwise.kernels.functions.Precomputed",
+    "feature-basis": "rankwise.problem.feature_space.FeatureBasis",
+    "kernel-basis": "rankwise.problem.kernel_space.KernelBasis",
+    "landmark-basis": "rankwise.problem.landmark_space.LandmarkBasis",
+    "component-basis": "rankwise.estimators.components.component_space.ComponentBasis",
+    "solution": "rankwise.problem.problem.Solution",
+    "component-solution": "rankwise.estimators.components.component_space.ComponentSolution",
+    "component-errors": "rankwise.estimators.components.held_out_errors.ComponentErrors",
+    "block-sums": "rankwise.problem.block_sums.BlockSums",
+    "landmark-system": "rankwise.problem.landmark_space.LandmarkSystem",
+    "landmark-factor": "rankwise.solvers.landmark_factor.LandmarkFactor",
+    "pair-loss": "rankwise.problem.loss.PairLoss",
+    "row-loss": "rankwise.problem.loss.RowLoss",
+    "moments": "rankwise.solvers.moments.Moments",
+    "centred-moments": "rankwise.solvers.moments.CentredMoments",
+    "ranking-scorer": "rankwise.model_selection.search.scoring.RankingScorer",
+    "gp-hyperparameters": "rankwise.estimators.gp.conditioned_process.Hyperparameters",
+    "gp-process": "rankwise.estimators.gp.conditioned_process.ConditionedProcess",
+    "gp-mixture": "rankwise.estimators.gp.process_mixture.ProcessMixture",
+    "gp-approximation": "rankwise.solvers.gp.approximation.Approximation",
+    "gp-weights": "rankwise.solvers.gp.differences.WeightPosterior",
+    "gp-basis": "rankwise.solvers.gp.weight_space.WeightBasis",
+    **{
+        kernel: f"sklearn.gaussian_process.kernels.{kernel}"
+        for kernel in (
+            "CompoundKernel", "ConstantKernel", "DotProduct", "ExpSineSquared", "Exponentiation",
+            "Matern", "PairwiseKernel", "Product", "RBF", "RationalQuadratic", "Sum", "WhiteKernel",
+        )
+    },
+}  # fmt: skip
+"""Where the class of each value object is, by its stable name."""
+
+AXES = {
+    "rankrls": "coef_: outputs features",
+    "rls": "coef_: outputs features",
+    "ranksvm": "coef_: features",
+    "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
+    "pairwise-gp": "X_fit_: rows features, landmarks_: landmarks features, margin_: comparisons, "
+    "weight_: comparisons, pairs_: comparisons 2 in rows",
+    "kernel-basis": "X: weights features",
+    "landmark-basis": "points: weights features, rows: weights in training-rows",
+    "component-basis": "points: points features, rows: points in training-rows, "
+    "A: points weights, means: weights, eigenvalues: weights",
+    "solution": "weights: weights outputs, intercept: outputs",
+    "component-solution": "weights: weights outputs, intercept: outputs, "
+    "path: weights weights outputs, idle: idle in weights",
+    "landmark-factor": "n_landmarks: weights, kept: rank in weights, C: rank rank",
+    "moments": "A: rank rank, b: rank outputs",
+    "centred-moments": "A: rank rank, b: rank outputs, F_mean: rank, y_mean: outputs",
+    "gp-process": "points: points features",
+    "gp-mixture": "processes: processes, weights: processes, prior: processes",
+    "gp-approximation": "tau: sites, nu: sites",
+    "gp-weights": "root: rank rank, mean: rank",
+    "gp-basis": "root: rank rank, first: rank in points, second: rank in points",
+}
+"""Axes of the arrays of a ranker or a value object, by its stable name.
+
+"X: rows features" is an array of finite numbers, dense or CSR. Axes of the same name have the
+same length throughout a ranker (or throughout each object of a list); "outputs" is left out if y
+has one column. A whole number is the length of its axis. "first: rank in points" is an array of
+positions along "points", where -1 stands for none.
+"""
+
+
+def value_object_name(cls: type) -> str | None:
+    """The stable name of a class, or None if it has none."""
+    path = f"{cls.__module__}.{cls.__qualname__}"
+    return next((name for name, known in VALUE_OBJECTS.items() if known == path), None)
+
+
+def value_object_class(name: str) -> Any:
+    """The class with a stable name."""
+    if name not in VALUE_OBJECTS:
+        raise ModelFileError(f"this version has no object {name!r}")
+    module, _, class_name = VALUE_OBJECTS[name].rpartition(".")
+    return getattr(import_module(module), class_name)
+
+
+def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
+    """Check the arrays of a ranker or an object, and then those of the objects in it."""
+    for rule in ("n_features_in_: features", *AXES.get(name, "").split(", ")):
+        attribute, _, axes = rule.partition(": ")
+        if getattr(owner, attribute, None) is not None:
+            _check_one(f"{attribute} of {name}", getattr(owner, attribute), axes, lengths)
+    for value in vars(owner).values():
+        for entry in value if isinstance(value, list) else [value]:
+            inner = value_object_name(type(entry))
+            if inner is not None:
+                check_axes(inner, entry, dict(lengths) if isinstance(value, list) else lengths)
+
+
+def _check_one(where: str, value: Any, rule: str, lengths: dict[str, int]) -> None:
+    """Check an array, and add the lengths of axes that are new."""
+    names, _, along = rule.partition(" in ")
+    axes = names.split()
+    if isinstance(value, (int, list)):
+        shape, valid = (len(value) if isinstance(value, list) else value,), not along
+    else:
+        shape, entries = np.shape(value), np.asarray(value.data if is_sparse(value) else value)
+        if along:
+            high = entries.dtype.kind == "i" and entries < lengths.get(along, np.inf)
+            valid = bool(np.all(high & (entries >= -1)))
+        else:
+            valid = entries.dtype.kind == "f" and bool(np.isfinite(entries).all())
+    if "outputs" in axes and len(shape) == len(axes) - 1:
+        axes.remove("outputs")
+    if not valid or len(shape) != len(axes):
+        what = f"positions along {along}" if along else "finite numbers"
+        wanted = f"{what} with the axes ({', '.join(axes)})"
+        raise ModelFileError(f"{where} is {describe(value)}, where {wanted} are needed")
+    for axis, length in zip(axes, shape, strict=True):
+        if lengths.setdefault(axis, length) != length:
+            raise ModelFileError(f"{where} has {length} {axis}, where {lengths[axis]} are needed")
+
+
+def describe(value: Any) -> str:
+    """What a value is, in a few words."""
+    if isinstance(value, np.ndarray):
+        return f"an array of dtype {value.dtype} and shape {value.shape}"
+    return f"a {type(value).__name__}"
