@@ -110,7 +110,7 @@ def _show_parts(ranker: SparseRankRLS, X: Any, y: Any, qid: Any, rate: float) ->
     """Times of the parts of a fit, measured separately."""
     few = slice(0, 20_000)
     ranker.fit(X[few], y[few], qid=qid[few])
-    problem = ranker.problem(X, y, qid=qid)
+    problem = ranker.make_problem(X, y, qid=qid)
     system = problem.space.system(X, None)
     choosing = timed(lambda: problem.space.system(X, None), 1)
     sums: list[Any] = []

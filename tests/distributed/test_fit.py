@@ -374,3 +374,10 @@ def test_errors_name_a_landmark_with_a_missing_value():
     bad[150, 1] = np.nan
     with pytest.raises(DataError, match="Partition 3, row 15: feature 1"):
         fit(SparseRankRLS(landmarks=[3, 150]), in_chunks(bad, Y, QID))
+
+
+@pytest.mark.parametrize("qid", [None, np.full(200, 7)])
+def test_one_ranking_without_ties(qid):
+    given = (X, Y) if qid is None else (X, Y, qid)
+    ours = fit(RankRLS(ties="exclude"), in_chunks(*given))
+    assert_allclose(ours.coef_, RankRLS(ties="exclude").fit(X, Y).coef_, atol=1e-10)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 
-from rankwise import RankRLS, SparseRankRLS, SparseRLS
+from rankwise import KPCRank, RankRLS, SparseRankRLS, SparseRLS
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 
 RNG = np.random.default_rng(0)
@@ -260,3 +260,26 @@ def test_values_too_large_to_choose_landmarks(method):
 def test_invalid_kernels_of_landmarks(kernel, message):
     with pytest.raises(DataError, match=message):
         SparseRankRLS(landmarks=[0, 1, 2], kernel="precomputed").fit(kernel, np.arange(6.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"gamma": 3.0}, "The kernel changed"),
+        ({"n_landmarks": 3}, "n_landmarks changed"),
+        ({"precision": "tf32"}, "precision changed"),
+        ({"ties": "exclude"}, "ties or weighting changed"),
+    ],
+)
+def test_parameters_that_change_between_blocks(changes, words):
+    ranker = SparseRankRLS(n_landmarks=2).partial_fit(X[:4], Y[:4], qid=QID[:4])
+    with pytest.raises(ParameterError, match=words):
+        ranker.set_params(**changes).partial_fit(X[4:], Y[4:], qid=QID[4:])
+
+
+def test_components_on_landmarks_check_what_sparse_rankers_check():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    with pytest.raises(DataError, match=r"in the same order \(a, b\): got b, a"):
+        KPCRank(1, landmarks=frame[["b", "a"]][:3]).fit(frame, Y, qid=QID)
+    with pytest.raises(DataError, match="square"):
+        KPCRank(1, kernel="precomputed", landmarks=[0, 1]).fit(X, Y, qid=QID)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
-from rankwise import RLS, RankRLS
+from rankwise import RLS, RankRLS, SparseRankRLS
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.metrics import disagreement_error, ndcg
@@ -392,3 +392,32 @@ def test_too_many_levels_raise_an_error():
     y = np.repeat(np.arange(1000), 2)
     with pytest.raises(DataError, match="need 499500 systems"):
         leave_pair_out(RankRLS(ties="exclude", kernel="rbf"), np.ones((2000, 1)), y)
+
+
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+def test_a_column_of_labels_keeps_its_axis(ties):
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((30, 3)), rng.integers(0, 3, (30, 1)), np.arange(30) // 5
+    ranker = RankRLS(ties=ties)
+    assert ranker.fit(X, y, qid=qid).coef_.shape == (1, 3)
+    assert leave_pair_out(ranker, X, y, qid=qid).error.shape == (1, 1)
+    assert leave_query_out(ranker, X, y, qid=qid).predictions.shape == (1, 30, 1)
+    assert k_fold(ranker, X, y).predictions.shape == (1, 30, 1)
+    assert tournament_scores(ranker, X, y, qid=qid).shape == (30, 1)
+
+
+def test_folds_without_ties_keep_the_landmarks_of_all_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)), rng.integers(0, 3, 40)
+    by_rows, by_points = (
+        k_fold(SparseRankRLS(landmarks=landmarks, ties="exclude"), X, y).predictions
+        for landmarks in (np.arange(8), X[:8])
+    )
+    assert_allclose(by_rows, by_points, atol=1e-9)
+
+
+def test_an_invalid_random_state_is_named():
+    with pytest.raises(ParameterError, match="random_state must be"):
+        k_fold(RankRLS(), X4, Y4, n_splits=2, random_state="x")
+    with pytest.raises(ParameterError, match="random_state must be"):
+        leave_pair_out(RankRLS(), X4, Y4, pairs=3, random_state="x")

@@ -33,7 +33,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.metadata_routing import get_routing_for_object
 
-from rankwise import RLS, RankingSearchCV, RankRLS, load_model, save_model
+from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, load_model, save_model
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.metrics import disagreement_error, get_metric
 from rankwise.model_selection import k_fold, leave_pair_out, leave_query_out
@@ -754,3 +754,23 @@ def test_errors_have_a_note_with_the_candidate(problem):
     with pytest.raises(ParameterError) as error:
         RankingSearchCV(RankRLS(), {"ties": ["no"]}, cv=2).fit(X, y, qid=qid)
     assert error.value.__notes__ == ["RankingSearchCV was evaluating RankRLS(ties='no')."]
+
+
+def test_landmarks_by_row_number_are_the_same_rows_in_every_split():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((60, 3)), rng.standard_normal(60), np.arange(60) // 6
+    splits = [(np.arange(12, 60), np.arange(12)), (np.arange(48), np.arange(48, 60))]
+    found = []
+    for landmarks in (np.arange(20, 40), X[20:40]):
+        search = RankingSearchCV(SparseRankRLS(landmarks=landmarks), {"alpha": [1.0]}, cv=splits)
+        found.append(search.fit(X, y, qid=qid).best_score_)
+    assert found[0] == pytest.approx(found[1])
+
+
+def test_a_failed_fit_leaves_no_earlier_result():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.standard_normal((20, 3)), rng.standard_normal(20), np.arange(20) // 4
+    search = RankingSearchCV(RankRLS(), {"alpha": [1.0]}).fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match="NaN"):
+        search.fit(np.full((20, 2), np.nan), y, qid=qid)
+    assert not hasattr(search, "best_estimator_")

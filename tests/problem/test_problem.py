@@ -89,3 +89,12 @@ def test_block_sums_count_rows_queries_and_pairs():
     sums = BlockSums.of(system, loss, X[:4], y[:4], qid[:4])
     sums = sums.with_block(loss, X[4:], y[4:], qid[4:])
     assert (sums.n_rows, sums.n_queries, sums.n_pairs) == (12, 3, [18])
+
+
+def test_value_objects_with_arrays_compare_by_identity():
+    loss, X, y = PairLoss(), np.eye(3), np.arange(3.0)
+    problem = Problem(X, loss.tasks(y, None), loss, FeatureSpace())
+    fit = problem.solve([1.0])
+    for value in (problem, problem.tasks[0], fit, fit.solutions[0]):
+        assert value == value
+        assert len({value}) == 1

@@ -30,6 +30,3 @@ def backend_of(X: Any) -> Backend:
 def as_given(X: Any) -> Any:
     """The array that the user passed: the host array of `HostRows`, anything else unchanged."""
     return X.host if isinstance(getattr(X, "backend", None), Backend) else X
-
-
-as_given = as_given

@@ -126,7 +126,7 @@ def _check_workers(
     if normalize:
         refuse(
             "normalize",
-            "A worker sees parts of queries, which cannot be normalized: normalize the file "
+            "Workers read parts of queries, which cannot be normalized: normalize the file "
             "first, or leave --workers and --cluster out.",
         )
     from rankwise.distributed._cluster_fit import check_summable

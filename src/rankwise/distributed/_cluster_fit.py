@@ -21,7 +21,7 @@ from rankwise.distributed._sums import (
     tree,
     with_whole_queries,
 )
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
@@ -231,10 +231,10 @@ class Summed:
         if isinstance(space, LandmarkSpace):
             landmarks = _choose_landmarks(space, partitions, overview, run)
             system = delayed(LandmarkSystem.of, pure=False)(space.kernel, landmarks)
-        one_ranking = bool(overview.split) and overview.n_queries == 1 and not loss.has_intercept
-        if one_ranking:
-            _check_one_ranking(loss)
-        elif not loss.has_intercept:
+        # One ranking whose pairs all count is a regression with a free intercept.
+        one_ranking = bool(overview.split) and overview.n_queries == 1 and loss.ties == "include"
+        one_ranking = one_ranking and not loss.has_intercept
+        if not one_ranking and not loss.has_intercept:
             partitions = with_whole_queries(partitions, overview.split)
         summed_loss = RowLoss() if one_ranking else loss
         sums = partitions.map(partition_totals, system=system, loss=summed_loss)
@@ -278,15 +278,6 @@ def check_summable(ranker: Any) -> None:
         "On a cluster, the ranker must be RankRLS or RLS with the linear kernel, or SparseRankRLS "
         f"or SparseRLS: got {ranker}. For other kernels use SparseRankRLS."
     )
-
-
-def _check_one_ranking(loss: Loss) -> None:
-    """One ranking of all rows is a regression with a free intercept only if all pairs count."""
-    if loss.ties == "exclude":
-        raise DataError(
-            'All partitions form one ranking, which needs ties="include". Use ties="include", or '
-            "pass the query of every row."
-        )
 
 
 def _choose_landmarks(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from dask.delayed import Delayed, delayed
+from sklearn.pipeline import Pipeline
 
 from rankwise.distributed._partitions import Partition, open_partitions
 from rankwise.metrics import evaluate_ranking
@@ -95,6 +96,8 @@ def evaluate(
 
 def _outputs(ranker: Any) -> tuple[int, ...]:
     """The shape of the scores of one row."""
+    ranker = getattr(ranker, "best_estimator_", ranker)
+    ranker = ranker[-1] if isinstance(ranker, Pipeline) else ranker
     solution = getattr(ranker, "solution_", None)
     return () if solution is None else tuple(np.shape(solution.weights)[1:])
 

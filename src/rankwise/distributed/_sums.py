@@ -163,7 +163,9 @@ def _joined(parts: list[Partition]) -> Partition:
     """Concatenate partitions, each of which is checked first, while errors can name its rows."""
     X = stacked([part.checked().X for part in parts])
     y = np.concatenate([part.y for part in parts])
-    qid = np.concatenate([np.asarray(part.qid) for part in parts])
+    qid = None
+    if parts[0].qid is not None:
+        qid = np.concatenate([np.asarray(part.qid) for part in parts])
     return Partition(X, y, qid, parts[0].where)
 
 

@@ -24,6 +24,7 @@ from rankwise.kernels.sampling import (
     random_rows,
     stratified_rows,
 )
+from rankwise.kernels.training import check_precomputed
 from rankwise.parameters import Choice, Whole, check_value
 from rankwise.problem import Landmarks
 
@@ -45,7 +46,14 @@ class LandmarkChoice:
     points: Any
 
     @classmethod
-    def of(cls, landmarks: Any, n_landmarks: Any) -> LandmarkChoice:
+    def of(cls, landmarks: Any, n_landmarks: Any, names: Any = None) -> LandmarkChoice:
+        """Check the parameters; columns of a data frame must be `names`, where these are known."""
+        columns = getattr(landmarks, "columns", None)
+        if names is not None and columns is not None and list(columns) != list(names):
+            raise DataError(
+                f"landmarks must have the columns of X, in the same order ({', '.join(names)}): got "
+                f"{', '.join(map(str, columns))}."
+            )
         if n_landmarks is not None:
             check_value("n_landmarks", n_landmarks, Whole(1, MOST))
         if isinstance(landmarks, str):
@@ -68,6 +76,8 @@ class LandmarkChoice:
 
     def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
         """Landmarks for training rows X."""
+        if isinstance(kernel, Precomputed):
+            check_precomputed(X)
         if self.points is not None:
             given = self.given_points(X.shape[1], kernel)
             return Landmarks(backend_of(X).array(given.points), None) if is_tensor(X) else given

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.errors import DataError
+from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import DTYPES, forget
-from rankwise.estimators.least_squares.rankrls import LOSS_PARAMETERS
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
 from rankwise.parameters import Number, Rule, Whole, check_parameters

@@ -55,6 +55,6 @@ def component_errors(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Comp
             f"component_errors needs a KPCRank or KPCR: got {type(estimator).__name__}."
         )
     ranker = clone(estimator).set_params(n_components="cv")
-    problem = ranker.problem(X, y, qid=qid)
+    problem = ranker.make_problem(X, y, qid=qid)
     (errors,) = problem.space.errors(problem, [float(ranker.alpha)])
     return errors

@@ -28,7 +28,7 @@ from rankwise.solvers.primal_dual import dual, primal
 MAX_SECONDS = 120.0  # for the systems of all levels, by a rough estimate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LeavePairOut:
     """The errors of held-out pairs, for each alpha.
 

@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.components.held_out_errors import predict_held_out_queries
 from rankwise.holdout.leave_query_out import dual_folds, primal_folds
 from rankwise.holdout.ridge_folds import Strength, feature_ridge_folds, kernel_ridge_folds
+from rankwise.kernels import Precomputed
 from rankwise.metrics import get_metric
 from rankwise.model_selection._hold_out_problem import HoldOutProblem, explained_rounding
-from rankwise.parameters import Whole, check_value
+from rankwise.parameters import Whole, as_generator, check_value
+from rankwise.problem import FeatureSpace, KernelSpace, Problem
 from rankwise.tables import Column, text_table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeldOutScores:
     """The quality of predictions for held-out rows, for each alpha.
 
@@ -61,7 +63,7 @@ class HeldOutScores:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeldOut(HeldOutScores):
     """Predictions for held-out rows, and their quality.
 
@@ -202,10 +204,12 @@ def k_fold(
     get_metric(metric)  # raise an error for an unknown metric before any work
     problem = HoldOutProblem.of(estimator, X, y, None, alphas)
     m = len(problem.y)
+    if m < 4:
+        raise DataError(f"k_fold needs at least 4 rows: got {m}.")
     check_value("n_splits", n_splits, Whole(2, m // 2))
     rows = np.arange(m)
     if random_state is not None:
-        rows = np.random.default_rng(random_state).permutation(m)
+        rows = as_generator(random_state).permutation(m)
     fold_of = np.empty(m, dtype=np.intp)
     fold_of[rows] = np.arange(m) % n_splits
     folds = [np.flatnonzero(fold_of == k) for k in range(n_splits)]
@@ -324,15 +328,23 @@ def _global_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
 
 
 def _refits(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
-    X, y, on = as_given(problem.problem.X), problem.by_output(problem.y), backend_of(problem.y)
+    """Refit without each fold, in the coordinates of all rows."""
+    rows, loss, on = problem.coordinates, problem.loss, backend_of(problem.y)
+    y = problem.by_output(problem.y)
     out = on.empty(len(problem.alphas), *problem.y.shape)
+    space = FeatureSpace() if rows.kernel is None else KernelSpace(Precomputed())
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(y)), fold)
-        train, test = X[rest], X[fold]
-        if problem.ranker.kernel == "precomputed":
-            train, test = train[:, rest], test[:, rest]
-        path = problem.ranker.path(train, y[rest], problem.alphas)
-        out[:, fold] = on.array(path.predict(test)).reshape(len(out), len(fold), -1)
+        if rows.kernel is None:
+            train, test = rows.features[rest], rows.features[fold]
+        else:
+            train, test = rows.kernel[rest][:, rest], rows.kernel[fold][:, rest]
+        tasks = loss.tasks(y[rest], None)
+        loss.check_learnable([task.graph.n_pairs for task in tasks], len(rest), 1)
+        fit = Problem(train, tasks, loss, space).solve(problem.lams)
+        for a, solution in enumerate(fit.solutions):
+            scores = on.array(fit.basis.products(test, solution.weights))
+            out[a, fold] = scores.reshape(len(fold), -1)
     return out
 
 

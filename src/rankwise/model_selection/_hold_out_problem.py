@@ -49,7 +49,7 @@ class HoldOutProblem:
             )
         ranker = clone(estimator)
         values = check_alphas([ranker.alpha] if alphas is None else alphas)
-        problem = ranker.problem(X, y, qid=qid)
+        problem = ranker.make_problem(X, y, qid=qid)
         on_components = isinstance(problem.space, (ComponentSpace, ChosenComponentSpace))
         if values.min() == 0 and not on_components:
             raise ParameterError(
@@ -57,10 +57,8 @@ class HoldOutProblem:
                 "small alpha instead."
             )
         targets = [task.y for task in problem.tasks if task.y is not None]
-        n_outputs = None
-        if len(targets) > 1 or targets[0].ndim == 2:
-            n_outputs = len(targets) if len(targets) > 1 else targets[0].shape[1]
         columns = backend_of(targets[0]).xp.column_stack(targets)
+        n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
         if max(abs(as_given(problem.X)).max(), abs(columns).max()) > LARGEST:
             raise DataError(
                 f"Products of values above {LARGEST:g} overflow. Scale the features and labels."

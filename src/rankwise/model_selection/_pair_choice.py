@@ -11,6 +11,7 @@ import numpy as np
 from rankwise.backends.arrays import Index, to_host
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.model_selection._hold_out_problem import HoldOutProblem
+from rankwise.parameters import as_generator
 from rankwise.problem import Loss
 
 
@@ -68,7 +69,7 @@ def _random_pairs(problem: HoldOutProblem, n: int, random_state: Any) -> Index:
     """n unordered pairs with different labels (in any output), drawn without replacement."""
     if n < 1:
         raise ParameterError(f"pairs must be at least 1: got {n}.")
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     groups, y = problem.groups, problem.labels
     chances = groups.sizes * (groups.sizes - 1.0)
     if chances.sum() == 0:

@@ -12,7 +12,7 @@ from rankwise.kernels import NamedKernel
 from rankwise.kernels.products import feature_product
 from rankwise.kernels.training import training_kernel
 from rankwise.problem.loss import Loss, Task
-from rankwise.problem.memory import check_kernel_fits
+from rankwise.problem.memory import check_kernel_fits, kernel_copies
 from rankwise.problem.problem import (
     Coordinates,
     Fit,
@@ -134,8 +134,3 @@ class FeatureSystem:
     def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
         """The moments themselves."""
         return moments.A.copy(), moments.b
-
-
-def kernel_copies(X: Any, alphas: Sequence[float]) -> int:
-    """Number of kernel matrices in memory; on a device, several alphas need a copy."""
-    return 1 if backend_of(X).is_host or len(alphas) == 1 else 2

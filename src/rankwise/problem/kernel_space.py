@@ -11,8 +11,7 @@ from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product
 from rankwise.kernels.training import training_kernel
-from rankwise.problem.feature_space import kernel_copies
-from rankwise.problem.memory import check_kernel_fits
+from rankwise.problem.memory import check_kernel_fits, kernel_copies
 from rankwise.problem.problem import (
     Coordinates,
     Fit,

@@ -13,7 +13,7 @@ from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product, kernel_values
-from rankwise.kernels.training import check_precomputed, training_kernel
+from rankwise.kernels.training import training_kernel
 from rankwise.parameters import as_generator
 from rankwise.problem.loss import Loss, Task
 from rankwise.problem.memory import check_features_fit, check_landmarks_fit
@@ -38,7 +38,19 @@ class Landmarks:
 
 
 class LandmarkChooser(Protocol):
-    """A way to choose landmarks among training rows."""
+    """A way to choose landmarks among training rows: a method, row numbers or points."""
+
+    @property
+    def number(self) -> int | None:
+        """The number of landmarks; None: the default number."""
+
+    @property
+    def rows(self) -> Index | None:
+        """Row numbers, if the user passed these."""
+
+    @property
+    def points(self) -> Any:
+        """Points, if the user passed these."""
 
     def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
         """Landmarks for training rows X."""
@@ -149,8 +161,6 @@ class LandmarkSpace:
 
     def system(self, X: Any, qid: Any) -> LandmarkSystem:
         """Choose landmarks among the rows."""
-        if isinstance(self.kernel, Precomputed):
-            check_precomputed(X)
         landmarks = self.choice.among(X, qid, self.kernel, as_generator(self.random_state))
         return LandmarkSystem.of(self.kernel, landmarks, self.precision, backend_of(X))
 

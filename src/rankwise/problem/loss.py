@@ -15,7 +15,7 @@ from rankwise.graph.query_graph import pair_weight
 from rankwise.solvers.moments import CentredMoments, Moments
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """One least-squares system to solve: a preference graph and its target scores.
 
@@ -85,7 +85,9 @@ class PairLoss:
         """If tied pairs are excluded, each output has its own graph."""
         if self.ties == "include":
             return [(None, y)]
-        return [(y, y)] if y.ndim == 1 else [(column, column) for column in y.T]
+        if y.ndim == 1:
+            return [(y, y)]
+        return [(y[:, k], y[:, k : k + 1]) for k in range(y.shape[1])]
 
     def tasks(self, y: Array, qid: Any) -> list[Task]:
         """One task for all outputs or, if tied pairs are excluded, one for each output."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import NUMPY
+from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.errors import KernelSizeError
 
 LANDMARK_MATRICES = 7  # maximum number of r by r matrices in a fit on a device
@@ -28,6 +29,11 @@ def check_kernel_fits(
         on,
         lambda free: f"{advice} {int((free / 8 / n_matrices) ** 0.5)} rows would fit.",
     )
+
+
+def kernel_copies(X: Any, alphas: Sequence[float]) -> int:
+    """Number of kernel matrices in memory; on a device, several alphas need a copy."""
+    return 1 if backend_of(X).is_host or len(alphas) == 1 else 2
 
 
 def check_features_fit(n_rows: int, n_features: int, on: Backend = NUMPY) -> None:

@@ -15,7 +15,7 @@ from rankwise.problem.loss import Loss, Task
 from rankwise.solvers.moments import CentredMoments, Moments
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """The weights of a ranker in its basis, and its intercept."""
 
@@ -23,7 +23,7 @@ class Solution:
     intercept: Array | float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Coordinates:
     """Training rows as features, with the identity as regularizer, or as a kernel matrix."""
 
@@ -73,7 +73,7 @@ class System(Protocol):
         """A and b of the coordinates, from summed moments; A may be overwritten."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fit:
     """A basis, and a solution in it for each alpha."""
 
@@ -81,7 +81,7 @@ class Fit:
     solutions: list[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """Training rows with a loss and a space.
 

@@ -17,7 +17,7 @@ BLOCK_BYTES = 8 * 2**20  # of features processed at a time
 STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moments:
     """The sufficient statistics of a least-squares ranker.
 
@@ -92,7 +92,7 @@ class Moments:
         return 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CentredMoments:
     """The sufficient statistics of a regression with an intercept.
 

@@ -36,7 +36,7 @@ from rankwise.solvers.nested_least_squares import (
 STORED_BYTES = 2**30  # largest kernel values with landmarks that are stored to avoid recomputation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ComponentSolution(Solution):
     """Weights of components, for the number in use and for every smaller number.
 

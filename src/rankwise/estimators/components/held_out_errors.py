@@ -24,7 +24,7 @@ from rankwise.solvers.nested_least_squares import rounding_noise
 from rankwise.tables import text_table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ComponentErrors:
     """Held-out errors for 1, 2, 3, ... components.
 

@@ -9,15 +9,18 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.dispatch import backend_of
-from rankwise.estimators._kernel_parameters import KERNEL_PARAMETERS, make_kernel
 from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.estimators._ranker_parameters import (
+    KERNEL_PARAMETERS,
+    LOSS_PARAMETERS,
+    make_kernel,
+)
 from rankwise.estimators._scores import returned_scores
 from rankwise.estimators._validation import check_rows
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.estimators.least_squares.rankrls import LOSS_PARAMETERS
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole
 from rankwise.problem import PairLoss, RowLoss
 from rankwise.solvers.kpca import Count
@@ -362,7 +365,8 @@ def _make_space(
     choice = None
     if ranker.landmarks is not None or ranker.n_landmarks is not None:
         method = "random" if ranker.landmarks is None else ranker.landmarks
-        choice = LandmarkChoice.of(method, ranker.n_landmarks)
+        names = getattr(ranker, "feature_names_in_", None)
+        choice = LandmarkChoice.of(method, ranker.n_landmarks, names)
     number = ranker.n_components
     if isinstance(number, str):
         count = Count()

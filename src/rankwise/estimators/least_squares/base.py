@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from rankwise.problem import Fit, Loss, Problem, Space
 from rankwise.problem.problem import side_by_side
 
 
-class LeastSquaresRanker(RankerMixin, BaseEstimator):
+class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     """A ranker that minimizes a squared loss plus alpha |f|^2.
 
     A subclass stores its parameters, lists their rules in `parameters`, and makes a loss and a
@@ -32,7 +32,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     """
 
     alpha: float
-    #: What a ranker has that does not take these as parameters: no kernel, and the CPU.
+    #: Defaults for rankers without these parameters.
     kernel: Any = None
     device: Any = None
 
@@ -49,7 +49,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
     def make_space(self, n_features: int) -> Space:
         """The space that the parameters describe, for rows with this many features."""
 
-    def problem(self, X: Any, y: Any, *, qid: Any = None) -> Problem:
+    def make_problem(self, X: Any, y: Any, *, qid: Any = None) -> Problem:
         """Validate parameters and data, and make a problem from them.
 
         This is the first half of `fit`, and the first step of exact hold-outs. Like `fit`, it
@@ -92,9 +92,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         -------
         self
         """
-        problem = self.problem(X, y, qid=qid)
+        problem = self.make_problem(X, y, qid=qid)
         fit = problem.solve([float(self.alpha)])
-        return self.set_fitted(*_only(fit, problem.X))
+        return self.set_fitted(*only_solution(fit, problem.X))
 
     def path(self, X: Any, y: Any, alphas: Any, *, qid: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, at little more than the cost of one.
@@ -118,7 +118,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator):
         """
         values = check_alphas(alphas)
         template = clone(self)
-        problem = template.problem(X, y, qid=qid)
+        problem = template.make_problem(X, y, qid=qid)
         return RegularizationPath.of(values, template, problem.solve(values.tolist()), problem.X)
 
     def predict(self, X: Any) -> Any:
@@ -236,7 +236,7 @@ class RegularizationPath:
         return fitted.set_fitted(self.fit.basis, self.fit.solutions[i])
 
 
-def _only(fit: Fit, X: Any) -> tuple[Any, Any]:
+def only_solution(fit: Fit, X: Any) -> tuple[Any, Any]:
     """The basis and the only solution of a fit, on the device of the training rows X."""
     (solution,) = fit.solutions
     return returned(fit.basis, X), returned(solution, X)

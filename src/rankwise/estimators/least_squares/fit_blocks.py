@@ -13,13 +13,12 @@ from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._device import moved, returned
-from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.estimators._device import moved
 from rankwise.estimators._validation import check_training
-from rankwise.estimators.least_squares.base import RegularizationPath
+from rankwise.estimators.least_squares.base import RegularizationPath, only_solution
 from rankwise.graph.query_groups import check_ids
 from rankwise.parameters import as_generator, check_alphas, check_parameters
-from rankwise.problem import BlockSums, LandmarkSystem
+from rankwise.problem import BlockSums, LandmarkSpace, LandmarkSystem
 
 
 class FitBlocksMixin:
@@ -65,16 +64,10 @@ class FitBlocksMixin:
         if sums is None:
             sums = BlockSums.of(space.system(X, qid), loss, X, y, qid)
         else:
-            if space.kernel != sums.system.basis.kernel:
-                raise ParameterError(
-                    "The kernel changed since the first block, but the sums of earlier blocks "
-                    "cannot be updated. Start again with a clone."
-                )
+            _check_same_space(space, sums.system)
             sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
-        fit = sums.solve([float(self.alpha)])
-        (solution,) = fit.solutions
+        self.set_fitted(*only_solution(sums.solve([float(self.alpha)]), X))
         self.block_sums_, self.n_queries_ = sums, sums.n_queries
-        self.set_fitted(returned(fit.basis, X), returned(solution, X))
         return self
 
     def fit_blocks(self, blocks: Iterable[Any]) -> Self:
@@ -110,9 +103,7 @@ class FitBlocksMixin:
         True
         """
         sums, X = sum_blocks(self, blocks)
-        fit = sums.solve([float(self.alpha)])
-        (solution,) = fit.solutions
-        self.set_fitted(returned(fit.basis, X), returned(solution, X))
+        self.set_fitted(*only_solution(sums.solve([float(self.alpha)]), X))
         return self
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any) -> RegularizationPath:
@@ -162,8 +153,7 @@ def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
 
 def _system_of_blocks(ranker: Any, blocks: Iterable[Any]) -> LandmarkSystem | None:
     """A system on landmarks from a pass over the blocks; None if landmarks are points."""
-    choice = LandmarkChoice.of(ranker.landmarks, ranker.n_landmarks)
-    if choice.points is not None:
+    if ranker.make_space(1).choice.points is not None:
         return None
     if iter(blocks) is blocks:
         raise _only_once()
@@ -177,9 +167,8 @@ def _system_of_blocks(ranker: Any, blocks: Iterable[Any]) -> LandmarkSystem | No
     on: Backend = backend_of(first[0])
     space = ranker.make_space(first[0].shape[1])
     given = ((as_given(X), qid) for X, qid in chain([first], rows))
-    rng = as_generator(ranker.random_state)
-    landmarks = space.choice.among_blocks(given, space.kernel, rng)
-    return LandmarkSystem.of(space.kernel, landmarks, ranker.precision, on)
+    landmarks = space.choice.among_blocks(given, space.kernel, as_generator(space.random_state))
+    return LandmarkSystem.of(space.kernel, landmarks, space.precision, on)
 
 
 def _checked_blocks(ranker: Any, blocks: Iterable[Any]) -> Iterator[tuple[Any, Array, Any]]:
@@ -204,6 +193,21 @@ def _checked_blocks(ranker: Any, blocks: Iterable[Any]) -> Iterator[tuple[Any, A
             raise
         yield X, y, to_host(qid)
         first = False
+
+
+def _check_same_space(space: LandmarkSpace, system: LandmarkSystem) -> None:
+    """Raise an error if parameters of the space changed since the first block."""
+    n_landmarks = space.choice.number
+    changed = {
+        "The kernel": space.kernel != system.basis.kernel,
+        "precision": space.precision != system.precision,
+        "n_landmarks": n_landmarks is not None and n_landmarks != system.factor.n_landmarks,
+    }
+    for name in (name for name, differs in changed.items() if differs):
+        raise ParameterError(
+            f"{name} changed since the first block, but the sums of earlier blocks cannot be "
+            "updated. Start again with a clone."
+        )
 
 
 def _on_backend(sums: BlockSums, on: Backend) -> BlockSums:

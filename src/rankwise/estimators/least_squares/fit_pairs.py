@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Self
 
 from rankwise.backends.arrays import to_host
 from rankwise.errors import DataError
-from rankwise.estimators._device import returned
 from rankwise.estimators._validation import check_rows
+from rankwise.estimators.least_squares.base import only_solution
 from rankwise.graph import PreferenceGraph
 from rankwise.parameters import check_parameters
 from rankwise.problem import Problem, Task
@@ -62,6 +62,5 @@ class FitPairsMixin:
         self.n_queries_ = 1
         space = self.make_space(X.shape[1])
         fit = Problem(X, [Task(graph, None)], self.make_loss(), space).solve([float(self.alpha)])
-        (solution,) = fit.solutions
-        self.set_fitted(returned(fit.basis, X), returned(solution, X))
+        self.set_fitted(*only_solution(fit, X))
         return self

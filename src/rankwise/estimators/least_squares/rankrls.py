@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rankwise.errors import ParameterError
-from rankwise.estimators._kernel_parameters import KERNEL_PARAMETERS, make_kernel
+from rankwise.estimators._ranker_parameters import (
+    KERNEL_PARAMETERS,
+    LOSS_PARAMETERS,
+    make_kernel,
+)
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.parameters import Choice, Number, Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
-
-#: Rules of the parameters that define a loss on pairs.
-LOSS_PARAMETERS: dict[str, Rule] = {
-    "ties": Choice("include", "exclude"),
-    "weighting": Choice("pairs", "rows", "queries"),
-}
 
 
 class RankRLS(FitPairsMixin, LeastSquaresRanker):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rankwise.errors import DataError
-from rankwise.estimators._kernel_parameters import KERNEL_PARAMETERS, make_kernel
 from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.estimators._ranker_parameters import (
+    KERNEL_PARAMETERS,
+    LOSS_PARAMETERS,
+    make_kernel,
+)
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_blocks import FitBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.estimators.least_squares.rankrls import LOSS_PARAMETERS
 from rankwise.parameters import Choice, Number, Rule
 from rankwise.problem import LandmarkSpace, PairLoss, RowLoss
 
@@ -233,12 +235,6 @@ n_queries_
 
 def _make_space(ranker: SparseRankRLS | SparseRLS, n_features: int) -> LandmarkSpace:
     names = getattr(ranker, "feature_names_in_", None)
-    columns = getattr(ranker.landmarks, "columns", None)
-    if names is not None and columns is not None and list(columns) != list(names):
-        raise DataError(
-            f"landmarks must have the same columns as X, in the same order "
-            f"({', '.join(names)}): got {', '.join(map(str, columns))}."
-        )
-    choice = LandmarkChoice.of(ranker.landmarks, ranker.n_landmarks)
+    choice = LandmarkChoice.of(ranker.landmarks, ranker.n_landmarks, names)
     kernel = make_kernel(ranker, n_features)
     return LandmarkSpace(kernel, choice, ranker.random_state, ranker.precision)

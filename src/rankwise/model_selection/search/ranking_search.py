@@ -19,6 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.errors import ParameterError, RankwiseError, RankwiseWarning
+from rankwise.estimators._validation import forget
 from rankwise.model_selection.search.candidates import (
     Batch,
     Outcome,
@@ -182,6 +183,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         self._check_estimator()
         scorer = RankingScorer.of(self.scoring)
+        forget(self)
         data = LabelledRows.of(X, y, qid)
         validate_data(self, X, skip_check_array=True)
         candidates = list_candidates(self.param_grid)

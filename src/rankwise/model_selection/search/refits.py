@@ -13,7 +13,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 
-from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.errors import DataError
+from rankwise.estimators._landmark_choice import LandmarkChoice, check_in_range
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
@@ -37,6 +39,7 @@ def refit(
     """
     estimator = clone(estimator)
     train, test = splits.train(k, len(data)), splits.tests[k]
+    _renumber_landmarks(split_pipeline(estimator)[1], train, len(data))
     columns = train if get_tags(estimator).input_tags.pairwise else None
     X, y, qid = take(data.X, train, columns), data.y[train], data.queries(train)
     new = take(data.X, test, columns)
@@ -53,6 +56,22 @@ def refit(
     fitted = perf_counter()
     scores = to_host(path.predict(new if steps is None else steps.transform(new)))
     return Predicted(scores, fitted - start, perf_counter() - fitted)
+
+
+def _renumber_landmarks(ranker: Any, train: Index, n_rows: int) -> None:
+    """Landmarks that are row numbers of all rows, as row numbers of the training part."""
+    landmarks = getattr(ranker, "landmarks", None)
+    if landmarks is None or isinstance(landmarks, str) or np.ndim(landmarks) != 1:
+        return
+    rows = LandmarkChoice.of(landmarks, None).rows
+    assert rows is not None  # one dimension
+    check_in_range(rows, n_rows)
+    position = np.full(n_rows, -1)
+    position[train] = np.arange(len(train))
+    left = position[rows][position[rows] >= 0]
+    if len(left) == 0:
+        raise DataError("A split leaves no landmark among its training rows: use more landmarks.")
+    ranker.set_params(landmarks=left, n_landmarks=None)
 
 
 def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:

@@ -13,7 +13,7 @@ from sklearn.model_selection import check_cv
 from rankwise.backends.arrays import Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.model_selection.search.labelled_rows import LabelledRows
-from rankwise.parameters import Choice, check_value
+from rankwise.parameters import Choice, as_generator, check_value
 
 NAMES = ("leave_query_out", "leave_pair_out")
 
@@ -102,7 +102,7 @@ def _folds(n_folds: int, data: LabelledRows, random_state: Any) -> Splits:
     codes = groups.codes if by_query else np.arange(n)
     place, order = np.arange(n), None
     if random_state is not None:
-        place = np.random.default_rng(random_state).permutation(n)
+        place = as_generator(random_state).permutation(n)
         order = np.argsort(place[codes], kind="stable")
     fold = (place % n_folds)[codes]
     return Splits([np.flatnonzero(fold == k) for k in range(n_folds)], None, n_folds, order)

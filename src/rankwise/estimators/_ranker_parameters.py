@@ -1,4 +1,4 @@
-"""The kernel parameters of an estimator."""
+"""Rules of parameters that several rankers share, and the kernel that they describe."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ KERNEL_PARAMETERS: dict[str, Rule] = {
     "gamma": AnyOf(None, Number(0, open_low=True)),
     "degree": Number(),
     "coef0": Number(),
+}
+
+
+LOSS_PARAMETERS: dict[str, Rule] = {
+    "ties": Choice("include", "exclude"),
+    "weighting": Choice("pairs", "rows", "queries"),
 }
 
 
