@@ -51,8 +51,8 @@ class LandmarkChoice:
         columns = getattr(landmarks, "columns", None)
         if names is not None and columns is not None and list(columns) != list(names):
             raise DataError(
-                f"landmarks must have the columns of X, in the same order ({', '.join(names)}): got "
-                f"{', '.join(map(str, columns))}."
+                "landmarks must have the columns of X, in the same order "
+                f"({', '.join(names)}): got {', '.join(map(str, columns))}."
             )
         if n_landmarks is not None:
             check_value("n_landmarks", n_landmarks, Whole(1, MOST))
