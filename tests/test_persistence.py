@@ -336,3 +336,26 @@ def change_tree(path, where, value):
 def test_a_parameter_that_the_file_does_not_have_gets_its_default(saved):
     change_tree(saved, "model/ranker/parameters", {"kernel": "rbf"})
     assert load_model(saved).degree == RankRLS().degree
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda ranker: ranker["fitted"].clear(), "not fitted"),
+        (lambda ranker: ranker["fitted"].update(n_queries_="zzz"), "n_queries_ of rankrls must be"),
+        (lambda ranker: ranker["fitted"].update(n_features_in_=None), "n_features_in_ of rankrls"),
+        (lambda ranker: ranker["parameters"].update(alpha=-5), "alpha must be"),
+    ],
+)
+def test_edited_documents_are_refused(tmp_path, change, words):
+    path = save_model(RankRLS().fit([[0.0], [1.0], [2.0]], [0, 1, 2]), tmp_path / "a.rankwise")
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    tree = json.loads(members["model.json"])
+    change(tree["model"]["ranker"])
+    members["model.json"] = json.dumps(tree).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(ModelFileError, match=words):
+        load_model(path)

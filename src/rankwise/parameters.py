@@ -105,7 +105,7 @@ class Choice:
 
     def hint(self, value: Any) -> str:
         """The string closest to the value."""
-        near = difflib.get_close_matches(str(value), self.words, n=1)
+        near = difflib.get_close_matches(value, self.words, n=1) if isinstance(value, str) else []
         return f" Did you mean {near[0]!r}?" if near else ""
 
     def __str__(self) -> str:

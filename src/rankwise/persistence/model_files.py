@@ -162,6 +162,7 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
                 model = decode(tree["model"], archive)
             if not hasattr(model, "predict"):
                 raise ModelFileError(f"it holds a {type(model).__name__}, not a ranker")
+            check_is_fitted(model, msg="it holds a %(name)s that is not fitted")
             return ModelFile(model, tree["normalized_per_query"], tree["rankwise"])
         except Exception as error:  # whatever a damaged archive can lead to
             reason = f"missing {error}" if isinstance(error, KeyError) else str(error)

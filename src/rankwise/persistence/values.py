@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 
 from rankwise.backends.arrays import is_sparse, is_tensor, to_host
 from rankwise.errors import ModelFileError
+from rankwise.parameters import Whole, check_parameters
 from rankwise.persistence.archive import add_array, add_member, check_members, read_array
 from rankwise.persistence.value_objects import (
     check_axes,
@@ -183,7 +184,11 @@ def _decode_ranker(content: Any, archive: ZipFile) -> Any:
     for key in fitted:
         if key in parameters or not _is_fitted_name(cls, key):
             raise ModelFileError(f"it sets {key!r}, which is not a fitted attribute of {name}")
+    for key in ("n_features_in_", "n_queries_"):
+        if not Whole(1).allows(fitted.get(key, 1)):
+            raise ModelFileError(f"{key} of {name} must be {Whole(1)}: got {fitted[key]!r}")
     ranker = cls(**parameters)
+    check_parameters(ranker, getattr(cls, "parameters", {}))
     ranker.__setstate__(ranker.__getstate__() | fitted)
     with config_context(enable_metadata_routing=True):
         for method, requests in content.get("requests", {}).items():

@@ -201,7 +201,7 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         Weights of the training rows or landmarks in each component.
     component_means_ : ndarray of shape (n_components_,)
         Means over the training rows, which are subtracted from the components.
-    X_fit_, landmarks_, landmark_indices_, kernel_, n_queries_
+    X_fit_, landmarks_, landmark_indices_, kernel_, basis_, solution_, n_queries_
         As for `RankRLS` and `SparseRankRLS`.
     n_features_in_, feature_names_in_
         Number and names of the features seen in `fit`.

@@ -75,7 +75,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         return problem
 
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
-        """Fit to scored rows.
+        """Fit to scored rows. A fit that fails leaves the ranker unfitted.
 
         Parameters
         ----------
