@@ -129,14 +129,14 @@ def rate(row: Any, rule: StepRule) -> float:
 
 
 @compiled
-def due(row: Any, rule: StepRule, rates: Array, t: int) -> float:
+def due(row: Any, rule: StepRule, rates: Array, t: int) -> Any:
     """Sum of the rates of a row up to the last boundary within the first t steps."""
     if rule.schedule != ADAGRAD:
-        return rates[1]  # type: ignore[no-any-return]
+        return rates[1]
     boundary = t - t % rule.shrink_every
     if row.since < boundary:
-        return row.total + row.part + rate(row, rule) * (boundary - row.since)  # type: ignore[no-any-return]
-    return row.total  # type: ignore[no-any-return]
+        return row.total + row.part + rate(row, rule) * (boundary - row.since)
+    return row.total
 
 
 @compiled
