@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rankwise.estimators.bilinear.sparse_bilinear import (
         SparseBilinearRanker as SparseBilinearRanker,
     )
+    from rankwise.estimators.boosted.boosted_ranker import BoostedRanker as BoostedRanker
     from rankwise.estimators.components.kpcrank import KPCR as KPCR
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.gp.pairwise_gp import PairwiseGP as PairwiseGP
@@ -31,11 +32,14 @@ _HOME = {
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
-_SUBMODULES = ("data", "errors", "graph", "metrics", "model_selection", "plots", "report")
+_SUBMODULES = (
+    *("data", "errors", "graph", "metrics", "model_selection", "objectives", "plots", "report"),
+)
 
 __all__ = [
     "KPCR",
     "RLS",
+    "BoostedRanker",
     "KPCRank",
     "PairwiseGP",
     "RankRLS",
