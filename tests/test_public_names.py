@@ -15,6 +15,7 @@ MODULES = (
     "rankwise.model_selection",
     "rankwise.objectives",
     "rankwise.plots",
+    "rankwise.preprocessing",
     "rankwise.problem",
     "rankwise.report",
 )
