@@ -256,7 +256,10 @@ def test_a_sparse_model_needs_adjacent_rows_of_a_query(run, tmp_path):
     ("options", "words"),
     [
         (["--landmarks", 3], "for the models sparse-rankrls, sparse-rls: got rankrls"),
-        (["--model", "rls", "--seed", 3], "for the models sparse-rankrls, sparse-rls, boosted: got rls"),
+        (
+            ["--model", "rls", "--seed", 3],
+            "for the models sparse-rankrls, sparse-rls, boosted: got rls",
+        ),
         (["--model", "sparse-rls", "--ties", "exclude"], "for the models rankrls, sparse-rankrls"),
         (["--model", "sparse-rankrls", "--landmarks", 99999], "more than the"),
     ],
