@@ -42,7 +42,8 @@ class FitBlocksMixin:
         more rows than landmarks; later calls keep these landmarks. Each call costs as much as `fit`
         on its rows, including O(r^3) time for r landmarks, so pass at least as many rows as
         landmarks at a time. After `fit`, which does not store sums, `partial_fit` starts again.
-        `alpha` may change between calls, other parameters may not. As long as there are no pairs
+        `alpha` may change between calls, but not from a number to "auto"; other parameters may not
+        change. As long as there are no pairs
         that count, all scores are 0.
 
         Parameters
@@ -101,7 +102,7 @@ class FitBlocksMixin:
         >>> X, qid = rng.standard_normal((60, 2)), np.arange(60) // 6
         >>> y = np.sin(X[:, 0])
         >>> halves = [(X[half], y[half], qid[half]) for half in (slice(0, 30), slice(30, 60))]
-        >>> ranker = SparseRankRLS(landmarks=np.arange(10))
+        >>> ranker = SparseRankRLS(alpha=0.1, landmarks=np.arange(10))
         >>> scores = ranker.fit_blocks(halves).predict(X)
         >>> bool(np.allclose(scores, ranker.fit(X, y, qid=qid).predict(X)))
         True
@@ -111,15 +112,16 @@ class FitBlocksMixin:
 
     def _fit_sums(self, sums: BlockSums, X: Any) -> None:
         """Choose alpha if it is "auto", and solve."""
-        if self.alpha != "auto":
-            self.alpha_ = float(self.alpha)
-        else:
+        choice = None
+        if self.alpha == "auto":
             from rankwise.holdout.fold_choice import choose_from_folds  # compiles loops
 
-            self.set_alpha(
-                choose_from_folds(sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows)
+            choice = choose_from_folds(
+                sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows
             )
-        self.set_fitted(*only_solution(sums.solve([self.alpha_]), X))
+        alpha = float(self.alpha) if choice is None else choice.alpha
+        self.set_fitted(*only_solution(sums.solve([alpha]), X))
+        self.set_alpha(alpha, choice)
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, fitted to blocks of rows.
