@@ -89,7 +89,7 @@ class PosteriorMixin:
         >>> gp = PairwiseGP(tie_model="threshold", optimizer=None)
         >>> gp = gp.fit_pairs(X, [[1, 0], [2, 1], [2, 0]], margin=["first", "tie", "first"])
         >>> gp.predict_outcomes(X[2:], X[:1]).round(2)
-        array([[0.58, 0.25, 0.17]])
+        array([[0.7, 0.2, 0.1]])
         """
         X1, X2 = self._new_pairs(X1, X2)
         win, tie = self.posterior_.average(lambda c: np.stack(c.outcomes(X1, X2)))
