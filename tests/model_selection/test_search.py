@@ -711,7 +711,7 @@ GRID = {"alpha": [1.0]}
         (RankingSearchCV(RankRLS(), GRID), {"qid": [None] * 48}, DataError, "qid is missing"),
         (RankingSearchCV(RankRLS(), GRID), {"y": None}, DataError, "requires y"),
         (RankingSearchCV(RankRLS(), GRID), {"y": np.ones(3)}, ValueError, "inconsistent numbers"),
-        (RankingSearchCV(RankRLS(), GRID), {"y": np.ones(48)}, DataError, "not defined for any"),
+        (RankingSearchCV(RankRLS(), GRID), {"y": np.ones(48)}, DataError, "No query has two"),
         (
             RankingSearchCV(RankRLS(), GRID, cv="leave_pair_out", scoring="map"),
             {},

@@ -42,7 +42,7 @@ class LabelledRows:
             X = np.asarray(X)
         check_consistent_length(X, y)
         groups = QueryGroups.of(qid, len(y))
-        check_labels_differ(y, groups)
+        check_labels_differ(y, QueryGroups.of(None, len(y)))  # a regressor compares all rows
         return cls(X, y, None if qid is None else np.asarray(qid).ravel(), groups)
 
     @property
