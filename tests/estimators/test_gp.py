@@ -461,6 +461,39 @@ def test_flips_are_learned_if_the_evidence_supports_them():
     assert prior.flips_ == pytest.approx(0.1, abs=0.06)
 
 
+@pytest.mark.parametrize("tie_model", ["half", "threshold"])
+def test_noise_with_heavy_tails_is_soon_told_from_flips(tie_model, monkeypatch):
+    """A search for flips that leads nowhere costs no more than the fit without them."""
+    sweeps = []
+    learn = hyperparameters.learn_flips
+
+    def counted(evidence, theta, optimizer):
+        before = evidence.n_sweeps
+        made = []
+        with_flips = type(evidence).with_flips
+        monkeypatch.setattr(
+            type(evidence),
+            "with_flips",
+            lambda self, e: made.append(with_flips(self, e)) or made[-1],
+        )
+        found = learn(evidence, theta, optimizer)
+        sweeps.append((before, sum(other.n_sweeps for other in made)))
+        return found
+
+    monkeypatch.setattr("rankwise.estimators.gp.pairwise_gp.learn_flips", counted)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        f = 1.5 * rng.standard_normal(15)
+        i = rng.integers(0, 15, 200)
+        j = (i + rng.integers(1, 15, 200)) % 15
+        gap = f[i] - f[j] + rng.standard_t(3, 200)
+        margin = np.where(np.abs(gap) < 0.5, 0.0, np.sign(gap))
+        gp = PairwiseGP(WhiteKernel(1.0), tie_model=tie_model)
+        gp.fit_pairs(np.arange(15)[:, None], np.column_stack((i, j)), margin=margin)
+        assert gp.flips_ == 0.0
+    assert sum(after for _, after in sweeps) <= sum(before for before, _ in sweeps)
+
+
 @pytest.mark.parametrize("n_pairs", [6, 150])
 def test_without_flips_none_are_learned(n_pairs):
     X, pairs = some_comparisons(seed=2, n_rows=40, n_pairs=n_pairs)
