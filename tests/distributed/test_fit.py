@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from rankwise import RLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
 from rankwise.data import write_letor
 from rankwise.distributed import evaluate, fit, leave_query_out, path, predict
-from rankwise.errors import DataError, LetorFormatError, ParameterError, UndefinedMetricError
+from rankwise.errors import DataError, LetorFormatError, ParameterError
 from rankwise.metrics import evaluate_ranking
 from rankwise.model_selection import leave_query_out as leave_query_out_here
 
@@ -153,7 +153,7 @@ def test_metrics_that_are_undefined_for_the_labels():
     ours = leave_query_out(RankRLS(), in_chunks(X, few, sorted_ids))
     want = leave_query_out_here(RankRLS(), X, few, qid=sorted_ids)
     assert_allclose(ours.score, want.score, atol=1e-10)
-    with pytest.raises(UndefinedMetricError, match="not defined for any of the 20 queries"):
+    with pytest.raises(DataError, match="No query has two different labels"):
         leave_query_out(RankRLS(), in_chunks(X, np.ones(200), QID))
 
 
@@ -291,15 +291,18 @@ def test_invalid_rankers(ranker, message):
         ((da.ma.masked_greater(in_chunks(X)[0], 1.0), in_chunks(Y)[0]), "a feature is masked"),
         (in_chunks(X, Y, np.column_stack((QID, QID))), "Partition .: qid needs one entry"),
         ((in_chunks(X)[0], dd.from_pandas(frame(), npartitions=5)["label"].values), "unknown"),
-        (in_chunks(X, np.ones(200), QID), None),
+        (in_chunks(X, np.ones(200), QID), "No query has two different labels"),
     ],
 )
 def test_invalid_data(data, message):
-    if message is None:  # with ties="include", equal labels are pairs
-        assert_allclose(fit(RankRLS(), data).coef_, 0.0, atol=1e-12)
-        return
     with pytest.raises(DataError, match=message):
         fit(RankRLS(), data)
+
+
+@pytest.mark.parametrize("ranker", [RLS(), RankRLS()])
+def test_constant_labels_of_one_ranking(ranker):
+    with pytest.raises(DataError, match=r"No query has two .* \(1 query, 200 rows\)"):
+        fit(ranker, in_chunks(X, np.ones(200)))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankwise.cli.input_files import normalized, read_data
 from rankwise.cli.options import (
     DataOptions,
     ModelOut,
@@ -60,8 +59,12 @@ def fit(
 
     Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
     may be larger than memory, but the rows of each query must be adjacent. (A file without query
-    ids is a single ranking, and is read at once.) More landmarks make better models; the cost
+    ids is read at once.) More landmarks make better models; the cost
     grows with the square of their number.
+
+    The rows of a query have the same qid. If TRAIN has none, the group sizes in TRAIN.query or
+    TRAIN.group beside it are read, one per line, as LightGBM and XGBoost do. If there is no such
+    file either, --one-ranking compares all rows with each other.
 
     With --workers or --cluster, many processes read parts of the file, and the queries may be in
     any order. This works for linear models and for models named sparse-....
@@ -89,14 +92,13 @@ def fit(
     check_writable(out, train, valid)
     if alpha is not None:
         ranker.set_params(alpha=alpha)
-    _check_workers(ranker, workers, cluster, normalize=data.normalize)
+    _check_workers(ranker, workers, cluster, data)
     with connected(workers, cluster) as client:
         rows = open_rows(train, data, ranker, client)
         if valid is None:
             ranker = rows.fit(ranker)
         else:
-            held_out = read_data(valid, n_features=rows.n_features, whose=str(train))
-            held_out = normalized(held_out) if data.normalize else held_out
+            held_out = data.read(valid, like=(rows.n_features, train))
             ranker = _best(rows.path(ranker, grid), held_out, selection)
     save_model(ranker, out, normalized_per_query=data.normalize)
     note(f"Wrote {out}: {ranker} fitted to {rows.n_rows:,} rows, {rows.n_features} features.")
@@ -120,7 +122,7 @@ def _check_selection(alpha: float | None, valid: Path | None, selection: Selecti
 
 
 def _check_workers(
-    ranker: Any, workers: int | None, cluster: str | None, *, normalize: bool
+    ranker: Any, workers: int | None, cluster: str | None, data: DataOptions
 ) -> None:
     """Refuse what workers cannot do."""
     if workers is None and cluster is None:
@@ -130,7 +132,9 @@ def _check_workers(
             "workers",
             "The workers are those of this machine or those of a cluster: leave one option out.",
         )
-    if normalize:
+    if data.fill is not None:
+        refuse("fill", "Workers do not read NULL: replace it in the file first.")
+    if data.normalize:
         refuse(
             "normalize",
             "Workers read parts of queries, which cannot be normalized: normalize the file "

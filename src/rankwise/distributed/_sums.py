@@ -21,12 +21,13 @@ MOST_TASKS = 100_000  # to collect the rows of split queries
 
 @dataclass(frozen=True)
 class Survey:
-    """The sizes and the query ids of a partition."""
+    """The sizes, the query ids, and the smallest and largest label of a partition."""
 
     n_rows: int
     n_features: int
     outputs: tuple[int, ...]
     queries: frozenset[Any]
+    labels: tuple[float, float]
     where: str
 
 
@@ -35,12 +36,14 @@ class Overview:
     """The surveys of all partitions together.
 
     `split` maps each query with rows in several partitions to the indices of these partitions.
+    `constant` is whether all labels are equal.
     """
 
     n_rows: list[int]
     n_features: int
     n_queries: int
     split: dict[Any, list[int]]
+    constant: bool
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,9 @@ def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals
         moments = [system.moments(partition.X, task, loss) for task in tasks]
     if not all(np.isfinite(one.A).all() for one in moments):
         partition.checked()
-    return Totals(moments, [task.graph.n_pairs for task in tasks])
+    n_rows = len(partition.y)
+    n_pairs = [n_rows if loss.has_intercept else task.n_learnable for task in tasks]
+    return Totals(moments, n_pairs)
 
 
 def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
@@ -129,7 +134,8 @@ def added(totals: Sequence[Totals | None]) -> Totals | None:
 def _survey(partition: Partition) -> Survey:
     names = QueryGroups.of(partition.qid, len(partition.y)).names.tolist()
     shape = len(partition.y), partition.X.shape[1], partition.y.shape[1:]
-    return Survey(*shape, frozenset(names), partition.where)
+    labels = partition.y.min(initial=np.inf), partition.y.max(initial=-np.inf)
+    return Survey(*shape, frozenset(names), labels, partition.where)
 
 
 def _overview(surveys: Sequence[Survey]) -> Overview:
@@ -148,7 +154,9 @@ def _overview(surveys: Sequence[Survey]) -> Overview:
         for query in one.queries:
             sources.setdefault(query, []).append(k)
     split = {query: found for query, found in sources.items() if len(found) > 1}
-    return Overview([one.n_rows for one in surveys], first.n_features, len(sources), split)
+    low, high = zip(*(one.labels for one in surveys), strict=True)
+    n_rows, constant = [one.n_rows for one in surveys], min(low) == max(high)
+    return Overview(n_rows, first.n_features, len(sources), split, constant)
 
 
 def _without_queries(partition: Partition, queries: set[Any]) -> Partition:

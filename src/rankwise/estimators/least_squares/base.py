@@ -70,7 +70,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         loss = self.make_loss()
         problem = Problem(X, loss.tasks(y, qid), loss, self.make_space(X.shape[1]), qid)
         self.n_queries_ = problem.groups.n_groups
-        n_pairs = [task.graph.n_pairs for task in problem.tasks]
+        n_pairs = [task.n_learnable for task in problem.tasks]
         loss.check_learnable(n_pairs, problem.n_rows, self.n_queries_)
         return problem
 
