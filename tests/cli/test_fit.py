@@ -36,7 +36,7 @@ def test_fit_writes_the_model_that_python_fits(files, run, tmp_path):
         (["--kernel", "rbf", "--gamma", "0.5"], RankRLS(kernel="rbf", gamma=0.5)),
         (
             ["--kernel", "polynomial", "--degree", "2", "--coef0", "0"],
-            RankRLS(kernel="polynomial", degree=2.0, coef0=0.0),
+            RankRLS(kernel="polynomial", degree=2.0, coef0=0.0, scale=None),
         ),
         (["--weighting", "queries"], RankRLS(weighting="queries")),
     ],
@@ -142,7 +142,9 @@ def test_the_choices_are_those_of_the_rankers():
     assert set(CHOICES["ties"]) == set(rules["ties"].words)
     assert set(CHOICES["weighting"]) == set(rules["weighting"].words)
     for method in CHOICES["landmark_method"]:
-        ranker = SparseRankRLS(landmarks=method, n_landmarks=2, random_state=0).fit(X, X[:, 0])
+        ranker = SparseRankRLS(landmarks=method, n_landmarks=2, random_state=0, scale=None).fit(
+            X, X[:, 0]
+        )
         assert len(ranker.landmarks_) == 2
 
 
@@ -222,7 +224,9 @@ def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypat
     data = read_letor(files.train)
     X = normalize_per_query(data.X, data.qid)
     assert got.get_params()["landmarks"] == "rpcholesky"
-    want = SparseRankRLS(got.alpha, landmarks=got.landmark_indices_).fit(X, data.y, qid=data.qid)
+    want = SparseRankRLS(got.alpha, landmarks=got.landmark_indices_, scale=None).fit(
+        X, data.y, qid=data.qid
+    )
     assert_allclose(got.predict(X), want.predict(X), atol=1e-8)
     result = run("info", out)
     assert "8, of which 8 count" in result.stdout
@@ -255,7 +259,7 @@ def test_without_query_ids_a_sparse_model_reads_all_rows_at_once(files, run, tmp
     run("fit", path, "--model", "sparse-rankrls", "--normalize", "--landmarks", 9, "-o", out)
     data = read_letor(path)
     X = normalize_per_query(data.X, None)
-    want = SparseRankRLS(n_landmarks=9, random_state=0).fit(X, data.y)
+    want = SparseRankRLS(n_landmarks=9, random_state=0, scale=None).fit(X, data.y)
     assert_allclose(open_model(out).model.predict(X), want.predict(X), atol=1e-8)
 
 

@@ -142,7 +142,8 @@ def _best(path: Any, valid: LetorData, selection: SelectionOptions) -> Any:
 
     metric, greater_is_better = selection.metric_function()
     with progress(f"Scoring {len(valid.y):,} rows"):
-        values = np.array([metric(valid.y, scores, valid.qid) for scores in path.predict(valid.X)])
+        scored = path.predict(valid.X, qid=valid.qid)
+        values = np.array([metric(valid.y, scores, valid.qid) for scores in scored])
     best = int(np.argmax(values) if greater_is_better else np.argmin(values))
     rows = tuple(
         (alpha, value, "chosen" if i == best else "")

@@ -81,9 +81,10 @@ def scores_of(file: ModelFile, data: LetorData) -> Any:
     import numpy as np
 
     from rankwise.errors import DataError
+    from rankwise.model_selection.search.refits import predict_with_queries
 
     with progress(f"Scoring {len(data.y):,} rows"):
-        scores = np.asarray(file.model.predict(data.X))
+        scores = np.asarray(predict_with_queries(file.model, data.X, data.qid))
     if scores.ndim != 1:
         raise DataError(
             f"The model gives {scores.shape[1]} scores per row. The command line works with one: "

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from dask.base import compute
 from dask.delayed import Delayed, delayed
 from sklearn.pipeline import Pipeline
 
-from rankwise.distributed._partitions import Partition, open_partitions
+from rankwise.distributed._partitions import Partition, Partitions, open_partitions
+from rankwise.distributed._sums import surveyed, with_whole_queries
+from rankwise.errors import DataError
+from rankwise.estimators._scaling import scales_within_queries
 from rankwise.metrics import evaluate_ranking
+from rankwise.model_selection.search.refits import predict_with_queries
 
 
 def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | None = None) -> Any:
@@ -21,7 +26,8 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     data : Dask array or data frame, str, path or list of these
         A Dask array of features; or as for `fit`.
     label, qid : str, optional
-        Columns of a data frame or of Parquet files that are not features.
+        Columns of a data frame or of Parquet files that are not features. A ranker that scales
+        within queries needs query ids, and all rows of a query in the same partition.
 
     Returns
     -------
@@ -44,6 +50,8 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     if isinstance(data, da.Array):
         data = (data, _no_labels(data))
     parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
+    if scales_within_queries(estimator):
+        _check_whole_queries(parts, type(estimator).__name__)
     lengths = data[0].chunks[0] if isinstance(data, tuple) else [np.nan] * len(parts)
     ranker = delayed(estimator, pure=False)
     outputs = _outputs(estimator)
@@ -89,6 +97,9 @@ def evaluate(
     60
     """
     parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
+    if scales_within_queries(estimator):
+        parts, overview = surveyed(parts, _computed)
+        parts = with_whole_queries(parts, overview.split)
     ranker = delayed(estimator, pure=False)
     columns = parts.map(_columns, ranker=ranker, names=parts.feature_names)
     return delayed(_evaluated, pure=False)(columns, options)
@@ -115,11 +126,30 @@ def _scores(part: Partition, ranker: Any, names: list[str] | None) -> Any:
     """Scores of a partition; column names must match those of the fit."""
     if len(part.y) == 0:
         return np.empty((0, *_outputs(ranker)))
-    if names is None or not hasattr(ranker, "feature_names_in_"):
-        return ranker.predict(part.checked().X)
-    import pandas as pd
+    X = part.checked().X
+    if names is not None and hasattr(ranker, "feature_names_in_"):
+        import pandas as pd
 
-    return ranker.predict(pd.DataFrame(part.checked().X, columns=names))
+        X = pd.DataFrame(X, columns=names)
+    return predict_with_queries(ranker, X, part.qid if scales_within_queries(ranker) else None)
+
+
+def _check_whole_queries(parts: Partitions, name: str) -> None:
+    """Raise an error if rows cannot be scaled within queries, partition by partition."""
+    _, overview = surveyed(parts, _computed)
+    if not overview.has_ids:
+        raise DataError(f"{name} scales features within queries: the rows need query ids.")
+    if overview.split:
+        query = next(iter(overview.split))
+        raise DataError(
+            f"{name} scales features within queries, but the rows of {len(overview.split)} queries "
+            f"are in several partitions, such as those of query {query}. Sort the rows by query, "
+            "and divide them between queries."
+        )
+
+
+def _computed(tasks: list[Any]) -> list[Any]:
+    return list(compute(*tasks))
 
 
 def _columns(part: Partition, ranker: Any, names: list[str] | None) -> tuple[Any, Any, Any]:

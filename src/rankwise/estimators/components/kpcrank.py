@@ -15,8 +15,8 @@ from rankwise.estimators._ranker_parameters import (
     LOSS_PARAMETERS,
     make_kernel,
 )
+from rankwise.estimators._scaling import prepare_rows
 from rankwise.estimators._scores import returned_scores
-from rankwise.estimators._validation import check_rows
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
@@ -47,12 +47,15 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     #: A search refits, because exact hold-outs would keep components that use held-out rows.
     exact_search: ClassVar[bool] = False
 
-    def predict_path(self, X: Any) -> Any:
+    # Routing, as in `RankerMixin`.
+    __metadata_request__transform = {"qid": True}  # noqa: RUF012
+
+    def predict_path(self, X: Any, *, qid: Any = None) -> Any:
         """Scores with 1, 2, ..., `n_components_` components.
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_rows, n_features)
+        X, qid
             As for `predict`.
 
         Returns
@@ -61,7 +64,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Column j has the scores with j + 1 components; the last column is `predict(X)`.
         """
         check_is_fitted(self)
-        X = check_rows(self, X)
+        X = prepare_rows(self, X, qid, "predict_path")
         F = self.basis_.coordinates(X)
         on, solution = backend_of(F), self.solution_
         scores = on.xp.tensordot(F, on.array(solution.path), 1)
@@ -70,12 +73,12 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             intercept = on.array(intercept)
         return returned_scores(X, scores + intercept)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any, *, qid: Any = None) -> Any:
         """Coordinates of rows on the components, which have mean 0 over the training rows.
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_rows, n_features)
+        X, qid
             As for `predict`.
 
         Returns
@@ -84,7 +87,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             The scores are ``transform(X) @ coef_.T``, plus the intercept if there is one.
         """
         check_is_fitted(self)
-        X = check_rows(self, X)
+        X = prepare_rows(self, X, qid, "transform")
         return returned_scores(X, self.basis_.coordinates(X))
 
     def fit_transform(self, X: Any, y: Any, *, qid: Any = None) -> Any:
@@ -99,7 +102,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         ndarray of shape (n_rows, n_components_)
         """
-        return self.fit(X, y, qid=qid).transform(X)
+        return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
     def set_fitted(self, basis: Any, solution: Any) -> Self:
         """Store a solution and the components that it uses as the fitted model."""
@@ -239,9 +242,10 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         *,
         alpha: float = 0.0,
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         ties: str = "include",
         weighting: str = "rows",
         selection: str = "leading",
@@ -259,6 +263,7 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.ties = ties
         self.weighting = weighting
         self.selection = selection
@@ -325,9 +330,10 @@ dual_components_, component_means_, idle_components_
         *,
         alpha: float = 0.0,
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         cv: Any = 5,
         rule: str = "one_se",
         max_components: int | None = 200,
@@ -342,6 +348,7 @@ dual_components_, component_means_, idle_components_
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.cv = cv
         self.rule = rule
         self.max_components = max_components

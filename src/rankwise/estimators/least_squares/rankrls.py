@@ -114,9 +114,10 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
         alpha: float = 1.0,
         *,
         kernel: Any = "linear",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         ties: str = "include",
         weighting: str = "rows",
         solver: str = "auto",
@@ -127,6 +128,7 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.ties = ties
         self.weighting = weighting
         self.solver = solver
@@ -184,9 +186,10 @@ feature_names_in_
         alpha: float = 1.0,
         *,
         kernel: Any = "linear",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         solver: str = "auto",
         device: Any = None,
     ) -> None:
@@ -195,6 +198,7 @@ feature_names_in_
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.solver = solver
         self.device = device
 

@@ -127,9 +127,10 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
         n_landmarks: int | None = None,
         landmarks: Any = "random",
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         ties: str = "include",
         weighting: str = "rows",
         random_state: Any = None,
@@ -143,6 +144,7 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.ties = ties
         self.weighting = weighting
         self.random_state = random_state
@@ -206,9 +208,10 @@ n_queries_
         n_landmarks: int | None = None,
         landmarks: Any = "random",
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         random_state: Any = None,
         device: Any = None,
         precision: str = "float64",
@@ -220,6 +223,7 @@ n_queries_
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.random_state = random_state
         self.device = device
         self.precision = precision
