@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rankwise.estimators.bilinear.sparse_bilinear import (
         SparseBilinearRanker as SparseBilinearRanker,
     )
+    from rankwise.estimators.boosted.boosted_ranker import BoostedRanker as BoostedRanker
     from rankwise.estimators.components.kpcrank import KPCR as KPCR
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.gp.pairwise_gp import PairwiseGP as PairwiseGP
@@ -43,6 +44,7 @@ _SUBMODULES = (
     "graph",
     "metrics",
     "model_selection",
+    "objectives",
     "plots",
     "preprocessing",
     "report",
@@ -51,6 +53,7 @@ _SUBMODULES = (
 __all__ = [
     "KPCR",
     "RLS",
+    "BoostedRanker",
     "KPCRank",
     "PairwiseGP",
     "QueryMinMaxScaler",

@@ -19,6 +19,7 @@ RANKERS = {
     "pairwise-gp": "rankwise.estimators.gp.pairwise_gp.PairwiseGP",
     "sparse-bilinear": "rankwise.estimators.bilinear.sparse_bilinear.SparseBilinearRanker",
     "ranksvm": "rankwise.estimators.rank_svm.RankSVM",
+    "boosted": "rankwise.estimators.boosted.boosted_ranker.BoostedRanker",
     "ranking-search": "rankwise.model_selection.search.ranking_search.RankingSearchCV",
 }
 """Where the class of each ranker is, by its stable name."""

@@ -59,6 +59,7 @@ AXES = {
     "kpcrank": "feature_range_: 2 features",
     "kpcr": "feature_range_: 2 features",
     "ranksvm": "coef_: features",
+    "boosted": "held_out_scores_: tried",
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
     "pairwise-gp": "X_fit_: rows features, landmarks_: landmarks features, margin_: comparisons, "
     "weight_: comparisons, pairs_: comparisons 2 in rows",
