@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankwise.cli.input_files import normalized, read_data
+from rankwise.cli.input_files import note_scaling, read_data
 from rankwise.cli.options import (
     DataOptions,
     ModelOut,
@@ -66,13 +66,14 @@ def fit(
     With --workers or --cluster, many processes read parts of the file, and the queries may be in
     any order. This works for linear models and for models named sparse-....
 
-    A model fitted with --normalize says so in its file: predict and evaluate then normalize
-    their data, too. Model files contain no pickle: reading one runs no code from it.
+    Features are scaled within each query (see --scale). The model file remembers it: predict and
+    evaluate scale their data in the same way. Model files contain no pickle: reading one runs no
+    code from it.
 
     \b
     Examples:
       rankwise fit train.txt --alpha 10 --out model.rankwise
-      rankwise fit train.txt --normalize --valid valid.txt --metric MAP -o m.rankwise
+      rankwise fit train.txt --scale query-ranks --valid valid.txt --metric MAP -o m.rankwise
       rankwise fit train.txt --kernel rbf --valid valid.txt \\
           --alphas 1e-3:1e3:13 --out model.rankwise
       rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.rankwise
@@ -89,16 +90,17 @@ def fit(
     check_writable(out, train, valid)
     if alpha is not None:
         ranker.set_params(alpha=alpha)
-    _check_workers(ranker, workers, cluster, normalize=data.normalize)
+    _check_workers(ranker, workers, cluster)
     with connected(workers, cluster) as client:
         rows = open_rows(train, data, ranker, client)
+        options.settle_scale(ranker, has_queries=rows.has_queries)
         if valid is None:
             ranker = rows.fit(ranker)
         else:
             held_out = read_data(valid, n_features=rows.n_features, whose=str(train))
-            held_out = normalized(held_out) if data.normalize else held_out
             ranker = _best(rows.path(ranker, grid), held_out, selection)
-    save_model(ranker, out, normalized_per_query=data.normalize)
+    save_model(ranker, out)
+    note_scaling(ranker)
     note(f"Wrote {out}: {ranker} fitted to {rows.n_rows:,} rows, {rows.n_features} features.")
 
 
@@ -119,9 +121,7 @@ def _check_selection(alpha: float | None, valid: Path | None, selection: Selecti
         )
 
 
-def _check_workers(
-    ranker: Any, workers: int | None, cluster: str | None, *, normalize: bool
-) -> None:
+def _check_workers(ranker: Any, workers: int | None, cluster: str | None) -> None:
     """Refuse what workers cannot do."""
     if workers is None and cluster is None:
         return
@@ -129,12 +129,6 @@ def _check_workers(
         refuse(
             "workers",
             "The workers are those of this machine or those of a cluster: leave one option out.",
-        )
-    if normalize:
-        refuse(
-            "normalize",
-            "Workers read parts of queries, which cannot be normalized: normalize the file "
-            "first, or leave --workers and --cluster out.",
         )
     from rankwise.distributed._cluster_fit import check_summable
 

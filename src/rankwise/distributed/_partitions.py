@@ -69,13 +69,15 @@ class Partitions:
     """All rows, as delayed `Partition` objects, and the names of features.
 
     `shape` is the number of rows and features, or None if it is unknown. `moved` says whether rows
-    are numbered, since they were moved between partitions.
+    are numbered, since they were moved between partitions, and `has_ids`, for LETOR files, whether
+    there are query ids.
     """
 
     delayed: Sequence[Delayed]
     feature_names: list[str] | None = None
     shape: tuple[int, int] | None = None
     moved: bool = False
+    has_ids: bool = True
 
     def __len__(self) -> int:
         return len(self.delayed)
@@ -289,7 +291,7 @@ def _of_letor(files: list[str], n_features: int | None) -> Partitions:
     text_ids = any(survey.text_ids for _, survey in used)
     read = delayed(_read_letor, pure=False)
     parts = [read(*span, width, layout, text_ids) for span, _ in used]
-    return Partitions(parts, shape=(n_rows, width))
+    return Partitions(parts, shape=(n_rows, width), has_ids=has_ids)
 
 
 def _read_letor(file: str, span: Any, n_features: int, layout: Any, text_ids: bool) -> Partition:

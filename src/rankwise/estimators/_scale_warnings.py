@@ -15,6 +15,7 @@ from rankwise.kernels import NamedKernel
 from rankwise.scaling import ColumnStatistics
 
 KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
+LEAST_ROWS = 20  # fewer say little about a kernel
 SHARE = 0.01  # of the pairs of rows, which may be exceptions
 NEAR_ZERO, NEAR_ONE = 1e-3, 1.0 - 1e-4  # similarities of rows, from 0 to 1
 
@@ -56,7 +57,7 @@ def _spread_message(ranker: Any, statistics: ColumnStatistics) -> str | None:
 
 
 def _kernel_message(kernel: NamedKernel, X: Any) -> str | None:
-    if kernel.name in ("linear", "cosine") or X.shape[0] < 2:
+    if kernel.name in ("linear", "cosine") or X.shape[0] < LEAST_ROWS:
         return None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         K = np.asarray(to_host(kernel(backend_of(X).rows(X, slice(None)))))
