@@ -12,10 +12,18 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
-from rankwise import RLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
+from rankwise import (
+    RLS,
+    KPCRank,
+    QueryMinMaxScaler,
+    RankRLS,
+    RankSVM,
+    SparseRankRLS,
+    SparseRLS,
+)
 from rankwise.data import write_letor
 from rankwise.distributed import evaluate, fit, leave_query_out, path, predict
-from rankwise.errors import DataError, LetorFormatError, ParameterError, UndefinedMetricError
+from rankwise.errors import DataError, LetorFormatError, ParameterError
 from rankwise.metrics import evaluate_ranking
 from rankwise.model_selection import leave_query_out as leave_query_out_here
 
@@ -153,7 +161,7 @@ def test_metrics_that_are_undefined_for_the_labels():
     ours = leave_query_out(RankRLS(), in_chunks(X, few, sorted_ids))
     want = leave_query_out_here(RankRLS(), X, few, qid=sorted_ids)
     assert_allclose(ours.score, want.score, atol=1e-10)
-    with pytest.raises(UndefinedMetricError, match="not defined for any of the 20 queries"):
+    with pytest.raises(DataError, match="No query has two different labels"):
         leave_query_out(RankRLS(), in_chunks(X, np.ones(200), QID))
 
 
@@ -291,13 +299,10 @@ def test_invalid_rankers(ranker, message):
         ((da.ma.masked_greater(in_chunks(X)[0], 1.0), in_chunks(Y)[0]), "a feature is masked"),
         (in_chunks(X, Y, np.column_stack((QID, QID))), "Partition .: qid needs one entry"),
         ((in_chunks(X)[0], dd.from_pandas(frame(), npartitions=5)["label"].values), "unknown"),
-        (in_chunks(X, np.ones(200), QID), None),
+        (in_chunks(X, np.ones(200), QID), "No query has two different labels"),
     ],
 )
 def test_invalid_data(data, message):
-    if message is None:  # with ties="include", equal labels are pairs
-        assert_allclose(fit(RankRLS(), data).coef_, 0.0, atol=1e-12)
-        return
     with pytest.raises(DataError, match=message):
         fit(RankRLS(), data)
 
@@ -383,3 +388,55 @@ def test_one_ranking_without_ties(qid):
     given = (X, Y) if qid is None else (X, Y, qid)
     ours = fit(RankRLS(ties="exclude"), in_chunks(*given))
     assert_allclose(ours.coef_, RankRLS(ties="exclude").fit(X, Y).coef_, atol=1e-10)
+
+
+ROWS = np.array([150, 3, 77, 20])
+SCALED = {
+    "ranks": RankRLS(1.0, scale="query-ranks"),
+    "regression": RLS(1.0, scale="query-minmax"),
+    "standardized": RankRLS(1.0, scale="standard"),
+    "standardized regression": RLS(1.0, scale="standard"),
+    "landmarks": SparseRankRLS(1.0, landmarks=ROWS),
+    "landmarks, standardized": SparseRankRLS(1.0, landmarks=ROWS, scale="standard", gamma="scale"),
+    "landmarks, gamma": SparseRLS(1.0, landmarks=ROWS, gamma="scale"),
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_scaled_rows_of_queries_in_several_partitions(name):
+    units = X * [1.0, 10.0, 0.1, 1.0]
+    rows = in_chunks(units, Y, QID)
+    want = clone(SCALED[name]).fit(units, Y, qid=QID)
+    ours = fit(clone(SCALED[name]), rows)
+    assert (ours.scale_, ours.max_query_rows_) == (want.scale_, want.max_query_rows_)
+    scores = want.predict(units, qid=QID)
+    assert_allclose(ours.predict(units, qid=QID), scores, atol=1e-9)
+    assert_allclose(predict(ours, rows).compute(), scores, atol=1e-9)
+    found, expected = evaluate(ours, rows).compute(), evaluate_ranking(Y, scores, QID)
+    assert found["NDCG"] == pytest.approx(expected["NDCG"])
+
+
+@pytest.mark.parametrize("name", ["ranks", "landmarks"])
+def test_leave_query_out_of_scaled_rows(name):
+    ours = leave_query_out(SCALED[name], in_chunks(X, Y, QID), alphas=[0.1, 1.0])
+    want = leave_query_out_here(SCALED[name], X, Y, qid=QID, alphas=[0.1, 1.0])
+    assert_allclose(ours.score, want.score, atol=1e-9)
+
+
+def test_landmarks_among_scaled_rows():
+    ranker = SparseRankRLS(1.0, n_landmarks=20, random_state=0)
+    ours = fit(clone(ranker), in_chunks(X, Y, QID))
+    assert not hasattr(ours, "landmark_indices_")  # rows were moved
+    assert ours.landmarks_.min() >= 0
+    assert ours.landmarks_.max() <= 1
+    order = np.argsort(QID, kind="stable")
+    sorted_rows = [a[order] for a in (X, Y, np.arange(200) // 10)]
+    ours = fit(clone(ranker), in_chunks(*sorted_rows, size=50))
+    Z = QueryMinMaxScaler().fit_transform(sorted_rows[0], qid=sorted_rows[2])
+    assert_allclose(ours.landmarks_, Z[ours.landmark_indices_])
+
+
+def test_predictions_that_need_queries():
+    ranker = RankRLS(1.0, scale="query-minmax").fit(X, Y, qid=QID)
+    with pytest.raises(DataError, match="scales features within queries: the rows need query ids"):
+        predict(ranker, in_chunks(X, Y))

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from rankwise import RLS, RankRLS
+from rankwise import (
+    KPCR,
+    RLS,
+    KPCRank,
+    PairwiseGP,
+    RankingSearchCV,
+    RankRLS,
+    RankSVM,
+    SparseRankRLS,
+    SparseRLS,
+)
 from rankwise.errors import DataError, ParameterError
 
 X = np.arange(8.0).reshape(4, 2) ** 1.5
@@ -62,6 +72,49 @@ def test_lengths(estimator):
 def test_invalid_data(call, message):
     with pytest.raises(DataError, match=message):
         call()
+
+
+POINTWISE = [RLS(), SparseRLS(landmarks=X[:2]), KPCR(1)]
+PAIRWISE = [
+    RankRLS(),
+    RankRLS(kernel="rbf"),
+    RankRLS(ties="exclude"),
+    SparseRankRLS(landmarks=X[:2]),
+    KPCRank(1),
+    KPCRank(),
+    RankSVM(),
+    PairwiseGP(optimizer=None),
+    PairwiseGP(likelihood="gaussian", optimizer=None),
+]
+
+
+@pytest.mark.parametrize("ranker", [*POINTWISE, *PAIRWISE], ids=repr)
+@pytest.mark.parametrize("label", [0.0, 0.1])  # sums of the second are rounded
+def test_constant_labels(ranker, label):
+    labels = np.full(6, label)
+    rows = np.vstack((X, X[:2]))
+    with pytest.raises(DataError, match=r"No query has two different labels \(1 query, 6 rows\)"):
+        ranker.fit(rows, labels)
+    with pytest.raises(DataError, match="No query has two different labels"):
+        RankingSearchCV(ranker, {}, cv=2).fit(rows, labels)
+    by_query = np.repeat([label, 0.7], 3)
+    if ranker in PAIRWISE:
+        with pytest.raises(DataError, match=r"No query .* \(2 queries, 6 rows\)"):
+            ranker.fit(rows, by_query, qid=np.repeat([1, 2], 3))
+    else:
+        ranker.fit(rows, by_query, qid=np.repeat([1, 2], 3))  # a regression across queries
+
+
+def test_constant_labels_in_blocks():
+    constant = [(X[:2], [1, 1], [1, 1]), (X[2:], [2, 2], [2, 2])]
+    with pytest.raises(DataError, match=r"No query .* \(2 queries, 4 rows\)"):
+        SparseRankRLS(landmarks=X[:2]).fit_blocks(constant)
+    SparseRLS(landmarks=X[:2]).fit_blocks(constant)
+    SparseRankRLS(landmarks=X[:2]).fit_blocks([*constant, (X[:2], [1, 2], [3, 3])])
+
+
+def test_one_constant_output_of_several():
+    RankRLS().fit(X, np.column_stack((Y, np.ones(4))))
 
 
 @pytest.mark.parametrize(

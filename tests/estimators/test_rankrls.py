@@ -115,7 +115,7 @@ def test_rls_minimizes_the_squared_errors(p):
 
 @given(comparisons(), st.sampled_from(["linear", "rbf"]))
 def test_margins_from_scores_agree_with_a_fit_to_scores(c, kernel):
-    y = c.X @ np.arange(c.X.shape[1]) + 0.5
+    y = c.X @ np.arange(1, c.X.shape[1] + 1) + 0.5
     n = len(y)
     pairs = np.argwhere(np.triu(np.ones((n, n)), 1))
     margin = y[pairs[:, 0]] - y[pairs[:, 1]]

@@ -319,7 +319,7 @@ X4, Y4, Q4 = make(12, n=8, n_queries=2)
             ),
             "not positive semidefinite",
         ),
-        (lambda: leave_pair_out(RankRLS(), X4, np.ones(8)), "No pair with different labels"),
+        (lambda: leave_pair_out(RankRLS(), X4, np.ones(8)), "No query has two different labels"),
         (
             lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[[0, 8]]),
             "out of range: X has rows 0 to 7",

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankwise.cli.input_files import note_scaling, read_data
+from rankwise.cli.input_files import note_scaling
 from rankwise.cli.options import (
     DataOptions,
     ModelOut,
@@ -60,8 +60,12 @@ def fit(
 
     Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
     may be larger than memory, but the rows of each query must be adjacent. (A file without query
-    ids is a single ranking, and is read at once.) More landmarks make better models; the cost
+    ids is read at once.) More landmarks make better models; the cost
     grows with the square of their number.
+
+    The rows of a query have the same qid. If TRAIN has none, the group sizes in TRAIN.query or
+    TRAIN.group beside it are read, one per line, as LightGBM and XGBoost do. If there is no such
+    file either, --one-ranking compares all rows with each other.
 
     With --workers or --cluster, many processes read parts of the file, and the queries may be in
     any order. This works for linear models and for models named sparse-....
@@ -90,14 +94,14 @@ def fit(
     check_writable(out, train, valid)
     if alpha is not None:
         ranker.set_params(alpha=alpha)
-    _check_workers(ranker, workers, cluster)
+    _check_workers(ranker, workers, cluster, data)
     with connected(workers, cluster) as client:
         rows = open_rows(train, data, ranker, client)
         options.settle_scale(ranker, has_queries=rows.has_queries)
         if valid is None:
             ranker = rows.fit(ranker)
         else:
-            held_out = read_data(valid, n_features=rows.n_features, whose=str(train))
+            held_out = data.read(valid, like=(rows.n_features, train))
             ranker = _best(rows.path(ranker, grid), held_out, selection)
     save_model(ranker, out)
     note_scaling(ranker)
@@ -121,7 +125,9 @@ def _check_selection(alpha: float | None, valid: Path | None, selection: Selecti
         )
 
 
-def _check_workers(ranker: Any, workers: int | None, cluster: str | None) -> None:
+def _check_workers(
+    ranker: Any, workers: int | None, cluster: str | None, data: DataOptions
+) -> None:
     """Refuse what workers cannot do."""
     if workers is None and cluster is None:
         return
@@ -130,6 +136,8 @@ def _check_workers(ranker: Any, workers: int | None, cluster: str | None) -> Non
             "workers",
             "The workers are those of this machine or those of a cluster: leave one option out.",
         )
+    if data.fill is not None:
+        refuse("fill", "Workers do not read NULL: replace it in the file first.")
     from rankwise.distributed._cluster_fit import check_summable
 
     check_summable(ranker)

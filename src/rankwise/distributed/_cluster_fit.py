@@ -358,7 +358,7 @@ def _sample(partition: Partition, number: int, size: int, seed: int) -> Reservoi
 
 
 def _joined(reservoirs: list[Reservoir]) -> Reservoir:
-    first = reservoirs[0]
-    for other in reservoirs[1:]:
+    first, *others = [one for one in reservoirs if one.n_rows] or reservoirs[:1]
+    for other in others:
         first.join(other)
     return first

@@ -10,7 +10,7 @@ from dask.delayed import Delayed, delayed
 from sklearn.pipeline import Pipeline
 
 from rankwise.distributed._partitions import Partition, Partitions, open_partitions
-from rankwise.distributed._sums import surveyed, with_whole_queries
+from rankwise.distributed._sums import Overview, surveyed, with_whole_queries
 from rankwise.errors import DataError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.metrics import evaluate_ranking
@@ -27,7 +27,7 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
         A Dask array of features; or as for `fit`.
     label, qid : str, optional
         Columns of a data frame or of Parquet files that are not features. A ranker that scales
-        within queries needs query ids, and all rows of a query in the same partition.
+        within queries needs query ids. The number of rows of each query is then computed at once.
 
     Returns
     -------
@@ -50,16 +50,20 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     if isinstance(data, da.Array):
         data = (data, _no_labels(data))
     parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
-    if scales_within_queries(estimator):
-        _check_whole_queries(parts, type(estimator).__name__)
     lengths = data[0].chunks[0] if isinstance(data, tuple) else [np.nan] * len(parts)
     ranker = delayed(estimator, pure=False)
     outputs = _outputs(estimator)
+    if scales_within_queries(estimator):
+        parts, overview = surveyed(parts, _computed)
+        if not overview.has_ids:
+            name = type(estimator).__name__
+            raise DataError(f"{name} scales features within queries: the rows need query ids.")
+        lengths, found = overview.n_rows, _scores_by_query(parts, overview, ranker)
+    else:
+        found = parts.map(_scores, ranker=ranker, names=parts.feature_names)
     blocks = [
         da.from_delayed(scores, (length, *outputs), dtype=np.float64)
-        for scores, length in zip(
-            parts.map(_scores, ranker=ranker, names=parts.feature_names), lengths, strict=True
-        )
+        for scores, length in zip(found, lengths, strict=True)
     ]
     return da.concatenate(blocks)
 
@@ -134,18 +138,37 @@ def _scores(part: Partition, ranker: Any, names: list[str] | None) -> Any:
     return predict_with_queries(ranker, X, part.qid if scales_within_queries(ranker) else None)
 
 
-def _check_whole_queries(parts: Partitions, name: str) -> None:
-    """Raise an error if rows cannot be scaled within queries, partition by partition."""
-    _, overview = surveyed(parts, _computed)
-    if not overview.has_ids:
-        raise DataError(f"{name} scales features within queries: the rows need query ids.")
-    if overview.split:
-        query = next(iter(overview.split))
-        raise DataError(
-            f"{name} scales features within queries, but the rows of {len(overview.split)} queries "
-            f"are in several partitions, such as those of query {query}. Sort the rows by query, "
-            "and divide them between queries."
-        )
+def _scores_by_query(parts: Partitions, overview: Overview, ranker: Any) -> list[Any]:
+    """Scores of each partition, by a ranker that must see whole queries."""
+    same = {"ranker": ranker, "names": parts.feature_names}
+    if not overview.split:
+        return parts.map(_scores, **same)
+    whole = with_whole_queries(parts.numbered(overview.n_rows), overview.split)
+    scored = whole.map(_numbered_scores, **same)
+    # The first partitions have the rows that stayed there, the others those that were moved.
+    moved = delayed(_pooled, pure=False)(scored[len(parts) :])
+    ends = np.cumsum(overview.n_rows).tolist()
+    back = delayed(_in_order, pure=False)
+    return [
+        back(here, moved, end - n, end)
+        for here, end, n in zip(scored[: len(parts)], ends, overview.n_rows, strict=True)
+    ]
+
+
+def _numbered_scores(part: Partition, ranker: Any, names: list[str] | None) -> tuple[Any, Any]:
+    return part.numbers, _scores(part, ranker, names)
+
+
+def _pooled(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    numbers, scores = zip(*parts, strict=True)
+    return np.concatenate(numbers), np.concatenate(scores)
+
+
+def _in_order(here: tuple[Any, Any], moved: tuple[Any, Any], first: int, end: int) -> Any:
+    """The scores of the rows first:end, from those that stayed and those that were moved."""
+    mine = (moved[0] >= first) & (moved[0] < end)
+    numbers, scores = _pooled([here, (moved[0][mine], moved[1][mine])])
+    return scores[np.argsort(numbers)]
 
 
 def _computed(tasks: list[Any]) -> list[Any]:

@@ -118,7 +118,9 @@ def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals
         moments = [system.moments(partition.X, task, loss) for task in tasks]
     if not all(np.isfinite(one.A).all() for one in moments):
         partition.checked()
-    return Totals(moments, [task.graph.n_pairs for task in tasks])
+    n_rows = len(partition.y)
+    n_pairs = [n_rows if loss.has_intercept else task.n_learnable for task in tasks]
+    return Totals(moments, n_pairs)
 
 
 def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:

@@ -149,9 +149,9 @@ class QueryMinMaxScaler(QueryScaler):
     >>> from rankwise import RankRLS
     >>> y, qid = [0, 2, 1, 1, 0], ["a", "a", "a", "b", "b"]
     >>> with sklearn.config_context(enable_metadata_routing=True):
-    ...     pipeline = make_pipeline(QueryMinMaxScaler(), RankRLS()).fit(X, y, qid=qid)
-    ...     pipeline.predict(X, qid=qid).argsort()
-    array([0, 4, 2, 1, 3])
+    ...     pipeline = make_pipeline(QueryMinMaxScaler(), RankRLS(1.0)).fit(X, y, qid=qid)
+    ...     pipeline.predict(X, qid=qid).round(3)
+    array([ 0.   ,  0.727,  0.364,  0.727, -0.091])
     """
 
     scaling: ClassVar[Scaling] = QueryMinMax()

@@ -35,8 +35,8 @@ from rankwise.estimators.gp.training_comparisons import check_comparisons, compa
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.label_checks import check_labels_differ
 from rankwise.parameters import as_generator
-from rankwise.problem import PairLoss
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.solvers.gp.observations import PairObservations
 
@@ -230,13 +230,13 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         with _unchanged_on_error(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
             y = np.asarray(y, dtype=np.float64)
-            n_queries = QueryGroups.of(qid, len(y)).n_groups
-            graph = PreferenceGraph.from_groups(qid, n_rows=len(y))
+            groups = QueryGroups.of(qid, len(y))
+            graph = PreferenceGraph.from_groups(groups)
             if len(y) > 1:
-                PairLoss().check_learnable([graph.n_pairs], len(y), n_queries)
+                check_labels_differ(y, groups)
             made = comparisons_of_scores(graph, y, self.likelihood, self.max_pairs, rng)
             self._learn(dense(X), made, qid, rng)
-            self.n_queries_ = n_queries
+            self.n_queries_ = groups.n_groups
         return self
 
     def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:

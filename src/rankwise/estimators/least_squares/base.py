@@ -81,7 +81,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         groups = QueryGroups.of(qid, X.shape[0])
         tasks = loss.tasks(y, groups)
         self.n_queries_ = groups.n_groups
-        n_pairs = [task.graph.n_pairs for task in tasks]
+        n_pairs = [task.n_learnable for task in tasks]
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
         X = scale_training(self, X, groups, has_queries=qid is not None)
         return Problem(X, tasks, loss, self.make_space(X.shape[1]), qid)

@@ -118,8 +118,8 @@ class FitBlocksMixin:
         >>> y = np.sin(X[:, 0])
         >>> halves = [(X[half], y[half], qid[half]) for half in (slice(0, 30), slice(30, 60))]
         >>> ranker = SparseRankRLS(landmarks=np.arange(10))
-        >>> scores = ranker.fit_blocks(halves).predict(X)
-        >>> bool(np.allclose(scores, ranker.fit(X, y, qid=qid).predict(X)))
+        >>> scores = ranker.fit_blocks(halves).predict(X, qid=qid)
+        >>> bool(np.allclose(scores, ranker.fit(X, y, qid=qid).predict(X, qid=qid)))
         True
         """
         sums, X = sum_blocks(self, blocks)
