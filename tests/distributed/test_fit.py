@@ -307,6 +307,12 @@ def test_invalid_data(data, message):
         fit(RankRLS(), data)
 
 
+@pytest.mark.parametrize("ranker", [RLS(), RankRLS()])
+def test_constant_labels_of_one_ranking(ranker):
+    with pytest.raises(DataError, match=r"No query has two .* \(1 query, 200 rows\)"):
+        fit(ranker, in_chunks(X, np.ones(200)))
+
+
 @pytest.mark.parametrize(
     "ranker", [RankRLS(ties="exclude"), SparseRankRLS(landmarks=POINTS, scale=None), RLS()]
 )

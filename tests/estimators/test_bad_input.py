@@ -110,6 +110,8 @@ def test_constant_labels_in_blocks():
     with pytest.raises(DataError, match=r"No query .* \(2 queries, 4 rows\)"):
         SparseRankRLS(landmarks=X[:2]).fit_blocks(constant)
     SparseRLS(landmarks=X[:2]).fit_blocks(constant)
+    with pytest.raises(DataError, match=r"No query .* \(1 query, 4 rows\)"):
+        SparseRLS(landmarks=X[:2]).fit_blocks([constant[0], (X[2:], [1, 1], [2, 2])])
     SparseRankRLS(landmarks=X[:2]).fit_blocks([*constant, (X[:2], [1, 2], [3, 3])])
 
 

@@ -28,6 +28,7 @@ from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stac
 from rankwise.estimators._scaling import choose_scale, learn_scaling
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
+from rankwise.graph.label_checks import nothing_to_rank
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
 from rankwise.problem import (
     FeatureSpace,
@@ -226,6 +227,8 @@ class Summed:
         forget(ranker)
         loss = ranker.make_loss()
         partitions, overview = surveyed(partitions, run)
+        if overview.constant and sum(overview.n_rows) > 1:
+            raise nothing_to_rank(overview.n_queries, sum(overview.n_rows))
         ranker.n_features_in_, ranker.n_queries_ = overview.n_features, overview.n_queries
         if partitions.feature_names is not None:
             ranker.feature_names_in_ = np.asarray(partitions.feature_names, dtype=object)

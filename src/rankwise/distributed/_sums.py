@@ -25,12 +25,16 @@ MOST_TASKS = 100_000  # to collect the rows of split queries
 
 @dataclass(frozen=True)
 class Survey:
-    """The sizes of a partition and of its queries, and statistics of some of its rows."""
+    """The sizes of a partition and of its queries, its labels, and statistics of some rows.
+
+    `labels` are the smallest and the largest one.
+    """
 
     n_rows: int
     n_features: int
     outputs: tuple[int, ...]
     queries: dict[Any, int]
+    labels: tuple[float, float]
     has_ids: bool
     sparse: bool
     columns: ColumnStatistics | None
@@ -43,6 +47,7 @@ class Overview:
 
     `split` maps each query with rows in several partitions to the indices of these partitions,
     `max_query_rows` is the size of the largest query, and `columns` are statistics of some rows.
+    `constant` is whether all labels are equal.
     """
 
     n_rows: list[int]
@@ -50,6 +55,7 @@ class Overview:
     n_queries: int
     max_query_rows: int
     split: dict[Any, list[int]]
+    constant: bool
     has_ids: bool
     sparse: bool
     columns: ColumnStatistics
@@ -159,12 +165,13 @@ def _survey(partition: Partition) -> Survey:
     groups = QueryGroups.of(partition.qid, len(partition.y))
     sizes = dict(zip(groups.names.tolist(), groups.sizes.tolist(), strict=True))
     shape = len(partition.y), partition.X.shape[1], partition.y.shape[1:]
+    labels = partition.y.min(initial=np.inf), partition.y.max(initial=-np.inf)
     columns = None
     if len(partition.y) and partition.X.shape[1]:
         with np.errstate(invalid="ignore"):  # rows that are not finite are refused later
             columns = ColumnStatistics.of(evenly_spaced(partition.X, SAMPLE_ROWS))
     has_ids, sparse = partition.qid is not None, is_sparse(partition.X)
-    return Survey(*shape, sizes, has_ids, sparse, columns, partition.where)
+    return Survey(*shape, sizes, labels, has_ids, sparse, columns, partition.where)
 
 
 def _overview(surveys: Sequence[Survey]) -> Overview:
@@ -184,6 +191,7 @@ def _overview(surveys: Sequence[Survey]) -> Overview:
         sizes.update(one.queries)
         for query in one.queries:
             sources.setdefault(query, []).append(k)
+    low, high = zip(*(one.labels for one in surveys), strict=True)
     columns = added([one.columns for one in surveys])
     assert columns is not None  # partitions without rows were left out
     return Overview(
@@ -192,6 +200,7 @@ def _overview(surveys: Sequence[Survey]) -> Overview:
         len(sources),
         max(sizes.values()),
         {query: found for query, found in sources.items() if len(found) > 1},
+        min(low) == max(high),
         first.has_ids,
         first.sparse,
         columns,

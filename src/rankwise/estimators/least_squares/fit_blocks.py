@@ -26,6 +26,7 @@ from rankwise.estimators._scaling import (
 )
 from rankwise.estimators._validation import check_training
 from rankwise.estimators.least_squares.base import RegularizationPath, only_solution
+from rankwise.graph.label_checks import nothing_to_rank
 from rankwise.graph.query_groups import QueryGroups, check_ids
 from rankwise.parameters import as_generator, check_alphas, check_parameters
 from rankwise.problem import BlockSums, LandmarkSpace, LandmarkSystem
@@ -162,7 +163,9 @@ def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
     checked = CheckedBlocks(ranker, blocks)
     system = None if has_points else _system_of_blocks(ranker, checked)
     loss, sums, X = ranker.make_loss(), None, None
+    low, high = float("inf"), -float("inf")
     for X, y, qid in checked:
+        low, high = min(low, float(y.min())), max(high, float(y.max()))
         if sums is None:
             if system is None:  # landmarks are points
                 system = ranker.make_space(X.shape[1]).system(X, qid)
@@ -173,6 +176,8 @@ def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
         raise _no_blocks() if system is None else _only_once()
     ranker.n_queries_ = sums.n_queries
     sums.check_learnable()
+    if low == high:  # a regression, whose labels may be constant within each block
+        raise nothing_to_rank(1, sums.n_rows)
     return sums, X
 
 
