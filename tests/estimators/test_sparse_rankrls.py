@@ -245,6 +245,7 @@ def test_a_reservoir_is_a_uniform_sample():
     assert abs(counts - 400).max() < 5 * np.sqrt(400)
 
 
+@pytest.mark.filterwarnings("ignore:SparseR.*nearly the same between all rows")
 @pytest.mark.parametrize("alpha", [0.0, 1e-300, 1e-12, 1e-3, 1e12, 1e300])
 @pytest.mark.parametrize(
     ("kernel", "gamma"), [("rbf", 1.0), ("rbf", 1e-12), ("linear", None), ("polynomial", 0.5)]

@@ -154,8 +154,9 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         - "cv": chosen by held-out errors, see `cv` and `rule`.
     alpha : float, default=0.0
         Ridge penalty on the weights, at least 0. With all components, this is `RankRLS`.
-    kernel, gamma, degree, coef0
-        As for `RankRLS`, but with "rbf" as default.
+    kernel, gamma, degree, coef0, scale
+        As for `RankRLS`, but with "rbf" as default. If landmarks are points, scale="auto" leaves
+        rows as they are.
     ties, weighting
         As for `RankRLS`.
     selection : {"leading", "spectral"}, default="leading"
@@ -204,7 +205,8 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         Weights of the training rows or landmarks in each component.
     component_means_ : ndarray of shape (n_components_,)
         Means over the training rows, which are subtracted from the components.
-    X_fit_, landmarks_, landmark_indices_, kernel_, basis_, solution_, n_queries_
+    X_fit_, landmarks_, landmark_indices_, kernel_, scale_, scaling_, gamma_, feature_range_, \
+max_query_rows_, basis_, solution_, n_queries_
         As for `RankRLS` and `SparseRankRLS`.
     n_features_in_, feature_names_in_
         Number and names of the features seen in `fit`.
@@ -298,7 +300,7 @@ class KPCR(ComponentMixin, LeastSquaresRanker):
     ----------
     n_components : int, float, "auto" or "cv", default="cv"
         As for `KPCRank`; "cv" also uses the order of rows of the same query.
-    alpha, kernel, gamma, degree, coef0
+    alpha, kernel, gamma, degree, coef0, scale
         As for `KPCRank`.
     cv, rule, max_components, n_landmarks, landmarks, random_state, device
         As for `KPCRank`.
@@ -309,7 +311,8 @@ class KPCR(ComponentMixin, LeastSquaresRanker):
 dual_components_, component_means_, idle_components_
         As for `KPCRank`.
     intercept_ : float or ndarray of shape (n_outputs,)
-    X_fit_, landmarks_, landmark_indices_, kernel_, n_queries_, n_features_in_, feature_names_in_
+    X_fit_, landmarks_, landmark_indices_, kernel_, scale_, scaling_, gamma_, feature_range_, \
+max_query_rows_, n_queries_, n_features_in_, feature_names_in_
         As for `KPCRank`.
 
     Examples
