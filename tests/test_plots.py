@@ -359,7 +359,7 @@ def test_component_errors_mark_the_best_and_the_fewest():
 
 def test_scree_draws_shares_and_their_sum():
     X = np.random.default_rng(0).standard_normal((30, 3))
-    ranker = KPCRank(6).fit(X, X[:, 0])
+    ranker = KPCRank(6, scale=None).fit(X, X[:, 0])
     ax = plot_scree(ranker)
     share, total = (line.get_ydata() for line in ax.get_lines())
     assert_allclose(share, ranker.explained_variance_ratio_)
@@ -371,7 +371,7 @@ def test_scree_draws_shares_and_their_sum():
     with pytest.raises(DataError, match="draws a KPCRank or KPCR"):
         plot_scree(ranker.set_params(selection="spectral"))
     with pytest.raises(NotFittedError):
-        plot_scree(KPCRank(6))
+        plot_scree(KPCRank(6, scale=None))
 
 
 def learning_curve(n=3, error=0.2):
