@@ -50,10 +50,9 @@ class DescribedRows:
     def _facts(self) -> dict[str, str]:
         n, d = self.X.shape
         rows = f"{plural(n, 'row')}, {plural(d, 'feature')}"
-        if sparse.issparse(self.X):
-            rows += (
-                f" ({sparse.csr_array(self.X).nnz / max(n * d, 1):.2g} of the values are not zero)"
-            )
+        stored = getattr(self.X, "nnz", None)
+        if stored is not None:
+            rows += f" ({stored / max(n * d, 1):.2g} of the values are not zero)"
         if self.qid is None:
             rows += ", one ranking"
         else:

@@ -113,7 +113,7 @@ def plot_item_ranking(
     ax.axvline(0, color=INK, lw=1, alpha=0.4)
     ax.set_yticks(heights, [labels[k] for k in order])
     low, high = rank_intervals(gp.rank_probabilities(X, random_state=0))
-    beside = {"xycoords": ax.get_yaxis_transform(), "va": "center", "color": INK}
+    beside: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "va": "center", "color": INK}
     ax.annotate("rank", (1.02, -0.85), fontsize=10, annotation_clip=False, **beside)
     for height, k in enumerate(order):
         text = f"{low[k]}" if low[k] == high[k] else f"{low[k]}\u2013{high[k]}"
