@@ -218,6 +218,15 @@ def test_trees_without_a_split_give_a_warning():
             "Every query has a single row",
         ),
         (lambda X, y: BoostedRanker(2).fit(X, 1e300 * y), DataError, "labels are too large"),
+        (lambda X, y: BoostedRanker(2).fit(0 * X, y), DataError, "All features are zero"),
+        (lambda X, y: BoostedRanker().fit(1e-300 * X, y), DataError, "All features are zero"),
+        (
+            lambda X, y: BoostedRanker(loss="lambdarank").fit(
+                np.tile(X, (2501, 1)), np.tile(y, 2501)
+            ),
+            DataError,
+            "got 10,004. Use",
+        ),
         (
             lambda X, y: BoostedRanker(loss="lambdarank").fit(X, y / 2),
             DataError,

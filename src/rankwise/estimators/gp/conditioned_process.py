@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from rankwise.backends.arrays import Array
 from rankwise.backends.blas import matmul
 from rankwise.estimators.gp.kernel_values import kernel_values
 from rankwise.solvers.gp.approximation import Approximation
-from rankwise.solvers.gp.weight_space import WeightBasis
+from rankwise.solvers.gp.weight_space import LinearBasis, WeightBasis
 
 _BLOCK_BYTES = 64 * 2**20  # kernel values in memory at a time
 _PAIR_BLOCK = 64  # pairs at a time: a kernel matrix is computed for its diagonal
@@ -33,19 +33,24 @@ class Hyperparameters:
 class ConditionedProcess:
     """The process at one setting of its hyperparameters, conditioned on the comparisons.
 
-    `points`, of shape (n_points, n_features), are those of the basis: compared rows or landmarks.
+    `points`, of shape (n_points, n_features), are those of the basis: compared rows or landmarks,
+    or none for a linear basis.
     """
 
     hyper: Hyperparameters
     points: Array
-    basis: WeightBasis
+    basis: WeightBasis | LinearBasis
     approximation: Approximation
 
-    def mean(self, X: Array) -> Array:
-        """E f at rows of X: O(r m)."""
+    def mean(self, X: Array, reference: Array | None = None) -> Array:
+        """E f at rows of X, less its mean over reference rows if there are any: O(r m)."""
+        if reference is not None:
+            return self.mean(X) - self.mean(reference).mean()
         basis, u = self.basis, self.approximation.weights.mean
         if not len(basis):
             return np.zeros(len(X))
+        if isinstance(basis, LinearBasis):
+            return np.asarray(u @ basis.features(X))
         w = solve_triangular(basis.root, u, trans="T", lower=True, check_finite=False)
         out = np.empty(len(X))
         for part in self._blocks(len(X)):
@@ -53,18 +58,27 @@ class ConditionedProcess:
             out[part] = w @ basis.functionals(K)
         return out
 
-    def variance(self, X: Array) -> Array:
-        """Var f at rows of X: O(r^2 m)."""
+    def variance(self, X: Array, reference: Array | None = None) -> Array:
+        """Var f at rows of X, or of f less its mean over reference rows: O(r^2 m)."""
         out = np.array(self.hyper.kernel.diag(X), dtype=np.float64)
+        level = None if reference is None else self._level(reference)
         for part in self._blocks(len(X)):
             c = self._features(X[part])
+            if level is not None:
+                out[part] += level.variance - 2.0 * level.covariances(X[part])
+                c -= level.features[:, None]
             out[part] = self._conditioned(out[part], c)
         return out
 
-    def covariance(self, X: Array) -> Array:
-        """Cov f of rows of X: O(r^2 m + r m^2)."""
+    def covariance(self, X: Array, reference: Array | None = None) -> Array:
+        """Cov f of rows of X, or of f less its mean over reference rows: O(r^2 m + r m^2)."""
         K = kernel_values(self.hyper.kernel, X)
         c = self._features(X)
+        if reference is not None:
+            level = self._level(reference)
+            shared = level.covariances(X)
+            K = K - shared - shared[:, None] + level.variance
+            c -= level.features[:, None]
         if c.size:
             whitened = self.approximation.weights.whiten(c)
             K = K - matmul(c.T, c) + matmul(whitened.T, whitened)
@@ -74,6 +88,9 @@ class ConditionedProcess:
         """Mean and variance of f(x1) - f(x2), row by row: O(r^2 m)."""
         mean, variance = np.empty(len(X1)), np.empty(len(X1))
         kernel = self.hyper.kernel
+        if isinstance(self.basis, LinearBasis):
+            c = self.basis.features(X1) - self.basis.features(X2)
+            return self.approximation.weights.mean @ c, self._conditioned(np.zeros(len(X1)), c)
         for start in range(0, len(X1), _PAIR_BLOCK):
             part = slice(start, start + _PAIR_BLOCK)
             a, b = X1[part], X2[part]
@@ -97,10 +114,22 @@ class ConditionedProcess:
         no_loss = win if t == 0 else _probability(mean, variance, hyper.noise, -t)
         return hyper.flips + share * win, share * np.maximum(no_loss - win, 0.0)
 
+    def _level(self, reference: Array) -> _Level:
+        """The mean of f over some rows: O(r^2 m + m^2)."""
+        features, variance = np.zeros(len(self.basis)), 0.0
+        for part in self._blocks(len(reference)):
+            features += self._features(reference[part]).sum(axis=1) / len(reference)
+        level = _Level(self.hyper.kernel, reference, features, variance)
+        for part in self._blocks(len(reference)):
+            variance += level.covariances(reference[part]).sum() / len(reference)
+        return replace(level, variance=variance)
+
     def _features(self, X: Array) -> Array:
         """c with f(X) = c'u + a part independent of the comparisons, of shape (r, m)."""
         if not len(self.basis):
             return np.zeros((0, len(X)))
+        if isinstance(self.basis, LinearBasis):
+            return self.basis.features(X)
         return self.basis.project(kernel_values(self.hyper.kernel, self.points, X))
 
     def _conditioned(self, prior: Array, c: Array) -> Array:
@@ -110,8 +139,22 @@ class ConditionedProcess:
         return np.asarray(rest + np.einsum("ij,ij->j", whitened, whitened))
 
     def _blocks(self, n_rows: int) -> list[slice]:
-        step = max(1, _BLOCK_BYTES // (8 * max(len(self.points), 1)))
+        step = max(1, _BLOCK_BYTES // (8 * max(len(self.points), len(self.basis), 1)))
         return [slice(k, min(k + step, n_rows)) for k in range(0, n_rows, step)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """The mean of f over some rows, before any comparison."""
+
+    kernel: Any
+    rows: Array
+    features: Array  # c with mean f = c'u + a part independent of the comparisons
+    variance: float
+
+    def covariances(self, X: Array) -> Array:
+        """Its prior covariances with f at rows of X."""
+        return np.asarray(kernel_values(self.kernel, self.rows, X).mean(axis=0))
 
 
 def _probability(mean: Array, variance: Array, noise: float, t: float) -> Array:
