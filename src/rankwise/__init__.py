@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rankwise.estimators.boosted.boosted_ranker import BoostedRanker as BoostedRanker
     from rankwise.estimators.components.kpcrank import KPCR as KPCR
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
+    from rankwise.estimators.gp.on_columns import OnColumns as OnColumns
     from rankwise.estimators.gp.pairwise_gp import PairwiseGP as PairwiseGP
     from rankwise.estimators.least_squares.rankrls import RLS as RLS
     from rankwise.estimators.least_squares.rankrls import RankRLS as RankRLS
@@ -35,6 +36,7 @@ _HOME = {
         path.rpartition(".")[2]: path.rpartition(".")[0]
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
+    "OnColumns": "rankwise.estimators.gp.on_columns",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
@@ -55,6 +57,7 @@ __all__ = [
     "RLS",
     "BoostedRanker",
     "KPCRank",
+    "OnColumns",
     "PairwiseGP",
     "QueryMinMaxScaler",
     "QueryRanks",

@@ -41,6 +41,8 @@ VALUE_OBJECTS = {
     "gp-approximation": "rankwise.solvers.gp.approximation.Approximation",
     "gp-weights": "rankwise.solvers.gp.differences.WeightPosterior",
     "gp-basis": "rankwise.solvers.gp.weight_space.WeightBasis",
+    "gp-linear-basis": "rankwise.solvers.gp.weight_space.LinearBasis",
+    "on-columns": "rankwise.estimators.gp.on_columns.OnColumns",
     **{
         kernel: f"sklearn.gaussian_process.kernels.{kernel}"
         for kernel in (
@@ -78,6 +80,7 @@ AXES = {
     "gp-mixture": "processes: processes, weights: processes, prior: processes",
     "gp-approximation": "tau: sites, nu: sites",
     "gp-weights": "root: rank rank, mean: rank",
+    "gp-linear-basis": "columns: rank in features, scales: rank",
     "gp-basis": "root: rank rank, first: rank in points, second: rank in points",
 }
 """Axes of the arrays of a ranker or a value object, by its stable name.

@@ -23,6 +23,7 @@ from rankwise.estimators.gp.hyperparameters import (
     width_grid,
 )
 from rankwise.estimators.gp.kernel_values import has_own_parts
+from rankwise.estimators.gp.linear_kernels import linear_coordinates
 from rankwise.estimators.gp.parameter_checks import (
     check_gp_parameters,
     first_flips,
@@ -60,7 +61,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     For N compared pairs of n rows and a kernel matrix of numerical rank r <= min(n, N), a sweep
     takes O(r^2 min(n, N) + N r) time, and some ten sweeps are needed. Each step of the optimizer
     needs as much, plus O(n^2) per hyperparameter. Memory: several n x n matrices. With
-    `n_landmarks`, r is their number, and it is O(N r^2) time and O((n + N) r) memory.
+    `n_landmarks`, r is their number, and it is O(N r^2) time and O((n + N) r) memory. So it is for
+    linear kernels (DotProduct, constants, their sums, `OnColumns` of these), where r is the number
+    of columns: no kernel matrix is computed.
 
     Parameters
     ----------
@@ -362,7 +365,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     ) -> Array | None:
         """The landmarks, or None for exact inference."""
         if self.n_landmarks is None and self.landmarks is None:
-            check_kernel_fits(n_compared, advice="Use n_landmarks, or fewer rows.")
+            linear = linear_coordinates(kernel, X.shape[1])
+            if linear is None or len(linear) > n_compared:
+                check_kernel_fits(n_compared, advice="Use n_landmarks, or fewer rows.")
             return None
         if has_own_parts(kernel):
             raise ParameterError(
