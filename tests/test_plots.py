@@ -317,14 +317,14 @@ def test_component_errors_mark_the_best_and_the_fewest():
 
 def test_scree_draws_shares_and_their_sum():
     X = np.random.default_rng(0).standard_normal((30, 3))
-    ranker = KPCRank(6).fit(X, X[:, 0])
+    ranker = KPCRank(6, scale=None).fit(X, X[:, 0])
     share, total = (line.get_ydata() for line in plot_scree(ranker).get_lines())
     assert_allclose(share, ranker.explained_variance_ratio_)
     assert_allclose(total, np.cumsum(share))
     with pytest.raises(DataError, match="draws a KPCRank or KPCR"):
         plot_scree(ranker.set_params(selection="spectral"))
     with pytest.raises(NotFittedError):
-        plot_scree(KPCRank(6))
+        plot_scree(KPCRank(6, scale=None))
 
 
 def learning_curve(n=3, error=0.2):

@@ -50,7 +50,7 @@ def test_the_gaussian_mean_agrees_with_rankrls(c, noise):
     kernel = 1.7 * Matern(1.2, nu=2.5)
     gp = PairwiseGP(kernel, likelihood="gaussian", noise=noise, optimizer=None)
     gp.fit_pairs(c.X, c.pairs, margin=c.margin, weight=c.weight)
-    ranker = RankRLS(noise**2, kernel=kernel, weighting="pairs")
+    ranker = RankRLS(noise**2, kernel=kernel, weighting="pairs", scale=None)
     ranker.fit_pairs(c.X, c.pairs, margin=c.margin, weight=c.weight)
     new = c.X + 0.3
     assert_allclose(gp.predict(c.X), ranker.predict(c.X), atol=1e-10, rtol=1e-10)

@@ -30,6 +30,10 @@ VALUE_OBJECTS = {
     "row-loss": "rankwise.problem.loss.RowLoss",
     "moments": "rankwise.solvers.moments.Moments",
     "centred-moments": "rankwise.solvers.moments.CentredMoments",
+    "query-minmax": "rankwise.scaling.scalings.QueryMinMax",
+    "query-standard": "rankwise.scaling.scalings.QueryStandard",
+    "query-rank": "rankwise.scaling.scalings.QueryRank",
+    "column-standard": "rankwise.scaling.scalings.ColumnStandard",
     "ranking-scorer": "rankwise.model_selection.search.scoring.RankingScorer",
     "gp-hyperparameters": "rankwise.estimators.gp.conditioned_process.Hyperparameters",
     "gp-process": "rankwise.estimators.gp.conditioned_process.ConditionedProcess",
@@ -50,8 +54,12 @@ VALUE_OBJECTS = {
 """Where the class of each value object is, by its stable name."""
 
 AXES = {
-    "rankrls": "coef_: outputs features",
-    "rls": "coef_: outputs features",
+    "rankrls": "coef_: outputs features, feature_range_: 2 features",
+    "rls": "coef_: outputs features, feature_range_: 2 features",
+    "sparse-rankrls": "feature_range_: 2 features",
+    "sparse-rls": "feature_range_: 2 features",
+    "kpcrank": "feature_range_: 2 features",
+    "kpcr": "feature_range_: 2 features",
     "ranksvm": "coef_: features",
     "boosted": "held_out_scores_: tried",
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
@@ -67,6 +75,7 @@ AXES = {
     "landmark-factor": "n_landmarks: weights, kept: rank in weights, C: rank rank",
     "moments": "A: rank rank, b: rank outputs",
     "centred-moments": "A: rank rank, b: rank outputs, F_mean: rank, y_mean: outputs",
+    "column-standard": "mean: features, deviation: features",
     "gp-process": "points: points features",
     "gp-mixture": "processes: processes, weights: processes, prior: processes",
     "gp-approximation": "tau: sites, nu: sites",
