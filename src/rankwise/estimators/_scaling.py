@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import is_sparse, is_tensor, to_host
-from rankwise.backends.dispatch import as_given
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import ParameterError, RankwiseWarning
 from rankwise.estimators._device import send_rows
 from rankwise.estimators._validation import check_rows
@@ -164,10 +164,12 @@ def _warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
     known, given = getattr(ranker, "feature_range_", None), as_given(X)
     if known is None or is_sparse(given):
         return
-    new = ColumnStatistics.of(evenly_spaced(given, NEW_ROWS))
-    low, high = known
+    (low, high), some, xp = known, evenly_spaced(given, NEW_ROWS), backend_of(given).xp
+    new_low, new_high = (to_host(extreme(some, 0)) for extreme in (xp.amin, xp.amax))
     with np.errstate(over="ignore"):
-        beyond = np.maximum(low - new.low, new.high - high) > FAR * (high - low)
+        beyond = np.maximum(low - new_low, new_high - high) > FAR * (high - low)
+    if not beyond.any():
+        return
     far = np.flatnonzero(beyond & (high > low))
     # A few features may be far by chance, where training rows have hardly any values but one.
     if len(far) <= FEW * np.count_nonzero(high > low):
@@ -178,7 +180,7 @@ def _warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
     k = int(far[0])
     warnings.warn(
         f"{type(ranker).__name__}.{method} got values far outside those of the training rows, in "
-        f"{', '.join(named)}{more}: {new.low[k]:g} to {new.high[k]:g} in {named[0]}, where the "
+        f"{', '.join(named)}{more}: {new_low[k]:g} to {new_high[k]:g} in {named[0]}, where the "
         f"training rows have {low[k]:g} to {high[k]:g}. Scale new rows as the training rows were "
         "scaled, for example in a pipeline or by the parameter scale.",
         RankwiseWarning,
