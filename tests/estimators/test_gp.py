@@ -233,6 +233,15 @@ def test_booleans_and_words_say_who_won(ranker):
     assert_allclose(*fits)
 
 
+def test_floats_of_1_and_0_are_ties_with_a_warning():
+    X, pairs = some_comparisons()
+    words = np.where(np.arange(len(pairs)) % 3, "first", "tie")
+    gp = PairwiseGP(optimizer=None).fit_pairs(X, pairs, margin=words)
+    with pytest.warns(RankwiseWarning, match="0 stands for a tie"):
+        again = PairwiseGP(optimizer=None).fit_pairs(X, gp.pairs_, margin=gp.margin_)
+    assert_allclose(again.predict(X), gp.predict(X))
+
+
 def test_the_first_tie_after_a_fit_without_ties():
     X, pairs = some_comparisons()
     gp = PairwiseGP(2.0 * RBF(1.0), tie_model="threshold", threshold=0.3, optimizer=None, tol=1e-9)
