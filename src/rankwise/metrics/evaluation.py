@@ -170,7 +170,7 @@ class RankingEvaluation:
             metric = "NDCG@10" if "NDCG@10" in self.means else next(iter(self.means))
         check_value("metric", metric, Choice(*self.means))
         found = self.per_query[metric]
-        return plot_query_values(found.values, names=found.qid, metric=metric, **options)
+        return plot_query_values(found.values, names=found.qid.tolist(), metric=metric, **options)
 
     def _described_table(self) -> Table:
         """The table, with what was evaluated above it and the conventions below it."""

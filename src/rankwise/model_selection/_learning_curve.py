@@ -126,7 +126,7 @@ def query_learning_curve(
     >>> from rankwise.model_selection import query_learning_curve
     >>> data = make_ranking(n_queries=30, rows_per_query=5, random_state=0)
     >>> curve = query_learning_curve(
-    ...     RankRLS(), data.X, data.y, qid=data.qid, sizes=[2, 24], random_state=0
+    ...     RankRLS(1.0), data.X, data.y, qid=data.qid, sizes=[2, 24], random_state=0
     ... )
     >>> bool(curve.score[1] < curve.score[0])
     True

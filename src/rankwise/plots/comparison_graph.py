@@ -58,7 +58,8 @@ def plot_comparisons(
         )
     if not np.issubdtype(won.dtype, np.integer) or won.min() < 0:
         raise DataError("pairs must have row numbers of items: integers from 0.")
-    known = [len(values) for values in (scores, names) if values is not None and np.ndim(values)]
+    known = [] if scores is None else [np.size(scores)]
+    known += [] if names is None else [len(names)]
     n = known[0] if known else int(won.max()) + 1
     if any(other != n for other in known) or won.max() >= n:
         raise DataError(

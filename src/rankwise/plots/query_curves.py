@@ -165,8 +165,8 @@ def plot_query_values(
     name_curves(ax, [text])
     ax.set_xlim(0, n + 1)
     if labels and n <= 40:
-        turn = {} if max(map(len, labels)) * n <= 70 else {"rotation": 90}
-        ax.set_xticks(ranks, [labels[k] for k in order], **turn)
+        turn = 0 if max(map(len, labels)) * n <= 70 else 90
+        ax.set_xticks(ranks, [labels[k] for k in order], rotation=turn)
     elif labels:
         lowest = ", ".join(labels[k] for k in order[:-6:-1])
         where = ax.transAxes

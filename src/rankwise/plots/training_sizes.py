@@ -29,7 +29,7 @@ def plot_training_sizes(curves: Any, *, ax: Axes | None = None) -> Axes:
     >>> from rankwise.data import make_ranking
     >>> from rankwise.model_selection import query_learning_curve
     >>> data = make_ranking(n_queries=20, rows_per_query=5, random_state=0)
-    >>> curve = query_learning_curve(RankRLS(), data.X, data.y, qid=data.qid, random_state=0)
+    >>> curve = query_learning_curve(RankRLS(1.0), data.X, data.y, qid=data.qid, random_state=0)
     >>> plot_training_sizes(curve).get_xlabel()
     'training queries'
     """
