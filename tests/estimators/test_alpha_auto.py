@@ -92,7 +92,7 @@ def test_single_comparisons_are_held_out(given, ranker):
         assert ranker.alpha_curve_ is None
         return
     curve = ranker.alpha_curve_
-    for k in (3, 10):
+    for k in (3, 8):
         fixed = clone(ranker).set_params(alpha=float(curve.alphas[k]))
         wrong = []
         for held in range(len(pairs)):
@@ -164,27 +164,48 @@ def test_folds_of_a_large_problem_equal_refits(monkeypatch, ranker, with_queries
         assert curve.score[k] == pytest.approx(score(curve.metric, y, qid, held, with_queries))
 
 
-@pytest.mark.parametrize("with_queries", [True, False])
-@pytest.mark.parametrize(
-    "ranker", [RankRLS(kernel="rbf", scale=None), RLS(kernel="rbf", scale=None), RANKERS[2]]
-)
-def test_a_part_of_a_large_kernel_matrix_equals_a_refit(monkeypatch, ranker, with_queries):
+KERNEL_RANKERS = [RANKERS[2], RANKERS[4], RankRLS(kernel="rbf", scale=None)]
+
+
+@pytest.mark.parametrize("ranker", KERNEL_RANKERS)
+def test_some_queries_of_a_large_kernel_matrix_equal_refits(monkeypatch, ranker):
     X, y, qid = grades()
     monkeypatch.setattr(alpha_choice, "KERNEL_ROWS", 10)
-    monkeypatch.setattr(alpha_choice, "SECONDS", 0)
-    parts = []
-    fit_parts = alpha_choice._from_parts
+    folds = []
+    of_kernel = alpha_choice._from_kernel
     monkeypatch.setattr(
-        alpha_choice, "_from_parts", lambda *a, **b: parts.extend(a[2]) or fit_parts(*a, **b)
+        alpha_choice, "_from_kernel", lambda *a: folds.extend(a[2]) or of_kernel(*a)
     )
-    ranker = clone(ranker).fit(X, y, qid=qid if with_queries else None)
+    ranker = clone(ranker).fit(X, y, qid=qid)
     curve = ranker.alpha_curve_
-    assert len(parts) == 1
-    assert 0.1 * len(y) < len(parts[0]) < 0.4 * len(y)
+    assert 2 <= len(folds) < 6
+    assert all(len(np.unique(qid[fold])) == 1 for fold in folds)
     for k in (0, 6, len(curve.alphas) - 1):
-        f = refit(ranker, curve.alphas[k], X, y, qid if with_queries else None, parts[0])
-        want = score(curve.metric, y, qid, [(parts[0], f)], with_queries)
-        assert curve.score[k] == pytest.approx(want, rel=1e-6)
+        held = [(fold, refit(ranker, curve.alphas[k], X, y, qid, fold)) for fold in folds]
+        assert curve.score[k] == pytest.approx(score(curve.metric, y, qid, held, True), rel=1e-6)
+
+
+@pytest.mark.parametrize("ranker", KERNEL_RANKERS)
+def test_some_rows_of_a_large_kernel_matrix_equal_refits(monkeypatch, ranker):
+    X, y, _ = grades()
+    monkeypatch.setattr(alpha_choice, "KERNEL_ROWS", 10)
+    monkeypatch.setattr(alpha_choice, "SECONDS", 0)
+    monkeypatch.setattr(alpha_choice, "FLOPS", 1e30)
+    ranker = clone(ranker).fit(X, y)
+    curve = ranker.alpha_curve_
+    if getattr(ranker, "ties", None) == "exclude":  # one part is held out
+        part = alpha_choice._row_parts(y[:, None])[0]
+        f = refit(ranker, curve.alphas[6], X, y, None, part)
+        assert curve.score[6] == pytest.approx(disagreement_error(y[part], f))
+        return
+    some = alpha_choice._spread_rows(y[:, None], 25)
+    assert len(some) == 25
+    if isinstance(ranker, RLS):
+        errors = leave_one_out(ranker, X, y, alphas=curve.alphas).predictions - y
+        assert_allclose(curve.score, (errors[:, some] ** 2).mean(axis=1))
+        return
+    pairs = some[np.column_stack(np.triu_indices(25, 1))]
+    assert_same_curve(ranker, leave_pair_out(ranker, X, y, alphas=curve.alphas, pairs=pairs))
 
 
 def refit(ranker, alpha, X, y, qid, held):
@@ -340,7 +361,7 @@ def test_data_without_noise_do_not_warn_but_an_end_of_the_grid_does(monkeypatch)
 def test_an_indefinite_kernel_leaves_out_small_alphas():
     X, y, qid = grades()
     ranker = RankRLS(kernel="sigmoid", gamma=0.05, coef0=0.2, scale=None).fit(X, y, qid=qid)
-    assert len(ranker.alpha_curve_.alphas) < 12
+    assert len(ranker.alpha_curve_.alphas) < 9
 
 
 def test_hold_outs_use_the_grid_of_the_data():

@@ -138,6 +138,7 @@ class NumpyBackend(Backend):
         return np.asarray(factor)
 
     def cholesky(self, M: Array) -> Array | None:
+        M = M if M.flags.f_contiguous else M.T  # symmetric: LAPACK's order without a transposition
         factor, info = lapack.dpotrf(M, lower=1)
         return None if info else np.asarray(factor)
 

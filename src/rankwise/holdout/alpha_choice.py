@@ -12,7 +12,7 @@ instead. The sample depends on the query ids, not on their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,9 +25,12 @@ from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout.alpha_grid import (
+    KERNEL_STEP,
+    STEP,
     alpha_by_rule,
     alpha_grid,
     coordinate_squares,
+    data_alphas,
     data_squares,
 )
 from rankwise.holdout.comparison_hold_out import ComparisonHat
@@ -37,7 +40,7 @@ from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import add_losses, listed_differences
-from rankwise.holdout.spectral_hat import SpectralHat
+from rankwise.holdout.sampled_hat import HatRows, hat_rows, kernel_query_residuals
 from rankwise.kernels import Precomputed
 from rankwise.metrics.metric_names import default_metric
 from rankwise.problem import (
@@ -59,13 +62,14 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 SECONDS = 0.3  # a choice may always take this long
 FLOPS, SMALL_FLOPS, CALL = 2e10, 4e9, 4e-5  # speed of large and of small systems; time of a call
-KERNEL_ROWS = 4000  # up to this many, one eigendecomposition serves all hold-outs
+KERNEL_ROWS = 600  # of a kernel matrix: if there are more, a sample of rows is held out
 STORED = 2 * 10**7  # numbers: largest coordinates that are stored
-PAIR_ROWS = 1000  # rows among which pairs are held out
+PAIR_ROWS = 600  # rows among which pairs are held out
 COMPARISONS = 20_000  # that are held out
-SAMPLE_ROWS, SAMPLE_SHARE = 20_000, 0.1  # rows in the folds of a sample: the larger of the two
+SAMPLE_ROWS, SAMPLE_SHARE = 10_000, 0.1  # rows in the folds of a sample: the larger of the two
 FEWEST_FOLDS, MOST_FOLDS = 3, 10
-PART = 0.2  # share of the rows that are held out of a kernel matrix
+PART = 0.2  # share of the rows that are held out together
+KERNEL_SHARE = 0.3  # of the rows of a kernel matrix in a sample
 N_ALPHAS = 12  # of a typical grid
 FEWEST_ROWS = 4
 
@@ -79,11 +83,6 @@ class AlphaChoice:
 
     alpha: float
     curve: HeldOutScores | None
-
-
-def data_alphas(problem: Problem) -> Array:
-    """The grid from which `choose_alpha` chooses."""
-    return alpha_grid(data_squares(problem), problem.n_rows)
 
 
 def settled(problem: Problem) -> Problem:
@@ -172,7 +171,7 @@ def system_of(problem: Problem) -> System | None:
 def _by_queries(problem: Problem, rows: _Rows, usable: Mask) -> AlphaChoice:
     if rows.system is None:
         if problem.n_rows > KERNEL_ROWS:
-            return _from_parts(problem, rows, [_part_of_queries(problem, usable)])
+            return _from_kernel(problem, rows, _kernel_sample(problem, usable))
     elif _leave_query_out_seconds(problem, rows) > max(SECONDS, rows.fit_seconds):
         folds = _query_folds(problem, usable, _number_of_folds(rows))
         return _from_sums(problem, rows, rows.system, folds, rows.metric)
@@ -220,13 +219,50 @@ def _query_folds(problem: Problem, usable: Mask, n_folds: int) -> list[Index]:
     return [np.sort(np.concatenate(queries[k::n_folds])) for k in range(n_folds)]
 
 
-def _part_of_queries(problem: Problem, usable: Mask) -> Index:
-    """Rows of a fifth of the usable queries, at least one of them."""
+def _kernel_sample(problem: Problem, usable: Mask) -> list[Index]:
+    """Some of the usable queries, at least two of them."""
     queries = _query_order(problem, usable)
-    wanted = PART * sum(len(rows) for rows in queries)
     before = np.cumsum([0, *(len(rows) for rows in queries[:-1])])
-    number = min(int(np.count_nonzero(before < wanted)), len(queries) - 1)
-    return np.sort(np.concatenate(queries[:number]))
+    return queries[: max(2, int(np.count_nonzero(before < KERNEL_SHARE * problem.n_rows)))]
+
+
+def _from_kernel(problem: Problem, rows: _Rows, folds: Sequence[Index]) -> AlphaChoice:
+    """Hold out some queries, one at a time, of a kernel matrix."""
+    some = np.concatenate(folds)
+
+    def hold_out(stored: Problem, alphas: Array) -> HeldOutScores:
+        held = HoldOutProblem.of(stored, alphas)
+        on, K = backend_of(held.y), held.coordinates.kernel
+        assert K is not None
+        if stored.loss.has_intercept:
+            residuals = [_query_errors(part, folds) for part in _hats(held, some, held.lams)]
+        else:
+            by_task = []
+            for k in range(held.n_tasks):
+                y = held.targets(k)
+                found = kernel_query_residuals(on.copy(K), held.graph(k), y, folds, held.lams)
+                by_task.append(list(found))
+            residuals = [on.xp.concatenate(parts, axis=1) for parts in zip(*by_task, strict=True)]
+        predictions = np.stack([rows.labels[some] - to_host(part) for part in residuals])
+        return score_predictions(
+            alphas, rows.labels[some], predictions, rows.metric, rows.codes[some]
+        )
+
+    return _stored(problem, hold_out)
+
+
+def _hats(held: HoldOutProblem, some: Index, mus: Sequence[float]) -> Iterator[HatRows]:
+    return hat_rows(held.coordinates, held.y - held.y.mean(axis=0), some, mus)
+
+
+def _query_errors(hat: HatRows, folds: Sequence[Index]) -> Array:
+    """Residuals of queries in a regression without them."""
+    on, errors, end = backend_of(hat.matrix), [], 0
+    for fold in folds:
+        start, end = end, end + len(fold)
+        errors.append(on.solve(hat.matrix[start:end, start:end], hat.residuals[start:end]))
+    joined: Array = on.xp.concatenate(errors)
+    return joined
 
 
 # One ranking.
@@ -263,19 +299,17 @@ def _by_rows(problem: Problem, rows: _Rows) -> AlphaChoice:
 def _in_one_ranking(problem: Problem, rows: _Rows, metric: str) -> AlphaChoice:
     """Pairs or rows of one ranking of all rows, all of whose pairs count."""
     m, n = problem.n_rows, rows.n_coordinates
-    if rows.system is None and m > KERNEL_ROWS:
-        return _from_parts(problem, rows, _row_parts(rows.labels)[:1], metric)
     if rows.system is not None and m * n > STORED:
         sample = _spread_rows(rows.labels, int(max(SAMPLE_ROWS, SAMPLE_SHARE * m)))
         n_folds = _number_of_folds(rows)
         folds = [sample[k::n_folds] for k in range(n_folds)]
         return _from_sums(problem, rows, rows.system, folds, metric, one_ranking=True)
-    if metric == "squared_error":
-        return _stored(problem, lambda stored, alphas: _leave_one_out(stored, alphas))
-    block_flops = 2.0 * N_ALPHAS * min(m, n)
-    n_some = int(min(PAIR_ROWS, np.sqrt(SECONDS * FLOPS / block_flops)))
-    some = _spread_rows(rows.labels, n_some)
-    return _stored(problem, lambda stored, alphas: _leave_pair_out(stored, alphas, some))
+    number = PAIR_ROWS
+    if rows.system is None and m > KERNEL_ROWS:
+        number = min(PAIR_ROWS, int(KERNEL_SHARE * m))
+    some = _spread_rows(rows.labels, number)
+    hold_out = _leave_one_out if metric == "squared_error" else _leave_pair_out
+    return _stored(problem, lambda stored, alphas: hold_out(stored, alphas, some))
 
 
 def _leave_pair_out(stored: Problem, alphas: Array, some: Index) -> HeldOutScores:
@@ -283,14 +317,15 @@ def _leave_pair_out(stored: Problem, alphas: Array, some: Index) -> HeldOutScore
     held = HoldOutProblem.of(stored, alphas)
     m, on = stored.n_rows, backend_of(held.y)
     strengths = [strength(stored.loss, lam, m - 2) for lam in held.lams]
-    hat = SpectralHat.of(held.coordinates, held.y, some, min(strengths))
     first, second = np.triu_indices(len(some), 1)
     y = held.y[some]
+    from_mean = y - held.y.mean(axis=0)
     loss, compared = on.zeros(len(alphas), *y.shape), on.zeros(len(alphas), *y.shape)
-    for k, mu in enumerate(strengths):
-        entries, f = hat.block(mu)[first, second], hat.y - hat.residuals(mu)
+    for k, hat in enumerate(_hats(held, some, strengths)):
+        entries, diagonal = hat.matrix[first, second], on.contiguous(hat.matrix.diagonal())
+        f = from_mean - hat.residuals
         differences = listed_differences(
-            entries, hat.is_hat, m, hat.diagonal(mu), hat.y, f, first, second
+            entries, hat.is_hat, m, diagonal, from_mean, f, first, second
         )
         add_losses(first, second, differences, y, loss[k], compared[k])
     groups = QueryGroups.of(None, len(some))
@@ -313,14 +348,11 @@ def _pair_scores(alphas: Array, errors: tuple[Array, Array]) -> HeldOutScores:
     return HeldOutScores(alphas, score, spread, "disagreement", False)
 
 
-def _leave_one_out(stored: Problem, alphas: Array) -> HeldOutScores:
+def _leave_one_out(stored: Problem, alphas: Array, some: Index) -> HeldOutScores:
+    """Some rows, each held out of all rows."""
     held = HoldOutProblem.of(stored, alphas)
-    hat = SpectralHat.of(held.coordinates, held.y, np.arange(stored.n_rows), min(held.lams))
-    squared = []
-    for lam in held.lams:
-        own = hat.diagonal(lam)
-        left = 1.0 - 1.0 / hat.n - own if hat.is_hat else own
-        squared.append(to_host(((hat.residuals(lam) / left[:, None]) ** 2).mean(axis=1)))
+    hats = _hats(held, some, held.lams)
+    squared = [to_host((hat.held_out(stored.n_rows) ** 2).mean(axis=1)) for hat in hats]
     return _squared_error(alphas, np.array(squared))
 
 
@@ -365,7 +397,7 @@ def _by_comparisons(problem: Problem) -> AlphaChoice:
         return HeldOutScores(alphas, wrong.mean(axis=(1, 2)), spread, "disagreement", False)
 
     if system is not None:
-        alphas = alpha_grid(data_squares(problem), m)
+        alphas = data_alphas(problem)
         hat = ComparisonHat.from_sums(problem, system, some)
         return _best(score(alphas, [to_host(hat.held_out(lam)) for lam in alphas.tolist()]))
     if m <= KERNEL_ROWS:
@@ -403,7 +435,8 @@ def _stored(problem: Problem, hold_out: Callable[[Problem, Array], HeldOutScores
         stored = replace(problem, X=rows.kernel, space=KernelSpace(Precomputed()))
     else:
         stored = replace(problem, X=rows.features, space=FeatureSpace("primal"))
-    alphas = alpha_grid(coordinate_squares(problem.tasks, rows), problem.n_rows)
+    squares = coordinate_squares(problem.tasks, rows)
+    alphas = alpha_grid(squares, problem.n_rows, STEP if rows.kernel is None else KERNEL_STEP)
     while True:
         try:
             return _best(hold_out(stored, alphas))

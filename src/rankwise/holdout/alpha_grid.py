@@ -8,30 +8,32 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.problem import Coordinates, LandmarkSpace, Problem, System, Task
+from rankwise.problem import Coordinates, FeatureSpace, LandmarkSpace, Problem, System, Task
 from rankwise.solvers.moments import CentredMoments, Moments
 
 HIGHEST, LOWEST = 1e2, 1e-6  # relative to the mean square of a coordinate
-STEP = 10.0**0.75
+STEP, KERNEL_STEP = 10.0**0.75, 10.0  # with a kernel matrix, each alpha costs a factorization
+UNEVEN = 0.1  # share of the mean below which the median decides where the grid starts
 LEAST = 1e-12  # relative to the sum of squares: smaller alphas are lost in rounding errors
 RULE = 0.1  # relative to the mean square, where nothing can be held out
 BLOCK_ROWS = 4096
 
 
-def alpha_grid(squares: Array, n_rows: int) -> Array:
+def alpha_grid(squares: Array, n_rows: int, step: float = STEP) -> Array:
     """Ascending alphas from the diagonal of A = F'LF, or of the kernel matrix R K R'.
 
     The grid has a constant ratio, from 1e-6 to 100 times the mean of the diagonal. If the median is
-    below the mean, because some features have much larger values than others, the grid starts at
-    1e-6 times the median. Multiplying the features by c multiplies the grid by c^2.
+    below a tenth of the mean, because some features have much larger values than others, the grid
+    starts at 1e-6 times the median. Multiplying the features by c multiplies the grid by c^2.
     """
     mean = mean_square(squares, n_rows)
     if mean == 0.0:
         return np.array([1.0])
-    typical = min(mean, float(np.median(squares[squares > 0])))
+    typical = float(np.median(squares[squares > 0]))
+    typical = typical if typical < UNEVEN * mean else mean
     low = max(LOWEST * typical, LEAST * float(squares.sum()))
-    number = 1 + int(np.ceil(np.log(HIGHEST * mean / low) / np.log(STEP) - 1e-9))
-    return HIGHEST * mean * STEP ** -np.arange(number, dtype=np.float64)[::-1]
+    number = 1 + int(np.ceil(np.log(HIGHEST * mean / low) / np.log(step) - 1e-9))
+    return HIGHEST * mean * step ** -np.arange(number, dtype=np.float64)[::-1]
 
 
 def alpha_by_rule(squares: Array, n_rows: int) -> float:
@@ -43,6 +45,13 @@ def alpha_by_rule(squares: Array, n_rows: int) -> float:
 def mean_square(squares: Array, n_rows: int) -> float:
     """The sum of the diagonal, divided by the number of coordinates or of rows, if fewer."""
     return float(squares.sum()) / min(len(squares), n_rows)
+
+
+def data_alphas(problem: Problem) -> Array:
+    """The grid for a problem; that of a kernel matrix has larger steps."""
+    features = isinstance(problem.space, FeatureSpace) and problem.space.form(problem.X) == "primal"
+    primal = features or isinstance(problem.space, LandmarkSpace)
+    return alpha_grid(data_squares(problem), problem.n_rows, STEP if primal else KERNEL_STEP)
 
 
 def data_squares(problem: Problem) -> Array:

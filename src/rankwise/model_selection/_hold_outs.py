@@ -12,7 +12,8 @@ from rankwise.errors import ParameterError
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.holdout.alpha_choice import choose_alpha, data_alphas, settled
+from rankwise.holdout.alpha_choice import choose_alpha, settled
+from rankwise.holdout.alpha_grid import data_alphas
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.parameters import check_alphas
 from rankwise.problem import Problem

@@ -183,7 +183,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         template = clone(self)
         problem = template.make_problem(X, y, qid=qid)
         if given is None:
-            from rankwise.holdout.alpha_choice import data_alphas, settled  # compiles loops
+            from rankwise.holdout.alpha_choice import settled  # compiles loops
+            from rankwise.holdout.alpha_grid import data_alphas
 
             problem = settled(problem)
         values = data_alphas(problem) if given is None else given

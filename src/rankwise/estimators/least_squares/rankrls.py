@@ -122,8 +122,9 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
 
     Notes
     -----
-    ``alpha="auto"`` tries about twelve values from 1e-6 to 100 times the mean of the diagonal of
-    X'LX (of the kernel matrix, in the dual), and more if the features have very different scales.
+    ``alpha="auto"`` tries twelve values from 1e-6 to 100 times the mean of the diagonal of X'LX,
+    and more if the features have very different scales; in the dual, nine values relative to the
+    diagonal of the kernel matrix.
     Each is judged by predictions for rows that were held out, as in `leave_query_out` and
     `leave_pair_out`:
 
