@@ -83,7 +83,9 @@ def choose_scale(
 def spread(statistics: ColumnStatistics) -> float:
     """The ratio of the largest to the smallest standard deviation of features that vary."""
     deviations = statistics.deviation[statistics.deviation > 0]
-    return float(deviations.max() / deviations.min()) if len(deviations) else 1.0
+    if len(deviations) == 0 or not np.isfinite(deviations).all():  # the solver reports overflow
+        return 1.0
+    return float(deviations.max() / deviations.min())
 
 
 def learn_scaling(

@@ -14,6 +14,11 @@ from rankwise.model_selection._held_out_queries import (
     leave_one_out,
     leave_query_out,
 )
+from rankwise.model_selection._learning_curve import QueryLearningCurve, query_learning_curve
+from rankwise.model_selection._permutation_importance import (
+    PermutationImportance,
+    permutation_importance,
+)
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
 __all__ = [
@@ -21,11 +26,15 @@ __all__ = [
     "HeldOut",
     "HeldOutScores",
     "LeavePairOut",
+    "PermutationImportance",
+    "QueryLearningCurve",
     "RankingSearchCV",
     "component_errors",
     "k_fold",
     "leave_one_out",
     "leave_pair_out",
     "leave_query_out",
+    "permutation_importance",
+    "query_learning_curve",
     "tournament_scores",
 ]
