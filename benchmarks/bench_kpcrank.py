@@ -64,7 +64,7 @@ def landmarks() -> list[Result]:
     X, y, qid = problem(ROWS)
     rows = np.random.default_rng(1).choice(ROWS, LANDMARKS, replace=False)
     components = KPCRank(COMPONENTS, landmarks=rows, scale=None)
-    sparse = SparseRankRLS(landmarks=rows, scale=None)
+    sparse = SparseRankRLS(1.0, landmarks=rows, scale=None)
     ours, peer = best_times(
         lambda: components.fit(X, y, qid=qid), lambda: sparse.fit(X, y, qid=qid)
     )

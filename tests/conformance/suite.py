@@ -78,34 +78,36 @@ def wave(a: Any, b: Any) -> float:
 
 
 FITTED = {
-    "RankRLS": RankRLS(),
-    "RankRLS, no ties": RankRLS(ties="exclude"),
-    "RankRLS, weights of queries": RankRLS(ties="exclude", weighting="queries"),
+    "RankRLS": RankRLS(1.0),
+    "RankRLS, no ties": RankRLS(1.0, ties="exclude"),
+    "RankRLS, weights of queries": RankRLS(1.0, ties="exclude", weighting="queries"),
     "RankRLS, linear dual": RankRLS(10.0, solver="dual"),
-    "RankRLS, rbf": RankRLS(kernel="rbf"),
-    "RankRLS, rbf, no ties": RankRLS(kernel="rbf", ties="exclude", weighting="rows"),
-    "RankRLS, laplacian": RankRLS(kernel="laplacian"),
-    "RankRLS, polynomial": RankRLS(kernel="polynomial", degree=2),
-    "RankRLS, cosine": RankRLS(kernel="cosine"),
-    "RankRLS, a scikit-learn kernel": RankRLS(kernel=RBF(2.0)),
-    "RankRLS, standardized": RankRLS(scale="standard"),
-    "RankRLS, standardized rbf": RankRLS(kernel="rbf", scale="standard", gamma="scale"),
-    "RankRLS, ranks": RankRLS(scale="query-ranks"),
-    "RankRLS, standardized in queries": RankRLS(scale="query-standard", solver="dual"),
-    "RLS": RLS(),
-    "RLS, standardized": RLS(scale="standard"),
-    "RLS, rbf": RLS(kernel="rbf"),
-    "SparseRankRLS": SparseRankRLS(n_landmarks=40, random_state=0),
-    "SparseRankRLS, no ties": SparseRankRLS(n_landmarks=40, random_state=0, ties="exclude"),
+    "RankRLS, rbf": RankRLS(1.0, kernel="rbf"),
+    "RankRLS, rbf, no ties": RankRLS(1.0, kernel="rbf", ties="exclude", weighting="rows"),
+    "RankRLS, laplacian": RankRLS(1.0, kernel="laplacian"),
+    "RankRLS, polynomial": RankRLS(1.0, kernel="polynomial", degree=2),
+    "RankRLS, cosine": RankRLS(1.0, kernel="cosine"),
+    "RankRLS, a scikit-learn kernel": RankRLS(1.0, kernel=RBF(2.0)),
+    "RankRLS, standardized": RankRLS(1.0, scale="standard"),
+    "RankRLS, standardized rbf": RankRLS(1.0, kernel="rbf", scale="standard", gamma="scale"),
+    "RankRLS, ranks": RankRLS(1.0, scale="query-ranks"),
+    "RankRLS, standardized in queries": RankRLS(1.0, scale="query-standard", solver="dual"),
+    "RLS": RLS(1.0),
+    "RLS, standardized": RLS(1.0, scale="standard"),
+    "RLS, rbf": RLS(1.0, kernel="rbf"),
+    "SparseRankRLS": SparseRankRLS(1.0, n_landmarks=40, random_state=0),
+    "SparseRankRLS, no ties": SparseRankRLS(1.0, n_landmarks=40, random_state=0, ties="exclude"),
     "SparseRankRLS, whitened": SparseRankRLS(n_landmarks=40, random_state=0, gamma=0.01, alpha=0.1),
-    "SparseRankRLS, leverage": SparseRankRLS(n_landmarks=30, landmarks="leverage", random_state=0),
+    "SparseRankRLS, leverage": SparseRankRLS(
+        1.0, n_landmarks=30, landmarks="leverage", random_state=0
+    ),
     "SparseRankRLS, rpcholesky": SparseRankRLS(
-        n_landmarks=30, landmarks="rpcholesky", random_state=0
+        1.0, n_landmarks=30, landmarks="rpcholesky", random_state=0
     ),
     "SparseRankRLS, stratified": SparseRankRLS(
-        n_landmarks=30, landmarks="stratified", random_state=0
+        1.0, n_landmarks=30, landmarks="stratified", random_state=0
     ),
-    "SparseRLS": SparseRLS(n_landmarks=40, random_state=0),
+    "SparseRLS": SparseRLS(1.0, n_landmarks=40, random_state=0),
 }
 for name, estimator in FITTED.items():
     CHECKS[name] = fitted(estimator)
@@ -121,7 +123,7 @@ def named(check: Check) -> Check:
 @named
 def a_kernel_in_Python(place: Place) -> dict[str, Any]:
     X, y, qid = rows(60)
-    ranker = place.of(RankRLS(kernel=wave, scale=None))
+    ranker = place.of(RankRLS(1.0, kernel=wave, scale=None))
     ranker.fit(place.give(X), place.give(y), qid=place.give(qid))
     return {"scores": ranker.predict(place.give(X[:20]))}
 
@@ -133,9 +135,9 @@ def float32_rows(place: Place) -> dict[str, Any]:
     given, labels, ids = place.give(X), place.give(y), place.give(qid)
     found = {}
     for name, estimator in (
-        ("primal", RankRLS()),
-        ("dual", RankRLS(kernel="rbf", scale=None)),
-        ("sparse", SparseRankRLS(n_landmarks=30, random_state=0, scale=None)),
+        ("primal", RankRLS(1.0)),
+        ("dual", RankRLS(1.0, kernel="rbf", scale=None)),
+        ("sparse", SparseRankRLS(1.0, n_landmarks=30, random_state=0, scale=None)),
     ):
         ranker = place.of(estimator).fit(given, labels, qid=ids)
         scores = ranker.predict(given)
@@ -149,8 +151,8 @@ def many_alphas(place: Place) -> dict[str, Any]:
     X, y, qid = rows()
     found = {}
     for name, estimator in (
-        ("dual", RankRLS(kernel="rbf", scale=None)),
-        ("sparse", SparseRankRLS(landmarks=np.arange(220), kernel="laplacian", scale=None)),
+        ("dual", RankRLS(1.0, kernel="rbf", scale=None)),
+        ("sparse", SparseRankRLS(1.0, landmarks=np.arange(220), kernel="laplacian", scale=None)),
     ):
         path = place.of(estimator).path(place.give(X), place.give(y), MANY, qid=place.give(qid))
         found[name] = path.predict(place.give(X))
@@ -163,9 +165,9 @@ def one_ranking(place: Place) -> dict[str, Any]:
     found = {}
     for ties in ("include", "exclude"):
         for name, estimator in (
-            ("primal", RankRLS(ties=ties)),
-            ("dual", RankRLS(kernel="rbf", ties=ties, scale=None)),
-            ("sparse", SparseRankRLS(n_landmarks=30, random_state=0, ties=ties, scale=None)),
+            ("primal", RankRLS(1.0, ties=ties)),
+            ("dual", RankRLS(1.0, kernel="rbf", ties=ties, scale=None)),
+            ("sparse", SparseRankRLS(1.0, n_landmarks=30, random_state=0, ties=ties, scale=None)),
         ):
             ranker = place.of(estimator).fit(place.give(X), place.give(y))
             found[f"{name}, {ties}"] = ranker.predict(place.give(X))
@@ -206,8 +208,8 @@ def a_precomputed_kernel(place: Place) -> dict[str, Any]:
     K = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2))
     found = {}
     for name, estimator in (
-        ("dual", RankRLS(kernel="precomputed")),
-        ("sparse", SparseRankRLS(kernel="precomputed", landmarks=np.arange(0, 240, 6))),
+        ("dual", RankRLS(1.0, kernel="precomputed")),
+        ("sparse", SparseRankRLS(1.0, kernel="precomputed", landmarks=np.arange(0, 240, 6))),
     ):
         ranker = place.of(estimator).fit(place.give(K), place.give(y), qid=place.give(qid))
         found[name] = ranker.predict(place.give(K[:20]))
@@ -224,9 +226,9 @@ def comparisons(place: Place) -> dict[str, Any]:
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         margin, weight = y[pairs[:, 0]] - y[pairs[:, 1]], rng.uniform(0.5, 2.0, len(pairs))
         for name, estimator in (
-            ("primal", RankRLS()),
-            ("dual", RankRLS(kernel="rbf", scale=None)),
-            ("sparse", SparseRankRLS(n_landmarks=20, random_state=0, scale=None)),
+            ("primal", RankRLS(1.0)),
+            ("dual", RankRLS(1.0, kernel="rbf", scale=None)),
+            ("sparse", SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None)),
             ("components", KPCRank(5, scale=None)),
         ):
             ranker = place.of(estimator).fit_pairs(
@@ -247,22 +249,54 @@ def blocks_of_rows(place: Place) -> dict[str, Any]:
     blocks = [(place.give(X[p]), place.give(y[p]), place.give(qid[p])) for p in parts]
     found = {}
     for name, estimator in (
-        ("pairwise", SparseRankRLS(n_landmarks=30, random_state=0, scale=None)),
-        ("pointwise", SparseRLS(landmarks=np.arange(0, 240, 8), scale=None)),
+        ("pairwise", SparseRankRLS(1.0, n_landmarks=30, random_state=0, scale=None)),
+        ("pointwise", SparseRLS(1.0, landmarks=np.arange(0, 240, 8), scale=None)),
         (
             "leverage",
-            SparseRankRLS(n_landmarks=20, landmarks="leverage", random_state=0, scale=None),
+            SparseRankRLS(1.0, n_landmarks=20, landmarks="leverage", random_state=0, scale=None),
         ),
-        ("points", SparseRankRLS(landmarks=X[:25], ties="exclude", scale=None)),
+        ("points", SparseRankRLS(1.0, landmarks=X[:25], ties="exclude", scale=None)),
     ):
         ranker = place.of(estimator).fit_blocks(blocks)
         found[name] = ranker.predict(place.give(X))
         path = place.of(clone_of(estimator)).path_blocks(blocks, ALPHAS)
         found[f"path, {name}"] = path.predict(place.give(X))
-    step = place.of(SparseRankRLS(n_landmarks=30, random_state=0, scale=None))
+    step = place.of(SparseRankRLS(1.0, n_landmarks=30, random_state=0, scale=None))
     for block in blocks:
         step.partial_fit(block[0], block[1], qid=block[2])
     found["step by step"] = step.predict(place.give(X))
+    return found
+
+
+@named
+def chosen_alphas(place: Place) -> dict[str, Any]:
+    """alpha="auto": every kind of hold-out, with all rows and with a sample."""
+    X, y, qid = rows(90, 4)
+    pairs = np.column_stack((np.arange(80), np.arange(80) + 7))
+    given, labels, ids = place.give(X), place.give(y), place.give(qid)
+    limits = {"SECONDS": 0.0, "FLOPS": 1e30, "STORED": 0, "KERNEL_ROWS": 10}
+    found = {}
+    for size in ("small", "large"):
+        for name, estimator in (
+            ("primal", RankRLS()),
+            ("dual, no ties", RankRLS(kernel="rbf", ties="exclude", scale=None)),
+            ("regression", RLS()),
+            ("dual regression", RLS(kernel="rbf", scale=None)),
+            ("sparse", SparseRankRLS(landmarks=np.arange(0, 90, 5), scale=None)),
+        ):
+            with ExitStack() as stack:
+                for limit, value in limits.items() if size == "large" else ():
+                    stack.enter_context(patch(f"rankwise.holdout.alpha_choice.{limit}", value))
+                ranker = place.of(estimator)
+                curves = [ranker.fit(given, labels, qid=ids).alpha_curve_]
+                curves.append(ranker.fit(given, labels).alpha_curve_)
+                if hasattr(ranker, "fit_pairs"):
+                    curves.append(ranker.fit_pairs(given, place.give(pairs)).alpha_curve_)
+                if hasattr(ranker, "fit_blocks"):
+                    curves.append(ranker.fit_blocks([(given, labels, ids)]).alpha_curve_)
+            for k, curve in enumerate(curves):
+                found[f"{name}, {size}, {k}"] = place.give(curve.score)
+                found[f"{name}, {size}, {k}, alphas"] = place.give(curve.alphas)
     return found
 
 
@@ -332,7 +366,7 @@ def searches(place: Place) -> dict[str, Any]:
         ("folds", 3, {"alpha": [0.1, 10.0], "kernel": ["linear", "rbf"]}),
         ("pairs", "leave_pair_out", {"alpha": [0.1, 10.0]}),
     ):
-        search = RankingSearchCV(place.of(RankRLS()), grid, cv=cv)
+        search = RankingSearchCV(place.of(RankRLS(1.0)), grid, cv=cv)
         search.fit(given, labels, qid=ids)
         found[name] = search.predict(given)
         found[f"score, {name}"] = search.score(given, labels, qid=ids)
@@ -385,13 +419,13 @@ def held_out(estimator: Any, *, outputs: bool = False, queries: bool = True) -> 
 
 
 HELD_OUT = {
-    "primal": RankRLS(),
-    "primal, no ties": RankRLS(ties="exclude"),
-    "dual": RankRLS(kernel="rbf", scale=None),
-    "dual, no ties": RankRLS(kernel="rbf", ties="exclude", weighting="queries", scale=None),
-    "landmarks": SparseRankRLS(n_landmarks=20, random_state=0, scale=None),
-    "regression": RLS(),
-    "regression, rbf": RLS(kernel="rbf", scale=None),
+    "primal": RankRLS(1.0),
+    "primal, no ties": RankRLS(1.0, ties="exclude"),
+    "dual": RankRLS(1.0, kernel="rbf", scale=None),
+    "dual, no ties": RankRLS(1.0, kernel="rbf", ties="exclude", weighting="queries", scale=None),
+    "landmarks": SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None),
+    "regression": RLS(1.0),
+    "regression, rbf": RLS(1.0, kernel="rbf", scale=None),
     "components": KPCRank(5, alpha=0.1, scale=None),
 }
 for name, estimator in HELD_OUT.items():
@@ -407,20 +441,20 @@ def rows_held_out(place: Place) -> dict[str, Any]:
     given, labels = place.give(X), place.give(y)
     found = {}
     for name, estimator in (
-        ("primal", RankRLS()),
-        ("dual", RankRLS(kernel="rbf", scale=None)),
-        ("no ties", RankRLS(ties="exclude")),
-        ("regression", RLS()),
+        ("primal", RankRLS(1.0)),
+        ("dual", RankRLS(1.0, kernel="rbf", scale=None)),
+        ("no ties", RankRLS(1.0, ties="exclude")),
+        ("regression", RLS(1.0)),
     ):
         ranker = place.of(estimator)
         found[name] = k_fold(ranker, given, labels, alphas=ALPHAS).predictions
         found[f"wins, {name}"] = tournament_scores(ranker, given, labels)
-    found["one"] = leave_one_out(place.of(RLS()), given, labels, alphas=ALPHAS).predictions
+    found["one"] = leave_one_out(place.of(RLS(1.0)), given, labels, alphas=ALPHAS).predictions
     found["one, rbf"] = leave_one_out(
-        place.of(RLS(kernel="rbf", scale=None)), given, labels
+        place.of(RLS(1.0, kernel="rbf", scale=None)), given, labels
     ).predictions
     found["many"] = leave_query_out(
-        place.of(RankRLS(kernel="rbf", scale=None)),
+        place.of(RankRLS(1.0, kernel="rbf", scale=None)),
         given,
         labels,
         qid=place.give(qid),

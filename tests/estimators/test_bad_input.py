@@ -133,7 +133,7 @@ def test_one_constant_output_of_several():
         (lambda: RankRLS(kernel="rbf", gamma="auto").fit(X, Y), "gamma must be"),
         (lambda: RankRLS(ties="drop").fit(X, Y), "ties must be one of include, exclude"),
         (lambda: RankRLS(ties="drop").fit_pairs(X, [[0, 1]]), "ties must be one of"),
-        (lambda: RankRLS().path(X, Y, None), "alpha must be"),
+        (lambda: RankRLS().path(X, Y, [None]), "alpha must be"),
         (lambda: RankRLS(weighting="row").fit(X, Y), "Did you mean 'rows'"),
         (lambda: RankRLS(solver="cholesky").fit(X, Y), "solver must be one of"),
         (

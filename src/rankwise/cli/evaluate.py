@@ -56,9 +56,11 @@ def evaluate(
     """Evaluate a model, or scores from anywhere, on a LETOR file with labels.
 
     Prints MAP, MRR, NDCG, NDCG@k, P@k, the disagreement error (the share of pairs of a query in
-    the wrong order) and Kendall's tau_b, each averaged over queries. The column "undefined" counts
-    the queries for which a metric has no value: a query without a relevant row counts as 0; a
-    query without two different labels is left out of the last two metrics.
+    the wrong order) and Kendall's tau_b, each averaged over queries. The column "s.e." is the
+    standard error over queries: another sample of as many queries would often give a mean that
+    differs by one or two of it. The column "undefined" counts the queries for which a metric has
+    no value: a query without a relevant row counts as 0; a query without two different labels is
+    left out of the last two metrics.
 
     \b
     Examples:

@@ -16,6 +16,7 @@ from rankwise.cli.options import (
     grouped,
     input_option,
     option,
+    parse_alpha,
     refuse,
 )
 from rankwise.cli.output_files import check_writable
@@ -34,7 +35,10 @@ def fit(
     *,
     train: TrainingFile,
     out: ModelOut,
-    alpha: Annotated[float | None, option("A", "Regularization strength.", "1.0", min=0.0)] = None,
+    alpha: Annotated[
+        str | None,
+        option("A", "Regularization strength: a number, or auto to choose it.", "auto"),
+    ] = None,
     valid: Annotated[Path | None, input_option("FILE", "LETOR file to choose alpha on.")] = None,
     selection: SelectionOptions,
     options: RankerOptions,
@@ -54,9 +58,10 @@ def fit(
 ) -> None:
     """Fit a ranker to a LETOR file and write it to a model file.
 
-    Without --valid, the ranker is fitted with --alpha. With --valid, one ranker is fitted for
-    each value of --alphas (together they cost little more than one), each ranks the queries of
-    the validation file, and the best is kept. A table shows how each did.
+    Without --alpha and --valid, alpha is chosen by held-out queries of TRAIN (or pairs, in a file
+    without queries). With --valid, one ranker is fitted for each value of --alphas (together they
+    cost little more than one), each ranks the queries of the validation file, and the best is
+    kept. A table shows how each did.
 
     Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
     may be larger than memory, but the rows of each query must be adjacent. (A file without query
@@ -76,6 +81,7 @@ def fit(
 
     \b
     Examples:
+      rankwise fit train.txt --out model.rankwise
       rankwise fit train.txt --alpha 10 --out model.rankwise
       rankwise fit train.txt --scale query-ranks --valid valid.txt --metric MAP -o m.rankwise
       rankwise fit train.txt --kernel rbf --valid valid.txt \\
@@ -93,7 +99,7 @@ def fit(
     selection.metric_function()  # raises an error where the options do not fit together
     check_writable(out, train, valid)
     if alpha is not None:
-        ranker.set_params(alpha=alpha)
+        ranker.set_params(alpha=parse_alpha(alpha))
     _check_workers(ranker, workers, cluster, data)
     with connected(workers, cluster) as client:
         rows = open_rows(train, data, ranker, client)
@@ -105,7 +111,21 @@ def fit(
             ranker = _best(rows.path(ranker, grid), held_out, selection)
     save_model(ranker, out)
     note_scaling(ranker)
+    if hasattr(ranker, "alpha_curve_"):
+        note(_chosen(ranker))
     note(f"Wrote {out}: {ranker} fitted to {rows.n_rows:,} rows, {rows.n_features} features.")
+
+
+def _chosen(ranker: Any) -> str:
+    """Which alpha was chosen, with the scores of its neighbours."""
+    curve = ranker.alpha_curve_
+    if curve is None:
+        return f"alpha {ranker.alpha_:.3g} by a rule: too few rows or queries to hold any out."
+    best = curve.best_index
+    found = f"alpha {curve.best_alpha:.3g}: held-out {curve.metric} {curve.score[best]:.4f}"
+    beside = [k for k in (best - 1, best + 1) if 0 <= k < len(curve.alphas)]
+    others = " and ".join(f"{curve.score[k]:.4f} at {curve.alphas[k]:.3g}" for k in beside)
+    return f"{found}{f', {others}' if others else ''}."
 
 
 def _given(**options: Any) -> list[str]:
@@ -113,7 +133,7 @@ def _given(**options: Any) -> list[str]:
     return [name for name, value in options.items() if value is not None]
 
 
-def _check_selection(alpha: float | None, valid: Path | None, selection: SelectionOptions) -> None:
+def _check_selection(alpha: str | None, valid: Path | None, selection: SelectionOptions) -> None:
     """Refuse options that would have no effect."""
     if valid is not None and alpha is not None:
         refuse("alpha", "With --valid, alpha is chosen from --alphas: leave --alpha out.")

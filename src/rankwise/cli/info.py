@@ -111,6 +111,7 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     if hasattr(ranker, "rank_"):
         facts["landmarks"] = f"{len(ranker.dual_coef_)}, of which {ranker.rank_} count"
     facts["trees"] = getattr(ranker, "n_estimators_", None)
+    facts["alpha"] = getattr(ranker, "alpha_", None)
     facts["form"] = getattr(ranker, "solver_", None)
     facts["written by"] = f"rankwise {file.version}" if file.version else None
     facts["parameters"] = {

@@ -341,6 +341,19 @@ class SelectionOptions:
         return f"The best alpha is the {end} one tried: widen --alphas to see whether more helps."
 
 
+def parse_alpha(text: str) -> float | str:
+    """A number of at least 0, or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        refuse("alpha", f"Give a number of at least 0, or auto: got {text!r}.")
+    return value
+
+
 def parse_numbers(text: str, option: str) -> list[float]:
     """The numbers that FROM:TO:COUNT or a list with commas stands for."""
     import numpy as np

@@ -12,6 +12,7 @@ from dask.base import compute
 from dask.delayed import delayed
 from sklearn.base import clone
 
+from rankwise.backends.arrays import Array
 from rankwise.distributed._partitions import Partition, Partitions, open_partitions
 from rankwise.distributed._sums import (
     Overview,
@@ -29,6 +30,8 @@ from rankwise.estimators._scaling import choose_scale, learn_scaling
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
 from rankwise.graph.label_checks import nothing_to_rank
+from rankwise.holdout.alpha_choice import AlphaChoice
+from rankwise.holdout.fold_choice import choose_from_folds, summed_alphas
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
 from rankwise.problem import (
     FeatureSpace,
@@ -40,6 +43,7 @@ from rankwise.problem import (
     Loss,
     RowLoss,
 )
+from rankwise.problem.fold_sums import Folds
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
 from rankwise.solvers.moments import Moments
 
@@ -60,7 +64,9 @@ def fit(
 ) -> Ranker:
     """Fit a ranker to rows that are distributed over several machines.
 
-    The result equals ``estimator.fit`` on all rows, up to rounding errors. Each partition is read
+    The result equals ``estimator.fit`` on all rows, up to rounding errors, if alpha is a number.
+    With ``alpha="auto"``, alpha is chosen by the squared error of the pairs of five folds of
+    queries, from sums of the same pass. Each partition is read
     twice, and a third time if landmarks are chosen among rows. Only two things are transferred
     between machines: sums of size n by n or r by r, for n features or r landmarks, and the rows of
     queries that are split between partitions (few, if rows are sorted by query). If a worker fails,
@@ -100,22 +106,26 @@ def fit(
     >>> X = rng.standard_normal((90, 3))
     >>> y, qid = X @ [3.0, 2.0, 1.0], np.arange(90) // 7
     >>> rows = [da.from_array(a, chunks=40) for a in (X, y, qid)]  # some queries are split
-    >>> ranker = fit(RankRLS(), (rows[0].rechunk((40, 3)), rows[1], rows[2]))
-    >>> bool(np.allclose(ranker.coef_, RankRLS().fit(X, y, qid=qid).coef_))
+    >>> ranker = fit(RankRLS(alpha=1.0), (rows[0].rechunk((40, 3)), rows[1], rows[2]))
+    >>> bool(np.allclose(ranker.coef_, RankRLS(alpha=1.0).fit(X, y, qid=qid).coef_))
     True
     """
     check_summable(estimator)
     run = Run(client, progress)
-    summed = Summed.of(estimator, run.open(data, label, qid, n_features), run)
-    fit = summed.solve([float(estimator.alpha)])
+    auto = estimator.alpha == "auto"
+    summed = Summed.of(estimator, run.open(data, label, qid, n_features), run, with_folds=auto)
+    choice = summed.choose_alpha() if auto else None
+    alpha = float(estimator.alpha) if choice is None else choice.alpha
+    fit = summed.solve([alpha])
     estimator.set_fitted(fit.basis, fit.solutions[0])
+    estimator.set_alpha(alpha, choice)
     return estimator
 
 
 def path(
     estimator: Any,
     data: Any,
-    alphas: Any,
+    alphas: Any = None,
     *,
     label: str = "label",
     qid: str | None = "qid",
@@ -129,7 +139,8 @@ def path(
     ----------
     estimator, data, label, qid, n_features, client, progress
         As for `fit`.
-    alphas : sequence of float
+    alphas : sequence of float, optional
+        None: a grid that follows the scale of the data.
 
     Returns
     -------
@@ -148,10 +159,11 @@ def path(
     2
     """
     check_summable(estimator)
-    values = check_alphas(alphas)
+    given = None if alphas is None else check_alphas(alphas)
     template = clone(estimator)
     run = Run(client, progress)
     summed = Summed.of(template, run.open(data, label, qid, n_features), run)
+    values = summed.alphas() if given is None else given
     return RegularizationPath(values, template, summed.solve(values.tolist()))
 
 
@@ -212,7 +224,8 @@ def _tasks_left(dask_scheduler: Any) -> int:
 class Summed:
     """Sums over all partitions, and the system and partitions that they belong to.
 
-    `partitions` hold whole queries, and `moments` has an entry for each task.
+    `partitions` hold whole queries, and `moments` has an entry for each task. `folds` are the sums
+    of folds of queries, if alpha is to be chosen.
     """
 
     moments: list[Any]
@@ -220,9 +233,12 @@ class Summed:
     partitions: Partitions
     overview: Overview
     loss: Loss
+    folds: Folds | None = None
 
     @classmethod
-    def of(cls, ranker: Any, partitions: Partitions, run: Run) -> Summed:
+    def of(
+        cls, ranker: Any, partitions: Partitions, run: Run, *, with_folds: bool = False
+    ) -> Summed:
         """Sum over all partitions, and set the attributes of `ranker` that describe the data."""
         forget(ranker)
         loss = ranker.make_loss()
@@ -264,7 +280,9 @@ class Summed:
             landmarks = _choose_landmarks(space, rows, overview, run)
             system = delayed(LandmarkSystem.of, pure=False)(space.kernel, landmarks)
         summed_loss = RowLoss() if one_ranking else loss
-        sums = partitions.map(partition_totals, system=system, loss=summed_loss)
+        one = overview.n_queries == 1
+        options = {"loss": summed_loss, "with_folds": with_folds, "one_ranking": one}
+        sums = partitions.map(partition_totals, system=system, **options)
         if isinstance(space, LandmarkSpace):
             totals, system = run([tree(sums, added), system])
         else:
@@ -275,7 +293,20 @@ class Summed:
             scale = loss.weight(n_rows, n_pairs[0]) * n_rows
             moments = [Moments(scale * one.A, scale * one.b) for one in moments]
         loss.check_learnable(n_pairs, n_rows, overview.n_queries)
-        return cls(moments, system, partitions, overview, loss)
+        return cls(moments, system, partitions, overview, loss, totals.folds)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of all partitions."""
+        return sum(self.overview.n_rows)
+
+    def alphas(self) -> Array:
+        """The grid that follows the scale of the data."""
+        return summed_alphas(self.system, self.moments, self.n_rows)
+
+    def choose_alpha(self) -> AlphaChoice:
+        """The best alpha for the folds."""
+        return choose_from_folds(self.system, self.moments, self.folds, self.loss, self.n_rows)
 
     def solve(self, alphas: list[float]) -> Fit:
         """Fit to the rows of all partitions."""

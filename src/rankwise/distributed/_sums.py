@@ -17,6 +17,7 @@ from rankwise.estimators._landmark_choice import stacked
 from rankwise.estimators._scaling import SAMPLE_ROWS, evenly_spaced
 from rankwise.graph import QueryGroups
 from rankwise.problem import Loss, System
+from rankwise.problem.fold_sums import Folds, add_folds, fold_loss, fold_sums
 from rankwise.scaling import ColumnStatistics
 
 FAN_IN = 8  # number of results that one task combines
@@ -63,15 +64,22 @@ class Overview:
 
 @dataclass(frozen=True)
 class Totals:
-    """Moments and numbers of pairs over some partitions, one entry for each task."""
+    """Moments and numbers of pairs over some partitions, one entry for each task.
+
+    `folds` are the sums of folds of whole queries; None if alpha is not chosen.
+    """
 
     moments: list[Any]
     n_pairs: list[int]
+    folds: Folds | None = None
 
     def __add__(self, other: Totals) -> Totals:
         moments = [a + b for a, b in zip(self.moments, other.moments, strict=True)]
         n_pairs = [a + b for a, b in zip(self.n_pairs, other.n_pairs, strict=True)]
-        return Totals(moments, n_pairs)
+        folds = None
+        if self.folds is not None and other.folds is not None:
+            folds = add_folds(self.folds, other.folds)
+        return Totals(moments, n_pairs, folds)
 
 
 def surveyed(partitions: Partitions, run: Callable[..., Any]) -> tuple[Partitions, Overview]:
@@ -115,7 +123,9 @@ def with_whole_queries(partitions: Partitions, split: dict[Any, list[int]]) -> P
     return replace(partitions, delayed=[*rest, *gathered])
 
 
-def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals | None:
+def partition_totals(
+    partition: Partition, system: System, loss: Loss, with_folds: bool, one_ranking: bool
+) -> Totals | None:
     """The sums of one partition of whole queries; None if it has no rows."""
     if len(partition.y) == 0:
         return None
@@ -126,7 +136,12 @@ def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals
         partition.checked()
     n_rows = len(partition.y)
     n_pairs = [n_rows if loss.has_intercept else task.n_learnable for task in tasks]
-    return Totals(moments, n_pairs)
+    folds = None
+    additive = fold_loss(loss, one_ranking=one_ranking)
+    if with_folds and additive is not None:
+        qid = None if one_ranking else partition.qid
+        folds = fold_sums(system, additive, partition.X, partition.y, qid)
+    return Totals(moments, n_pairs, folds)
 
 
 def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:

@@ -1,6 +1,7 @@
 """Model selection: exact hold-outs without refitting, and parameter searches."""
 
 from rankwise.estimators.components.held_out_errors import ComponentErrors
+from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.model_selection._component_errors import component_errors
 from rankwise.model_selection._held_out_pairs import (
     LeavePairOut,
@@ -9,10 +10,14 @@ from rankwise.model_selection._held_out_pairs import (
 )
 from rankwise.model_selection._held_out_queries import (
     HeldOut,
-    HeldOutScores,
     k_fold,
     leave_one_out,
     leave_query_out,
+)
+from rankwise.model_selection._learning_curve import QueryLearningCurve, query_learning_curve
+from rankwise.model_selection._permutation_importance import (
+    PermutationImportance,
+    permutation_importance,
 )
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
@@ -21,11 +26,15 @@ __all__ = [
     "HeldOut",
     "HeldOutScores",
     "LeavePairOut",
+    "PermutationImportance",
+    "QueryLearningCurve",
     "RankingSearchCV",
     "component_errors",
     "k_fold",
     "leave_one_out",
     "leave_pair_out",
     "leave_query_out",
+    "permutation_importance",
+    "query_learning_curve",
     "tournament_scores",
 ]

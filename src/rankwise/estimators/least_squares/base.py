@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError, RankwiseWarning
 from rankwise.estimators._device import returned
 from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import prepare_rows, scale_training
@@ -26,6 +28,13 @@ from rankwise.problem import FeatureBasis, Fit, Loss, Problem, Space
 from rankwise.problem.feature_space import unscaled_solution
 from rankwise.problem.problem import side_by_side
 from rankwise.scaling import ColumnStandard
+from rankwise.tables import require_pandas
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from rankwise.holdout.alpha_choice import AlphaChoice
+    from rankwise.holdout.held_out_scores import HeldOutScores
 
 
 class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
@@ -36,7 +45,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     line.
     """
 
-    alpha: float
+    alpha: Any
     #: Defaults for rankers without these parameters.
     kernel: Any = None
     gamma: Any = None
@@ -83,7 +92,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self.n_queries_ = groups.n_groups
         n_pairs = [task.n_learnable for task in tasks]
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
-        X = scale_training(self, X, groups, has_queries=qid is not None)
+        X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
         return Problem(X, tasks, loss, self.make_space(X.shape[1]), qid)
 
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
@@ -104,13 +113,52 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         -------
         self
         """
-        problem = self.make_problem(X, y, qid=qid)
-        fit = problem.solve([float(self.alpha)])
-        self.set_fitted(*only_solution(fit, problem.X))
+        return self.fit_problem(self.make_problem(X, y, qid=qid))
+
+    def fit_problem(self, problem: Problem) -> Self:
+        """Choose alpha if it is "auto", solve a problem, and store the solution.
+
+        This is the second half of `fit`.
+
+        Parameters
+        ----------
+        problem : rankwise.problem.Problem
+
+        Returns
+        -------
+        self
+        """
+        choice = None
+        if self.alpha == "auto":
+            from rankwise.holdout.alpha_choice import choose_alpha, settled  # compiles loops
+
+            problem = settled(problem)
+            choice = choose_alpha(problem)
+        alpha = float(self.alpha) if choice is None else choice.alpha
+        self.set_fitted(*only_solution(problem.solve([alpha]), problem.X))
         warn_of_scales(self, problem.X)
+        return self.set_alpha(alpha, choice)
+
+    def set_alpha(self, alpha: float, choice: AlphaChoice | None = None) -> Self:
+        """Store the alpha of the fitted model and, if it was chosen, its curve.
+
+        Parameters
+        ----------
+        alpha : float
+        choice : rankwise.holdout.alpha_choice.AlphaChoice, optional
+
+        Returns
+        -------
+        self
+        """
+        self.alpha_ = alpha
+        if choice is not None:
+            self.alpha_curve_ = choice.curve
+            if choice.curve is not None and choice.curve.rises_at_end:
+                warn_of_end(choice.curve)
         return self
 
-    def path(self, X: Any, y: Any, alphas: Any, *, qid: Any = None) -> RegularizationPath:
+    def path(self, X: Any, y: Any, alphas: Any = None, *, qid: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, at little more than the cost of one.
 
         They share the moments or the kernel matrix. Up to five alphas need a Cholesky
@@ -122,17 +170,23 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         ----------
         X, y, qid
             As for `fit`.
-        alphas : sequence of float
-            Values to use in place of the parameter `alpha`.
+        alphas : sequence of float, optional
+            Values to use in place of the parameter `alpha`. None: a grid that follows the scale of
+            the data, the one that ``alpha="auto"`` uses.
 
         Returns
         -------
         RegularizationPath
             Scores and rankers for each alpha. This ranker itself is not fitted.
         """
-        values = check_alphas(alphas)
+        given = None if alphas is None else check_alphas(alphas)
         template = clone(self)
         problem = template.make_problem(X, y, qid=qid)
+        if given is None:
+            from rankwise.holdout.alpha_choice import data_alphas, settled  # compiles loops
+
+            problem = settled(problem)
+        values = data_alphas(problem) if given is None else given
         return RegularizationPath.of(values, template, problem.solve(values.tolist()), problem.X)
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
@@ -194,6 +248,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "solution_" in state:
+            if "alpha_" not in state:  # from a version without it
+                self.alpha_ = float(self.alpha)
             self.__dict__.setdefault("scale_", None)  # as before there were scalings
             self.set_fitted(self.basis_, self.solution_)
 
@@ -240,6 +296,30 @@ class RegularizationPath:
     def __repr__(self) -> str:
         return f"RegularizationPath({self.template!r}, {len(self)} alphas)"
 
+    def coefficients(self) -> Array:
+        """The coefficients of a linear ranker with one output, shape (n_alphas, n_features)."""
+        found = [to_host(getattr(self.estimator(i), "coef_", None)) for i in range(len(self))]
+        if found[0] is None or found[0].ndim != 1:
+            raise DataError(
+                "A path of coefficients needs one coefficient per feature: use the linear kernel, "
+                "and y with one column."
+            )
+        return np.array(found, dtype=np.float64)
+
+    def to_frame(self) -> Any:
+        """The `coefficients` as a pandas frame: a row for each alpha, a column for each feature."""
+        pandas, coefs = require_pandas("coefficients()"), self.coefficients()
+        names = getattr(self.template, "feature_names_in_", None)
+        columns = [f"x{j}" for j in range(coefs.shape[1])] if names is None else names
+        index = pandas.Index(self.alphas, name="alpha")
+        return pandas.DataFrame(coefs, index=index, columns=columns)
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the coefficients; options are those of `rankwise.plots.plot_coefficient_path`."""
+        from rankwise.plots import plot_coefficient_path
+
+        return plot_coefficient_path(self, **options)
+
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores for every alpha, shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs).
 
@@ -258,8 +338,20 @@ class RegularizationPath:
     def estimator(self, i: int) -> LeastSquaresRanker:
         """The ranker fitted with ``alphas[i]``."""
         fitted = copy(self.template)
-        fitted.alpha = float(self.alphas[i])
+        fitted.alpha = fitted.alpha_ = float(self.alphas[i])
         return fitted.set_fitted(self.fit.basis, self.fit.solutions[i])
+
+
+def warn_of_end(curve: HeldOutScores) -> None:
+    """Warn that scores still improve at the first or last alpha."""
+    end = "smallest" if curve.best_index == 0 else "largest"
+    warnings.warn(
+        f"alpha={curve.best_alpha:.2g} is the {end} of the {len(curve.alphas)} values that were "
+        f"tried, and the held-out {curve.metric} still improves there. Scale the features, or try "
+        "other values: RankingSearchCV(ranker, {'alpha': [...]}).",
+        RankwiseWarning,
+        stacklevel=4,
+    )
 
 
 def only_solution(fit: Fit, X: Any) -> tuple[Any, Any]:

@@ -30,16 +30,18 @@ from rankwise.graph.label_checks import nothing_to_rank
 from rankwise.graph.query_groups import QueryGroups, check_ids
 from rankwise.parameters import as_generator, check_alphas, check_parameters
 from rankwise.problem import BlockSums, LandmarkSpace, LandmarkSystem
+from rankwise.problem.fold_sums import FoldSum
 from rankwise.scaling import ColumnStatistics, Scaling
 
 
 class FitBlocksMixin:
     """Adds `partial_fit`, `fit_blocks` and `path_blocks` to a ranker on landmarks."""
 
-    alpha: float
+    alpha: Any
     parameters: ClassVar[Any]
     make_loss: Any
     make_space: Any
+    set_alpha: Any
     set_fitted: Any
 
     # Routing, as in `RankerMixin`.
@@ -52,7 +54,8 @@ class FitBlocksMixin:
         more rows than landmarks; later calls keep these landmarks. Each call costs as much as `fit`
         on its rows, including O(r^3) time for r landmarks, so pass at least as many rows as
         landmarks at a time. After `fit`, which does not store sums, `partial_fit` starts again.
-        `alpha` may change between calls, other parameters may not. As long as there are no pairs
+        `alpha` may change between calls, but not from a number to "auto"; other parameters may not
+        change. As long as there are no pairs
         that count, all scores are 0.
 
         Parameters
@@ -75,15 +78,17 @@ class FitBlocksMixin:
         groups = QueryGroups.of(qid, X.shape[0])
         if sums is None:
             X = scale_training(self, X, groups, has_queries=qid is not None)
-            sums = BlockSums.of(self.make_space(X.shape[1]).system(X, qid), loss, X, y, qid)
+            system = self.make_space(X.shape[1]).system(X, qid)
+            sums = BlockSums.of(system, loss, X, y, qid, with_folds=self.alpha == "auto")
         else:
             _check_same_scale(self)
             _check_same_space(self.make_space(X.shape[1]), sums.system)
+            _check_folds(self.alpha, sums)
             note_rows(self, X)
             note_queries(self, groups)
             X = scaled_rows(self, X, groups)
             sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
-        self.set_fitted(*only_solution(sums.solve([float(self.alpha)]), X))
+        self._fit_sums(sums, X)
         self.n_queries_ = sums.n_queries
         if not hasattr(self, "block_sums_"):
             warn_of_scales(self, X)
@@ -118,37 +123,57 @@ class FitBlocksMixin:
         >>> X, qid = rng.standard_normal((60, 2)), np.arange(60) // 6
         >>> y = np.sin(X[:, 0])
         >>> halves = [(X[half], y[half], qid[half]) for half in (slice(0, 30), slice(30, 60))]
-        >>> ranker = SparseRankRLS(landmarks=np.arange(10))
+        >>> ranker = SparseRankRLS(alpha=0.1, landmarks=np.arange(10))
         >>> scores = ranker.fit_blocks(halves).predict(X, qid=qid)
         >>> bool(np.allclose(scores, ranker.fit(X, y, qid=qid).predict(X, qid=qid)))
         True
         """
-        sums, X = sum_blocks(self, blocks)
-        self.set_fitted(*only_solution(sums.solve([float(self.alpha)]), X))
+        sums, X = sum_blocks(self, blocks, with_folds=self.alpha == "auto")
+        self._fit_sums(sums, X)
         warn_of_scales(self, X)
         return self
 
-    def path_blocks(self, blocks: Iterable[Any], alphas: Any) -> RegularizationPath:
+    def _fit_sums(self, sums: BlockSums, X: Any) -> None:
+        """Choose alpha if it is "auto", and solve."""
+        choice = None
+        if self.alpha == "auto":
+            from rankwise.holdout.fold_choice import choose_from_folds  # compiles loops
+
+            choice = choose_from_folds(
+                sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows
+            )
+        alpha = float(self.alpha) if choice is None else choice.alpha
+        self.set_fitted(*only_solution(sums.solve([alpha]), X))
+        self.set_alpha(alpha, choice)
+
+    def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, fitted to blocks of rows.
 
         Parameters
         ----------
         blocks : iterable
             As for `fit_blocks`.
-        alphas : sequence of float
+        alphas : sequence of float, optional
             As for `path`.
 
         Returns
         -------
         RegularizationPath
         """
-        values = check_alphas(alphas)
+        given = None if alphas is None else check_alphas(alphas)
         template = clone(self)
         sums, X = sum_blocks(template, blocks)
+        if given is None:
+            from rankwise.holdout.fold_choice import summed_alphas  # compiles loops
+
+            given = summed_alphas(sums.system, sums.moments, sums.n_rows)
+        values = given
         return RegularizationPath.of(values, template, sums.solve(values.tolist()), X)
 
 
-def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
+def sum_blocks(
+    ranker: Any, blocks: Iterable[Any], *, with_folds: bool = False
+) -> tuple[BlockSums, Any]:
     """The sums over all blocks, and the rows of the last block, which determine the device."""
     check_parameters(ranker, ranker.parameters)
     if ranker.kernel == "precomputed":
@@ -169,7 +194,7 @@ def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
         if sums is None:
             if system is None:  # landmarks are points
                 system = ranker.make_space(X.shape[1]).system(X, qid)
-            sums = BlockSums.of(system, loss, X, y, qid)
+            sums = BlockSums.of(system, loss, X, y, qid, with_folds=with_folds)
         else:
             sums = sums.with_block(loss, X, y, qid)
     if sums is None:
@@ -269,6 +294,15 @@ def _check_same_space(space: LandmarkSpace, system: LandmarkSystem) -> None:
         )
 
 
+def _check_folds(alpha: Any, sums: BlockSums) -> None:
+    """Raise an error if alpha is to be chosen, but the sums of folds were not stored."""
+    if alpha == "auto" and sums.folds is None and sums.queries is not None:
+        raise ParameterError(
+            'alpha="auto" needs sums that were not stored for the earlier blocks, as alpha was a '
+            'number. Start again with a clone and alpha="auto".'
+        )
+
+
 def _check_same_scale(ranker: Any) -> None:
     """Raise an error if the scaling changed since the first block."""
     if ranker.scale not in ("auto", ranker.scale_):
@@ -281,7 +315,15 @@ def _check_same_scale(ranker: Any) -> None:
 def _on_backend(sums: BlockSums, on: Backend) -> BlockSums:
     """The sums on the device of the next block; they may come from a file or another device."""
     system = replace(sums.system, factor=moved(sums.system.factor, on))
-    return replace(sums, system=system, moments=[moved(one, on) for one in sums.moments])
+    moments = [moved(one, on) for one in sums.moments]
+    folds = sums.folds
+    if folds is not None:
+        folds = [None if fold is None else _moved_fold(fold, on) for fold in folds]
+    return replace(sums, system=system, moments=moments, folds=folds)
+
+
+def _moved_fold(fold: FoldSum, on: Backend) -> FoldSum:
+    return FoldSum([moved(one, on) for one in fold.moments], [on.array(c) for c in fold.squares])
 
 
 def _only_once() -> DataError:

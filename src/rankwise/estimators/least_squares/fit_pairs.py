@@ -6,10 +6,8 @@ from typing import Any, ClassVar, Self
 
 from rankwise.backends.arrays import to_host
 from rankwise.errors import DataError
-from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import scale_training
 from rankwise.estimators._validation import check_rows
-from rankwise.estimators.least_squares.base import only_solution
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.parameters import check_parameters
 from rankwise.problem import Problem, Task
@@ -18,11 +16,10 @@ from rankwise.problem import Problem, Task
 class FitPairsMixin:
     """Adds `fit_pairs` to a ranker with a loss on pairs."""
 
-    alpha: float
     parameters: ClassVar[Any]
     make_loss: Any
     make_space: Any
-    set_fitted: Any
+    fit_problem: Any
 
     def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
         """Fit to comparisons between rows.
@@ -64,7 +61,5 @@ class FitPairsMixin:
         self.n_queries_ = 1
         X = scale_training(self, X, QueryGroups.of(None, X.shape[0]), has_queries=False)
         space = self.make_space(X.shape[1])
-        fit = Problem(X, [Task(graph, None)], self.make_loss(), space).solve([float(self.alpha)])
-        self.set_fitted(*only_solution(fit, X))
-        warn_of_scales(self, X)
+        self.fit_problem(Problem(X, [Task(graph, None)], self.make_loss(), space))
         return self

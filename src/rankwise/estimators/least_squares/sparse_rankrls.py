@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators._ranker_parameters import (
+    ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
     make_kernel,
@@ -14,7 +15,7 @@ from rankwise.estimators._ranker_parameters import (
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_blocks import FitBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.parameters import Choice, Number, Rule
+from rankwise.parameters import Choice, Rule
 from rankwise.problem import LandmarkSpace, PairLoss, RowLoss
 
 
@@ -38,8 +39,10 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Regularization strength, at least 0; lambda in the paper. See `RankRLS`.
+    alpha : float or "auto", default="auto"
+        Regularization strength, at least 0; lambda in the paper. See `RankRLS`. With `partial_fit`
+        and `fit_blocks`, "auto" chooses it by the squared error of the pairs of five folds of
+        queries, which needs no further pass over the rows, but five more r by r matrices.
     n_landmarks : int, optional
         Number of landmarks. None: 1000, or all rows if there are fewer.
     landmarks : str or array, default="random"
@@ -77,6 +80,8 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
 
     Attributes
     ----------
+    alpha_, alpha_curve_
+        As for `RankRLS`.
     dual_coef_ : ndarray of shape (n_landmarks,) or (n_landmarks, n_outputs)
         Weights of the landmarks.
     landmarks_ : array or sparse of shape (n_landmarks, n_features)
@@ -117,7 +122,7 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": Number(0),
+        "alpha": ALPHA,
         **KERNEL_PARAMETERS,
         **LOSS_PARAMETERS,
         "precision": Choice("float64", "tf32"),
@@ -125,7 +130,7 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = "auto",
         *,
         n_landmarks: int | None = None,
         landmarks: Any = "random",
@@ -174,15 +179,16 @@ class SparseRLS(FitBlocksMixin, LeastSquaresRanker):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Regularization strength, at least 0.
+    alpha : float or "auto", default="auto"
+        Regularization strength, at least 0. "auto" chooses it as `RLS` does, and in blocks as
+        `SparseRankRLS` does.
     n_landmarks, landmarks, kernel, gamma, degree, coef0, scale, random_state, device, precision
         As for `SparseRankRLS`.
 
     Attributes
     ----------
-    dual_coef_, landmarks_, landmark_indices_, rank_, kernel_, scale_, scaling_, gamma_, \
-feature_range_, max_query_rows_, block_sums_, basis_, solution_, n_queries_
+    alpha_, alpha_curve_, dual_coef_, landmarks_, landmark_indices_, rank_, kernel_, scale_, \
+scaling_, gamma_, feature_range_, max_query_rows_, block_sums_, basis_, solution_, n_queries_
         As for `SparseRankRLS`.
     intercept_ : float or ndarray of shape (n_outputs,)
     n_features_in_, feature_names_in_
@@ -199,14 +205,14 @@ feature_range_, max_query_rows_, block_sums_, basis_, solution_, n_queries_
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": Number(0),
+        "alpha": ALPHA,
         **KERNEL_PARAMETERS,
         "precision": Choice("float64", "tf32"),
     }
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = "auto",
         *,
         n_landmarks: int | None = None,
         landmarks: Any = "random",
