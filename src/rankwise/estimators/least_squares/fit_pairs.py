@@ -106,7 +106,7 @@ class FitPairsMixin:
         if slope is None:
             raise ParameterError(
                 "Probabilities need a fit to comparisons, fit_pairs, with one margin per pair, and "
-                'a linear kernel, landmarks (SparseRankRLS), or alpha="auto" and at most 4,000 rows.'
+                'a linear kernel, landmarks (SparseRankRLS), or alpha="auto" with up to 4,000 rows.'
             )
         one, two = self.predict(X1), self.predict(X2)
         if one.shape != two.shape:
