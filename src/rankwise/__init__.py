@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING
 from rankwise.rankers import RANKERS
 
 if TYPE_CHECKING:
+    from rankwise.auto.auto_ranker import AutoRanker as AutoRanker
     from rankwise.estimators.bilinear.sparse_bilinear import (
         SparseBilinearRanker as SparseBilinearRanker,
     )
     from rankwise.estimators.components.kpcrank import KPCR as KPCR
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.gp.pairwise_gp import PairwiseGP as PairwiseGP
+    from rankwise.estimators.least_squares.additive_rankrls import (
+        AdditiveRankRLS as AdditiveRankRLS,
+    )
     from rankwise.estimators.least_squares.rankrls import RLS as RLS
     from rankwise.estimators.least_squares.rankrls import RankRLS as RankRLS
     from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS as SparseRankRLS
     from rankwise.estimators.least_squares.sparse_rankrls import SparseRLS as SparseRLS
     from rankwise.estimators.rank_svm import RankSVM as RankSVM
+    from rankwise.model_selection.mean_ranker import MeanRanker as MeanRanker
     from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
@@ -31,12 +36,15 @@ _HOME = {
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
-_SUBMODULES = ("data", "errors", "graph", "metrics", "model_selection", "plots", "report")
+_SUBMODULES = ("auto", "data", "errors", "graph", "metrics", "model_selection", "plots", "report")
 
 __all__ = [
     "KPCR",
     "RLS",
+    "AdditiveRankRLS",
+    "AutoRanker",
     "KPCRank",
+    "MeanRanker",
     "PairwiseGP",
     "RankRLS",
     "RankSVM",

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -287,6 +288,17 @@ def text_table(columns: Sequence[str | Column], rows: Iterable[Sequence[Any]]) -
     """
     named = (Column(column) if isinstance(column, str) else column for column in columns)
     return Table(tuple(named), tuple(map(tuple, rows))).to_text()
+
+
+def require_pandas(instead: str) -> Any:
+    """pandas, or an error that says what to do; `instead` names what works without it."""
+    try:
+        return import_module("pandas")
+    except ImportError as error:
+        raise ImportError(
+            "A data frame needs pandas, which is not installed: pip install pandas. "
+            f"{instead} needs nothing."
+        ) from error
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +30,7 @@ from rankwise.metrics.ranking_metric import (
 )
 from rankwise.metrics.significance import PairedTest, described, paired_test
 from rankwise.parameters import AnyOf, check_value
-from rankwise.tables import Column, Table
+from rankwise.tables import Column, Table, require_pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +99,9 @@ class RankingEvaluation:
     def to_frame(self) -> Any:
         """A pandas frame with a row per metric: its mean, queries in it, queries undefined."""
         columns = ["metric", "mean", "queries", "undefined"]
-        return _pandas().DataFrame(self._rows(), columns=columns).set_index("metric")
+        return (
+            require_pandas("to_dict()").DataFrame(self._rows(), columns=columns).set_index("metric")
+        )
 
     def _rows(self) -> list[tuple[Any, ...]]:
         return [
@@ -110,7 +111,7 @@ class RankingEvaluation:
 
     def per_query_frame(self) -> Any:
         """A pandas frame with a row per query and a column per metric; NaN where left out."""
-        pandas = _pandas()
+        pandas = require_pandas("to_dict()")
         columns = {
             name: pandas.Series(values.values, index=values.qid)
             for name, values in self.per_query.items()
@@ -314,16 +315,6 @@ def _pair_columns(ranked: RankedQueries) -> list[_Column]:
         *_columns(disagreement_error, ["disagreement"], ranked),
         *_columns(kendall_tau, ["Kendall tau_b"], ranked),
     ]
-
-
-def _pandas() -> Any:
-    try:
-        return import_module("pandas")
-    except ImportError as error:
-        raise ImportError(
-            "A data frame needs pandas, which is not installed: pip install pandas. "
-            "to_dict() needs nothing."
-        ) from error
 
 
 def _plural(count: int, word: str) -> str:

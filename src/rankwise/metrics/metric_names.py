@@ -8,7 +8,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rankwise.errors import ParameterError
+from rankwise.graph.query_groups import QueryGroups
 from rankwise.metrics.listwise import average_precision, ndcg, precision_at_k, reciprocal_rank
 from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
 
@@ -76,3 +79,22 @@ def get_metric(name: str) -> Metric:
     if not cutoff:
         return metric
     return metric._replace(function=partial(metric.function, k=int(cutoff)))
+
+
+def default_metric(y: Any, groups: QueryGroups) -> str:
+    """The metric to choose rankers by, where the user has named none.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+    groups : QueryGroups
+
+    Returns
+    -------
+    str
+        "ndcg@10" if there are several queries and all labels are grades, that is, whole numbers
+        from 0 to 30; "disagreement" otherwise.
+    """
+    labels = np.asarray(y)
+    grades = labels.min() >= 0 and labels.max() <= 30 and bool((labels == labels.round()).all())
+    return "ndcg@10" if groups.n_groups > 1 and grades else "disagreement"

@@ -14,6 +14,8 @@ from rankwise.model_selection._held_out_queries import (
     leave_one_out,
     leave_query_out,
 )
+from rankwise.model_selection.best_mean import PairedDifference, ScoreEstimate
+from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
 __all__ = [
@@ -21,7 +23,10 @@ __all__ = [
     "HeldOut",
     "HeldOutScores",
     "LeavePairOut",
+    "MeanRanker",
+    "PairedDifference",
     "RankingSearchCV",
+    "ScoreEstimate",
     "component_errors",
     "k_fold",
     "leave_one_out",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import closing
 from copy import deepcopy
 from itertools import islice
 from time import perf_counter
@@ -36,6 +35,7 @@ from rankwise.model_selection.search.exact import (
     has_shortcut,
 )
 from rankwise.model_selection.search.labelled_rows import LabelledRows
+from rankwise.model_selection.search.progress import progress
 from rankwise.model_selection.search.refits import Predicted, fit_with_queries, refit
 from rankwise.model_selection.search.scoring import RankingScorer
 from rankwise.model_selection.search.splits import Splits, make_splits
@@ -308,7 +308,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         results = parallel(delayed(_attempt)(*task) for task in tasks)
         try:
-            with _progress(len(tasks), bool(self.verbose)) as advance:
+            with progress(len(tasks), "Searching", bool(self.verbose)) as advance:
                 for result in results:
                     advance()
                     yield result
@@ -366,17 +366,3 @@ def _score(
     fit_time = np.broadcast_to([part.fit_time / shares for part in found], shape)
     score_time += [part.predict_time / shares for part in found]
     return summarize(np.stack(values), counts, fit_time, score_time)
-
-
-@contextmanager
-def _progress(total: int, wanted: bool) -> Iterator[Callable[[], None]]:
-    """A function to call after each task, which advances a bar if stderr is a terminal."""
-    if not (wanted and sys.stderr.isatty()):
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Searching", total=total)
-        yield lambda: bar.advance(task)

@@ -115,6 +115,12 @@ def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any) -> None:
         estimator.fit(X, y, **metadata)
 
 
+def predict_with_queries(estimator: Any, X: Any, qid: Any) -> Any:
+    """Scores of rows by a fitted estimator, which gets qid if it or one of its steps takes it."""
+    with config_context(enable_metadata_routing=True):
+        return estimator.predict(X, **_requested(estimator, "predict", qid))
+
+
 def _fit_transform(steps: Pipeline, X: Any, y: Any, qid: Any) -> Any:
     with config_context(enable_metadata_routing=True):
         return steps.fit_transform(X, y, **_requested(steps, "fit_transform", qid))

@@ -1,0 +1,166 @@
+"""What AutoRanker tried, and what it made of it: values that print themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array
+from rankwise.tables import Column, Table, require_pandas
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A ranker of the mean: its name, its weight, and the fitted ranker."""
+
+    name: str
+    weight: float
+    ranker: Any
+
+
+@dataclass(frozen=True, eq=False)
+class AutoResults:
+    """Every ranker that was tried, at every alpha, with its held-out score.
+
+    Print it or show it in a notebook for each ranker at its best alpha; `to_frame` has all.
+
+    Attributes
+    ----------
+    metric : str
+    greater_is_better : bool
+    names : list of str
+        The ranker of each trial.
+    alphas : ndarray of shape (n_trials,)
+        Its alpha; NaN for rankers without one.
+    scores : ndarray of shape (n_trials,)
+        Held-out score, a mean over queries.
+    behind, standard_errors : ndarray of shape (n_trials,)
+        How far behind the best trial it is, a mean over the same queries, and the standard error of
+        this difference.
+    chosen : ndarray of bool, shape (n_trials,)
+        Whether it is part of the mean.
+    seconds : ndarray of shape (n_trials,)
+        The time of the ranker, divided among its alphas.
+    left_out : list of str
+        Rankers that were not tried, and why.
+    """
+
+    metric: str
+    greater_is_better: bool
+    names: list[str]
+    alphas: Array
+    scores: Array
+    behind: Array
+    standard_errors: Array
+    chosen: Any
+    seconds: Array
+    left_out: list[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def to_table(self) -> Table:
+        """Each ranker at its best alpha, best first."""
+        order = np.argsort(self.behind, kind="stable")
+        best: dict[str, int] = {}
+        for k in order.tolist():
+            best.setdefault(self.names[k], k)
+        rows = tuple(self._row(name, k) for name, k in best.items())
+        columns = (
+            Column("ranker", ""),
+            Column("alpha", ".3g"),
+            Column(self.metric),
+            Column("behind best"),
+            Column("s.e."),
+            Column("seconds", ".2f"),
+            Column("alphas in the mean", ""),
+        )
+        note = "The best of many scores is optimistic: score_estimate_ is not."
+        note = "\n".join((note, *(f"Not tried: {line}" for line in self.left_out)))
+        return Table(columns, rows, note=note, best=frozenset({(0, 2)}))
+
+    def _row(self, name: str, best: int) -> tuple[Any, ...]:
+        same = np.array([other == name for other in self.names])
+        return (
+            name,
+            self.alphas[best],
+            self.scores[best],
+            self.behind[best],
+            self.standard_errors[best],
+            self.seconds[same].sum(),
+            int((self.chosen & same).sum()) or None,
+        )
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each ranker and alpha."""
+        fields = ("alphas", "scores", "behind", "standard_errors", "chosen", "seconds")
+        columns = {name.rstrip("s"): getattr(self, name) for name in fields}
+        return require_pandas("to_table()").DataFrame({"ranker": self.names, **columns})
+
+    def __str__(self) -> str:
+        return str(self.to_table())
+
+    def __repr__(self) -> str:
+        return f"<AutoResults: {len(set(self.names))} rankers, {len(self)} trials>"
+
+    def _repr_html_(self) -> str:
+        return self.to_table().to_html()
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Which parts carry the score of a mean, by held-out predictions.
+
+    Attributes
+    ----------
+    metric : str
+    score : float
+        Of the mean of all parts.
+    names : list of str
+    weights : ndarray of shape (n_parts,)
+    alone : ndarray of shape (n_parts,)
+        Score of each part alone.
+    without : ndarray of shape (n_parts,)
+        Score of the mean of the other parts; NaN if there is no other.
+    correlations : ndarray of shape (n_parts,)
+        Correlation of the scores of a part and of the mean within queries.
+    """
+
+    metric: str
+    score: float
+    names: list[str]
+    weights: Array
+    alone: Array
+    without: Array
+    correlations: Array
+
+    def to_table(self) -> Table:
+        """A row for each part, and one for the mean."""
+        columns = (
+            Column("part", ""),
+            Column("weight", ".3f"),
+            Column(f"{self.metric} alone"),
+            Column("mean without it"),
+            Column("correlation", ".3f"),
+        )
+        parts = (self.weights, self.alone, self.without, self.correlations)
+        rows = list(zip(self.names, *(values.tolist() for values in parts), strict=True))
+        rows.append(("mean of all", 1.0, self.score, None, 1.0))
+        return Table(columns, tuple(rows))
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each part."""
+        fields = ("weights", "alone", "without", "correlations")
+        columns = {name.rstrip("s"): getattr(self, name) for name in fields}
+        return require_pandas("to_table()").DataFrame({"part": self.names, **columns})
+
+    def __str__(self) -> str:
+        return str(self.to_table())
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {len(self.names)} parts>"
+
+    def _repr_html_(self) -> str:
+        return self.to_table().to_html()

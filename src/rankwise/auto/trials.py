@@ -1,0 +1,104 @@
+"""Hold-outs of candidates on the same folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwise.auto.candidates import Candidate
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError
+from rankwise.model_selection.search.exact import exact, has_shortcut
+from rankwise.model_selection.search.labelled_rows import LabelledRows
+from rankwise.model_selection.search.refits import refit
+from rankwise.model_selection.search.scoring import RankingScorer
+from rankwise.model_selection.search.splits import Splits
+
+QUERY_FOLDS = 10
+ROW_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Held-out predictions of a candidate, with a row for each of its alphas.
+
+    `alphas` is None, and there is one row, for a ranker without exact hold-outs.
+    """
+
+    candidate: Candidate
+    alphas: Array | None
+    predictions: Array
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    def ranker(self, k: int) -> Any:
+        """The ranker at the k-th alpha, not fitted."""
+        ranker = clone(self.candidate.ranker)
+        return ranker if self.alphas is None else ranker.set_params(alpha=float(self.alphas[k]))
+
+
+def make_folds(data: LabelledRows) -> Splits:
+    """Folds of whole queries, or of the rows of one global ranking.
+
+    Queries without two different labels teach nothing: they are dealt out after the others, so that
+    every fold leaves something to learn from.
+    """
+    if data.groups.n_groups == 1:
+        n_rows = len(data)
+        if n_rows < 4:
+            raise DataError(f"AutoRanker needs at least 4 rows, to hold some out: got {n_rows}.")
+        n_folds = min(ROW_FOLDS, n_rows // 2)
+        return _dealt(np.arange(n_rows), np.arange(n_rows), n_folds)
+    groups, labels = data.groups, data.y[data.groups.order]
+    starts = groups.indptr[:-1]
+    differ = np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts)
+    n_learnable = int(np.count_nonzero(differ))
+    if n_learnable < 2:
+        raise DataError(
+            "AutoRanker needs at least two queries with different labels, to hold one out: got "
+            f"{n_learnable} of {groups.n_groups}. Use RankRLS, or add queries."
+        )
+    place = np.empty(groups.n_groups, dtype=np.intp)
+    place[np.argsort(~differ, kind="stable")] = np.arange(groups.n_groups)
+    return _dealt(place, groups.codes, min(n_learnable, QUERY_FOLDS))
+
+
+def _dealt(place: Any, codes: Any, n_folds: int) -> Splits:
+    """Units (queries or rows) dealt out to folds by their place in a line."""
+    fold = (place % n_folds)[codes]
+    order = np.argsort(place[codes], kind="stable")
+    return Splits([np.flatnonzero(fold == k) for k in range(n_folds)], None, n_folds, order)
+
+
+def hold_out(candidate: Candidate, data: LabelledRows, splits: Splits, metric: str) -> Trial:
+    """Predictions for ``splits.rows`` by rankers that were trained without their fold."""
+    start = perf_counter()
+    ranker = candidate.ranker
+    alphas = alphas_to_try(ranker, data)
+    if has_shortcut(ranker, alphas, splits):
+        found = exact(ranker, alphas, data, splits, RankingScorer.of(metric)).scores
+    else:
+        alphas = None
+        parts = [refit(ranker, None, data, splits, k).scores for k in range(len(splits))]
+        found = np.concatenate(parts, axis=1)
+    if not np.isfinite(found).all():
+        raise DataError(f"The held-out scores of {candidate.name!r} are not finite.")
+    seconds = perf_counter() - start
+    return Trial(candidate, None if alphas is None else np.asarray(alphas), found, seconds)
+
+
+def alphas_to_try(ranker: Any, data: LabelledRows) -> list[float] | None:
+    from rankwise.estimators.least_squares.base import LeastSquaresRanker
+
+    if not isinstance(ranker, LeastSquaresRanker) or not ranker.exact_search:
+        return None
+    problem = clone(ranker).make_problem(data.X, data.y, qid=data.qid)
+    F = problem.coordinates().features
+    root = problem.tasks[0].graph.root(F)
+    return ((np.square(root).sum() / min(F.shape)) * 10.0 ** np.arange(-4, 2.1, 0.5)).tolist()

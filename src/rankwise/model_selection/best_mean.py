@@ -1,0 +1,205 @@
+"""The mean of the best candidates, chosen by their held-out scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.graph import QueryGroups
+from rankwise.metrics import get_metric
+from rankwise.model_selection.mean_ranker import standardized
+
+ERRORS = 2.0  # a candidate this many standard errors behind the best is not as good
+PER_BATCH = 2  # alphas of one ranker in a mean
+FOLDS = 10  # of queries, for the estimate
+
+
+@dataclass(frozen=True)
+class ScoreEstimate:
+    """The score that a chosen mean can be expected to have on new queries.
+
+    Attributes
+    ----------
+    metric : str
+    greater_is_better : bool
+    score : float
+        Mean over queries, each of which was scored by the mean of rankers that was chosen without
+        it, with the predictions of rankers that were trained without it.
+    standard_error : float
+        Of `score`, over queries; NaN if there is only one.
+    optimistic : float
+        The score of the mean that was chosen by all queries, on the same queries.
+    n_queries : int
+        Queries with a score; for one global ranking, folds of its rows.
+
+    Examples
+    --------
+    >>> estimate = ScoreEstimate("ndcg@10", True, 0.512, 0.01, 0.52, 100)
+    >>> print(estimate)
+    ndcg@10 0.5120, 95% interval 0.4924 to 0.5316 (100 queries)
+    """
+
+    metric: str
+    greater_is_better: bool
+    score: float
+    standard_error: float
+    optimistic: float
+    n_queries: int
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """A confidence interval of the score, from the normal approximation.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+
+        Returns
+        -------
+        tuple of two floats
+        """
+        from scipy.stats import norm
+
+        width = float(norm.ppf(0.5 + level / 2)) * self.standard_error
+        return self.score - width, self.score + width
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        return (
+            f"{self.metric} {self.score:.4f}, 95% interval {low:.4f} to {high:.4f} "
+            f"({self.n_queries:,} queries)"
+        )
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The mean difference of two candidates over queries, and its standard error.
+
+    Attributes
+    ----------
+    difference : float
+        Positive if the first is better.
+    standard_error : float
+        NaN if there is only one query.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gap = PairedDifference.of(np.array([0.1, 0.0, 0.2, 0.1]))
+    >>> gap.difference, gap.standard_error, gap.is_clear
+    (0.1, 0.0408, True)
+    """
+
+    difference: float
+    standard_error: float
+
+    @classmethod
+    def of(cls, gap: Array) -> PairedDifference:
+        """From the difference on each query."""
+        error = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else float("nan")
+        return cls(float(gap.mean()), error)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the difference is more than two standard errors; False if these are unknown."""
+        return abs(self.difference) > ERRORS * self.standard_error
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutPool:
+    """Held-out scores of several candidates for the same rows.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_rows,)
+    groups : QueryGroups
+        The queries of the rows, or the folds of the rows of one global ranking.
+    scores : ndarray of shape (n_candidates, n_rows)
+        Held-out scores, standardized within queries.
+    batches : ndarray of shape (n_candidates,)
+        Candidates that differ only in alpha have the same number here.
+    metric : str
+        A name of `rankwise.metrics.METRICS`.
+    """
+
+    labels: Array
+    groups: QueryGroups
+    scores: Array
+    batches: Index
+    metric: str
+
+    @classmethod
+    def of(
+        cls, labels: Array, queries: Any, predictions: Array, batches: Index, metric: str
+    ) -> HeldOutPool:
+        """A pool of predictions that are not yet standardized."""
+        groups = QueryGroups.of(queries, len(labels))
+        scores = standardized(predictions, groups).astype(np.float32)
+        return cls(labels, groups, scores, batches, metric)
+
+    @cached_property
+    def values(self) -> Array:
+        """The metric of each candidate on each query where it is defined.
+
+        Shape (n_candidates, n_queries); greater is better, so errors are negated.
+        """
+        return np.stack([self._values(scores) for scores in self.scores])
+
+    def _values(self, scores: Array) -> Array:
+        function, greater_is_better = get_metric(self.metric)
+        values = function(self.labels, scores, self.groups.codes, per_query=True).values
+        return np.asarray(values if greater_is_better else 0.0 - values)
+
+    def mean_values(self, chosen: Index) -> Array:
+        """The metric of the mean of candidates on each query."""
+        return self._values(self.scores[chosen].mean(axis=0))
+
+    def choose(self, n_best: int, queries: Any = slice(None)) -> Index:
+        """The candidates whose mean is to be used, best first.
+
+        These are the best candidates by their mean over queries, at most `n_best` of them, and at
+        most two that differ only in alpha. A candidate that is more than two standard errors behind
+        the best, by the difference over the same queries, is not among them. So few queries, which
+        cannot tell candidates apart, lead to a mean of many.
+        """
+        values = self.values[:, queries]
+        order = np.argsort(-values.mean(axis=1), kind="stable")
+        chosen: list[int] = []
+        used = np.zeros(self.batches.max() + 1, dtype=np.intp)
+        for candidate in order:
+            behind = PairedDifference.of(values[order[0]] - values[candidate])
+            if used[self.batches[candidate]] < PER_BATCH and not behind.is_clear:
+                chosen.append(int(candidate))
+                used[self.batches[candidate]] += 1
+            if len(chosen) == n_best:
+                break
+        return np.array(chosen)
+
+    def outer_values(self, n_best: int) -> Array:
+        """The metric on each query of the mean that is chosen by the other queries."""
+        n = self.values.shape[1]
+        if n == 1:
+            return self.mean_values(self.choose(n_best))
+        fold, values = np.arange(n) % FOLDS, np.empty(n)
+        for k in range(min(n, FOLDS)):
+            out = fold == k
+            values[out] = self.mean_values(self.choose(n_best, ~out))[out]
+        return values
+
+    def estimate(self, n_best: int) -> ScoreEstimate:
+        """What the mean of `choose` can be expected to score on new queries."""
+        greater_is_better = get_metric(self.metric).greater_is_better
+        outer = PairedDifference.of(self.outer_values(n_best))
+        inner = float(self.mean_values(self.choose(n_best)).mean())
+        sign = 1.0 if greater_is_better else -1.0
+        return ScoreEstimate(
+            self.metric,
+            greater_is_better,
+            sign * outer.difference + 0.0,
+            outer.standard_error,
+            sign * inner + 0.0,
+            self.values.shape[1],
+        )
