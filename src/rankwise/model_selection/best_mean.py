@@ -34,7 +34,9 @@ class ScoreEstimate:
     optimistic : float
         The score of the mean that was chosen by all queries, on the same queries.
     n_queries : int
-        Queries with a score; for one global ranking, folds of its rows.
+        Queries with a score.
+    unit : str
+        "queries", or "folds" of the rows of one global ranking, which take their place.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class ScoreEstimate:
     standard_error: float
     optimistic: float
     n_queries: int
+    unit: str = "queries"
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """A confidence interval of the score, from the normal approximation.
@@ -70,7 +73,7 @@ class ScoreEstimate:
         low, high = self.interval()
         return (
             f"{self.metric} {self.score:.4f}, 95% interval {low:.4f} to {high:.4f} "
-            f"({self.n_queries:,} queries)"
+            f"({self.n_queries:,} {self.unit})"
         )
 
 
@@ -123,6 +126,8 @@ class HeldOutPool:
         Candidates that differ only in alpha have the same number here.
     metric : str
         A name of `rankwise.metrics.METRICS`.
+    unit : str
+        What the groups are: "queries" or "folds".
     """
 
     labels: Array
@@ -130,15 +135,22 @@ class HeldOutPool:
     scores: Array
     batches: Index
     metric: str
+    unit: str = "queries"
 
     @classmethod
     def of(
-        cls, labels: Array, queries: Any, predictions: Array, batches: Index, metric: str
+        cls,
+        labels: Array,
+        queries: Any,
+        predictions: Array,
+        batches: Index,
+        metric: str,
+        unit: str = "queries",
     ) -> HeldOutPool:
         """A pool of predictions that are not yet standardized."""
         groups = QueryGroups.of(queries, len(labels))
         scores = standardized(predictions, groups).astype(np.float32)
-        return cls(labels, groups, scores, batches, metric)
+        return cls(labels, groups, scores, batches, metric, unit)
 
     @cached_property
     def values(self) -> Array:
@@ -202,4 +214,5 @@ class HeldOutPool:
             outer.standard_error,
             sign * inner + 0.0,
             self.values.shape[1],
+            self.unit,
         )
