@@ -14,6 +14,7 @@ MODULES = (
     "rankwise.metrics",
     "rankwise.model_selection",
     "rankwise.plots",
+    "rankwise.preprocessing",
     "rankwise.problem",
     "rankwise.report",
 )

@@ -10,13 +10,14 @@ from rankwise.persistence.value_objects import (
     value_object_class,
     value_object_name,
 )
-from rankwise.rankers import RANKERS, ranker_class, ranker_name
+from rankwise.rankers import RANKERS, TRANSFORMERS, ranker_class, ranker_name
 
 
 def test_every_public_ranker_has_one_name():
     public = {getattr(rankwise, name) for name in rankwise.__all__ if name[0].isupper()}
-    assert {ranker_class(name) for name in RANKERS} == public
-    assert [ranker_name(ranker_class(name)) for name in RANKERS] == list(RANKERS)
+    known = RANKERS | TRANSFORMERS
+    assert {ranker_class(name) for name in known} == public
+    assert [ranker_name(ranker_class(name)) for name in known] == list(known)
     assert ranker_name(dict) is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rankwise.rankers import RANKERS
+from rankwise.rankers import RANKERS, TRANSFORMERS
 
 if TYPE_CHECKING:
     from rankwise.auto.auto_ranker import AutoRanker as AutoRanker
@@ -27,16 +27,32 @@ if TYPE_CHECKING:
     from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
+    from rankwise.preprocessing import QueryMinMaxScaler as QueryMinMaxScaler
+    from rankwise.preprocessing import QueryRanks as QueryRanks
+    from rankwise.preprocessing import QueryStandardScaler as QueryStandardScaler
 
 __version__ = "0.1.0"
 
 # Names are imported when they are first used: `import rankwise` costs nothing.
 _HOME = {
-    **{path.rpartition(".")[2]: path.rpartition(".")[0] for path in RANKERS.values()},
+    **{
+        path.rpartition(".")[2]: path.rpartition(".")[0]
+        for path in (*RANKERS.values(), *TRANSFORMERS.values())
+    },
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
-_SUBMODULES = ("auto", "data", "errors", "graph", "metrics", "model_selection", "plots", "report")
+_SUBMODULES = (
+    "auto",
+    "data",
+    "errors",
+    "graph",
+    "metrics",
+    "model_selection",
+    "plots",
+    "preprocessing",
+    "report",
+)
 
 __all__ = [
     "KPCR",
@@ -46,6 +62,9 @@ __all__ = [
     "KPCRank",
     "MeanRanker",
     "PairwiseGP",
+    "QueryMinMaxScaler",
+    "QueryRanks",
+    "QueryStandardScaler",
     "RankRLS",
     "RankSVM",
     "RankingSearchCV",

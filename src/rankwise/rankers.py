@@ -1,6 +1,6 @@
-"""Stable names of the rankers, for model files and the command line.
+"""Stable names of rankers and transformers, for model files and the command line.
 
-A name never changes and is never given to another ranker: model files contain it. The class
+A name never changes and is never given to another class: model files contain it. The class
 behind it may be renamed or moved. Classes are imported when they are first asked for.
 """
 
@@ -26,14 +26,22 @@ RANKERS = {
 }
 """Where the class of each ranker is, by its stable name."""
 
+TRANSFORMERS = {
+    "query-minmax-scaler": "rankwise.preprocessing.query_scalers.QueryMinMaxScaler",
+    "query-standard-scaler": "rankwise.preprocessing.query_scalers.QueryStandardScaler",
+    "query-ranks": "rankwise.preprocessing.query_scalers.QueryRanks",
+}
+"""The same for transformers, which are steps of pipelines."""
+
 
 def ranker_class(name: str) -> Any:
-    """The class with a stable name, a key of `RANKERS`."""
-    module, _, class_name = RANKERS[name].rpartition(".")
+    """The class with a stable name, a key of `RANKERS` or `TRANSFORMERS`."""
+    module, _, class_name = (RANKERS | TRANSFORMERS)[name].rpartition(".")
     return getattr(import_module(module), class_name)
 
 
 def ranker_name(cls: type) -> str | None:
-    """The stable name of a class, or None if it is not one of the rankers."""
+    """The stable name of a class, or None if it is not in the tables."""
     path = f"{cls.__module__}.{cls.__qualname__}"
-    return next((name for name, known in RANKERS.items() if known == path), None)
+    known = RANKERS | TRANSFORMERS
+    return next((name for name in known if known[name] == path), None)

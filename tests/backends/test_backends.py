@@ -166,3 +166,15 @@ def test_host_rows_are_copied_on_access():
     for part in (slice(1, 3), np.array([3, 0])):
         assert rows[part].dtype == torch.float64
         assert_array_equal(rows[part].numpy(), host[part])
+
+
+@settings(max_examples=20)
+@given(nests(), st.sampled_from(["float32", "float64"]))
+def test_scaling_of_groups(nest, dtype):
+    rows, ptr = nest[0], nest[1]
+    X = np.random.default_rng(1).integers(0, 4, (len(rows), 3)).astype(dtype)
+    for name in ("minmax_groups", "standardize_groups", "rank_groups"):
+        want, got = X.copy(), torch.tensor(X)
+        results = [getattr(on, name)(M, rows, ptr) for on, M in ((NUMPY, want), (TORCH, got))]
+        assert results[0] == results[1]
+        assert_allclose(got.numpy(), want, atol=1e-6 if dtype == "float32" else 1e-13)

@@ -11,7 +11,7 @@ from scipy.linalg import qr as qr_factor
 from scipy.linalg import svd as svd_factors
 from scipy.spatial.distance import cdist
 
-from rankwise.backends import blas, group_means
+from rankwise.backends import blas, group_means, group_scaling
 from rankwise.backends.arrays import Array, Index, Rows, dense_rows, is_sparse, to_host
 from rankwise.backends.backend import Backend
 from rankwise.errors import ParameterError
@@ -85,6 +85,16 @@ class NumpyBackend(Backend):
         n = len(codes)
         member = sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, n_groups))
         return np.asarray(member.T @ X)
+
+    def minmax_groups(self, X: Any, rows: Index, ptr: Index) -> bool:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool(group_scaling.minmax_groups(X, rows, ptr))
+
+    def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
+        group_scaling.standardize_groups(X, rows, ptr)
+
+    def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
+        group_scaling.rank_groups(X, rows, ptr)
 
     def sparse_product(self, S: Any, X: Array) -> Array:
         return np.asarray(S @ X)

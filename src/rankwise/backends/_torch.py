@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
 
 from rankwise.backends._torch_group_means import Nest, segment_sums
+from rankwise.backends._torch_group_scaling import Groups
 from rankwise.backends.arrays import Index, Rows, is_sparse, is_tensor
 from rankwise.backends.backend import Backend
 
@@ -152,6 +154,32 @@ class TorchBackend(Backend):
         lengths = np.bincount(codes, minlength=n_groups)
         sums = segment_sums(self, flat[self.index(order)], lengths)
         return sums.reshape(n_groups, *X.shape[1:])
+
+    def minmax_groups(self, X: Tensor, rows: Index, ptr: Index) -> bool:
+        return all(self._by_groups(Groups.minmax, X, rows, ptr))
+
+    def standardize_groups(self, X: Tensor, rows: Index, ptr: Index) -> None:
+        self._by_groups(Groups.standardize, X, rows, ptr)
+
+    def rank_groups(self, X: Tensor, rows: Index, ptr: Index) -> None:
+        self._by_groups(Groups.rank, X, rows, ptr)
+
+    def _by_groups(
+        self, scale: Callable[[Groups, Tensor], Any], X: Tensor, rows: Index, ptr: Index
+    ) -> list[Any]:
+        """Scale some columns at a time, with their rows sorted by group."""
+        groups, order = Groups(self, ptr), self._order(rows, len(X))
+        step = max(1, self.block_bytes(2**26) // (8 * max(len(X), 1)))
+        found = []
+        for start in range(0, X.shape[1] if len(X) else 0, step):
+            part = X[:, start : start + step]
+            x = (part if order is None else part[order]).contiguous()
+            found.append(scale(groups, x))
+            if order is None:
+                part.copy_(x)
+            else:
+                part[order] = x
+        return found
 
     def sparse_product(self, S: Any, X: Tensor) -> Tensor:
         entries = S.tocoo()

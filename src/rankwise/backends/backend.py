@@ -125,6 +125,24 @@ class Backend(ABC):
     def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
         """Sums of the rows of X by their group, shape (n_groups, ...)."""
 
+    # Scaling of groups: see group_scaling.py. X is C-ordered, float32 or float64.
+
+    @abstractmethod
+    def minmax_groups(self, X: Any, rows: Index, ptr: Index) -> bool:
+        """Map each column of each group of rows to [0, 1], in place.
+
+        Group g holds the positions ptr[g]:ptr[g + 1] of `rows`, which lists each row once. A
+        constant column becomes 0. Returns False if a range overflows.
+        """
+
+    @abstractmethod
+    def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
+        """Give each column of each group mean 0 and variance 1, in place, after `minmax_groups`."""
+
+    @abstractmethod
+    def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
+        """Replace each column of each group by its ranks from -1/2 to 1/2; ties share theirs."""
+
     # Linear algebra.
 
     @abstractmethod

@@ -16,6 +16,7 @@ from rankwise.graph import QueryGroups
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.refits import fit_with_queries, predict_with_queries
 from rankwise.parameters import Number, check_value
+from rankwise.scaling import QueryStandard
 
 
 class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
@@ -160,17 +161,9 @@ def standardized(scores: Array, groups: QueryGroups) -> Array:
     -------
     ndarray of the same shape
     """
-    by_query = np.asarray(scores, dtype=np.float64)[:, groups.order]
-    sizes = groups.sizes[:, None] if by_query.ndim == 3 else groups.sizes
-    starts, query = groups.indptr[:-1], groups.codes[groups.order]
-    by_query = by_query - (np.add.reduceat(by_query, starts, axis=1) / sizes)[:, query]
-    spread = np.sqrt(np.add.reduceat(by_query**2, starts, axis=1) / sizes)[:, query]
-    # Rounding errors of equal scores are no differences.
-    tiny = 1e-12 * np.abs(scores).max(axis=1, keepdims=True, initial=0.0)
-    by_query = np.divide(by_query, spread, out=np.zeros_like(by_query), where=spread > tiny)
-    out = np.empty_like(by_query)
-    out[:, groups.order] = by_query
-    return out
+    by_row = np.moveaxis(np.asarray(scores, dtype=np.float64), 1, 0)
+    scaled = QueryStandard().scale(by_row.reshape(len(by_row), -1), groups)
+    return np.ascontiguousarray(np.moveaxis(scaled.reshape(by_row.shape), 0, 1))
 
 
 def _scores(ranker: Any, X: Any, qid: Any) -> Array:

@@ -12,8 +12,8 @@ A model file is a zip archive with uncompressed members:
     Parts that are scikit-learn's own, such as a pipeline with its scalers, as skops writes them.
     The rankers in such a part are taken out and stored in ``model.json``.
 
-A ranker is stored as its stable name (`rankwise.rankers.RANKERS`), its parameters, and its fitted
-attributes: what its ``__getstate__`` returns beside the parameters. Value objects (frozen
+A ranker or a transformer is stored as its stable name (`rankwise.rankers`), its parameters, and its
+fitted attributes: what its ``__getstate__`` returns beside the parameters. Value objects (frozen
 dataclasses) are stored as a stable name and fields; their names are in
 `rankwise.persistence.value_objects`. So modules and classes can be moved and renamed. If a
 parameter, an attribute or a field is renamed, increase `FORMAT` and translate the old name on

@@ -59,7 +59,7 @@ AXES = {
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
     "pairwise-gp": "X_fit_: rows features, landmarks_: landmarks features, margin_: comparisons, "
     "weight_: comparisons, pairs_: comparisons 2 in rows",
-    "mean": "rankers_: parts, weights_: parts",
+    "mean": "rankers_: parts, weights_: parts, means_: parts outputs, scales_: parts outputs",
     "auto": "part_names_: parts",
     "kernel-basis": "X: weights features",
     "ramp-basis": "feature: weights in features, low: weights, high: weights",

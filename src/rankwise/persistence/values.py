@@ -31,7 +31,7 @@ from rankwise.persistence.value_objects import (
     value_object_class,
     value_object_name,
 )
-from rankwise.rankers import RANKERS, ranker_class, ranker_name
+from rankwise.rankers import RANKERS, TRANSFORMERS, ranker_class, ranker_name
 
 CSR_PARTS = ("data", "indices", "indptr")
 TRUSTED = (
@@ -175,8 +175,8 @@ def _decode_csr(content: Any, archive: ZipFile) -> Any:
 
 def _decode_ranker(content: Any, archive: ZipFile) -> Any:
     name = content["name"]
-    if name not in RANKERS:
-        known = ", ".join(RANKERS)
+    if name not in RANKERS | TRANSFORMERS:
+        known = ", ".join(RANKERS | TRANSFORMERS)
         raise ModelFileError(f"this version has no ranker {name!r}. It has {known}")
     cls = ranker_class(name)
     parameters = _decode_dict(content["parameters"], archive)
@@ -184,7 +184,7 @@ def _decode_ranker(content: Any, archive: ZipFile) -> Any:
     for key in fitted:
         if key in parameters or not _is_fitted_name(cls, key):
             raise ModelFileError(f"it sets {key!r}, which is not a fitted attribute of {name}")
-    for key in ("n_features_in_", "n_queries_"):
+    for key in ("n_features_in_", "n_queries_", "max_query_rows_"):
         if not Whole(1).allows(fitted.get(key, 1)):
             raise ModelFileError(f"{key} of {name} must be {Whole(1)}: got {fitted[key]!r}")
     ranker = cls(**parameters)

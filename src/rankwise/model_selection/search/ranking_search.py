@@ -36,7 +36,12 @@ from rankwise.model_selection.search.exact import (
 )
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.progress import progress
-from rankwise.model_selection.search.refits import Predicted, fit_with_queries, refit
+from rankwise.model_selection.search.refits import (
+    Predicted,
+    fit_with_queries,
+    predict_with_queries,
+    refit,
+)
 from rankwise.model_selection.search.scoring import RankingScorer
 from rankwise.model_selection.search.splits import Splits, make_splits
 
@@ -141,9 +146,10 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     array([-0.038, -0.038, -0.036, -0.036, -0.041, -0.041])
     """
 
-    # scikit-learn's class-level requests: with metadata routing on, qid reaches fit and score
+    # scikit-learn's class-level requests: with metadata routing on, qid reaches these methods
     # through any meta-estimator.
     __metadata_request__fit = {"qid": True}  # noqa: RUF012
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
     __metadata_request__score = {"qid": True}  # noqa: RUF012
 
     def __init__(
@@ -210,19 +216,22 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows by the best ranker: higher is better.
 
         Parameters
         ----------
         X : array-like, sparse or data frame of shape (n_rows, n_features)
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, for rankers and pipelines that scale within queries. It has no
+            effect on others.
 
         Returns
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs)
         """
         check_is_fitted(self)
-        return self.best_estimator_.predict(X)
+        return predict_with_queries(self.best_estimator_, X, qid)
 
     @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
@@ -255,7 +264,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 RankwiseWarning,
                 stacklevel=2,
             )
-        return self.scorer_(y, self.predict(X), qid)
+        return self.scorer_(y, self.predict(X, qid=qid), qid)
 
     def _check_estimator(self) -> None:
         missing = [name for name in ("fit", "predict") if not hasattr(self.estimator, name)]

@@ -42,19 +42,19 @@ def refit(
     _renumber_landmarks(split_pipeline(estimator)[1], train, len(data))
     columns = train if get_tags(estimator).input_tags.pairwise else None
     X, y, qid = take(data.X, train, columns), data.y[train], data.queries(train)
-    new = take(data.X, test, columns)
+    new, new_qid = take(data.X, test, columns), data.queries(test)
     start = perf_counter()
     if alphas is None:
         fit_with_queries(estimator, X, y, qid)
         fitted = perf_counter()
-        scores = np.asarray(to_host(estimator.predict(new)))[None]
+        scores = np.asarray(to_host(predict_with_queries(estimator, new, new_qid)))[None]
         return Predicted(scores, fitted - start, perf_counter() - fitted)
     steps, ranker = split_pipeline(estimator)
     if steps is not None:
         X = _fit_transform(steps, X, y, qid)
     path = ranker.path(X, y, alphas, qid=qid)
     fitted = perf_counter()
-    scores = to_host(path.predict(new if steps is None else steps.transform(new)))
+    scores = to_host(path.predict(new if steps is None else _transform(steps, new, new_qid)))
     return Predicted(scores, fitted - start, perf_counter() - fitted)
 
 
@@ -116,7 +116,7 @@ def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any) -> None:
 
 
 def predict_with_queries(estimator: Any, X: Any, qid: Any) -> Any:
-    """Scores of rows by a fitted estimator, which gets qid if it or one of its steps takes it."""
+    """Scores of an estimator; qid is routed to all objects that request it."""
     with config_context(enable_metadata_routing=True):
         return estimator.predict(X, **_requested(estimator, "predict", qid))
 
@@ -124,6 +124,11 @@ def predict_with_queries(estimator: Any, X: Any, qid: Any) -> Any:
 def _fit_transform(steps: Pipeline, X: Any, y: Any, qid: Any) -> Any:
     with config_context(enable_metadata_routing=True):
         return steps.fit_transform(X, y, **_requested(steps, "fit_transform", qid))
+
+
+def _transform(steps: Pipeline, X: Any, qid: Any) -> Any:
+    with config_context(enable_metadata_routing=True):
+        return steps.transform(X, **_requested(steps, "transform", qid))
 
 
 def _requested(estimator: Any, method: str, qid: Any) -> dict[str, Any]:
