@@ -45,10 +45,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     fold, exactly and without refitting where the ranker allows it. The best rankers are fitted to
     all rows, and their scores, standardized within queries, are averaged.
 
-    Choosing one of many settings overfits, and means of several good ones rank better. So little is
-    chosen and much is averaged: a ranker joins the mean unless it is more than two standard errors
-    behind the best, by the difference over the same queries. With few queries, which cannot tell
-    rankers apart, the mean is of many.
+    Choosing one of many settings overfits, and means of several good ones rank better. So little
+    is chosen and much is averaged: a ranker joins the mean unless a paired t test over the same
+    queries finds that it is worse than the best. With few queries, which cannot tell rankers
+    apart, the mean is of many.
 
     Parameters
     ----------

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.graph import QueryGroups
 from rankwise.metrics import get_metric
 from rankwise.model_selection.mean_ranker import standardized
 
-ERRORS = 2.0  # a candidate this many standard errors behind the best is not as good
 PER_BATCH = 2  # alphas of one ranker in a mean
 FOLDS = 10  # of queries, for the estimate
 
@@ -87,6 +87,7 @@ class PairedDifference:
         Positive if the first is better.
     standard_error : float
         NaN if there is only one query.
+    n_queries : int
 
     Examples
     --------
@@ -98,17 +99,20 @@ class PairedDifference:
 
     difference: float
     standard_error: float
+    n_queries: int
 
     @classmethod
     def of(cls, gap: Array) -> PairedDifference:
         """From the difference on each query."""
-        error = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else float("nan")
-        return cls(float(gap.mean()), error)
+        n = len(gap)
+        error = float(gap.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+        return cls(float(gap.mean()), error, n)
 
     @property
     def is_clear(self) -> bool:
-        """Whether the difference is more than two standard errors; False if these are unknown."""
-        return abs(self.difference) > ERRORS * self.standard_error
+        """Whether Student's t test at the level of 5% finds a difference; False for one query."""
+        limit = float(stdtrit(self.n_queries - 1, 0.975)) if self.n_queries > 1 else np.inf
+        return abs(self.difference) > limit * self.standard_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,9 +177,9 @@ class HeldOutPool:
         """The candidates whose mean is to be used, best first.
 
         These are the best candidates by their mean over queries, at most `n_best` of them, and at
-        most two that differ only in alpha. A candidate that is more than two standard errors behind
-        the best, by the difference over the same queries, is not among them. So few queries, which
-        cannot tell candidates apart, lead to a mean of many.
+        most two that differ only in alpha. A candidate that is clearly worse than the best, by a
+        paired t test over the same queries, is not among them. So few queries, which cannot tell
+        candidates apart, lead to a mean of many.
         """
         values = self.values[:, queries]
         order = np.argsort(-values.mean(axis=1), kind="stable")

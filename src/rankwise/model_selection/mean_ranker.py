@@ -18,6 +18,8 @@ from rankwise.model_selection.search.refits import fit_with_queries, predict_wit
 from rankwise.parameters import Number, check_value
 from rankwise.scaling import QueryStandard
 
+ROUNDING = 1e-12  # relative to the largest score
+
 
 class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     """The mean of the scores of several rankers, which often ranks better than each of them.
@@ -162,7 +164,13 @@ def standardized(scores: Array, groups: QueryGroups) -> Array:
     ndarray of the same shape
     """
     by_row = np.moveaxis(np.asarray(scores, dtype=np.float64), 1, 0)
-    scaled = QueryStandard().scale(by_row.reshape(len(by_row), -1), groups)
+    columns = by_row.reshape(len(by_row), -1)
+    scaled = QueryStandard().scale(columns, groups)
+    # Differences of the size of rounding errors are none: without this, they would be scaled up.
+    starts, sorted_rows = groups.indptr[:-1], columns[groups.order]
+    span = np.maximum.reduceat(sorted_rows, starts) - np.minimum.reduceat(sorted_rows, starts)
+    equal = span <= ROUNDING * np.abs(columns).max(axis=0)
+    scaled[equal[groups.codes]] = 0.0
     return np.ascontiguousarray(np.moveaxis(scaled.reshape(by_row.shape), 0, 1))
 
 

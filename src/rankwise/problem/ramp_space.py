@@ -94,6 +94,6 @@ def _knots(quantiles: Array) -> Array:
     knots = np.unique(quantiles)
     if len(knots) == 1:
         return knots[0] + np.array([0.0, max(1.0, abs(knots[0]))])
-    if not np.isfinite(knots[-1] - knots[0]):
+    if not np.isfinite(float(knots[-1]) - float(knots[0])):
         raise DataError(f"A feature ranges from {knots[0]:g} to {knots[-1]:g}: scale the features.")
     return knots
