@@ -272,19 +272,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 def _pool(trials: list[Trial], data: LabelledRows, splits: Splits, metric: str) -> HeldOutPool:
-    """All held-out predictions, for the rows of all folds."""
-    rows = splits.rows
-    # Scores of different folds of one ranking have different offsets: a fold is like a query.
-    one = data.groups.n_groups == 1
-    queries = splits.split_of_row if one else data.groups.codes[rows]
-    return HeldOutPool.of(
-        data.labels[rows, 0],
-        queries,
-        np.concatenate([trial.predictions for trial in trials]),
-        np.repeat(np.arange(len(trials)), [len(trial) for trial in trials]),
-        metric,
-        "folds" if one else "queries",
-    )
+    """The held-out scores of all trials."""
+    predictions = np.concatenate([trial.predictions for trial in trials])
+    batches = np.repeat(np.arange(len(trials)), [len(trial) for trial in trials])
+    return HeldOutPool.of_splits(data, splits, predictions, batches, metric)
 
 
 def _results(

@@ -13,6 +13,8 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.graph import QueryGroups
 from rankwise.metrics import get_metric
 from rankwise.model_selection.mean_ranker import standardized
+from rankwise.model_selection.search.labelled_rows import LabelledRows
+from rankwise.model_selection.search.splits import Splits
 
 PER_BATCH = 2  # alphas of one ranker in a mean
 FOLDS = 10  # of queries, for the estimate
@@ -155,6 +157,19 @@ class HeldOutPool:
         groups = QueryGroups.of(queries, len(labels))
         scores = standardized(predictions, groups).astype(np.float32)
         return cls(labels, groups, scores, batches, metric, unit)
+
+    @classmethod
+    def of_splits(
+        cls, data: LabelledRows, splits: Splits, predictions: Array, batches: Index, metric: str
+    ) -> HeldOutPool:
+        """A pool of predictions for ``splits.rows``."""
+        rows, split = splits.rows, splits.split_of_row
+        labels, n_queries = data.labels[rows, 0], data.groups.n_groups
+        if n_queries == 1:
+            # Scores of different folds of one ranking have different offsets.
+            return cls.of(labels, split, predictions, batches, metric, "folds")
+        queries = split * n_queries + data.groups.codes[rows]
+        return cls.of(labels, queries, predictions, batches, metric)
 
     @cached_property
     def values(self) -> Array:

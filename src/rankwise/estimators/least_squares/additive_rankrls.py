@@ -34,7 +34,7 @@ class AdditiveRankRLS(LeastSquaresRanker):
     ----------
     alpha : float, default=1.0
         Regularization strength, at least 0. See `RankRLS`.
-    n_ramps : int, default=8
+    n_ramps : int, default=4
         Number of linear pieces of each function. A feature with few distinct values has fewer.
     ties, weighting
         As for `RankRLS`.
@@ -71,7 +71,7 @@ class AdditiveRankRLS(LeastSquaresRanker):
         self,
         alpha: float = 1.0,
         *,
-        n_ramps: int = 8,
+        n_ramps: int = 4,
         ties: str = "include",
         weighting: str = "rows",
     ) -> None:
