@@ -26,6 +26,8 @@ def test_blocks_run(page, tmp_path):
     """Python blocks in order, in one namespace, then the shell blocks in the same folder."""
     if page.stem == "gpu":
         pytest.importorskip("torch", reason="needs the extra gpu")
+    if page.stem in ("README", "trees"):
+        pytest.importorskip("lightgbm", reason="needs the extra boost")
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
     assert script.stat().st_size

@@ -13,6 +13,7 @@ MODULES = (
     "rankwise.graph",
     "rankwise.metrics",
     "rankwise.model_selection",
+    "rankwise.objectives",
     "rankwise.plots",
     "rankwise.preprocessing",
     "rankwise.problem",
@@ -20,7 +21,7 @@ MODULES = (
 )
 # Parts of other objects, and interfaces, which are shown where they are used.
 PARTS = {
-    *("PairBlock", "PairGraph", "HeldOutScores", "load_model"),
+    *("PairBlock", "PairGraph", "HeldOutScores", "RowObjective", "load_model"),
     *("Code", "Facts", "Figure", "Section", "Text"),
     *("Basis", "BlockSums", "Coordinates", "FeatureBasis", "Fit", "KernelBasis", "LandmarkBasis"),
     *(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rankwise.estimators.bilinear.sparse_bilinear import (
         SparseBilinearRanker as SparseBilinearRanker,
     )
+    from rankwise.estimators.boosted.boosted_ranker import BoostedRanker as BoostedRanker
     from rankwise.estimators.components.kpcrank import KPCR as KPCR
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.gp.pairwise_gp import PairwiseGP as PairwiseGP
@@ -49,6 +50,7 @@ _SUBMODULES = (
     "graph",
     "metrics",
     "model_selection",
+    "objectives",
     "plots",
     "preprocessing",
     "report",
@@ -59,6 +61,7 @@ __all__ = [
     "RLS",
     "AdditiveRankRLS",
     "AutoRanker",
+    "BoostedRanker",
     "KPCRank",
     "MeanRanker",
     "PairwiseGP",

@@ -19,6 +19,7 @@ RANKERS = {
     "pairwise-gp": "rankwise.estimators.gp.pairwise_gp.PairwiseGP",
     "sparse-bilinear": "rankwise.estimators.bilinear.sparse_bilinear.SparseBilinearRanker",
     "ranksvm": "rankwise.estimators.rank_svm.RankSVM",
+    "boosted": "rankwise.estimators.boosted.boosted_ranker.BoostedRanker",
     "additive-rankrls": "rankwise.estimators.least_squares.additive_rankrls.AdditiveRankRLS",
     "mean": "rankwise.model_selection.mean_ranker.MeanRanker",
     "auto": "rankwise.auto.auto_ranker.AutoRanker",

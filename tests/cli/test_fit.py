@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS, load_model
+from rankwise import RLS, BoostedRanker, RankRLS, SparseRankRLS, SparseRLS, load_model
 from rankwise.cli.options import CHOICES, MODELS, RankerOptions, parse_numbers
 from rankwise.data import LetorBlocks, normalize_per_query, read_letor
 from rankwise.metrics import average_precision, disagreement_error
@@ -115,6 +115,22 @@ def test_the_number_of_features(files, run, tmp_path):
     assert load_model(out).n_features_in_ == 9
     message = run("fit", files.train, "-o", out, "--features", 5, ok=False)
     assert "has 6 features, but --features has 5" in message
+
+
+def test_boosted_trees(files, run, tmp_path):
+    pytest.importorskip("lightgbm", reason="--model boosted needs lightgbm")
+    out = tmp_path / "model.rankwise"
+    run("fit", files.train, "--model", "boosted", "--weighting", "queries", "-o", out)
+    data = read_letor(files.train)
+    want = BoostedRanker(weighting="queries").fit(data.X, data.y, qid=data.qid)
+    assert_allclose(load_model(out).predict(data.X), want.predict(data.X))
+    assert "trees" in run("info", out).stdout
+    run("evaluate", out, files.test)
+    for command, option in (("fit", "alpha"), ("fit", "valid"), ("tune", None)):
+        given = [f"--{option}", files.valid if option == "valid" else 1] if option else []
+        message = run(command, files.train, "--model", "boosted", *given, "-o", out, ok=False)
+        assert f"'--{option or 'model'}'" in message
+        assert "This is for the models rankrls, rls" in message
 
 
 def test_alphas_as_grid_and_as_list():
@@ -240,7 +256,10 @@ def test_a_sparse_model_needs_adjacent_rows_of_a_query(run, tmp_path):
     ("options", "words"),
     [
         (["--landmarks", 3], "for the models sparse-rankrls, sparse-rls: got rankrls"),
-        (["--model", "rls", "--seed", 3], "for the models sparse-rankrls, sparse-rls: got rls"),
+        (
+            ["--model", "rls", "--seed", 3],
+            "for the models sparse-rankrls, sparse-rls, boosted: got rls",
+        ),
         (["--model", "sparse-rls", "--ties", "exclude"], "for the models rankrls, sparse-rankrls"),
         (["--model", "sparse-rankrls", "--landmarks", 99999], "more than the"),
     ],

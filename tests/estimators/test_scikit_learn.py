@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from rankwise import (
     KPCR,
     RLS,
+    BoostedRanker,
     KPCRank,
     PairwiseGP,
     RankRLS,
@@ -39,12 +40,15 @@ ESTIMATORS = [
     KPCR(0.9, landmarks="random"),
     PairwiseGP(optimizer=None, max_pairs=100),
     PairwiseGP(likelihood="gaussian", optimizer=None, n_landmarks=1),
+    BoostedRanker(max_estimators=5),
 ]
 
 
 @pytest.mark.filterwarnings("ignore:The kernel is not positive")  # caused by one of the checks
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_scikit_learn_checks(estimator):
+    if isinstance(estimator, BoostedRanker):
+        pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
     check_estimator(estimator, on_skip=None)
 
 

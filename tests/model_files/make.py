@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from rankwise import (
     KPCR,
     RLS,
+    BoostedRanker,
     KPCRank,
     PairwiseGP,
     RankingSearchCV,
@@ -62,6 +63,7 @@ def fitted_models(X, y, qid):
         ).fit(X, X, triplets),
         "sparse-bilinear-stream": stream.partial_fit(X, X, triplets),
         "ranksvm": RankSVM(2.0).fit(X, y, qid=qid),
+        "boosted": BoostedRanker(min_samples_leaf=2, max_estimators=3).fit(X, y, qid=qid),
         "ranking-search": RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}).fit(X, y, qid=qid),
         "pipeline": make_pipeline(StandardScaler(), RankRLS(2.0)).fit(X, y),
     }

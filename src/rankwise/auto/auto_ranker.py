@@ -216,7 +216,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _metric(self, data: LabelledRows) -> str:
         if self.metric == "auto":
-            return default_metric(data.y, data.groups)
+            return default_metric(data.y, data.groups.n_groups)
         get_metric(self.metric)  # raises an error for an unknown metric
         return self.metric
 

@@ -76,11 +76,13 @@ def fit(
       rankwise fit train.txt --kernel rbf --valid valid.txt \\
           --alphas 1e-3:1e3:13 --out model.rankwise
       rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.rankwise
+      rankwise fit train.txt --model boosted -o m.rankwise
       rankwise fit big.txt --workers 4 -o m.rankwise
     """
     from rankwise.persistence import save_model
 
     _check_selection(alpha, valid, selection)
+    options.check_alpha(*_given(alpha=alpha, valid=valid))
     ranker = options.single()
     grid = selection.grid
     selection.metric_function()  # raises an error where the options do not fit together
@@ -100,11 +102,16 @@ def fit(
     note(f"Wrote {out}: {ranker} fitted to {rows.n_rows:,} rows, {rows.n_features} features.")
 
 
+def _given(**options: Any) -> list[str]:
+    """The names of options that are given."""
+    return [name for name, value in options.items() if value is not None]
+
+
 def _check_selection(alpha: float | None, valid: Path | None, selection: SelectionOptions) -> None:
     """Refuse options that would have no effect."""
     if valid is not None and alpha is not None:
         refuse("alpha", "With --valid, alpha is chosen from --alphas: leave --alpha out.")
-    unused = [name for name, value in vars(selection).items() if value is not None]
+    unused = _given(**vars(selection))
     if valid is None and unused:
         refuse(
             unused[0],

@@ -109,6 +109,7 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
         facts["training rows kept"] = int(ranker.X_fit_.shape[0])
     if hasattr(ranker, "rank_"):
         facts["landmarks"] = f"{len(ranker.dual_coef_)}, of which {ranker.rank_} count"
+    facts["trees"] = getattr(ranker, "n_estimators_", None)
     facts["form"] = getattr(ranker, "solver_", None)
     facts["written by"] = f"rankwise {file.version}" if file.version else None
     facts["parameters"] = {

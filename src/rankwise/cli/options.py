@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rankwise.data import LetorData
 
 ALPHAS = "1e-3:1e8:23"
-MODELS = ("rankrls", "rls", "sparse-rankrls", "sparse-rls")
+MODELS = ("rankrls", "rls", "sparse-rankrls", "sparse-rls", "boosted")
 CHOICES = {
     "model": MODELS,
     "kernel": ("linear", "rbf", "laplacian", "polynomial", "sigmoid", "cosine"),
@@ -93,7 +93,8 @@ class RankerOptions:
         ranker_option(
             "NAME",
             "rankrls compares the rows of a query; rls is plain regression; sparse-rankrls "
-            "and sparse-rls use a kernel on landmarks, for very many rows.",
+            "and sparse-rls use a kernel on landmarks, for very many rows; boosted grows trees "
+            "with LightGBM and chooses their number on held-out queries of TRAIN.",
         ),
     ] = "rankrls"
     kernel: Annotated[
@@ -146,8 +147,15 @@ class RankerOptions:
         ),
     ] = None
     seed: Annotated[
-        int | None, ranker_option("N", "Seed for the choice of landmarks.", "0", min=0)
+        int | None, ranker_option("N", "Seed for random choices, as of landmarks.", "0", min=0)
     ] = None
+
+    def check_alpha(self, *options: str) -> None:
+        """Refuse options for alpha if the ranker has none."""
+        if "alpha" not in _defaults(ranker_class(_word("model", self.model))):
+            having = [name for name in MODELS if "alpha" in _defaults(ranker_class(name))]
+            for option in options:
+                refuse(option, f"This is for the models {', '.join(having)}: got {self.model}.")
 
     def single(self) -> Any:
         """The one ranker that the options describe."""

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwise.errors import ParameterError
-from rankwise.graph.query_groups import QueryGroups
 from rankwise.metrics.listwise import average_precision, ndcg, precision_at_k, reciprocal_rank
 from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
 
@@ -44,6 +43,9 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 )
 _PRINTED = {"p": "precision", "kendall tau_b": "kendall_tau"}  # the names in tables
 _WITH_CUTOFF = ("precision", "ndcg")
+
+LARGEST_GRADE = 30
+"""Larger whole numbers are not grades: the gain 2^y - 1 of NDCG would see only the largest."""
 
 
 def get_metric(name: str) -> Metric:
@@ -81,20 +83,42 @@ def get_metric(name: str) -> Metric:
     return metric._replace(function=partial(metric.function, k=int(cutoff)))
 
 
-def default_metric(y: Any, groups: QueryGroups) -> str:
-    """The metric to choose rankers by, where the user has named none.
+def are_grades(y: Any) -> bool:
+    """Whether labels are whole numbers from 0 to `LARGEST_GRADE`.
 
     Parameters
     ----------
-    y : array-like of shape (n_rows,)
-    groups : QueryGroups
+    y : array-like
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> are_grades([0, 2, 1]), are_grades([0.5, 1])
+    (True, False)
+    """
+    labels = np.asarray(y)
+    return bool(((labels == np.floor(labels)) & (labels >= 0) & (labels <= LARGEST_GRADE)).all())
+
+
+def default_metric(y: Any, n_queries: int) -> str:
+    """The metric to choose by if none is named: ndcg@10 for grades in queries, else disagreement.
+
+    Parameters
+    ----------
+    y : array-like
+        Labels.
+    n_queries : int
 
     Returns
     -------
     str
-        "ndcg@10" if there are several queries and all labels are grades, that is, whole numbers
-        from 0 to 30; "disagreement" otherwise.
+
+    Examples
+    --------
+    >>> default_metric([0, 2, 1, 0], n_queries=2), default_metric([0.5, 2.5], n_queries=1)
+    ('ndcg@10', 'disagreement')
     """
-    labels = np.asarray(y)
-    grades = labels.min() >= 0 and labels.max() <= 30 and bool((labels == labels.round()).all())
-    return "ndcg@10" if groups.n_groups > 1 and grades else "disagreement"
+    return "ndcg@10" if n_queries > 1 and are_grades(y) else "disagreement"

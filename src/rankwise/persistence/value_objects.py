@@ -56,6 +56,7 @@ AXES = {
     "rankrls": "coef_: outputs features",
     "rls": "coef_: outputs features",
     "ranksvm": "coef_: features",
+    "boosted": "held_out_scores_: tried",
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
     "pairwise-gp": "X_fit_: rows features, landmarks_: landmarks features, margin_: comparisons, "
     "weight_: comparisons, pairs_: comparisons 2 in rows",

@@ -69,6 +69,7 @@ def tune(
     """
     from rankwise.persistence import save_model
 
+    options.check_alpha("model")
     rankers = list(options.combinations())
     grid = selection.grid
     check_writable(out, train)

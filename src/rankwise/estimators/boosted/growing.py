@@ -1,0 +1,157 @@
+"""Grow trees with LightGBM, and count how many rank held-out queries best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.errors import DataError
+from rankwise.estimators.boosted.tree_text import as_lightgbm, require_lightgbm
+from rankwise.graph import QueryGroups
+from rankwise.metrics import get_metric
+from rankwise.objectives import RankRLSObjective, RowObjective
+
+PATIENCE = 50
+"""Stop after this many trees that do not improve on the best number so far."""
+
+
+class HeldOutCurve(NamedTuple):
+    """The metric of held-out rows with 1, 2, ... trees, and the best number of trees."""
+
+    scores: Array
+    best: int
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """Trees for some rows, grown one at a time; without an objective, by LightGBM's own."""
+
+    booster: Any
+    objective: RowObjective | None
+
+    def grow(self) -> None:
+        """Add a tree."""
+        if self.objective is None:
+            self.booster.update()
+        else:
+            self.booster.update(fobj=self._derivatives)
+
+    def _derivatives(self, scores: Any, _: Any) -> tuple[Array, Array]:
+        """Gradient and Hessian in units of rows: l2_regularization has the same meaning always."""
+        assert self.objective is not None
+        unit = 1.0 / self.objective.hessian.mean()
+        gradient = unit * self.objective.gradient(scores)
+        if not np.abs(gradient).max() < 1e30:  # LightGBM computes with 32 bits
+            raise DataError("The labels are too large: divide them by a constant.")
+        return gradient, unit * self.objective.hessian
+
+
+class Grower:
+    """Rows in LightGBM's bins, sorted by query.
+
+    Parameters
+    ----------
+    X, y : array-like or sparse, ndarray
+        Rows and labels; the rows of a query are adjacent.
+    groups : QueryGroups
+    objective : RankRLSObjective or None
+        None: the objective that `settings` name.
+    settings : mapping
+        LightGBM's parameters.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        groups: QueryGroups,
+        objective: RankRLSObjective | None,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._lightgbm = require_lightgbm()
+        self._y, self._groups, self._objective = y, groups, objective
+        self._settings = dict(settings)
+        own = {"label": np.zeros(len(y))} if objective else {"label": y, "group": groups.sizes}
+        self._data = self._lightgbm.Dataset(as_lightgbm(X), params=self._settings, **own)
+        self._data.construct()
+
+    def start(self, rows: Index | None = None, held_out: Index | None = None) -> Growth:
+        """No trees yet, for all rows or for some, with others to be predicted on the way."""
+        data = self._data if rows is None else self._data.subset(rows)
+        booster = self._lightgbm.Booster(self._settings, data)
+        if held_out is not None:
+            booster.add_valid(self._data.subset(held_out), "held out")
+        if self._objective is None:
+            return Growth(booster, None)
+        rows = np.arange(len(self._y)) if rows is None else rows
+        return Growth(booster, self._objective.on_rows(self._y[rows], self._groups.codes[rows]))
+
+    def held_out_scores(self, metric: str, n_folds: int, most: int) -> HeldOutCurve | None:
+        """The metric of held-out rows with 1, 2, ... trees, over all folds together.
+
+        Folds of whole queries; of rows, if fewer than two queries have different labels. Stops at
+        `most` trees, or if `PATIENCE` trees do not help. None if there are too few rows.
+        """
+        fold, queries = deal_into_folds(self._y, self._groups, n_folds)
+        if fold is None:
+            return None
+        function, greater_is_better = get_metric(metric)
+        held_out = np.full(len(self._y), np.nan)
+        growths = []
+        for k in range(fold.max() + 1):
+            train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            growths.append((self.start(train, test), test))
+        known = np.flatnonzero(fold >= 0)
+        curve: list[float] = []
+        best = 0
+        while len(curve) < most and len(curve) - best <= PATIENCE:
+            for growth, test in growths:
+                growth.grow()
+                held_out[test] = _scores_on_the_way(growth.booster)
+            value = function(self._y[known], held_out[known], queries[known])
+            curve.append(value if greater_is_better else -value)
+            best = int(np.argmax(curve))
+        return HeldOutCurve(np.array(curve) if greater_is_better else -np.array(curve), best + 1)
+
+
+def deal_into_folds(y: Array, groups: QueryGroups, n_folds: int) -> tuple[Index | None, Index]:
+    """The fold of each row (-1: never held out), and which held-out rows are compared.
+
+    Queries with different labels are dealt in turn. If there is only one, its rows are dealt in the
+    order of their labels, and those of a fold are compared. None if every fold could not have two
+    different labels.
+    """
+    order = np.lexsort((y, groups.codes))
+    codes, labels = groups.codes[order], y[order]
+    differ = (codes[1:] == codes[:-1]) & (labels[1:] != labels[:-1])
+    usable = np.unique(codes[1:][differ])
+    if len(usable) > 1:
+        fold_of = np.full(groups.n_groups, -1)
+        fold_of[usable] = np.arange(len(usable)) % n_folds
+        return fold_of[groups.codes], groups.codes
+    rows = np.flatnonzero(groups.codes == usable[0])
+    rows = rows[np.argsort(y[rows], kind="stable")]
+    n_folds = min(n_folds, len(rows) // 2)
+    fold = np.full(len(y), -1)
+    fold[rows] = np.arange(len(rows)) % max(n_folds, 1)
+    parts = [y[fold == k] for k in range(n_folds)]
+    rest = [y[rows[fold[rows] != k]] for k in range(n_folds)]
+    if n_folds < 2 or any(np.ptp(part) == 0 for part in (*parts, *rest)):
+        return None, fold
+    return fold, fold
+
+
+def _scores_on_the_way(booster: Any) -> Array:
+    """The scores of the held-out rows with the trees so far."""
+    kept: list[Array] = []
+
+    def keep(scores: Array, _: Any) -> tuple[str, float, bool]:
+        kept.append(scores)
+        return "", 0.0, False
+
+    booster.eval_valid(keep)
+    return kept[0]
