@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.auto.candidates import KINDS, Candidate, default_candidates, named
 from rankwise.auto.results import AutoResults, Explanation, Part
-from rankwise.auto.trials import Trial, hold_out, make_folds
+from rankwise.auto.trials import Folds, Trial, hold_out, make_folds
 from rankwise.backends.arrays import Array, Index
-from rankwise.errors import ParameterError
+from rankwise.errors import KernelSizeError, ParameterError
 from rankwise.estimators._validation import DTYPES, forget
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.metrics import get_metric
@@ -23,7 +23,6 @@ from rankwise.model_selection.best_mean import HeldOutPool, PairedDifference
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.progress import progress
-from rankwise.model_selection.search.splits import Splits
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -61,6 +60,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         What to try: all kinds of rankers, one kind, or a list of rankers. Least-squares rankers in
         a list whose alpha is "auto" are tried at many alphas. Other rankers, pipelines and the
         rankers of other libraries are refitted for each fold, as in `RankingSearchCV`.
+    boosted : bool or "auto", default=False
+        Whether to try boosted trees as well: a `BoostedRanker`, which is refitted for each fold and
+        takes longer than all other rankers together. "auto": if LightGBM is installed.
     time_budget : float, optional
         Seconds. When they have passed, no further ranker is tried; cheap ones come first. The
         fits of the best to all rows are not included. None: no limit.
@@ -113,6 +115,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
 
     parameters: ClassVar[Mapping[str, Rule]] = {
         "n_best": Whole(1),
+        "boosted": AnyOf(Flag(), Choice("auto")),
         "time_budget": AnyOf(Number(0), None),
         "memory_budget": AnyOf(Number(0), None),
         "verbose": Flag(),
@@ -124,6 +127,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         metric: str = "auto",
         n_best: int = 10,
         candidates: Any = "auto",
+        boosted: bool | str = False,
         time_budget: float | None = None,
         memory_budget: float | None = None,
         verbose: bool = False,
@@ -132,6 +136,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.metric = metric
         self.n_best = n_best
         self.candidates = candidates
+        self.boosted = boosted
         self.time_budget = time_budget
         self.memory_budget = memory_budget
         self.verbose = verbose
@@ -157,9 +162,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, y_numeric=True)
         data = LabelledRows.of(X, y, qid)
         metric = self._metric(data)
-        splits = make_folds(data)
-        trials, left_out = self._try(data, splits, metric)
-        pool = _pool(trials, data, splits, metric)
+        folds = make_folds(data)
+        trials, left_out = self._try(data, folds, metric)
+        pool = _pool(trials, data, folds, metric)
         chosen = pool.choose(self.n_best)
         places = [(trial, k) for trial in trials for k in range(len(trial))]
         mean = MeanRanker([places[c][0].ranker(places[c][1]) for c in chosen])
@@ -233,9 +238,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             )
         return list(named(self.candidates))
 
-    def _try(
-        self, data: LabelledRows, splits: Splits, metric: str
-    ) -> tuple[list[Trial], list[str]]:
+    def _try(self, data: LabelledRows, folds: Folds, metric: str) -> tuple[list[Trial], list[str]]:
         """Trials within the budgets, and which candidates were left out for lack of them."""
         trials: list[Trial] = []
         left_out: list[str] = []
@@ -249,17 +252,23 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 elif trials and self._is_late(perf_counter() - start):
                     left_out.append(f"{candidate.name}, as the time was up")
                 else:
-                    trials.append(hold_out(candidate, data, splits, metric))
+                    try:
+                        trials.append(hold_out(candidate, data, folds, metric))
+                    except KernelSizeError as error:
+                        left_out.append(f"{candidate.name}: {error}")
                 advance(candidate.name)
         if not trials:
-            raise ParameterError(
-                f"memory_budget={self.memory_budget:g} bytes is too little for each of "
-                f"{len(candidates)} candidates: {left_out[0]}."
+            raise KernelSizeError(
+                f"There is too little memory for each of {len(candidates)} candidates: "
+                f"{'; '.join(left_out)}."
             )
         return trials, left_out
 
     def _is_late(self, seconds: float) -> bool:
         return self.time_budget is not None and seconds >= self.time_budget
+
+    def _predict_queries(self, X: Any, qid: Any) -> Any:
+        return self.predict(X, qid=qid)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "mean_ranker_")
@@ -271,11 +280,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _pool(trials: list[Trial], data: LabelledRows, splits: Splits, metric: str) -> HeldOutPool:
+def _pool(trials: list[Trial], data: LabelledRows, folds: Folds, metric: str) -> HeldOutPool:
     """The held-out scores of all trials."""
     predictions = np.concatenate([trial.predictions for trial in trials])
     batches = np.repeat(np.arange(len(trials)), [len(trial) for trial in trials])
-    return HeldOutPool.of_splits(data, splits, predictions, batches, metric)
+    return HeldOutPool.of(data.labels[:, 0], folds.groups, predictions, batches, metric, folds.unit)
 
 
 def _results(
@@ -302,6 +311,7 @@ def _results(
             [np.full(len(trial), trial.seconds / len(trial)) for trial in trials]
         ),
         left_out=left_out,
+        n_queries=values.shape[1],
     )
 
 

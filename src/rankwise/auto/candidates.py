@@ -1,4 +1,4 @@
-"""The rankers that AutoRanker tries by default."""
+"""The rankers that AutoRanker tries."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from rankwise.backends.arrays import is_sparse
 from rankwise.errors import ParameterError
 from rankwise.estimators.least_squares.additive_rankrls import AdditiveRankRLS
 from rankwise.estimators.least_squares.rankrls import RankRLS
 from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS
+from rankwise.graph import QueryGroups
+from rankwise.scaling import QUERY_SCALINGS, ColumnStandard, ColumnStatistics
 
-WITHIN_QUERIES = ("query-minmax", "query-standard", "query-ranks")
-OVERALL = ("standard",)
-LANDMARKS = 300
-WIDTHS = (0.3, 1.0)  # gamma times the number of features
-RAMPS = 8
 KINDS = ("linear", "additive", "kernel")
+LANDMARKS = 300
+SAMPLE = 5000  # rows for the widths of kernels
+# The width of a kernel: gamma times the sum over features of the variances (rbf), or of the
+# standard deviations (laplacian), of the scaled rows.
+WIDTHS = {"rbf": 0.15, "laplacian": 0.25}
+MANY_FEATURES = 1000  # for functions of single features
 
 
 @dataclass(frozen=True)
@@ -29,35 +33,60 @@ class Candidate:
     ranker: Any
 
     def n_bytes(self, n_rows: int, n_features: int) -> int:
-        """About the memory for a hold-out: its features in float64, and a copy of them."""
-        ranker = self.ranker
-        columns = n_features
+        """About the memory of its hold-out: rows in float64, and a copy of them."""
+        ranker, columns = self.ranker, n_features
         if isinstance(ranker, AdditiveRankRLS):
             columns = n_features * ranker.n_ramps
         elif isinstance(ranker, SparseRankRLS):
-            columns = ranker.n_landmarks or min(n_rows, 1000)
+            columns = min(n_rows, ranker.n_landmarks or 1000)
+        elif isinstance(ranker, RankRLS) and (ranker.kernel != "linear" or n_features > n_rows):
+            columns = n_rows
         return 2 * 8 * n_rows * columns
 
 
 def default_candidates(
-    kinds: tuple[str, ...], has_queries: bool, n_features: int, rng: np.random.Generator
+    kinds: Sequence[str], X: Any, groups: QueryGroups, rng: np.random.Generator
 ) -> Iterator[Candidate]:
-    """Cheap ones first: linear, additive and Gaussian rankers, each on several scalings."""
-    scalings = WITHIN_QUERIES if has_queries else OVERALL
-    seed = int(rng.integers(2**31))
+    """Linear, additive and kernel rankers, each on several scalings; cheap ones first.
+
+    Sparse rows, which most scalings would fill, are tried on one scaling, and without additive
+    rankers.
+    """
+    sparse, n_features = is_sparse(X), X.shape[1]
+    scalings = tuple(QUERY_SCALINGS) if groups.n_groups > 1 else (ColumnStandard.name,)
+    scalings = scalings[:1] if sparse else scalings
     if "linear" in kinds:
         for scale in scalings:
             yield Candidate(f"linear, {scale}", RankRLS(scale=scale))
-    if "additive" in kinds:
-        for scale in scalings:
-            yield Candidate(f"additive, {scale}", AdditiveRankRLS(n_ramps=RAMPS, scale=scale))
+    if "additive" in kinds and not sparse and n_features <= MANY_FEATURES:
+        # Without queries, no scaling: functions of one feature do not depend on its scale.
+        for scale in scalings if groups.n_groups > 1 else (None,):
+            name = f"additive, {scale}" if scale else "additive"
+            yield Candidate(name, AdditiveRankRLS(scale=scale))
     if "kernel" in kinds:
-        for width in WIDTHS:
-            for scale in scalings:
+        seed = int(rng.integers(2**31))
+        for scale in scalings:
+            deviations = scaled_deviations(X, groups, scale)
+            sums = {"rbf": np.square(deviations).sum(), "laplacian": deviations.sum()}
+            for kernel, width in WIDTHS.items():
                 ranker = SparseRankRLS(
-                    n_landmarks=LANDMARKS, gamma=width / n_features, scale=scale, random_state=seed
+                    n_landmarks=min(LANDMARKS, X.shape[0]),
+                    kernel=kernel,
+                    gamma=float(width / (sums[kernel] or 1.0)),
+                    scale=scale,
+                    random_state=seed,
                 )
-                yield Candidate(f"rbf {width:g}, {scale}", ranker)
+                yield Candidate(f"{kernel}, {scale}", ranker)
+
+
+def scaled_deviations(X: Any, groups: QueryGroups, scale: str) -> Any:
+    """The standard deviation of each feature after scaling, from some whole queries."""
+    if scale not in QUERY_SCALINGS:
+        return np.ones(X.shape[1])
+    n_queries = int(np.searchsorted(groups.indptr, SAMPLE))  # the first ones with so many rows
+    rows = groups.order[: groups.indptr[min(n_queries, groups.n_groups)]]
+    scaled = QUERY_SCALINGS[scale].scale(X[rows], groups.take(rows))
+    return ColumnStatistics.of(scaled).deviation
 
 
 def named(rankers: Sequence[Any]) -> Iterator[Candidate]:

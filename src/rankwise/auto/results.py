@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
+from rankwise.model_selection.best_mean import PairedDifference
 from rankwise.tables import Column, Table, require_pandas
 
 
@@ -45,6 +46,8 @@ class AutoResults:
         The time of the ranker, divided among its alphas.
     left_out : list of str
         Rankers that were not tried, and why.
+    n_queries : int
+        Queries with a score; for one global ranking, folds of its rows.
     """
 
     metric: str
@@ -57,17 +60,31 @@ class AutoResults:
     chosen: Any
     seconds: Array
     left_out: list[str]
+    n_queries: int
 
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def best_trials(self) -> dict[str, int]:
+        """The trial with the best alpha of each ranker, best first."""
+        best: dict[str, int] = {}
+        for k in np.argsort(self.behind, kind="stable").tolist():
+            best.setdefault(self.names[k], k)
+        return best
+
+    @property
+    def runner_up(self) -> tuple[str, str, PairedDifference] | None:
+        """The best ranker, the next, and their difference; None if only one was tried."""
+        if len(self.best_trials) < 2:
+            return None
+        (best, _), (second, k) = list(self.best_trials.items())[:2]
+        error = float(self.standard_errors[k])
+        return best, second, PairedDifference(float(self.behind[k]), error, self.n_queries)
+
     def to_table(self) -> Table:
         """Each ranker at its best alpha, best first."""
-        order = np.argsort(self.behind, kind="stable")
-        best: dict[str, int] = {}
-        for k in order.tolist():
-            best.setdefault(self.names[k], k)
-        rows = tuple(self._row(name, k) for name, k in best.items())
+        rows = tuple(self._row(name, k) for name, k in self.best_trials.items())
         columns = (
             Column("ranker", ""),
             Column("alpha", ".3g"),

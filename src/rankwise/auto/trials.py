@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from rankwise.auto.candidates import Candidate
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.model_selection.search.exact import exact, has_shortcut
 from rankwise.model_selection.search.labelled_rows import LabelledRows
@@ -19,7 +19,8 @@ from rankwise.model_selection.search.scoring import RankingScorer
 from rankwise.model_selection.search.splits import Splits
 
 QUERY_FOLDS = 10
-ROW_FOLDS = 5
+REFIT_FOLDS = 5  # for rankers without exact hold-outs
+ROW_FOLDS = 5  # of one global ranking
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,21 @@ class Trial:
         return ranker if self.alphas is None else ranker.set_params(alpha=float(self.alphas[k]))
 
 
-def make_folds(data: LabelledRows) -> Splits:
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """The folds for exact hold-outs and for refits, and the rows that are compared.
+
+    `groups` are the queries or, for one global ranking, its folds: scores of different folds have
+    different offsets.
+    """
+
+    exact: Splits
+    refits: Splits
+    groups: Index
+    unit: str
+
+
+def make_folds(data: LabelledRows) -> Folds:
     """Folds of whole queries, or of the rows of one global ranking.
 
     Queries without two different labels teach nothing: they are dealt out after the others, so that
@@ -53,8 +68,9 @@ def make_folds(data: LabelledRows) -> Splits:
         n_rows = len(data)
         if n_rows < 4:
             raise DataError(f"AutoRanker needs at least 4 rows, to hold some out: got {n_rows}.")
-        n_folds = min(ROW_FOLDS, n_rows // 2)
-        return _dealt(np.arange(n_rows), np.arange(n_rows), n_folds)
+        rows = np.arange(n_rows)
+        splits = _dealt(rows, rows, min(ROW_FOLDS, n_rows // 2))
+        return Folds(splits, splits, rows % len(splits), "folds")
     groups, labels = data.groups, data.y[data.groups.order]
     starts = groups.indptr[:-1]
     differ = np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts)
@@ -66,7 +82,10 @@ def make_folds(data: LabelledRows) -> Splits:
         )
     place = np.empty(groups.n_groups, dtype=np.intp)
     place[np.argsort(~differ, kind="stable")] = np.arange(groups.n_groups)
-    return _dealt(place, groups.codes, min(n_learnable, QUERY_FOLDS))
+    exact, refits = (
+        _dealt(place, groups.codes, min(n_learnable, most)) for most in (QUERY_FOLDS, REFIT_FOLDS)
+    )
+    return Folds(exact, refits, groups.codes, "queries")
 
 
 def _dealt(place: Any, codes: Any, n_folds: int) -> Splits:
@@ -76,21 +95,25 @@ def _dealt(place: Any, codes: Any, n_folds: int) -> Splits:
     return Splits([np.flatnonzero(fold == k) for k in range(n_folds)], None, n_folds, order)
 
 
-def hold_out(candidate: Candidate, data: LabelledRows, splits: Splits, metric: str) -> Trial:
-    """Predictions for ``splits.rows`` by rankers that were trained without their fold."""
+def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str) -> Trial:
+    """Predictions for all rows by rankers that were trained without their fold."""
     start = perf_counter()
-    ranker = candidate.ranker
+    ranker, splits = candidate.ranker, folds.exact
     alphas = alphas_to_try(ranker, data)
     if has_shortcut(ranker, alphas, splits):
         found = exact(ranker, alphas, data, splits, RankingScorer.of(metric)).scores
     else:
-        alphas = None
+        alphas, splits = None, folds.refits
         parts = [refit(ranker, None, data, splits, k).scores for k in range(len(splits))]
         found = np.concatenate(parts, axis=1)
-    if not np.isfinite(found).all():
-        raise DataError(f"The held-out scores of {candidate.name!r} are not finite.")
+    if found.ndim != 2 or not np.isfinite(found).all():
+        raise DataError(
+            f"The held-out scores of {candidate.name!r} are not one finite number each."
+        )
+    predictions = np.empty_like(found)
+    predictions[:, splits.rows] = found
     seconds = perf_counter() - start
-    return Trial(candidate, None if alphas is None else np.asarray(alphas), found, seconds)
+    return Trial(candidate, None if alphas is None else np.asarray(alphas), predictions, seconds)
 
 
 def alphas_to_try(ranker: Any, data: LabelledRows) -> list[float] | None:

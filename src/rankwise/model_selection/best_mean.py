@@ -116,6 +116,17 @@ class PairedDifference:
         limit = float(stdtrit(self.n_queries - 1, 0.975)) if self.n_queries > 1 else np.inf
         return abs(self.difference) > limit * self.standard_error
 
+    def words(self, first: str, second: str, metric: str) -> str:
+        """One sentence: how far the first is ahead of the second, and whether that is clear."""
+        if self.n_queries < 2:
+            return f"With a single value of {metric}, {first} and {second} cannot be compared."
+        verdict = "a clear difference" if self.is_clear else "the data cannot tell them apart"
+        better = "better" if self.difference >= 0 else "worse"
+        return (
+            f"{first} is {abs(self.difference):.4f} {better} than {second} in {metric}, with a "
+            f"standard error of {self.standard_error:.4f}: {verdict}."
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class HeldOutPool:

@@ -147,6 +147,9 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             raise ParameterError("weights must have a positive sum: all are 0.")
         return rankers, weights.astype(np.float64)
 
+    def _predict_queries(self, X: Any, qid: Any) -> Any:
+        return self.predict(X, qid=qid)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rankers_")
 

@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, to_host
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.parameters import Number, Rule, Whole, check_value
+from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, check_value
 from rankwise.problem import PairLoss, RampSpace
+from rankwise.scaling import SCALINGS
 
 
 class AdditiveRankRLS(LeastSquaresRanker):
@@ -36,6 +37,9 @@ class AdditiveRankRLS(LeastSquaresRanker):
         Regularization strength, at least 0. See `RankRLS`.
     n_ramps : int, default=4
         Number of linear pieces of each function. A feature with few distinct values has fewer.
+    scale : {"query-minmax", "query-standard", "query-ranks", "standard"}, optional
+        How to scale the features first, as for `RankRLS`. None: not at all. The functions do not
+        depend on the scale of a feature, but a scaling within queries makes queries comparable.
     ties, weighting
         As for `RankRLS`.
 
@@ -64,6 +68,7 @@ class AdditiveRankRLS(LeastSquaresRanker):
     parameters: ClassVar[Mapping[str, Rule]] = {
         "alpha": Number(0),
         "n_ramps": Whole(1),
+        "scale": AnyOf(None, Choice(*SCALINGS)),
         **LOSS_PARAMETERS,
     }
 
@@ -72,11 +77,13 @@ class AdditiveRankRLS(LeastSquaresRanker):
         alpha: float = 1.0,
         *,
         n_ramps: int = 4,
+        scale: str | None = None,
         ties: str = "include",
         weighting: str = "rows",
     ) -> None:
         self.alpha = alpha
         self.n_ramps = n_ramps
+        self.scale = scale
         self.ties = ties
         self.weighting = weighting
 
