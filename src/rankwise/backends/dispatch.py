@@ -10,7 +10,7 @@ from rankwise.backends._numpy import NUMPY
 from rankwise.backends.arrays import is_tensor
 from rankwise.backends.backend import Backend
 
-__all__ = ["NUMPY", "as_given", "backend_of"]
+__all__ = ["NUMPY", "as_given", "backend_of", "is_sent"]
 
 
 def backend_of(X: Any) -> Backend:
@@ -30,3 +30,8 @@ def backend_of(X: Any) -> Backend:
 def as_given(X: Any) -> Any:
     """The array that the user passed: the host array of `HostRows`, anything else unchanged."""
     return X.host if isinstance(getattr(X, "backend", None), Backend) else X
+
+
+def is_sent(X: Any) -> bool:
+    """Whether rows are in host memory but processed on a device: results are then copied back."""
+    return not is_tensor(X) and not backend_of(X).is_host

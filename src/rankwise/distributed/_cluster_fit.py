@@ -12,6 +12,7 @@ from dask.base import compute
 from dask.delayed import delayed
 from sklearn.base import clone
 
+from rankwise.backends.arrays import Array
 from rankwise.distributed._partitions import Partition, Partitions, open_partitions
 from rankwise.distributed._sums import (
     Overview,
@@ -25,6 +26,8 @@ from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
+from rankwise.holdout.alpha_choice import AlphaChoice
+from rankwise.holdout.fold_choice import choose_from_folds, summed_alphas
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
 from rankwise.problem import (
     FeatureSpace,
@@ -36,6 +39,7 @@ from rankwise.problem import (
     Loss,
     RowLoss,
 )
+from rankwise.problem.fold_sums import Folds
 from rankwise.solvers.moments import Moments
 
 Ranker = TypeVar("Ranker", bound=Any)
@@ -101,8 +105,13 @@ def fit(
     """
     check_summable(estimator)
     run = Run(client, progress)
-    summed = Summed.of(estimator, run.open(data, label, qid, n_features), run)
-    fit = summed.solve([float(estimator.alpha)])
+    auto = estimator.alpha == "auto"
+    summed = Summed.of(estimator, run.open(data, label, qid, n_features), run, with_folds=auto)
+    if auto:
+        estimator.set_alpha(summed.choose_alpha())
+    else:
+        estimator.alpha_ = float(estimator.alpha)
+    fit = summed.solve([estimator.alpha_])
     estimator.set_fitted(fit.basis, fit.solutions[0])
     return estimator
 
@@ -110,7 +119,7 @@ def fit(
 def path(
     estimator: Any,
     data: Any,
-    alphas: Any,
+    alphas: Any = None,
     *,
     label: str = "label",
     qid: str | None = "qid",
@@ -124,7 +133,8 @@ def path(
     ----------
     estimator, data, label, qid, n_features, client, progress
         As for `fit`.
-    alphas : sequence of float
+    alphas : sequence of float, optional
+        None: a grid that follows the scale of the data.
 
     Returns
     -------
@@ -143,10 +153,11 @@ def path(
     2
     """
     check_summable(estimator)
-    values = check_alphas(alphas)
+    given = None if alphas is None else check_alphas(alphas)
     template = clone(estimator)
     run = Run(client, progress)
     summed = Summed.of(template, run.open(data, label, qid, n_features), run)
+    values = summed.alphas() if given is None else given
     return RegularizationPath(values, template, summed.solve(values.tolist()))
 
 
@@ -207,7 +218,8 @@ def _tasks_left(dask_scheduler: Any) -> int:
 class Summed:
     """Sums over all partitions, and the system and partitions that they belong to.
 
-    `partitions` hold whole queries, and `moments` has an entry for each task.
+    `partitions` hold whole queries, and `moments` has an entry for each task. `folds` are the sums
+    of folds of queries, if alpha is to be chosen.
     """
 
     moments: list[Any]
@@ -215,9 +227,12 @@ class Summed:
     partitions: Partitions
     overview: Overview
     loss: Loss
+    folds: Folds | None = None
 
     @classmethod
-    def of(cls, ranker: Any, partitions: Partitions, run: Run) -> Summed:
+    def of(
+        cls, ranker: Any, partitions: Partitions, run: Run, *, with_folds: bool = False
+    ) -> Summed:
         """Sum over all partitions, and set the attributes of `ranker` that describe the data."""
         forget(ranker)
         loss = ranker.make_loss()
@@ -237,7 +252,9 @@ class Summed:
         if not one_ranking and not loss.has_intercept:
             partitions = with_whole_queries(partitions, overview.split)
         summed_loss = RowLoss() if one_ranking else loss
-        sums = partitions.map(partition_totals, system=system, loss=summed_loss)
+        one = overview.n_queries == 1
+        options = {"loss": summed_loss, "with_folds": with_folds, "one_ranking": one}
+        sums = partitions.map(partition_totals, system=system, **options)
         if isinstance(space, LandmarkSpace):
             totals, system = run([tree(sums, added), system])
         else:
@@ -248,7 +265,20 @@ class Summed:
             scale = loss.weight(n_rows, n_pairs[0]) * n_rows
             moments = [Moments(scale * one.A, scale * one.b) for one in moments]
         loss.check_learnable(n_pairs, n_rows, overview.n_queries)
-        return cls(moments, system, partitions, overview, loss)
+        return cls(moments, system, partitions, overview, loss, totals.folds)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of all partitions."""
+        return sum(self.overview.n_rows)
+
+    def alphas(self) -> Array:
+        """The grid that follows the scale of the data."""
+        return summed_alphas(self.system, self.moments, self.n_rows)
+
+    def choose_alpha(self) -> AlphaChoice:
+        """The best alpha for the folds."""
+        return choose_from_folds(self.system, self.moments, self.folds, self.loss, self.n_rows)
 
     def solve(self, alphas: list[float]) -> Fit:
         """Fit to the rows of all partitions."""

@@ -13,10 +13,10 @@ from rankwise.distributed._cluster_fit import Run, Summed, check_summable
 from rankwise.distributed._partitions import Partition
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.graph import QueryGroups
+from rankwise.holdout.held_out_scores import mean_and_error
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
 from rankwise.metrics import get_metric
 from rankwise.model_selection import HeldOutScores
-from rankwise.model_selection._held_out_queries import mean_and_error
 from rankwise.parameters import check_alphas
 from rankwise.problem import Loss, PairLoss
 
@@ -47,7 +47,8 @@ def leave_query_out(
     data, label, qid, client
         As for `fit`.
     alphas : sequence of float, optional
-        Above 0. None: the alpha of the estimator.
+        Above 0. None: the alpha of the estimator or, if it is "auto", a grid that follows the
+        scale of the data.
     metric : str, default="disagreement"
         A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map".
 
@@ -74,11 +75,14 @@ def leave_query_out(
             "On a cluster, leave_query_out needs a pairwise ranker (RankRLS or SparseRankRLS): got "
             f"{type(estimator).__name__}."
         )
-    values = check_alphas([estimator.alpha] if alphas is None else alphas)
-    if values.min() <= 0:
-        raise ParameterError(f"Exact hold-outs need alphas above 0: got {values.min():g}.")
+    given = None
+    if alphas is not None or estimator.alpha != "auto":
+        given = check_alphas(estimator.alpha if alphas is None else alphas)
+        if given.min() <= 0:
+            raise ParameterError(f"Exact hold-outs need alphas above 0: got {given.min():g}.")
     run = Run(client)
     summed = Summed.of(clone(estimator), run.open(data, label, qid), run)
+    values = summed.alphas() if given is None else given
     n_queries = summed.overview.n_queries
     if n_queries < 2:
         raise DataError("leave_query_out needs at least two queries: got one.")

@@ -14,6 +14,7 @@ from rankwise.errors import DataError
 from rankwise.estimators._landmark_choice import stacked
 from rankwise.graph import QueryGroups
 from rankwise.problem import Loss, System
+from rankwise.problem.fold_sums import Folds, add_folds, fold_loss, fold_sums
 
 FAN_IN = 8  # number of results that one task combines
 MOST_TASKS = 100_000  # to collect the rows of split queries
@@ -45,15 +46,22 @@ class Overview:
 
 @dataclass(frozen=True)
 class Totals:
-    """Moments and numbers of pairs over some partitions, one entry for each task."""
+    """Moments and numbers of pairs over some partitions, one entry for each task.
+
+    `folds` are the sums of folds of whole queries; None if alpha is not chosen.
+    """
 
     moments: list[Any]
     n_pairs: list[int]
+    folds: Folds | None = None
 
     def __add__(self, other: Totals) -> Totals:
         moments = [a + b for a, b in zip(self.moments, other.moments, strict=True)]
         n_pairs = [a + b for a, b in zip(self.n_pairs, other.n_pairs, strict=True)]
-        return Totals(moments, n_pairs)
+        folds = None
+        if self.folds is not None and other.folds is not None:
+            folds = add_folds(self.folds, other.folds)
+        return Totals(moments, n_pairs, folds)
 
 
 def surveyed(partitions: Partitions, run: Callable[..., Any]) -> tuple[Partitions, Overview]:
@@ -97,7 +105,9 @@ def with_whole_queries(partitions: Partitions, split: dict[Any, list[int]]) -> P
     return replace(partitions, delayed=[*rest, *gathered])
 
 
-def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals | None:
+def partition_totals(
+    partition: Partition, system: System, loss: Loss, with_folds: bool, one_ranking: bool
+) -> Totals | None:
     """The sums of one partition of whole queries; None if it has no rows."""
     if len(partition.y) == 0:
         return None
@@ -106,7 +116,12 @@ def partition_totals(partition: Partition, system: System, loss: Loss) -> Totals
         moments = [system.moments(partition.X, task, loss) for task in tasks]
     if not all(np.isfinite(one.A).all() for one in moments):
         partition.checked()
-    return Totals(moments, [task.graph.n_pairs for task in tasks])
+    folds = None
+    additive = fold_loss(loss, one_ranking=one_ranking)
+    if with_folds and additive is not None:
+        qid = None if one_ranking else partition.qid
+        folds = fold_sums(system, additive, partition.X, partition.y, qid)
+    return Totals(moments, [task.graph.n_pairs for task in tasks], folds)
 
 
 def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:

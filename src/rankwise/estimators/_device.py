@@ -14,7 +14,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, is_tensor, to_host
 from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import backend_of, is_sent
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
@@ -31,11 +31,6 @@ def send_rows(X: Any, device: Any) -> Any:
     from rankwise.backends._host_rows import HostRows  # needs torch
 
     return HostRows(X, backend)
-
-
-def is_sent(X: Any) -> bool:
-    """Whether rows are in host memory but processed on a device: results are then copied back."""
-    return not is_tensor(X) and not backend_of(X).is_host
 
 
 def returned(record: Record, X: Any) -> Record:

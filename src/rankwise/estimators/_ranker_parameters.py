@@ -23,6 +23,8 @@ class _Callable:
         return "a callable"
 
 
+ALPHA = AnyOf(Number(0), Choice("auto"))
+
 KERNEL_PARAMETERS: dict[str, Rule] = {
     "kernel": AnyOf(Choice(*KERNELS, "precomputed"), _Callable()),
     "gamma": AnyOf(None, Number(0, open_low=True)),

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import backend_of, is_sent
 from rankwise.errors import DataError
-from rankwise.estimators._device import is_sent
 
 
 def predicted_scores(basis: Any, X: Any, weights: Array, intercept: Array | float) -> Any:

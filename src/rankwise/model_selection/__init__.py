@@ -1,6 +1,7 @@
 """Model selection: exact hold-outs without refitting, and parameter searches."""
 
 from rankwise.estimators.components.held_out_errors import ComponentErrors
+from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.model_selection._component_errors import component_errors
 from rankwise.model_selection._held_out_pairs import (
     LeavePairOut,
@@ -9,7 +10,6 @@ from rankwise.model_selection._held_out_pairs import (
 )
 from rankwise.model_selection._held_out_queries import (
     HeldOut,
-    HeldOutScores,
     k_fold,
     leave_one_out,
     leave_query_out,

@@ -24,6 +24,8 @@ VALUE_OBJECTS = {
     "solution": "rankwise.problem.problem.Solution",
     "component-solution": "rankwise.estimators.components.component_space.ComponentSolution",
     "component-errors": "rankwise.estimators.components.held_out_errors.ComponentErrors",
+    "held-out-scores": "rankwise.holdout.held_out_scores.HeldOutScores",
+    "fold-sum": "rankwise.problem.fold_sums.FoldSum",
     "block-sums": "rankwise.problem.block_sums.BlockSums",
     "landmark-system": "rankwise.problem.landmark_space.LandmarkSystem",
     "landmark-factor": "rankwise.solvers.landmark_factor.LandmarkFactor",

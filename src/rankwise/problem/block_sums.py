@@ -8,6 +8,7 @@ from typing import Any
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.query_groups import QueryGroups
+from rankwise.problem.fold_sums import add_folds, fold_loss, fold_sums
 from rankwise.problem.landmark_space import LandmarkSystem
 from rankwise.problem.loss import Loss
 from rankwise.problem.problem import Fit
@@ -30,6 +31,8 @@ class BlockSums:
         The shape of a row's labels.
     queries : frozenset or None
         The query ids so far; None if all rows are one ranking.
+    folds : list of FoldSum, or None
+        The sums of each fold, from which alpha is chosen; None if they are not needed.
     """
 
     system: LandmarkSystem
@@ -39,17 +42,31 @@ class BlockSums:
     n_rows: int
     outputs: tuple[int, ...]
     queries: frozenset[Any] | None
+    folds: list[Any] | None = None
 
     @classmethod
-    def of(cls, system: LandmarkSystem, loss: Loss, X: Any, y: Array, qid: Any) -> BlockSums:
-        """The sums of a single block."""
+    def of(
+        cls,
+        system: LandmarkSystem,
+        loss: Loss,
+        X: Any,
+        y: Array,
+        qid: Any,
+        *,
+        with_folds: bool = False,
+    ) -> BlockSums:
+        """The sums of a single block; with those of folds, if alpha will be chosen."""
         queries: frozenset[Any] | None = None
         if qid is not None or loss.has_intercept:
             queries = frozenset(QueryGroups.of(qid, len(y)).names.tolist())
         tasks = loss.tasks(y, qid)
         moments = [system.moments(X, task, loss) for task in tasks]
         n_pairs = [task.graph.n_pairs for task in tasks]
-        return cls(system, loss, moments, n_pairs, len(y), tuple(y.shape[1:]), queries)
+        folds = None
+        additive = fold_loss(loss, one_ranking=queries is None)
+        if with_folds and additive is not None:
+            folds = fold_sums(system, additive, X, y, qid)
+        return cls(system, loss, moments, n_pairs, len(y), tuple(y.shape[1:]), queries, folds)
 
     @property
     def n_queries(self) -> int:
@@ -69,13 +86,18 @@ class BlockSums:
                 for shape in (y.shape[1:], self.outputs)
             )
             raise DataError(f"y has {here} in this block, but {before} in the previous blocks.")
-        block = BlockSums.of(self.system, loss, X, y, qid)
+        block = BlockSums.of(self.system, loss, X, y, qid, with_folds=self.folds is not None)
+        queries = self._joined_queries(block)
+        folds = None
+        if self.folds is not None and block.folds is not None:
+            folds = add_folds(self.folds, block.folds)
         return replace(
             self,
             moments=[a + b for a, b in zip(self.moments, block.moments, strict=True)],
             n_pairs=[a + b for a, b in zip(self.n_pairs, block.n_pairs, strict=True)],
             n_rows=self.n_rows + block.n_rows,
-            queries=self._joined_queries(block),
+            queries=queries,
+            folds=folds,
         )
 
     def check_learnable(self) -> None:

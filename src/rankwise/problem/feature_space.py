@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rankwise.backends.arrays import Array, Loader, dense_rows, to_host
+from rankwise.backends.arrays import Array, Loader, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.kernels import NamedKernel
 from rankwise.kernels.products import feature_product
@@ -111,6 +111,11 @@ class FeatureSystem:
         """The basis of the primal form."""
         return FeatureBasis("primal")
 
+    @property
+    def n_coordinates(self) -> int:
+        """The features are the coordinates."""
+        return self.n_features
+
     def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
         """Moments of the features; sparse features stay sparse if the loss has no intercept."""
         if loss.has_intercept:
@@ -129,8 +134,9 @@ class FeatureSystem:
 
     def coordinates(self, X: Any) -> Loader:
         """The features of some rows, dense."""
-        return lambda rows: dense_rows(X, rows)
+        on = backend_of(X)
+        return lambda rows: on.rows(X, rows)
 
-    def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
+    def coordinate_moments(self, moments: Moments | CentredMoments) -> tuple[Array, Array]:
         """The moments themselves."""
-        return moments.A.copy(), moments.b
+        return backend_of(moments.A).copy(moments.A), moments.b

@@ -106,6 +106,11 @@ class LandmarkSystem:
         points = None if isinstance(kernel, Precomputed) else landmarks.points
         return cls(LandmarkBasis(kernel, points, landmarks.rows, factor.rank), factor, precision)
 
+    @property
+    def n_coordinates(self) -> int:
+        """The rank of the kernel on the landmarks."""
+        return self.factor.rank
+
     def kernel_values(self, X: Any) -> Loader:
         """Kernel values of some rows of X with the kept landmarks."""
         on, kernel, columns = backend_of(X), self.basis.kernel, self.basis.columns
@@ -143,24 +148,31 @@ class LandmarkSystem:
             by_task.append(solutions)
         return join_tasks(by_task)
 
-    def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
+    def coordinate_moments(self, moments: Moments | CentredMoments) -> tuple[Array, Array]:
         """Moments of coordinates from those of kernel values."""
         if self.factor.needs_whitening:  # these are already moments of coordinates
-            return moments.A.copy(), moments.b
+            return backend_of(moments.A).copy(moments.A), moments.b
         return self.factor.whiten_system(moments.A, moments.b)
 
 
 @dataclass(frozen=True, eq=False)
 class LandmarkSpace:
-    """Expansions on landmarks R, with the squared norm a'K_RR a."""
+    """Expansions on landmarks R, with the squared norm a'K_RR a.
+
+    `chosen` is the system on landmarks that were chosen before; None: they are chosen among the
+    rows of the problem.
+    """
 
     kernel: Kernel
     choice: LandmarkChooser
     random_state: Any = None
     precision: str = "float64"
+    chosen: LandmarkSystem | None = None
 
     def system(self, X: Any, qid: Any) -> LandmarkSystem:
         """Choose landmarks among the rows."""
+        if self.chosen is not None:
+            return self.chosen
         landmarks = self.choice.among(X, qid, self.kernel, as_generator(self.random_state))
         return LandmarkSystem.of(self.kernel, landmarks, self.precision, backend_of(X))
 

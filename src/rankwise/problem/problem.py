@@ -58,6 +58,10 @@ class System(Protocol):
     def basis(self) -> Basis:
         """The basis of the solutions."""
 
+    @property
+    def n_coordinates(self) -> int:
+        """The number of coordinates of a row."""
+
     def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
         """Moments of a block of rows."""
 
@@ -69,7 +73,7 @@ class System(Protocol):
     def coordinates(self, X: Any) -> Loader:
         """A function that returns the coordinates of some rows of X, see `Coordinates.features`."""
 
-    def coordinate_moments(self, moments: Moments) -> tuple[Array, Array]:
+    def coordinate_moments(self, moments: Moments | CentredMoments) -> tuple[Array, Array]:
         """A and b of the coordinates, from summed moments; A may be overwritten."""
 
 

@@ -87,6 +87,10 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.A + other.A, self.b + other.b)
 
+    def __sub__(self, other: Moments) -> Moments:
+        """The moments without those of some of the queries."""
+        return Moments(self.A - other.A, self.b - other.b)
+
     def intercept(self, w: Array) -> float:
         """The intercept of scores F w: 0, since only differences count."""
         return 0.0
@@ -144,6 +148,21 @@ class CentredMoments:
             n,
             self.F_mean + share * F_gap,
             self.y_mean + share * y_gap,
+        )
+
+    def __sub__(self, other: CentredMoments) -> CentredMoments:
+        """The moments without those of some of the rows."""
+        n = self.n_rows - other.n_rows
+        share = other.n_rows / n
+        F_gap, y_gap = other.F_mean - self.F_mean, other.y_mean - self.y_mean
+        between = self.n_rows * share
+        F_gaps = F_gap.reshape(-1, *[1] * y_gap.ndim)
+        return CentredMoments(
+            self.A - other.A - between * (F_gap[:, None] * F_gap),
+            self.b - other.b - between * (F_gaps * y_gap),
+            n,
+            self.F_mean - share * F_gap,
+            self.y_mean - share * y_gap,
         )
 
     def intercept(self, w: Array) -> Array | float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
+from rankwise.errors import RankwiseWarning
 from rankwise.estimators._device import returned
 from rankwise.estimators._scores import predicted_scores
 from rankwise.estimators._validation import check_rows, check_training
@@ -21,6 +23,10 @@ from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.parameters import Rule, check_alphas, check_parameters
 from rankwise.problem import Fit, Loss, Problem, Space
 from rankwise.problem.problem import side_by_side
+
+if TYPE_CHECKING:
+    from rankwise.holdout.alpha_choice import AlphaChoice
+    from rankwise.holdout.held_out_scores import HeldOutScores
 
 
 class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
@@ -31,7 +37,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     line.
     """
 
-    alpha: float
+    alpha: Any
     #: Defaults for rankers without these parameters.
     kernel: Any = None
     device: Any = None
@@ -92,11 +98,47 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         -------
         self
         """
-        problem = self.make_problem(X, y, qid=qid)
-        fit = problem.solve([float(self.alpha)])
-        return self.set_fitted(*only_solution(fit, problem.X))
+        return self.fit_problem(self.make_problem(X, y, qid=qid))
 
-    def path(self, X: Any, y: Any, alphas: Any, *, qid: Any = None) -> RegularizationPath:
+    def fit_problem(self, problem: Problem) -> Self:
+        """Choose alpha if it is "auto", solve a problem, and store the solution.
+
+        This is the second half of `fit`.
+
+        Parameters
+        ----------
+        problem : rankwise.problem.Problem
+
+        Returns
+        -------
+        self
+        """
+        if self.alpha != "auto":
+            self.alpha_ = float(self.alpha)
+        else:
+            from rankwise.holdout.alpha_choice import choose_alpha, settled  # compiles loops
+
+            problem = settled(problem)
+            self.set_alpha(choose_alpha(problem))
+        return self.set_fitted(*only_solution(problem.solve([self.alpha_]), problem.X))
+
+    def set_alpha(self, choice: AlphaChoice) -> Self:
+        """Store an alpha that was chosen, with its curve.
+
+        Parameters
+        ----------
+        choice : rankwise.holdout.alpha_choice.AlphaChoice
+
+        Returns
+        -------
+        self
+        """
+        self.alpha_, self.alpha_curve_ = choice.alpha, choice.curve
+        if choice.curve is not None and choice.curve.rises_at_end:
+            warn_of_end(choice.curve)
+        return self
+
+    def path(self, X: Any, y: Any, alphas: Any = None, *, qid: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, at little more than the cost of one.
 
         They share the moments or the kernel matrix. Up to five alphas need a Cholesky
@@ -108,17 +150,23 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         ----------
         X, y, qid
             As for `fit`.
-        alphas : sequence of float
-            Values to use in place of the parameter `alpha`.
+        alphas : sequence of float, optional
+            Values to use in place of the parameter `alpha`. None: a grid that follows the scale of
+            the data, the one that ``alpha="auto"`` uses.
 
         Returns
         -------
         RegularizationPath
             Scores and rankers for each alpha. This ranker itself is not fitted.
         """
-        values = check_alphas(alphas)
+        given = None if alphas is None else check_alphas(alphas)
         template = clone(self)
         problem = template.make_problem(X, y, qid=qid)
+        if given is None:
+            from rankwise.holdout.alpha_choice import data_alphas, settled  # compiles loops
+
+            problem = settled(problem)
+        values = data_alphas(problem) if given is None else given
         return RegularizationPath.of(values, template, problem.solve(values.tolist()), problem.X)
 
     def predict(self, X: Any) -> Any:
@@ -170,6 +218,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "solution_" in state:
+            if "alpha_" not in state:  # from a version without it
+                self.alpha_ = float(self.alpha)
             self.set_fitted(self.basis_, self.solution_)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -232,8 +282,20 @@ class RegularizationPath:
     def estimator(self, i: int) -> LeastSquaresRanker:
         """The ranker fitted with ``alphas[i]``."""
         fitted = copy(self.template)
-        fitted.alpha = float(self.alphas[i])
+        fitted.alpha = fitted.alpha_ = float(self.alphas[i])
         return fitted.set_fitted(self.fit.basis, self.fit.solutions[i])
+
+
+def warn_of_end(curve: HeldOutScores) -> None:
+    """Warn that scores still improve at the first or last alpha."""
+    end = "smallest" if curve.best_index == 0 else "largest"
+    warnings.warn(
+        f"alpha={curve.best_alpha:.2g} is the {end} of the {len(curve.alphas)} values that were "
+        f"tried, and the held-out {curve.metric} still improves there. Scale the features, or try "
+        "other values: RankingSearchCV(ranker, {'alpha': [...]}).",
+        RankwiseWarning,
+        stacklevel=4,
+    )
 
 
 def only_solution(fit: Fit, X: Any) -> tuple[Any, Any]:

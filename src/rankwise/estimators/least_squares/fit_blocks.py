@@ -19,15 +19,17 @@ from rankwise.estimators.least_squares.base import RegularizationPath, only_solu
 from rankwise.graph.query_groups import check_ids
 from rankwise.parameters import as_generator, check_alphas, check_parameters
 from rankwise.problem import BlockSums, LandmarkSpace, LandmarkSystem
+from rankwise.problem.fold_sums import FoldSum
 
 
 class FitBlocksMixin:
     """Adds `partial_fit`, `fit_blocks` and `path_blocks` to a ranker on landmarks."""
 
-    alpha: float
+    alpha: Any
     parameters: ClassVar[Any]
     make_loss: Any
     make_space: Any
+    set_alpha: Any
     set_fitted: Any
 
     # Routing, as in `RankerMixin`.
@@ -62,11 +64,13 @@ class FitBlocksMixin:
         loss, qid = self.make_loss(), to_host(qid)
         space = self.make_space(X.shape[1])
         if sums is None:
-            sums = BlockSums.of(space.system(X, qid), loss, X, y, qid)
+            system = space.system(X, qid)
+            sums = BlockSums.of(system, loss, X, y, qid, with_folds=self.alpha == "auto")
         else:
             _check_same_space(space, sums.system)
+            _check_folds(self.alpha, sums)
             sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
-        self.set_fitted(*only_solution(sums.solve([float(self.alpha)]), X))
+        self._fit_sums(sums, X)
         self.block_sums_, self.n_queries_ = sums, sums.n_queries
         return self
 
@@ -102,31 +106,49 @@ class FitBlocksMixin:
         >>> bool(np.allclose(scores, ranker.fit(X, y, qid=qid).predict(X)))
         True
         """
-        sums, X = sum_blocks(self, blocks)
-        self.set_fitted(*only_solution(sums.solve([float(self.alpha)]), X))
+        self._fit_sums(*sum_blocks(self, blocks, with_folds=self.alpha == "auto"))
         return self
 
-    def path_blocks(self, blocks: Iterable[Any], alphas: Any) -> RegularizationPath:
+    def _fit_sums(self, sums: BlockSums, X: Any) -> None:
+        """Choose alpha if it is "auto", and solve."""
+        if self.alpha != "auto":
+            self.alpha_ = float(self.alpha)
+        else:
+            from rankwise.holdout.fold_choice import choose_from_folds  # compiles loops
+
+            self.set_alpha(
+                choose_from_folds(sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows)
+            )
+        self.set_fitted(*only_solution(sums.solve([self.alpha_]), X))
+
+    def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, fitted to blocks of rows.
 
         Parameters
         ----------
         blocks : iterable
             As for `fit_blocks`.
-        alphas : sequence of float
+        alphas : sequence of float, optional
             As for `path`.
 
         Returns
         -------
         RegularizationPath
         """
-        values = check_alphas(alphas)
+        given = None if alphas is None else check_alphas(alphas)
         template = clone(self)
         sums, X = sum_blocks(template, blocks)
+        if given is None:
+            from rankwise.holdout.fold_choice import summed_alphas  # compiles loops
+
+            given = summed_alphas(sums.system, sums.moments, sums.n_rows)
+        values = given
         return RegularizationPath.of(values, template, sums.solve(values.tolist()), X)
 
 
-def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
+def sum_blocks(
+    ranker: Any, blocks: Iterable[Any], *, with_folds: bool = False
+) -> tuple[BlockSums, Any]:
     """The sums over all blocks, and the rows of the last block, which determine the device."""
     check_parameters(ranker, ranker.parameters)
     if ranker.kernel == "precomputed":
@@ -141,7 +163,7 @@ def sum_blocks(ranker: Any, blocks: Iterable[Any]) -> tuple[BlockSums, Any]:
         if sums is None:
             if system is None:  # landmarks are points
                 system = ranker.make_space(X.shape[1]).system(X, qid)
-            sums = BlockSums.of(system, loss, X, y, qid)
+            sums = BlockSums.of(system, loss, X, y, qid, with_folds=with_folds)
         else:
             sums = sums.with_block(loss, X, y, qid)
     if sums is None:
@@ -210,10 +232,27 @@ def _check_same_space(space: LandmarkSpace, system: LandmarkSystem) -> None:
         )
 
 
+def _check_folds(alpha: Any, sums: BlockSums) -> None:
+    """Raise an error if alpha is to be chosen, but the sums of folds were not stored."""
+    if alpha == "auto" and sums.folds is None and sums.queries is not None:
+        raise ParameterError(
+            'alpha="auto" needs sums that were not stored for the earlier blocks, as alpha was a '
+            'number. Start again with a clone and alpha="auto".'
+        )
+
+
 def _on_backend(sums: BlockSums, on: Backend) -> BlockSums:
     """The sums on the device of the next block; they may come from a file or another device."""
     system = replace(sums.system, factor=moved(sums.system.factor, on))
-    return replace(sums, system=system, moments=[moved(one, on) for one in sums.moments])
+    moments = [moved(one, on) for one in sums.moments]
+    folds = sums.folds
+    if folds is not None:
+        folds = [None if fold is None else _moved_fold(fold, on) for fold in folds]
+    return replace(sums, system=system, moments=moments, folds=folds)
+
+
+def _moved_fold(fold: FoldSum, on: Backend) -> FoldSum:
+    return FoldSum([moved(one, on) for one in fold.moments], [on.array(c) for c in fold.squares])
 
 
 def _only_once() -> DataError:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 from rankwise.backends.arrays import to_host
 from rankwise.errors import DataError
 from rankwise.estimators._validation import check_rows
-from rankwise.estimators.least_squares.base import only_solution
 from rankwise.graph import PreferenceGraph
 from rankwise.parameters import check_parameters
 from rankwise.problem import Problem, Task
@@ -16,11 +15,10 @@ from rankwise.problem import Problem, Task
 class FitPairsMixin:
     """Adds `fit_pairs` to a ranker with a loss on pairs."""
 
-    alpha: float
     parameters: ClassVar[Any]
     make_loss: Any
     make_space: Any
-    set_fitted: Any
+    fit_problem: Any
 
     def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
         """Fit to comparisons between rows.
@@ -61,6 +59,5 @@ class FitPairsMixin:
             raise DataError("All comparisons have weight 0: there is nothing to learn from.")
         self.n_queries_ = 1
         space = self.make_space(X.shape[1])
-        fit = Problem(X, [Task(graph, None)], self.make_loss(), space).solve([float(self.alpha)])
-        self.set_fitted(*only_solution(fit, X))
+        self.fit_problem(Problem(X, [Task(graph, None)], self.make_loss(), space))
         return self

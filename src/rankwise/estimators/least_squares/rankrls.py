@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 from rankwise.errors import ParameterError
 from rankwise.estimators._ranker_parameters import (
+    ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
     make_kernel,
 )
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.parameters import Choice, Number, Rule
+from rankwise.parameters import Choice, Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
 
 
@@ -103,7 +104,7 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": Number(0),
+        "alpha": ALPHA,
         **KERNEL_PARAMETERS,
         **LOSS_PARAMETERS,
         "solver": Choice("auto", "primal", "dual"),
@@ -111,7 +112,7 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = "auto",
         *,
         kernel: Any = "linear",
         gamma: float | None = None,
@@ -174,14 +175,14 @@ feature_names_in_
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": Number(0),
+        "alpha": ALPHA,
         **KERNEL_PARAMETERS,
         "solver": Choice("auto", "primal", "dual"),
     }
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = "auto",
         *,
         kernel: Any = "linear",
         gamma: float | None = None,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators._ranker_parameters import (
+    ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
     make_kernel,
@@ -14,7 +15,7 @@ from rankwise.estimators._ranker_parameters import (
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_blocks import FitBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.parameters import Choice, Number, Rule
+from rankwise.parameters import Choice, Rule
 from rankwise.problem import LandmarkSpace, PairLoss, RowLoss
 
 
@@ -114,7 +115,7 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": Number(0),
+        "alpha": ALPHA,
         **KERNEL_PARAMETERS,
         **LOSS_PARAMETERS,
         "precision": Choice("float64", "tf32"),
@@ -122,7 +123,7 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = "auto",
         *,
         n_landmarks: int | None = None,
         landmarks: Any = "random",
@@ -194,14 +195,14 @@ n_queries_
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": Number(0),
+        "alpha": ALPHA,
         **KERNEL_PARAMETERS,
         "precision": Choice("float64", "tf32"),
     }
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = "auto",
         *,
         n_landmarks: int | None = None,
         landmarks: Any = "random",

@@ -22,7 +22,7 @@ from rankwise.parameters import check_alphas
 class Batch:
     """Candidates that differ only in the alpha of a least-squares ranker; or one candidate.
 
-    `alphas` is None if there is no least-squares ranker.
+    `alphas` is None if there is no least-squares ranker, or if it chooses alpha itself.
     """
 
     candidates: list[int]
@@ -69,7 +69,11 @@ def make_batches(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[B
         if name is None:
             batches[k] = Batch([k], configured, None)
             continue
-        (alpha,) = check_alphas([configured.get_params()[name]]).tolist()
+        alpha = configured.get_params()[name]
+        if alpha == "auto":  # chosen in every fit
+            batches[k] = Batch([k], configured, None)
+            continue
+        (alpha,) = check_alphas([alpha]).tolist()
         # A grid repeats the objects of its lists; ids are used as not all objects are hashable.
         key = tuple((other, id(params[other])) for other in sorted(params) if other != name)
         batch = batches.setdefault(key, Batch([], configured, []))

@@ -70,6 +70,11 @@ def check_pair_search(estimator: Any, scorer: RankingScorer) -> None:
             f"{type(estimator).__name__}, which would be refitted for every pair. Use a number of "
             "folds, as in cv=5."
         )
+    if estimator.alpha == "auto":
+        raise ParameterError(
+            'cv="leave_pair_out" needs values of alpha, as in {"alpha": [0.1, 1.0, 10.0]}: '
+            'alpha="auto" would be chosen again for every pair. Use a number of folds, as in cv=5.'
+        )
     if scorer.scoring not in PAIR_METRICS:
         raise ParameterError(
             f'cv="leave_pair_out" scores pairs: scoring must be one of {", ".join(PAIR_METRICS)}, '

@@ -6,21 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, to_host
-from rankwise.backends.dispatch import as_given, backend_of
-from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._device import is_sent
-from rankwise.estimators.components.chosen_space import ChosenComponentSpace
-from rankwise.estimators.components.component_space import ComponentSpace
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.backends.dispatch import as_given, backend_of, is_sent
+from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_graph import QueryGraph
-from rankwise.parameters import check_alphas
 from rankwise.problem import Coordinates, Loss, Problem
 
 LARGEST = 1e70  # its fourth power does not overflow
@@ -30,32 +24,17 @@ LARGEST = 1e70  # its fourth power does not overflow
 class HoldOutProblem:
     """A ranking problem, and the alphas for which rows are held out.
 
-    `ranker` is a clone of the estimator, and `y` has a column for each output.
+    `y` has a column for each output; `n_outputs` is None if the labels are a vector.
     """
 
-    ranker: LeastSquaresRanker
     problem: Problem
     alphas: Array
     y: Array
     n_outputs: int | None
 
     @classmethod
-    def of(cls, estimator: Any, X: Any, y: Any, qid: Any, alphas: Any) -> HoldOutProblem:
-        """Validate an estimator and its training data."""
-        if not isinstance(estimator, LeastSquaresRanker):
-            raise ParameterError(
-                "Exact hold-outs need a least-squares ranker, such as RankRLS: got "
-                f"{type(estimator).__name__}. RankingSearchCV refits any estimator."
-            )
-        ranker = clone(estimator)
-        values = check_alphas([ranker.alpha] if alphas is None else alphas)
-        problem = ranker.make_problem(X, y, qid=qid)
-        on_components = isinstance(problem.space, (ComponentSpace, ChosenComponentSpace))
-        if values.min() == 0 and not on_components:
-            raise ParameterError(
-                "Exact hold-outs need alphas above 0, except for KPCRank and KPCR: got 0. Use a "
-                "small alpha instead."
-            )
+    def of(cls, problem: Problem, alphas: Array) -> HoldOutProblem:
+        """A problem of scored rows, whose values must not overflow in products."""
         targets = [task.y for task in problem.tasks if task.y is not None]
         columns = backend_of(targets[0]).xp.column_stack(targets)
         n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
@@ -63,7 +42,7 @@ class HoldOutProblem:
             raise DataError(
                 f"Products of values above {LARGEST:g} overflow. Scale the features and labels."
             )
-        return cls(ranker, problem, values, columns, n_outputs)
+        return cls(problem, alphas, columns, n_outputs)
 
     @property
     def lams(self) -> list[float]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Index, to_host
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
-from rankwise.model_selection._hold_out_problem import HoldOutProblem
+from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.parameters import as_generator
 from rankwise.problem import Loss
 

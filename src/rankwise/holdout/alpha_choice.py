@@ -1,0 +1,502 @@
+"""The choice of alpha by exact hold-outs, within a budget of time.
+
+What is held out depends on the problem:
+
+- single comparisons, if the problem has comparisons;
+- whole queries, if at least two of them have different labels;
+- pairs of rows, if there is one ranking; single rows, if the loss is that of a regression.
+
+If this would take more than about one fit, folds of a sample of queries (or rows) are held out
+instead. The sample depends on the query ids, not on their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError
+from rankwise.graph import QueryGroups
+from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.holdout.alpha_grid import (
+    alpha_by_rule,
+    alpha_grid,
+    coordinate_squares,
+    data_squares,
+    moment_squares,
+)
+from rankwise.holdout.comparison_hold_out import ComparisonHat
+from rankwise.holdout.held_out_folds import predict_queries, strength
+from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
+from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
+from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.holdout.pair_choice import PairChoice
+from rankwise.holdout.pair_differences import add_losses, listed_differences
+from rankwise.holdout.spectral_hat import SpectralHat
+from rankwise.kernels import Precomputed
+from rankwise.problem import (
+    FeatureSpace,
+    FeatureSystem,
+    KernelSpace,
+    LandmarkSpace,
+    PairLoss,
+    Problem,
+    RowLoss,
+    System,
+    Task,
+)
+from rankwise.problem.fold_sums import query_hash
+from rankwise.problem.problem import side_by_side
+from rankwise.solvers.ridge_path import solve_ridge_path
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+SECONDS = 0.3  # a choice may always take this long
+FLOPS, SMALL_FLOPS, CALL = 2e10, 4e9, 4e-5  # speed of large and of small systems; time of a call
+KERNEL_ROWS = 4000  # up to this many, one eigendecomposition serves all hold-outs
+STORED = 2 * 10**7  # numbers: largest coordinates that are stored
+PAIR_ROWS = 1000  # rows among which pairs are held out
+COMPARISONS = 20_000  # that are held out
+SAMPLE_ROWS, SAMPLE_SHARE = 20_000, 0.1  # rows in the folds of a sample: the larger of the two
+FEWEST_FOLDS, MOST_FOLDS = 3, 10
+PART = 0.2  # share of the rows that are held out of a kernel matrix
+N_ALPHAS = 12  # of a typical grid
+MOST_GRADE = 30  # labels up to this one are grades
+FEWEST_ROWS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class AlphaChoice:
+    """An alpha, and the held-out scores of the alphas from which it was chosen.
+
+    `curve` is None if nothing could be held out, and alpha follows a rule.
+    """
+
+    alpha: float
+    curve: HeldOutScores | None
+
+
+def data_alphas(problem: Problem) -> Array:
+    """The grid from which `choose_alpha` chooses."""
+    return alpha_grid(data_squares(problem), problem.n_rows)
+
+
+def settled(problem: Problem) -> Problem:
+    """A problem whose landmarks are chosen, so that every solution uses the same ones."""
+    space = problem.space
+    if not isinstance(space, LandmarkSpace):
+        return problem
+    return replace(problem, space=replace(space, chosen=space.system(problem.X, problem.qid)))
+
+
+def choose_alpha(problem: Problem) -> AlphaChoice:
+    """Choose alpha by hold-outs; the landmarks of the problem must be settled."""
+    if isinstance(problem.tasks[0].graph, ComparisonGraph):
+        return _by_comparisons(problem)
+    rows = _Rows.of(problem)
+    usable = rows.usable_queries()
+    if usable.sum(axis=1).min() >= 2:
+        return _by_queries(problem, rows, np.asarray(usable.any(axis=0)))
+    if problem.loss.has_intercept:
+        return _by_rows(problem, rows)
+    return _by_pairs(problem, rows)
+
+
+class _Rows(NamedTuple):
+    """Labels of a problem as NumPy arrays, and its system, if it is solved from sums."""
+
+    y: Array
+    labels: Array  # with a column for each output
+    codes: Index
+    problem: Problem
+    system: System | None
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Rows:
+        y = HoldOutProblem.of(problem, np.empty(0)).y
+        given = y if problem.tasks[0].n_axes == 2 else y[:, 0]
+        return cls(given, np.asarray(to_host(y)), problem.groups.codes, problem, system_of(problem))
+
+    def usable_queries(self) -> Mask:
+        """Whether each query has different labels, shape (n_outputs, n_queries)."""
+        groups = self.problem.groups
+        ordered, starts = self.labels[groups.order], groups.indptr[:-1]
+        lowest, highest = (end.reduceat(ordered, starts) for end in (np.minimum, np.maximum))
+        return np.asarray(lowest < highest).T
+
+    @property
+    def metric(self) -> str:
+        """ndcg@10 if the labels are grades."""
+        y = self.labels
+        grades = y.min() >= 0 and y.max() <= MOST_GRADE and bool((y == np.floor(y)).all())
+        return "ndcg@10" if grades else "disagreement"
+
+    @property
+    def n_coordinates(self) -> int:
+        return len(self.labels) if self.system is None else self.system.n_coordinates
+
+    @property
+    def fit_seconds(self) -> float:
+        """Roughly how long a fit takes."""
+        n = self.n_coordinates
+        return len(self.problem.tasks) * (len(self.labels) + n) * n**2 / FLOPS
+
+
+def system_of(problem: Problem) -> System | None:
+    """The system that solves a problem from sums over rows; None if it needs a kernel matrix."""
+    space = problem.space
+    if isinstance(space, LandmarkSpace):
+        return space.system(problem.X, problem.qid)
+    if isinstance(space, FeatureSpace) and space.form(problem.X) == "primal":
+        return FeatureSystem(problem.X.shape[1])
+    return None
+
+
+# Queries.
+
+
+def _by_queries(problem: Problem, rows: _Rows, usable: Mask) -> AlphaChoice:
+    if rows.system is None:
+        if problem.n_rows > KERNEL_ROWS:
+            return _from_parts(problem, rows, [_part_of_queries(problem, usable)])
+    elif _leave_query_out_seconds(problem, rows) > max(SECONDS, rows.fit_seconds):
+        folds = _query_folds(problem, usable, _number_of_folds(rows))
+        return _from_sums(problem, rows, rows.system, folds, rows.metric)
+
+    def hold_out(stored: Problem, alphas: Array) -> HeldOutScores:
+        held = HoldOutProblem.of(stored, alphas)
+        predictions = to_host(predict_queries(held, list(stored.groups)))
+        return score_predictions(alphas, rows.labels, predictions, rows.metric, rows.codes)
+
+    return _stored(problem, hold_out)
+
+
+def _leave_query_out_seconds(problem: Problem, rows: _Rows) -> float:
+    n, sizes = rows.n_coordinates, problem.groups.sizes.astype(float)
+    if sizes.max() < n:
+        flops = 2.0 * sizes**2 * n + sizes**3
+    else:
+        flops = np.full(len(sizes), 0.7 * n**3)
+    systems = len(problem.tasks) * N_ALPHAS * (CALL + flops / SMALL_FLOPS)
+    return float(systems.sum())
+
+
+def _number_of_folds(rows: _Rows) -> int:
+    """As many as can be solved in the time of a fit."""
+    seconds = len(rows.problem.tasks) * 4.0 * rows.n_coordinates**3 / FLOPS + 1e-3
+    affordable = max(SECONDS, rows.fit_seconds) / seconds
+    return int(np.clip(affordable, FEWEST_FOLDS, MOST_FOLDS))
+
+
+def _query_order(problem: Problem, usable: Mask) -> list[Index]:
+    """The rows of the usable queries, in an order that depends only on the query ids."""
+    groups = problem.groups
+    names = groups.names.tolist()
+    order = sorted(np.flatnonzero(usable).tolist(), key=lambda q: query_hash(names[q]))
+    return [groups.order[groups.indptr[q] : groups.indptr[q + 1]] for q in order]
+
+
+def _query_folds(problem: Problem, usable: Mask, n_folds: int) -> list[Index]:
+    """Folds of a sample of queries; the others are always training rows."""
+    queries = _query_order(problem, usable)
+    wanted = max(SAMPLE_ROWS, SAMPLE_SHARE * problem.n_rows)
+    before = np.cumsum([0, *(len(rows) for rows in queries[:-1])])
+    queries = queries[: max(2, int(np.count_nonzero(before < wanted)))]
+    n_folds = min(n_folds, len(queries))
+    return [np.sort(np.concatenate(queries[k::n_folds])) for k in range(n_folds)]
+
+
+def _part_of_queries(problem: Problem, usable: Mask) -> Index:
+    """Rows of a fifth of the usable queries, at least one of them."""
+    queries = _query_order(problem, usable)
+    wanted = PART * sum(len(rows) for rows in queries)
+    before = np.cumsum([0, *(len(rows) for rows in queries[:-1])])
+    number = min(int(np.count_nonzero(before < wanted)), len(queries) - 1)
+    return np.sort(np.concatenate(queries[:number]))
+
+
+# One ranking.
+
+
+def _by_pairs(problem: Problem, rows: _Rows) -> AlphaChoice:
+    """Pairs of one ranking."""
+    y, m = rows.labels, problem.n_rows
+    if m < FEWEST_ROWS or (y.min(axis=0) == y.max(axis=0)).any():
+        return _by_rule(problem)
+    if problem.groups.n_groups > 1:  # only one query can be evaluated
+        return _by_listed_pairs(problem, rows) if m <= PAIR_ROWS else _by_rule(problem)
+    distinct = all(len(np.unique(column)) == m for column in y.T)
+    if problem.loss.ties == "include" or distinct:
+        return _in_one_ranking(problem, rows, "disagreement")
+    if rows.system is None or m * rows.n_coordinates <= STORED:
+        n_levels = max(len(np.unique(column)) for column in y.T)
+        systems = len(problem.tasks) * N_ALPHAS * n_levels * (n_levels - 1) / 2
+        d = m if rows.system is None else min(m, rows.n_coordinates + n_levels)
+        if systems * (CALL * 25 + 3.0 * m * d**2 / FLOPS) <= max(SECONDS, rows.fit_seconds):
+            return _by_listed_pairs(problem, rows)
+    seconds = 2.0 * rows.fit_seconds + len(problem.tasks) * rows.n_coordinates**3 / SMALL_FLOPS
+    number = int(np.clip(SECONDS / seconds, 1, round(1 / PART)))
+    return _from_parts(problem, rows, _row_parts(y)[:number])
+
+
+def _by_rows(problem: Problem, rows: _Rows) -> AlphaChoice:
+    """Single rows of a regression."""
+    if problem.n_rows < FEWEST_ROWS:
+        return _by_rule(problem)
+    return _in_one_ranking(problem, rows, "squared_error")
+
+
+def _in_one_ranking(problem: Problem, rows: _Rows, metric: str) -> AlphaChoice:
+    """Pairs or rows of one ranking of all rows, all of whose pairs count."""
+    m, n = problem.n_rows, rows.n_coordinates
+    if rows.system is None and m > KERNEL_ROWS:
+        return _from_parts(problem, rows, _row_parts(rows.labels)[:1], metric)
+    if rows.system is not None and m * n > STORED:
+        sample = _spread_rows(rows.labels, int(max(SAMPLE_ROWS, SAMPLE_SHARE * m)))
+        n_folds = _number_of_folds(rows)
+        folds = [sample[k::n_folds] for k in range(n_folds)]
+        return _from_sums(problem, rows, rows.system, folds, metric, one_ranking=True)
+    if metric == "squared_error":
+        return _stored(problem, lambda stored, alphas: _leave_one_out(stored, alphas))
+    block_flops = 2.0 * N_ALPHAS * min(m, n)
+    n_some = int(min(PAIR_ROWS, np.sqrt(SECONDS * FLOPS / block_flops)))
+    some = _spread_rows(rows.labels, n_some)
+    return _stored(problem, lambda stored, alphas: _leave_pair_out(stored, alphas, some))
+
+
+def _leave_pair_out(stored: Problem, alphas: Array, some: Index) -> HeldOutScores:
+    """All pairs of some rows, each pair held out of all rows."""
+    held = HoldOutProblem.of(stored, alphas)
+    m, on = stored.n_rows, backend_of(held.y)
+    strengths = [strength(stored.loss, lam, m - 2) for lam in held.lams]
+    hat = SpectralHat.of(held.coordinates, held.y, some, min(strengths))
+    first, second = np.triu_indices(len(some), 1)
+    y = held.y[some]
+    loss, compared = on.zeros(len(alphas), *y.shape), on.zeros(len(alphas), *y.shape)
+    for k, mu in enumerate(strengths):
+        entries, f = hat.block(mu)[first, second], hat.y - hat.residuals(mu)
+        differences = listed_differences(
+            entries, hat.is_hat, m, hat.diagonal(mu), hat.y, f, first, second
+        )
+        add_losses(first, second, differences, y, loss[k], compared[k])
+    groups = QueryGroups.of(None, len(some))
+    return _pair_scores(alphas, pair_errors(to_host(loss), to_host(compared[0]), groups))
+
+
+def _by_listed_pairs(problem: Problem, rows: _Rows) -> AlphaChoice:
+    """All pairs of each query, as in leave-pair-out."""
+
+    def hold_out(stored: Problem, alphas: Array) -> HeldOutScores:
+        held = HoldOutProblem.of(stored, alphas)
+        losses = pair_losses(held, PairChoice(None, keep_ties=False))
+        return _pair_scores(alphas, pair_errors(*losses, stored.groups))
+
+    return _stored(problem, hold_out)
+
+
+def _pair_scores(alphas: Array, errors: tuple[Array, Array]) -> HeldOutScores:
+    score, spread = (values.mean(axis=1) for values in errors)
+    return HeldOutScores(alphas, score, spread, "disagreement", False)
+
+
+def _leave_one_out(stored: Problem, alphas: Array) -> HeldOutScores:
+    held = HoldOutProblem.of(stored, alphas)
+    hat = SpectralHat.of(held.coordinates, held.y, np.arange(stored.n_rows), min(held.lams))
+    squared = []
+    for lam in held.lams:
+        own = hat.diagonal(lam)
+        left = 1.0 - 1.0 / hat.n - own if hat.is_hat else own
+        squared.append(to_host(((hat.residuals(lam) / left[:, None]) ** 2).mean(axis=1)))
+    return _squared_error(alphas, np.array(squared))
+
+
+def _squared_error(alphas: Array, squared: Array) -> HeldOutScores:
+    """From squared errors of shape (n_alphas, n_rows)."""
+    spread = squared.std(axis=1, ddof=1) / np.sqrt(squared.shape[1])
+    return HeldOutScores(alphas, squared.mean(axis=1), spread, "squared_error", False)
+
+
+def _spread_rows(labels: Array, number: int) -> Index:
+    """At most this many rows, evenly spaced in the order of the (first) labels."""
+    m = len(labels)
+    if number >= m:
+        return np.arange(m)
+    order = np.argsort(labels[:, 0], kind="stable")
+    return np.sort(order[np.linspace(0, m - 1, number).round().astype(np.intp)])
+
+
+def _row_parts(labels: Array) -> list[Index]:
+    """Parts of all rows, each evenly spaced in the order of the (first) labels."""
+    order, n_parts = np.argsort(labels[:, 0], kind="stable"), round(1 / PART)
+    return [np.sort(order[k::n_parts]) for k in range(n_parts)]
+
+
+# Comparisons.
+
+
+def _by_comparisons(problem: Problem) -> AlphaChoice:
+    graph, m = problem.tasks[0].graph, problem.n_rows
+    assert isinstance(graph, ComparisonGraph)
+    margin = graph.margin.reshape(len(graph.margin), -1)
+    counted = np.flatnonzero((graph.weight > 0) & (margin != 0).all(axis=1))
+    if len(counted) < FEWEST_ROWS:
+        return _by_rule(problem)
+    system = system_of(problem)
+    number = min(COMPARISONS, len(counted))
+    some = counted[np.linspace(0, len(counted) - 1, number).round().astype(np.intp)]
+
+    def score(alphas: Array, differences: Any) -> HeldOutScores:
+        wrong = (1.0 - np.sign(np.array(differences) * margin[some])) / 2
+        spread = wrong.std(axis=1, ddof=1).mean(axis=1) / np.sqrt(number)
+        return HeldOutScores(alphas, wrong.mean(axis=(1, 2)), spread, "disagreement", False)
+
+    if system is not None:
+        alphas = alpha_grid(data_squares(problem), m)
+        hat = ComparisonHat.from_sums(problem, system, some)
+        return _best(score(alphas, [to_host(hat.held_out(lam)) for lam in alphas.tolist()]))
+    if m <= KERNEL_ROWS:
+
+        def hold_out(stored: Problem, alphas: Array) -> HeldOutScores:
+            K = stored.coordinates().kernel
+            assert K is not None
+            hat = ComparisonHat.from_kernel(stored, K, some, float(alphas.min()))
+            return score(alphas, [to_host(hat.held_out(lam)) for lam in alphas.tolist()])
+
+        return _stored(problem, hold_out)
+    some = some[:: round(1 / PART)]
+    number = len(some)
+    weight = graph.weight.copy()
+    weight[some] = 0.0
+    alphas = data_alphas(problem)
+    rows = np.unique(np.concatenate((graph.first[some], graph.second[some])))
+    rest = replace(problem, tasks=[Task(replace(graph, weight=weight), None)])
+    f = _scores(rest, alphas, rows)
+    first, second = (np.searchsorted(rows, side[some]) for side in (graph.first, graph.second))
+    return _best(score(alphas, f[:, first] - f[:, second]))
+
+
+# How alphas are evaluated.
+
+
+def _stored(problem: Problem, hold_out: Callable[[Problem, Array], HeldOutScores]) -> AlphaChoice:
+    """Evaluate alphas on stored coordinates.
+
+    A kernel that is not positive semidefinite has no minimum at small alphas, so these are left
+    out.
+    """
+    rows = problem.coordinates()
+    if rows.kernel is not None:
+        stored = replace(problem, X=rows.kernel, space=KernelSpace(Precomputed()))
+    else:
+        stored = replace(problem, X=rows.features, space=FeatureSpace("primal"))
+    alphas = alpha_grid(coordinate_squares(problem.tasks, rows), problem.n_rows)
+    while True:
+        try:
+            return _best(hold_out(stored, alphas))
+        except (DataError, np.linalg.LinAlgError):
+            if rows.kernel is None or len(alphas) == 1:
+                raise
+            alphas = alphas[len(alphas) // 2 :]
+
+
+def _from_sums(
+    problem: Problem,
+    rows: _Rows,
+    system: System,
+    folds: Sequence[Index],
+    metric: str,
+    *,
+    one_ranking: bool = False,
+) -> AlphaChoice:
+    """Hold out folds by subtracting their moments from those of all rows.
+
+    Pairs of one ranking that all count define a regression on the remaining rows.
+    """
+    X, m, loss = problem.X, problem.n_rows, problem.loss
+    regression = RowLoss() if one_ranking else loss
+    tasks = regression.tasks(rows.y, None) if one_ranking else problem.tasks
+    total: list[Any] = [system.moments(X, task, regression) for task in tasks]
+    squares = moment_squares(system, total)
+    if one_ranking:
+        squares = squares * (loss.weight(m, m * (m - 1) // 2) * m)
+    alphas = alpha_grid(squares, m)
+    held, load = np.concatenate(folds), system.coordinates(X)
+    qid = problem.groups.codes
+    predictions = np.empty((len(alphas), len(held), rows.labels.shape[1]))
+    end = 0
+    for fold in folds:
+        lams = alphas.tolist()
+        if one_ranking:
+            lams = [strength(loss, lam, m - len(fold)) for lam in lams]
+        start, end = end, end + len(fold)
+        F, on = load(fold), backend_of(X)
+        parts = regression.tasks(rows.y[fold], None if one_ranking else qid[fold])
+        by_task = []
+        for whole, part in zip(total, parts, strict=True):
+            rest = whole - system.moments(X[fold], part, regression)
+            weights = solve_ridge_path(*system.coordinate_moments(rest), lams, gram=True)
+            by_task.append(on.xp.stack([(F @ w).reshape(len(fold), -1) for w in weights]))
+        predictions[:, start:end] = to_host(on.xp.concatenate(by_task, axis=2))
+    fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
+    groups = fold_of if one_ranking else qid[held]
+    return _best(_scored(alphas, rows.labels[held], predictions, metric, groups))
+
+
+def _from_parts(
+    problem: Problem, rows: _Rows, parts: Sequence[Index], metric: str | None = None
+) -> AlphaChoice:
+    """Hold out parts of the rows, and fit to the others for all alphas."""
+    one_ranking = metric is not None or problem.groups.n_groups == 1
+    loss = PairLoss() if problem.loss.has_intercept else problem.loss
+    alphas, predictions = data_alphas(problem), []
+    for held in parts:
+        codes = problem.groups.codes.copy()
+        if problem.loss.has_intercept:
+            codes[:] = 0
+        # A row that is alone in its query has no pairs, as if it were not there.
+        codes[held] = codes.max() + 1 + np.arange(len(held))
+        tasks = loss.tasks(rows.y, codes)
+        loss.check_learnable([task.graph.n_pairs for task in tasks], problem.n_rows, 1)
+        rest = replace(problem, tasks=tasks, loss=loss)
+        predictions.append(_scores(rest, alphas, held))
+    held = np.concatenate(parts)
+    part_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    metric = metric or ("disagreement" if one_ranking else rows.metric)
+    groups = part_of if one_ranking else rows.codes[held]
+    scores = np.concatenate(predictions, axis=1)
+    return _best(_scored(alphas, rows.labels[held], scores, metric, groups))
+
+
+def _scores(problem: Problem, alphas: Array, rows: Index) -> Array:
+    """Scores of some rows for each alpha, shape (n_alphas, n_rows, n_outputs)."""
+    fit = problem.solve(alphas.tolist())
+    columns = side_by_side([solution.weights for solution in fit.solutions])
+    X = problem.X[rows]
+    scores = to_host(fit.basis.products(X, backend_of(X).array(columns)))
+    by_alpha: Array = np.moveaxis(np.asarray(scores).reshape(len(rows), len(alphas), -1), 1, 0)
+    return by_alpha
+
+
+def _scored(
+    alphas: Array, labels: Array, predictions: Array, metric: str, groups: Index
+) -> HeldOutScores:
+    if metric != "squared_error":
+        return score_predictions(alphas, labels, predictions, metric, groups)
+    residuals = labels - predictions
+    for k in np.unique(groups):  # the intercept of each fold
+        residuals[:, groups == k] -= residuals[:, groups == k].mean(axis=1, keepdims=True)
+    return _squared_error(alphas, (residuals**2).mean(axis=2))
+
+
+def _best(curve: HeldOutScores) -> AlphaChoice:
+    return AlphaChoice(curve.best_alpha, curve)
+
+
+def _by_rule(problem: Problem) -> AlphaChoice:
+    return AlphaChoice(alpha_by_rule(data_squares(problem), problem.n_rows), None)

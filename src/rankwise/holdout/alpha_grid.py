@@ -1,0 +1,76 @@
+"""Values of alpha that follow the scale of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.problem import Coordinates, LandmarkSpace, Problem, System, Task
+from rankwise.solvers.moments import CentredMoments, Moments
+
+HIGHEST, LOWEST = 1e2, 1e-6  # relative to the mean square of a coordinate
+STEP = 10.0**0.75
+LEAST = 1e-12  # relative to the sum of squares: smaller alphas are lost in rounding errors
+RULE = 0.1  # relative to the mean square, where nothing can be held out
+BLOCK_ROWS = 4096
+
+
+def alpha_grid(squares: Array, n_rows: int) -> Array:
+    """Ascending alphas from the diagonal of A = F'LF, or of the kernel matrix R K R'.
+
+    The grid has a constant ratio, from 1e-6 to 100 times the mean of the diagonal. If the median is
+    below the mean, because some features have much larger values than others, the grid starts at
+    1e-6 times the median. Multiplying the features by c multiplies the grid by c^2.
+    """
+    mean = mean_square(squares, n_rows)
+    if mean == 0.0:
+        return np.array([1.0])
+    typical = min(mean, float(np.median(squares[squares > 0])))
+    low = max(LOWEST * typical, LEAST * float(squares.sum()))
+    number = 1 + int(np.ceil(np.log(HIGHEST * mean / low) / np.log(STEP) - 1e-9))
+    return HIGHEST * mean * STEP ** -np.arange(number, dtype=np.float64)[::-1]
+
+
+def alpha_by_rule(squares: Array, n_rows: int) -> float:
+    """0.1 times the mean of the diagonal; 1 if the features are constant."""
+    return RULE * mean_square(squares, n_rows) or 1.0
+
+
+def mean_square(squares: Array, n_rows: int) -> float:
+    """The sum of the diagonal, divided by the number of coordinates or of rows, if fewer."""
+    return float(squares.sum()) / min(len(squares), n_rows)
+
+
+def data_squares(problem: Problem) -> Array:
+    """The diagonal of A or of R K R', averaged over tasks, in the coordinates of a problem."""
+    if isinstance(problem.space, LandmarkSpace):  # without the coordinates of all rows
+        system = problem.space.system(problem.X, problem.qid)
+        return moment_squares(
+            system, [system.moments(problem.X, task, problem.loss) for task in problem.tasks]
+        )
+    return coordinate_squares(problem.tasks, problem.coordinates())
+
+
+def coordinate_squares(tasks: Sequence[Task], rows: Coordinates) -> Array:
+    """`data_squares` from coordinates."""
+    return np.asarray(np.mean([_squares(task, rows) for task in tasks], axis=0))
+
+
+def moment_squares(system: System, moments: Sequence[Moments | CentredMoments]) -> Array:
+    """`data_squares` from the moments of each task."""
+    diagonals = [system.coordinate_moments(one)[0].diagonal() for one in moments]
+    return np.asarray(np.mean([to_host(diagonal) for diagonal in diagonals], axis=0))
+
+
+def _squares(task: Task, rows: Coordinates) -> Array:
+    if rows.kernel is not None:
+        M = task.graph.root_kernel(backend_of(rows.kernel).copy(rows.kernel))
+        return np.asarray(to_host(M.diagonal())).copy()
+    F, on = rows.features, backend_of(rows.features)
+    total = on.zeros(F.shape[1])
+    for Z, _ in task.graph.root_blocks(lambda part: on.rows(F, part), task.y, BLOCK_ROWS):
+        total = total + (Z**2).sum(axis=0)
+    return np.asarray(to_host(total))

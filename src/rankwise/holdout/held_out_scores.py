@@ -1,0 +1,101 @@
+"""The quality of predictions for held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.metrics import get_metric
+from rankwise.tables import Column, text_table
+
+ROUNDING = 1e-12  # relative difference of equal scores
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutScores:
+    """The quality of predictions for held-out rows, for each alpha.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+    score : ndarray of shape (n_alphas,)
+        The metric, averaged over queries (or folds) and outputs.
+    standard_error : ndarray of shape (n_alphas,)
+        Standard error of `score` over queries (or folds); NaN if there is only one.
+    metric : str
+    greater_is_better : bool
+    """
+
+    alphas: Array
+    score: Array
+    standard_error: Array
+    metric: str
+    greater_is_better: bool
+
+    @property
+    def best_index(self) -> int:
+        """The index of the best score; among scores equal up to rounding, of the largest alpha."""
+        gain = self.score if self.greater_is_better else -self.score
+        best = np.flatnonzero(gain >= gain.max() - ROUNDING * abs(gain.max()))
+        return int(best[np.argmax(self.alphas[best])])
+
+    @property
+    def best_alpha(self) -> float:
+        """The alpha with the best score."""
+        return float(self.alphas[self.best_index])
+
+    @property
+    def rises_at_end(self) -> bool:
+        """Whether the best alpha is the first or last, and more than a standard error better.
+
+        The next alpha is its peer. At both ends scores become constant, so that a flat end does not
+        ask for more alphas.
+        """
+        k, n = self.best_index, len(self.alphas)
+        if n < 2 or 0 < k < n - 1:
+            return False
+        peer = self.score[1 if k == 0 else n - 2]
+        return bool(abs(self.score[k] - peer) > self.standard_error[k])
+
+    def __str__(self) -> str:
+        return alpha_table(
+            self.metric, self.alphas, self.score, self.standard_error, self.best_index
+        )
+
+
+def score_predictions(
+    alphas: Array, labels: Array, predictions: Array, metric: str, qid: Index
+) -> HeldOutScores:
+    """Evaluate predictions, of shape (n_alphas, n_rows, n_outputs), query by query."""
+    function, greater_is_better = get_metric(metric)
+    by_alpha = [
+        [
+            function(labels[:, o], f[:, o], qid, per_query=True).values
+            for o in range(labels.shape[1])
+        ]
+        for f in predictions
+    ]
+    score, error = np.transpose([mean_and_error(values) for values in by_alpha])
+    return HeldOutScores(alphas, score, error, metric, greater_is_better)
+
+
+def alpha_table(
+    name: str, alphas: Array, score: Array, standard_error: Array, best_index: int
+) -> str:
+    """A text table of the scores for each alpha, with the best one marked."""
+    rows = [
+        (alpha, value, spread, "best" if k == best_index else "")
+        for k, (alpha, value, spread) in enumerate(zip(alphas, score, standard_error, strict=True))
+    ]
+    return text_table((Column("alpha", ".4g"), name, "s.e.", ""), rows)
+
+
+def mean_and_error(by_output: Sequence[Array]) -> tuple[float, float]:
+    """The mean of values per query, one array for each output, and its standard error."""
+    score = float(np.mean([values.mean() for values in by_output]))
+    n = min(len(values) for values in by_output)
+    spread = np.mean([values.std(ddof=1) for values in by_output]) if n > 1 else np.nan
+    return score, float(spread / np.sqrt(n))

@@ -1,0 +1,51 @@
+"""Problems from which rows are held out, made from estimators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwise.errors import ParameterError
+from rankwise.estimators.components.chosen_space import ChosenComponentSpace
+from rankwise.estimators.components.component_space import ComponentSpace
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.holdout.alpha_choice import choose_alpha, data_alphas, settled
+from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.parameters import check_alphas
+from rankwise.problem import Problem
+
+
+def hold_out_problem(estimator: Any, X: Any, y: Any, qid: Any, alphas: Any) -> HoldOutProblem:
+    """Validate an estimator, which is cloned, and its training data."""
+    if not isinstance(estimator, LeastSquaresRanker):
+        raise ParameterError(
+            "Exact hold-outs need a least-squares ranker, such as RankRLS: got "
+            f"{type(estimator).__name__}. RankingSearchCV refits any estimator."
+        )
+    ranker = clone(estimator)
+    given = None
+    if alphas is not None or ranker.alpha != "auto":
+        given = check_alphas(ranker.alpha if alphas is None else alphas)
+    problem = settled(ranker.make_problem(X, y, qid=qid))
+    values = data_alphas(problem) if given is None else given
+    if values.min() == 0 and not is_on_components(problem):
+        raise ParameterError(
+            "Exact hold-outs need alphas above 0, except for KPCRank and KPCR: got 0. Use a "
+            "small alpha instead."
+        )
+    return HoldOutProblem.of(problem, values)
+
+
+def with_one_alpha(estimator: Any, problem: HoldOutProblem) -> HoldOutProblem:
+    """A problem with a single alpha, which is chosen if that of the estimator is "auto"."""
+    if estimator.alpha != "auto":
+        return problem
+    return replace(problem, alphas=np.array([choose_alpha(problem.problem).alpha]))
+
+
+def is_on_components(problem: Problem) -> bool:
+    """Whether the ranker is KPCRank or KPCR."""
+    return isinstance(problem.space, (ComponentSpace, ChosenComponentSpace))
