@@ -12,7 +12,8 @@ from sklearn.base import clone
 from rankwise.auto.candidates import Candidate
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
-from rankwise.model_selection.search.exact import exact, has_shortcut
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.model_selection.search.exact import exact
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.refits import refit
 from rankwise.model_selection.search.scoring import RankingScorer
@@ -98,30 +99,17 @@ def _dealt(place: Any, codes: Any, n_folds: int) -> Splits:
 def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str) -> Trial:
     """Predictions for all rows by rankers that were trained without their fold."""
     start = perf_counter()
-    ranker, splits = candidate.ranker, folds.exact
-    alphas = alphas_to_try(ranker, data)
-    if has_shortcut(ranker, alphas, splits):
-        found = exact(ranker, alphas, data, splits, RankingScorer.of(metric)).scores
+    ranker, alphas = candidate.ranker, None
+    if isinstance(ranker, LeastSquaresRanker) and ranker.exact_search and ranker.alpha != 0:
+        splits = folds.exact
+        held_out = exact(ranker, None, data, splits, RankingScorer.of(metric))
+        found, alphas = held_out.scores, held_out.alphas
     else:
-        alphas, splits = None, folds.refits
+        splits = folds.refits
         parts = [refit(ranker, None, data, splits, k).scores for k in range(len(splits))]
         found = np.concatenate(parts, axis=1)
     if found.ndim != 2 or not np.isfinite(found).all():
-        raise DataError(
-            f"The held-out scores of {candidate.name!r} are not one finite number each."
-        )
+        raise DataError(f"The scores of {candidate.name!r} must be one finite number for each row.")
     predictions = np.empty_like(found)
     predictions[:, splits.rows] = found
-    seconds = perf_counter() - start
-    return Trial(candidate, None if alphas is None else np.asarray(alphas), predictions, seconds)
-
-
-def alphas_to_try(ranker: Any, data: LabelledRows) -> list[float] | None:
-    from rankwise.estimators.least_squares.base import LeastSquaresRanker
-
-    if not isinstance(ranker, LeastSquaresRanker) or not ranker.exact_search:
-        return None
-    problem = clone(ranker).make_problem(data.X, data.y, qid=data.qid)
-    F = problem.coordinates().features
-    root = problem.tasks[0].graph.root(F)
-    return ((np.square(root).sum() / min(F.shape)) * 10.0 ** np.arange(-4, 2.1, 0.5)).tolist()
+    return Trial(candidate, alphas, predictions, perf_counter() - start)

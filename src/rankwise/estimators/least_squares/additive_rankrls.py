@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, to_host
-from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
+from rankwise.estimators._ranker_parameters import ALPHA, LOSS_PARAMETERS
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, check_value
+from rankwise.parameters import AnyOf, Choice, Rule, Whole, check_value
 from rankwise.problem import PairLoss, RampSpace
 from rankwise.scaling import SCALINGS
 
@@ -33,8 +33,8 @@ class AdditiveRankRLS(LeastSquaresRanker):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Regularization strength, at least 0. See `RankRLS`.
+    alpha : float or "auto", default="auto"
+        Regularization strength, at least 0, or chosen by exact hold-outs. See `RankRLS`.
     n_ramps : int, default=4
         Number of linear pieces of each function. A feature with few distinct values has fewer.
     scale : {"query-minmax", "query-standard", "query-ranks", "standard"}, optional
@@ -66,7 +66,7 @@ class AdditiveRankRLS(LeastSquaresRanker):
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": Number(0),
+        "alpha": ALPHA,
         "n_ramps": Whole(1),
         "scale": AnyOf(None, Choice(*SCALINGS)),
         **LOSS_PARAMETERS,
@@ -74,7 +74,7 @@ class AdditiveRankRLS(LeastSquaresRanker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = "auto",
         *,
         n_ramps: int = 4,
         scale: str | None = None,
