@@ -103,7 +103,10 @@ def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str
     if isinstance(ranker, LeastSquaresRanker) and ranker.exact_search and ranker.alpha != 0:
         splits = folds.exact
         held_out = exact(ranker, None, data, splits, RankingScorer.of(metric))
-        found, alphas = held_out.scores, held_out.alphas
+        assert held_out.alphas is not None  # of a least-squares ranker
+        # The largest alpha first: the first of equal scores is the best.
+        order = np.argsort(-held_out.alphas)
+        found, alphas = held_out.scores[order], held_out.alphas[order]
     else:
         splits = folds.refits
         parts = [refit(ranker, None, data, splits, k).scores for k in range(len(splits))]
