@@ -74,7 +74,9 @@ def test_parts_are_chosen_by_held_out_predictions(data):
     order = np.argsort([place[q] for q in qid], kind="stable")  # folds follow the first rows
     for k, candidate in enumerate(CHEAP):
         held_out = leave_query_out(candidate, X[order], y[order], qid=qid[order], n_splits=10)
-        for alpha, predictions in reversed(list(zip(held_out.alphas, held_out.predictions))):
+        for alpha, predictions in zip(
+            held_out.alphas[::-1], held_out.predictions[::-1], strict=True
+        ):
             back = np.empty(len(y))
             back[order] = predictions
             scores.append(oracle.standardized(back, qid))
@@ -286,7 +288,7 @@ def test_bad_data_are_refused(data):
         AutoRanker().fit(missing, y, qid=qid)
     with pytest.raises(DataError, match="at least 4 rows, to hold some out: got 3"):
         AutoRanker().fit(X[:3], y[:3])
-    with pytest.raises(DataError, match="two queries with different labels.*got 0 of"):
+    with pytest.raises(DataError, match=r"two queries with different labels.*got 0 of"):
         AutoRanker().fit(X, np.zeros(len(y)), qid=qid)
     with pytest.raises(DataError, match="qid needs one entry per row"):
         AutoRanker().fit(X, y, qid=qid[:-1])

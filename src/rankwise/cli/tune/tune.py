@@ -52,7 +52,8 @@ def tune(
 
     The options --kernel, --gamma, --ties and --weighting take several values, separated by
     commas, and every combination is tried. Prints how well each does at its best alpha, with the
-    standard error over queries, draws a picture of it, and writes the best model.
+    standard error over queries, draws a picture of it, and writes the best model. Says how far the
+    best is from the next, and whether the data could tell.
 
     A model fitted with --normalize says so in its file: predict and evaluate then normalize
     their data, too.
@@ -87,6 +88,8 @@ def tune(
         best.ranker.set_params(alpha=best.alpha).fit(rows.X, rows.y, qid=rows.qid)
     save_model(best.ranker, out, normalized_per_query=data.normalize)
     show(settings_table(study))
+    for line in study.words():
+        note(line)
     if picture is not None:
         write_picture(study, picture, train)
         note(f"Wrote {picture}: open {picture.resolve().as_uri()}")
