@@ -60,9 +60,11 @@ def default_candidates(
             yield Candidate(f"linear, {scale}", RankRLS(scale=scale))
     if "additive" in kinds and not sparse and n_features <= MANY_FEATURES:
         # Without queries, no scaling: functions of one feature do not depend on its scale.
-        for scale in scalings if groups.n_groups > 1 else (None,):
-            name = f"additive, {scale}" if scale else "additive"
-            yield Candidate(name, AdditiveRankRLS(scale=scale))
+        if groups.n_groups == 1:
+            yield Candidate("additive", AdditiveRankRLS())
+        else:
+            for scale in scalings:
+                yield Candidate(f"additive, {scale}", AdditiveRankRLS(scale=scale))
     if "kernel" in kinds:
         seed = int(rng.integers(2**31))
         for scale in scalings:

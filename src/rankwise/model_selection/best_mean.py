@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from rankwise.backends.arrays import Array, Index
@@ -138,7 +139,7 @@ class HeldOutPool:
     groups : QueryGroups
         The queries of the rows, or the folds of the rows of one global ranking.
     scores : ndarray of shape (n_candidates, n_rows)
-        Held-out scores, standardized within queries.
+        Held-out scores, standardized within queries, in float32.
     batches : ndarray of shape (n_candidates,)
         Candidates that differ only in alpha have the same number here.
     metric : str
@@ -149,7 +150,7 @@ class HeldOutPool:
 
     labels: Array
     groups: QueryGroups
-    scores: Array
+    scores: NDArray[np.float32]
     batches: Index
     metric: str
     unit: str = "queries"
@@ -190,7 +191,7 @@ class HeldOutPool:
         """
         return np.stack([self._values(scores) for scores in self.scores])
 
-    def _values(self, scores: Array) -> Array:
+    def _values(self, scores: Any) -> Array:
         function, greater_is_better = get_metric(self.metric)
         values = function(self.labels, scores, self.groups.codes, per_query=True).values
         return np.asarray(values if greater_is_better else 0.0 - values)

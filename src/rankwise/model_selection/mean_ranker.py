@@ -114,7 +114,7 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "rankers_")
         validate_data(self, X, skip_check_array=True, reset=False)
         scores = np.stack([_scores(ranker, X, qid) for ranker in self.rankers_])
-        if self.scales_ is None:
+        if self.means_ is None or self.scales_ is None:
             scores = standardized(scores, QueryGroups.of(to_host(qid), scores.shape[1]))
         else:
             scores = (scores - self.means_[:, None]) / self.scales_[:, None]

@@ -91,9 +91,10 @@ class RampSpace:
 
 def _knots(quantiles: Array) -> Array:
     """Distinct quantiles. A constant feature gets a ramp on which all training rows are at 0."""
-    knots = np.unique(quantiles)
+    knots: Array = np.unique(quantiles)
     if len(knots) == 1:
-        return knots[0] + np.array([0.0, max(1.0, abs(knots[0]))])
+        low = float(knots[0])
+        return np.array([low, low + max(1.0, abs(low))])
     if not np.isfinite(float(knots[-1]) - float(knots[0])):
         raise DataError(f"A feature ranges from {knots[0]:g} to {knots[-1]:g}: scale the features.")
     return knots

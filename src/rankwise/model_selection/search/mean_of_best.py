@@ -44,7 +44,7 @@ def held_out_pool(
 ) -> HeldOutPool:
     """The held-out scores of all candidates, in the order of the grid."""
     back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
-    predictions = [outcome.predictions for outcome in outcomes]
-    columns = np.concatenate([np.reshape(part, (len(part), -1)) for part in predictions])[back]
+    predictions = [outcome.predictions for outcome in outcomes if outcome.predictions is not None]
+    columns = np.concatenate([part.reshape(len(part), -1) for part in predictions])[back]
     numbers = np.repeat(np.arange(len(batches)), [len(batch.candidates) for batch in batches])[back]
     return HeldOutPool.of_splits(data, splits, columns, numbers, str(scorer.scoring))
