@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ from rankwise.auto.trials import Folds, Trial, hold_out, make_folds
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import KernelSizeError, ParameterError
 from rankwise.estimators._validation import DTYPES, forget
+from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.metrics import get_metric
 from rankwise.metrics.metric_names import default_metric
@@ -226,17 +228,22 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         return self.metric
 
     def _candidates(self, data: LabelledRows) -> list[Candidate]:
+        rng = as_generator(self.random_state)
         if isinstance(self.candidates, str):
             check_value("candidates", self.candidates, Choice("auto", *KINDS))
             kinds = KINDS if self.candidates == "auto" else (self.candidates,)
-            rng = as_generator(self.random_state)
-            return list(default_candidates(kinds, data.groups.n_groups > 1, data.X.shape[1], rng))
-        if not isinstance(self.candidates, (list, tuple)) or not self.candidates:
+            found = list(default_candidates(kinds, data.X, data.groups, rng))
+        elif isinstance(self.candidates, (list, tuple)) and self.candidates:
+            found = list(named(self.candidates))
+        else:
             raise ParameterError(
                 f"candidates must be one of auto, {', '.join(KINDS)}, or a list of rankers: got "
                 f"{self.candidates!r}."
             )
-        return list(named(self.candidates))
+        if self.boosted is True or (self.boosted == "auto" and find_spec("lightgbm")):
+            seed = int(rng.integers(2**31))
+            found.append(Candidate("boosted trees", BoostedRanker(cv=3, random_state=seed)))
+        return found
 
     def _try(self, data: LabelledRows, folds: Folds, metric: str) -> tuple[list[Trial], list[str]]:
         """Trials within the budgets, and which candidates were left out for lack of them."""
