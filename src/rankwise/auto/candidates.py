@@ -17,7 +17,7 @@ from rankwise.graph import QueryGroups
 from rankwise.scaling import QUERY_SCALINGS, ColumnStandard, ColumnStatistics
 
 KINDS = ("linear", "additive", "kernel")
-LANDMARKS = 300
+LANDMARKS = 200
 SAMPLE = 5000  # rows for the widths of kernels
 # The width of a kernel: gamma times the sum over features of the variances (rbf), or of the
 # standard deviations (laplacian), of the scaled rows.
