@@ -112,9 +112,16 @@ class AutoResults:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each ranker and alpha."""
-        fields = ("alphas", "scores", "behind", "standard_errors", "chosen", "seconds")
-        columns = {name.rstrip("s"): getattr(self, name) for name in fields}
-        return require_pandas("to_table()").DataFrame({"ranker": self.names, **columns})
+        columns = {
+            "ranker": self.names,
+            "alpha": self.alphas,
+            "score": self.scores,
+            "behind": self.behind,
+            "standard_error": self.standard_errors,
+            "chosen": self.chosen,
+            "seconds": self.seconds,
+        }
+        return require_pandas("to_table()").DataFrame(columns)
 
     def __str__(self) -> str:
         return str(self.to_table())
@@ -169,9 +176,14 @@ class Explanation:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each part."""
-        fields = ("weights", "alone", "without", "correlations")
-        columns = {name.rstrip("s"): getattr(self, name) for name in fields}
-        return require_pandas("to_table()").DataFrame({"part": self.names, **columns})
+        columns = {
+            "part": self.names,
+            "weight": self.weights,
+            "alone": self.alone,
+            "without": self.without,
+            "correlation": self.correlations,
+        }
+        return require_pandas("to_table()").DataFrame(columns)
 
     def __str__(self) -> str:
         return str(self.to_table())
