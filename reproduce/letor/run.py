@@ -3,10 +3,10 @@ boosted trees, the best results of this library, and a contest on these and othe
 
 Usage: RANKWISE_DATA=folder python -m reproduce.letor.run [--write] [steps ...]
 
-Steps are "paper" (a minute), "boosters" and "beyond" (minutes each), and the contest on each problem,
-"contest-ohsumed", "contest-boxes" and so on (up to an hour each); all by default. Results are stored
-in results.json. ``--write`` writes the tables of all steps that have results to the README;
-with ``--kept``, nothing is run before.
+Steps are "paper" (a minute), "boosters" and "beyond" (minutes each), and the contest on each of its
+problems, "contest-ohsumed", "contest-boxes" and so on (up to an hour each); all by default. Results
+are stored in results.json. ``--write`` writes the tables of all steps that have results to the
+README; with ``--kept``, nothing is run before.
 """
 
 from __future__ import annotations
