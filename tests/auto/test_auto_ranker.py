@@ -46,7 +46,7 @@ def fitted(data):
 def test_defaults_on_queries(data, fitted):
     X, y, qid = data
     assert fitted.metric_ == "ndcg@10"
-    assert len(fitted.results_.best_trials) == 12
+    assert len(fitted.results_.best_trials) == 14
     assert fitted.score_estimate_.score > 0.75
     low, high = fitted.score_estimate_.interval()
     assert low < fitted.score_estimate_.score < high
@@ -125,10 +125,10 @@ def test_tables(data, fitted):
     assert frame.chosen.sum() == len(fitted.parts_)
     assert frame.behind.min() == 0
     text = str(fitted.results_)
-    assert text.count("\n") >= 14
+    assert text.count("\n") >= 16
     assert "optimistic" in text
     assert "<table>" in fitted.results_._repr_html_()
-    assert repr(fitted.results_).startswith("<AutoResults: 12 rankers")
+    assert repr(fitted.results_).startswith("<AutoResults: 14 rankers")
     explanation = fitted.explain()
     assert list(explanation.to_frame().part) == [part.name for part in fitted.parts_]
     assert "mean of all" in str(explanation)
@@ -251,13 +251,13 @@ def test_budgets(data):
     X, y, qid = data
     ranker = AutoRanker(time_budget=0.0).fit(X, y, qid=qid)
     assert set(ranker.results_.names) == {"linear, query-minmax"}
-    assert len(ranker.results_.left_out) == 11
+    assert len(ranker.results_.left_out) == 13
     assert "Not tried: rbf, query-minmax, as the time was up" in str(ranker.results_)
     least = 16 * len(y) * 4
     ranker = AutoRanker(memory_budget=2 * least).fit(X, y, qid=qid)
     assert {name.split(",")[0] for name in ranker.results_.names} == {"linear"}
     assert "additive, query-minmax, which needs" in ranker.results_.left_out[0]
-    with pytest.raises(KernelSizeError, match="too little memory for each of 12 candidates: lin"):
+    with pytest.raises(KernelSizeError, match="too little memory for each of 14 candidates: lin"):
         AutoRanker(memory_budget=least / 2).fit(X, y, qid=qid)
 
 

@@ -14,7 +14,13 @@ from rankwise.estimators.least_squares.additive_rankrls import AdditiveRankRLS
 from rankwise.estimators.least_squares.rankrls import RankRLS
 from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS
 from rankwise.graph import QueryGroups
-from rankwise.scaling import QUERY_SCALINGS, ColumnStandard, ColumnStatistics
+from rankwise.scaling import (
+    QUERY_SCALINGS,
+    ColumnStandard,
+    ColumnStatistics,
+    QueryMinMax,
+    QueryRank,
+)
 
 KINDS = ("linear", "additive", "kernel")
 LANDMARKS = 200
@@ -22,6 +28,7 @@ SAMPLE = 5000  # rows for the widths of kernels
 # The width of a kernel: gamma times the sum over features of the variances (rbf), or of the
 # standard deviations (laplacian), of the scaled rows.
 WIDTHS = {"rbf": 0.15, "laplacian": 0.25}
+OVERALL = ColumnStandard.name  # the scaling that does not know of queries
 MANY_FEATURES = 1000  # for functions of single features
 
 
@@ -49,32 +56,34 @@ def default_candidates(
 ) -> Iterator[Candidate]:
     """Linear, additive and kernel rankers, each on several scalings; cheap ones first.
 
-    Sparse rows, which most scalings would fill, are tried on one scaling, and without additive
+    Sparse rows, which most scalings would fill, are tried on two scalings, and without additive
     rankers.
     """
     sparse, n_features = is_sparse(X), X.shape[1]
-    scalings = tuple(QUERY_SCALINGS) if groups.n_groups > 1 else (ColumnStandard.name,)
-    scalings = scalings[:1] if sparse else scalings
+    scalings = [*QUERY_SCALINGS, OVERALL] if groups.n_groups > 1 else [OVERALL]
+    if sparse:
+        scalings = [scale for scale in scalings if scale in (QueryMinMax.name, OVERALL)]
     if "linear" in kinds:
         for scale in scalings:
             yield Candidate(f"linear, {scale}", RankRLS(scale=scale))
     if "additive" in kinds and not sparse and n_features <= MANY_FEATURES:
-        # Without queries, no scaling: functions of one feature do not depend on its scale.
-        if groups.n_groups == 1:
-            yield Candidate("additive", AdditiveRankRLS())
-        else:
-            for scale in scalings:
+        for scale in scalings:
+            if scale == OVERALL:  # functions of one feature do not depend on its scale
+                yield Candidate("additive", AdditiveRankRLS())
+            else:
                 yield Candidate(f"additive, {scale}", AdditiveRankRLS(scale=scale))
     if "kernel" in kinds:
         seed = int(rng.integers(2**31))
-        for scale in scalings:
-            deviations = scaled_deviations(X, groups, scale)
-            sums = {"rbf": np.square(deviations).sum(), "laplacian": deviations.sum()}
-            for kernel, width in WIDTHS.items():
+        for kernel, width in WIDTHS.items():
+            for scale in scalings:
+                if kernel == "laplacian" and scale not in (QueryRank.name, OVERALL):
+                    continue
+                deviations = scaled_deviations(X, groups, scale)
+                total = np.square(deviations).sum() if kernel == "rbf" else deviations.sum()
                 ranker = SparseRankRLS(
                     n_landmarks=min(LANDMARKS, X.shape[0]),
                     kernel=kernel,
-                    gamma=float(width / (sums[kernel] or 1.0)),
+                    gamma=float(width / (total or 1.0)),
                     scale=scale,
                     random_state=seed,
                 )
