@@ -61,7 +61,7 @@ print(f"on new queries: {found:.4f}; RankRLS alone has {plain:.4f}")
 
 results = auto.results_
 best = results.best_trials
-ax = new_axes(size=(6.4, 4.2))
+(ax,) = new_axes(size=(6.4, 4.2))
 places = np.arange(len(best))[::-1]
 trials = list(best.values())
 ax.barh(places, results.scores[trials], xerr=results.standard_errors[trials], alpha=0.6)

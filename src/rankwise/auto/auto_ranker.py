@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from time import perf_counter
 from typing import Any, ClassVar, Self
@@ -47,9 +48,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     all rows, and their scores, standardized within queries, are averaged.
 
     Choosing one of many settings overfits, and means of several good ones rank better. So little
-    is chosen and much is averaged: a ranker joins the mean unless a paired t test over the same
-    queries finds that it is worse than the best. With few queries, which cannot tell rankers
-    apart, the mean is of many.
+    is chosen and much is averaged: a ranker, at its best alpha, joins the mean unless a paired t test
+    over the same queries finds that it is worse than the best, by more than 5% of the score (or of
+    its distance from 1, if that is less). With few queries, which cannot tell rankers apart, the
+    mean is of many.
 
     Parameters
     ----------
@@ -291,7 +293,8 @@ def _pool(trials: list[Trial], data: LabelledRows, folds: Folds, metric: str) ->
     """The held-out scores of all trials."""
     predictions = np.concatenate([trial.predictions for trial in trials])
     batches = np.repeat(np.arange(len(trials)), [len(trial) for trial in trials])
-    return HeldOutPool.of(data.labels[:, 0], folds.groups, predictions, batches, metric, folds.unit)
+    pool = HeldOutPool.of(data.labels[:, 0], folds.groups, predictions, batches, metric, folds.unit)
+    return replace(pool, per_batch=1)
 
 
 def _results(

@@ -92,7 +92,7 @@ class AutoResults:
             Column("behind best"),
             Column("s.e."),
             Column("seconds", ".2f"),
-            Column("alphas in the mean", ""),
+            Column("", ""),
         )
         note = "The best of many scores is optimistic: score_estimate_ is not."
         note = "\n".join((note, *(f"Not tried: {line}" for line in self.left_out)))
@@ -107,7 +107,7 @@ class AutoResults:
             self.behind[best],
             self.standard_errors[best],
             self.seconds[same].sum(),
-            int((self.chosen & same).sum()) or None,
+            "in the mean" if (self.chosen & same).any() else "",
         )
 
     def to_frame(self) -> Any:

@@ -17,7 +17,7 @@ from rankwise.model_selection.mean_ranker import standardized
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.splits import Splits
 
-PER_BATCH = 2  # alphas of one ranker in a mean
+MARGIN = 0.05  # of the best score, or of its distance from 1: less is not worth leaving out
 FOLDS = 10  # of queries, for the estimate
 
 
@@ -146,6 +146,8 @@ class HeldOutPool:
         A name of `rankwise.metrics.METRICS`.
     unit : str
         What the groups are: "queries" or "folds".
+    per_batch : int
+        How many candidates that differ only in alpha a mean may have.
     """
 
     labels: Array
@@ -154,6 +156,7 @@ class HeldOutPool:
     batches: Index
     metric: str
     unit: str = "queries"
+    per_batch: int = 2
 
     @classmethod
     def of(
@@ -204,17 +207,22 @@ class HeldOutPool:
         """The candidates whose mean is to be used, best first.
 
         These are the best candidates by their mean over queries, at most `n_best` of them, and at
-        most two that differ only in alpha. A candidate that is clearly worse than the best, by a
-        paired t test over the same queries, is not among them. So few queries, which cannot tell
-        candidates apart, lead to a mean of many.
+        most `per_batch` that differ only in alpha. A candidate is left out if a paired t test over
+        the same queries finds it worse than the best, and the difference matters: more than 5% of
+        the best score, or of its distance from 1, if that is less. So few queries, which cannot
+        tell candidates apart, lead to a mean of many.
         """
         values = self.values[:, queries]
-        order = np.argsort(-values.mean(axis=1), kind="stable")
+        means = values.mean(axis=1)
+        order = np.argsort(-means, kind="stable")
+        top = means[order[0]] + (0.0 if get_metric(self.metric).greater_is_better else 1.0)
+        margin = MARGIN * max(0.0, min(top, 1.0 - top))
         chosen: list[int] = []
         used = np.zeros(self.batches.max() + 1, dtype=np.intp)
         for candidate in order:
             behind = PairedDifference.of(values[order[0]] - values[candidate])
-            if used[self.batches[candidate]] < PER_BATCH and not behind.is_clear:
+            worse = behind.is_clear and behind.difference > margin
+            if used[self.batches[candidate]] < self.per_batch and not worse:
                 chosen.append(int(candidate))
                 used[self.batches[candidate]] += 1
             if len(chosen) == n_best:

@@ -101,7 +101,8 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         Whether to fit the best candidate to all rows, which `predict` and `score` need.
         "mean-of-best" fits the best candidates, and `predict` returns the mean of their scores,
         standardized within queries (see `MeanRanker`). This often ranks better than the best one:
-        a candidate joins the mean unless a paired t test over queries finds that it is worse.
+        a candidate joins the mean unless a paired t test over queries finds that it is worse, by
+        more than 5%; at most two that differ only in alpha join.
     n_best : int, default=10
         Greatest number of candidates in such a mean.
     verbose : bool, default=False
