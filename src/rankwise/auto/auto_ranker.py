@@ -48,10 +48,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     all rows, and their scores, standardized within queries, are averaged.
 
     Choosing one of many settings overfits, and means of several good ones rank better. So little
-    is chosen and much is averaged: a ranker, at its best alpha, joins the mean unless a paired t test
-    over the same queries finds that it is worse than the best, by more than 5% of the score (or of
-    its distance from 1, if that is less). With few queries, which cannot tell rankers apart, the
-    mean is of many.
+    is chosen and much is averaged: a ranker, at its best alpha, joins the mean unless a paired t
+    test over the same queries finds that it is worse than the best, by more than 5% of the score
+    (or of its distance from 1, if that is less). With few queries, which cannot tell rankers
+    apart, the mean is of many.
 
     Parameters
     ----------
@@ -165,6 +165,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         forget(self)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, y_numeric=True)
         data = LabelledRows.of(X, y, qid)
+        if data.groups.n_groups == 1:
+            data = replace(data, qid=None)
         metric = self._metric(data)
         folds = make_folds(data)
         trials, left_out = self._try(data, folds, metric)
