@@ -21,8 +21,8 @@ def pairs_dual() -> list[Result]:
     labels = (y > 0).astype(float)
     K = positive_definite(m)
     ours, bipartite, peer = best_times(
-        lambda: leave_pair_out(RankRLS(kernel="rbf"), X, labels),
-        lambda: leave_pair_out(RankRLS(kernel="rbf", ties="exclude"), X, labels),
+        lambda: leave_pair_out(RankRLS(alpha=1.0, kernel="rbf"), X, labels),
+        lambda: leave_pair_out(RankRLS(alpha=1.0, kernel="rbf", ties="exclude"), X, labels),
         lambda: factor_and_invert(K),
     )
     bare = f"dpotrf + dpotri: {seconds(peer)}"
@@ -57,9 +57,9 @@ def pairs_linear() -> list[Result]:
     m, n = 20_000, 50
     X, y, _ = problem(m, n)
     F = np.asfortranarray(X)
-    leave_pair_out(RankRLS(), X[:100], y[:100])
+    leave_pair_out(RankRLS(alpha=1.0), X[:100], y[:100])
     ours, peer = best_times(
-        lambda: leave_pair_out(RankRLS(), X, y), lambda: dgemm(1.0, F, F, trans_b=True)
+        lambda: leave_pair_out(RankRLS(alpha=1.0), X, y), lambda: dgemm(1.0, F, F, trans_b=True)
     )
     extra = extra_memory(large_linear, hold_out_pairs_linear)
     size = f"leave-pair-out, linear, all pairs of {m:,} x {n}"
@@ -75,9 +75,9 @@ def queries_linear() -> list[Result]:
     rng = np.random.default_rng(0)
     systems = rng.standard_normal((n_queries * len(ALPHAS), n, n)) + n * np.eye(n)
     rhs = rng.standard_normal((len(systems), n, 1))
-    leave_query_out(RankRLS(), X[:1000], y[:1000], qid=qid[:1000])
+    leave_query_out(RankRLS(alpha=1.0), X[:1000], y[:1000], qid=qid[:1000])
     ours, peer = best_times(
-        lambda: leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS),
+        lambda: leave_query_out(RankRLS(alpha=1.0), X, y, qid=qid, alphas=ALPHAS),
         lambda: np.linalg.solve(systems, rhs),
     )
     return [
@@ -96,7 +96,7 @@ def queries_dual() -> list[Result]:
     X, y, qid = problem(m, 50, n_queries)
     K = positive_definite(m)
     ours, peer = best_times(
-        lambda: leave_query_out(RankRLS(kernel="rbf"), X, y, qid=qid, alphas=ALPHAS),
+        lambda: leave_query_out(RankRLS(alpha=1.0, kernel="rbf"), X, y, qid=qid, alphas=ALPHAS),
         lambda: [factor_and_invert(K) for _ in ALPHAS],
         repeats=2,
     )
@@ -130,22 +130,22 @@ def factor_and_invert(K: Any) -> Any:
 
 def large_dual() -> tuple[Any, Any, Any]:
     state = problem(5000, 50)
-    leave_pair_out(RankRLS(kernel="rbf"), state[0][:50], state[1][:50])
+    leave_pair_out(RankRLS(alpha=1.0, kernel="rbf"), state[0][:50], state[1][:50])
     return state
 
 
 def hold_out_pairs_dual(state: tuple[Any, Any, Any]) -> None:
-    leave_pair_out(RankRLS(kernel="rbf"), state[0], state[1])
+    leave_pair_out(RankRLS(alpha=1.0, kernel="rbf"), state[0], state[1])
 
 
 def large_linear() -> tuple[Any, Any, Any]:
     state = problem(20_000, 50)
-    leave_pair_out(RankRLS(), state[0][:50], state[1][:50])
+    leave_pair_out(RankRLS(alpha=1.0), state[0][:50], state[1][:50])
     return state
 
 
 def hold_out_pairs_linear(state: tuple[Any, Any, Any]) -> None:
-    leave_pair_out(RankRLS(), state[0], state[1])
+    leave_pair_out(RankRLS(alpha=1.0), state[0], state[1])
 
 
 def cases() -> list[Result]:

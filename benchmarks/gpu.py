@@ -60,7 +60,7 @@ def rows(m: int, n: int, queries: int) -> tuple[Any, Any, Any]:
 def sparse(rate: float) -> list[Result]:
     """SparseRankRLS with a path: from tensors, and from NumPy arrays."""
     X, y, qid = rows(ROWS, FEATURES, QUERIES)
-    ranker = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0)
+    ranker = SparseRankRLS(alpha=1.0, n_landmarks=LANDMARKS, random_state=0)
     _warm_up(ranker, X, y, qid)
     whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid))
     peak = torch.cuda.max_memory_allocated() / 2**30
@@ -68,7 +68,7 @@ def sparse(rate: float) -> list[Result]:
     scoring = timed(lambda: path.estimator(0).predict(X))
     print(f"  scores of all rows {scoring:.2f} s; peak memory of a fit {peak:.1f} GiB")
     _show_parts(ranker, X, y, qid, rate)
-    rough = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, precision="tf32")
+    rough = SparseRankRLS(alpha=1.0, n_landmarks=LANDMARKS, random_state=0, precision="tf32")
     with_tf32 = timed(lambda: rough.path(X, y, ALPHAS, qid=qid))
     off = _differences(X[:10_000], path, rough.path(X, y, ALPHAS, qid=qid))
     print(f"  tf32: {with_tf32:.2f} s; relative differences of scores: {off}")
@@ -90,7 +90,7 @@ def sparse(rate: float) -> list[Result]:
 
 def _from_numpy(X: Any, y: Any, qid: Any) -> float:
     """Seconds for NumPy arrays that are sent to the GPU; prints the seconds for blocks of them."""
-    ranker = SparseRankRLS(n_landmarks=LANDMARKS, random_state=0, device=DEVICE)
+    ranker = SparseRankRLS(alpha=1.0, n_landmarks=LANDMARKS, random_state=0, device=DEVICE)
     whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid))
     step = ROWS // 50
     parts = [slice(start, start + step) for start in range(0, ROWS, step)]
@@ -138,7 +138,7 @@ def _differences(X: Any, exact: Any, rough: Any) -> str:
 def delicate(rate: float) -> list[Result]:
     """A wide kernel, whose rows are whitened before they are summed: twice the products."""
     X, y, qid = rows(ROWS // 4, 10, QUERIES // 4)
-    ranker = SparseRankRLS(n_landmarks=LANDMARKS, gamma=0.05, random_state=0)
+    ranker = SparseRankRLS(alpha=1.0, n_landmarks=LANDMARKS, gamma=0.05, random_state=0)
     _warm_up(ranker, X, y, qid)
     whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid), 1)
     print(f"  a wide kernel, {len(X):,} rows: {whole:.2f} s, of which")
@@ -196,16 +196,16 @@ def others() -> list[Result]:
         (
             "leave-query-out, dual, 200 queries, 5 alphas",
             lambda: leave_query_out(
-                RankRLS(kernel="rbf"), X, y, qid=qid, alphas=np.geomspace(0.1, 10, 5)
+                RankRLS(alpha=1.0, kernel="rbf"), X, y, qid=qid, alphas=np.geomspace(0.1, 10, 5)
             ),
         ),
         (
             "leave-query-out, primal, 200 queries, 20 alphas",
-            lambda: leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS),
+            lambda: leave_query_out(RankRLS(alpha=1.0), X, y, qid=qid, alphas=ALPHAS),
         ),
         (
             "leave-pair-out within 200 queries, dual",
-            lambda: leave_pair_out(RankRLS(kernel="rbf"), X, y, qid=qid),
+            lambda: leave_pair_out(RankRLS(alpha=1.0, kernel="rbf"), X, y, qid=qid),
         ),
     ):
         call()
@@ -218,7 +218,7 @@ def against_cpu() -> list[Result]:
     for m, r in ((2_000, 200), (20_000, 1_000), (100_000, 2_000)):
         X, y, qid = rows(m, FEATURES, m // 100)
         host = X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy()
-        ranker = SparseRankRLS(n_landmarks=r, random_state=0)
+        ranker = SparseRankRLS(alpha=1.0, n_landmarks=r, random_state=0)
         there = timed(partial(ranker.path, X, y, ALPHAS, qid=qid))
         here = timed(partial(ranker.path, *host[:2], ALPHAS, qid=host[2]))
         print(f"  {m:,} rows, {r:,} landmarks: GPU {there:.3f} s, {_cores()}: {here:.3f} s")

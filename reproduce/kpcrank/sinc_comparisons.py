@@ -26,7 +26,12 @@ class SincComparisons:
 
 
 def make_sinc_comparisons(
-    random_state: int, *, n_train_pairs: int = 379, noise: float = 0.0, flipped: float = 0.0
+    random_state: int,
+    *,
+    n_train_pairs: int = 379,
+    n_test_pairs: int = 48,
+    noise: float = 0.0,
+    flipped: float = 0.0,
 ) -> SincComparisons:
     """Points of [-4, 4] compared by sinc(x) = sin(πx) / (πx), with margins sinc(x) - sinc(x').
 
@@ -42,7 +47,7 @@ def make_sinc_comparisons(
     points = rng.permutation(np.linspace(-4, 4, 2000))
     x_train, x_test = points[:1000], points[1000:1338]
     pairs_train, margin_train = _compare(np.sinc(x_train), n_train_pairs, rng)
-    pairs_test, margin_test = _compare(np.sinc(x_test), 48, rng)
+    pairs_test, margin_test = _compare(np.sinc(x_test), n_test_pairs, rng)
     if noise > 0:
         margin_train = margin_train + noise * rng.normal(size=n_train_pairs)
     swapped = margin_train < 0

@@ -120,7 +120,9 @@ def measure(task: Task, parts: list[Part], method: str, number: int, seed: int) 
         begin = time.process_time()
         landmarks = choice.among(train.X, train.qid, kernel, np.random.default_rng(seed))
         chosen = time.process_time()
-        ranker = SparseRankRLS(landmarks=landmarks.points, gamma=gamma, weighting="pairs")
+        ranker = SparseRankRLS(
+            alpha=1.0, landmarks=landmarks.points, gamma=gamma, weighting="pairs"
+        )
         path = ranker.path(train.X, train.y, ALPHAS, qid=train.qid)
         fitted = time.process_time()
         found = errors(path, valid)
@@ -138,7 +140,7 @@ def measure(task: Task, parts: list[Part], method: str, number: int, seed: int) 
 def linear(task: Task, parts: list[Part]) -> dict[str, float]:
     """Test figures of RankRLS without a kernel, which needs no landmarks."""
     train, valid, test = parts
-    path = RankRLS(weighting="pairs").path(train.X, train.y, ALPHAS, qid=train.qid)
+    path = RankRLS(alpha=1.0, weighting="pairs").path(train.X, train.y, ALPHAS, qid=train.qid)
     return figures(path.estimator(int(np.argmin(errors(path, valid)))), task, test)
 
 

@@ -22,8 +22,10 @@ from reproduce.letor.parts import FOLDS, POSITIONS, Part, load, minmax
 ALPHAS = 2.0 ** np.arange(-10, 25)
 NDCG10 = "NDCG@10, log2(rank + 1)"  # the usual discount, not that of LETOR 1.0
 RANKERS: dict[str, list[Any]] = {
-    "RankRLS": [RankRLS(ties=ties, weighting="pairs") for ties in ("include", "exclude")],
-    "RLS": [RLS()],
+    "RankRLS": [
+        RankRLS(alpha=1.0, ties=ties, weighting="pairs") for ties in ("include", "exclude")
+    ],
+    "RLS": [RLS(alpha=1.0)],
     "RankSVM": [RankSVM(weighting="pairs")],
 }
 

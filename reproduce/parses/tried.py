@@ -34,10 +34,10 @@ VARIANTS = {
 }
 CENTRED = "RLS, centred within sentences"  # no differences between sentences
 RANKERS = {
-    "RLS": RLS(),
-    CENTRED: RLS(),
-    "RankRLS": RankRLS(weighting="pairs"),
-    "RankRLS, ties excluded": RankRLS(ties="exclude", weighting="pairs"),
+    "RLS": RLS(alpha=1.0),
+    CENTRED: RLS(alpha=1.0),
+    "RankRLS": RankRLS(alpha=1.0, weighting="pairs"),
+    "RankRLS, ties excluded": RankRLS(alpha=1.0, ties="exclude", weighting="pairs"),
 }
 SEEDS = (1, 2, 3)
 GROUPS = ("all sentences", f"{PER_SENTENCE} candidates", f"fewer than {PER_SENTENCE}")

@@ -104,9 +104,55 @@ def test_the_model_file_says_that_features_are_normalized(files, run, tmp_path):
 def test_a_file_without_queries_is_one_ranking(run, tmp_path):
     path, out = tmp_path / "train.txt", tmp_path / "model.rankwise"
     path.write_text("1 1:0.5\n2 1:0.7\n3 1:0.1 2:2\n")
-    run("fit", path, "-o", out)
+    message = run("fit", path, "-o", out, ok=False)
+    assert f"no file {path}.query" in message
+    assert "3 rows (3 pairs)" in message
+    run("fit", path, "--one-ranking", "-o", out)
     data = read_letor(path)
     assert_allclose(load_model(out).coef_, RankRLS().fit(data.X, data.y).coef_)
+
+
+@pytest.mark.parametrize("model", ["rankrls", "sparse-rankrls"])
+def test_one_ranking_of_a_file_with_queries_is_refused(files, run, tmp_path, model):
+    out = tmp_path / "model.rankwise"
+    options = "--model", model, "--one-ranking", "-o", out
+    assert "leave --one-ranking out" in run("fit", files.train, *options, ok=False)
+
+
+@pytest.mark.parametrize("suffix", [".query", ".group"])
+@pytest.mark.parametrize("model", ["rankrls", "sparse-rankrls"])
+def test_group_sizes_beside_the_data(run, tmp_path, suffix, model):
+    path, out = tmp_path / "train.txt", tmp_path / "model.rankwise"
+    path.write_text("1 1:0.5\n2 1:0.7\n3 1:0.1 2:2\n5 1:4\n")
+    sizes = tmp_path / f"train.txt{suffix}"
+    sizes.write_text("2\n\n2\n")
+    options = "--model", model, "-o", out
+    result = run("fit", path, *options)
+    assert f"its 2 queries come from the group sizes in {sizes}" in result.stderr
+    data = read_letor(path)
+    want = ranker_class(model)(**({"random_state": 0} if "sparse" in model else {}))
+    want.fit(data.X, data.y, qid=[1, 1, 2, 2])
+    assert_allclose(load_model(out).predict(data.X), want.predict(data.X))
+    assert "2 queries" in run("evaluate", out, path).stdout
+    sizes.write_text("2\n3\n")
+    assert "add up to 5, but the data has 4 rows" in run("fit", path, *options, ok=False)
+    sizes.write_text("2\nx\n")
+    assert "line 2: 'x' is not a group size" in run("fit", path, *options, ok=False)
+
+
+@pytest.mark.parametrize("model", ["rankrls", "sparse-rankrls"])
+def test_missing_values_need_a_number(run, tmp_path, model):
+    path, out = tmp_path / "train.txt", tmp_path / "model.rankwise"
+    path.write_text("1 qid:1 1:0.5 2:NULL\n2 qid:1 1:NULL 2:1\n")
+    options = "--model", model, "-o", out
+    message = run("fit", path, *options, ok=False)
+    assert "line 1: feature 2 is NULL" in message
+    assert "--fill 0" in message
+    run("fit", path, "--fill", "-1", *options)
+    for command in ("predict", "evaluate"):
+        assert "--fill 0" in run(command, out, path, ok=False)
+        run(command, out, path, "--fill", -1)
+    assert "features" in run("info", path, "--fill", -1).stdout
 
 
 def test_the_number_of_features(files, run, tmp_path):
@@ -198,6 +244,7 @@ def test_options_that_are_refused(files, run, tmp_path, options, message):
         ("", "is empty"),
         ("1 qid:1 1:0.5\n", "minimum of 2"),
         ("1 qid:1 1:0.5\n1 qid:2 1:0.7\n", "Every query has a single row"),
+        ("1 qid:1 1:0.5\n1 qid:1 1:0.7\n", "No query has two different labels (1 query, 2 rows)"),
         ("1 qid:1 1:0.5\n2 qid:1 1:nan\n", "line 2"),
         ("1 qid:1 2:0.5 1:3\n", "line 1"),
         ("good qid:1 2:0.5\n", "line 1"),
@@ -271,7 +318,8 @@ def test_options_without_effect_are_refused(files, run, tmp_path, options, words
 def test_without_query_ids_a_sparse_model_reads_all_rows_at_once(files, run, tmp_path):
     path, out = tmp_path / "one.txt", tmp_path / "m.rankwise"
     path.write_text(re.sub(r" qid:\S+", "", files.train.read_text()))
-    run("fit", path, "--model", "sparse-rankrls", "--normalize", "--landmarks", 9, "-o", out)
+    options = "--model", "sparse-rankrls", "--normalize", "--landmarks", 9, "--one-ranking"
+    run("fit", path, *options, "-o", out)
     data = read_letor(path)
     X = normalize_per_query(data.X, None)
     want = SparseRankRLS(n_landmarks=9, random_state=0).fit(X, data.y)

@@ -139,7 +139,7 @@ def test_without_queries_pairs_are_held_out(ranking, tune, tmp_path):
     options = "--alphas", "0.1:1000:5", "--ties", "exclude"
     want = leave_pair_out(RankRLS(ties="exclude"), X, y, alphas=GRID)
     for metric, values in (("disagreement", want.error), ("auc", want.auc)):
-        result = tune(path, "-o", out, "--metric", metric, *options)
+        result = tune(path, "--one-ranking", "-o", out, "--metric", metric, *options)
         assert result.stdout.startswith("Leave-pair-out over 40 rows\n")
         rows = lines_of(result)
         assert_allclose([float(row[1]) for row in rows], values, atol=6e-5)
@@ -151,7 +151,7 @@ def test_the_best_of_several_aucs_is_the_largest(ranking, tune, tmp_path):
     path, *_ = ranking
     result = tune(
         path, "-o", tmp_path / "m.rankwise", "--metric", "auc", "--alphas", "1",
-        "--kernel", "rbf", "--gamma", "100,0.1",
+        "--kernel", "rbf", "--gamma", "100,0.1", "--one-ranking",
     )  # fmt: skip
     rows = lines_of(result)
     assert max(rows, key=lambda row: float(row[2]))[-1] == "chosen"
@@ -161,7 +161,7 @@ def test_without_queries_folds_are_of_rows(ranking, tune, tmp_path):
     path, X, y = ranking
     result = tune(
         path, "-o", tmp_path / "m.rankwise", "--folds", 4, "--metric", "map",
-        "--alphas", "0.1:1000:5", "--model", "rls",
+        "--alphas", "0.1:1000:5", "--model", "rls", "--one-ranking",
     )  # fmt: skip
     want = k_fold(RLS(), X, y, n_splits=4, alphas=GRID, metric="map", random_state=0)
     assert result.stdout.startswith("4 folds of 40 rows\n")
@@ -237,10 +237,10 @@ def test_options_that_are_refused(files, tune, tmp_path, options, message):
 
 def test_options_that_need_queries(ranking, tune, tmp_path):
     path, *_ = ranking
-    out = tmp_path / "m.rankwise"
-    assert "give --folds as well" in tune(path, "-o", out, "--metric", "map", ok=False)
+    given = path, "--one-ranking", "-o", tmp_path / "m.rankwise"
+    assert "give --folds as well" in tune(*given, "--metric", "map", ok=False)
     options = "--metric", "map", "--folds", 4, "--relevant", 1
-    assert "needs queries" in tune(path, "-o", out, *options, ok=False)
+    assert "needs queries" in tune(*given, *options, ok=False)
 
 
 def test_the_picture_does_not_overwrite_the_model(files, tune, tmp_path):

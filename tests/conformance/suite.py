@@ -78,29 +78,31 @@ def wave(a: Any, b: Any) -> float:
 
 
 FITTED = {
-    "RankRLS": RankRLS(),
-    "RankRLS, no ties": RankRLS(ties="exclude"),
-    "RankRLS, weights of queries": RankRLS(ties="exclude", weighting="queries"),
+    "RankRLS": RankRLS(1.0),
+    "RankRLS, no ties": RankRLS(1.0, ties="exclude"),
+    "RankRLS, weights of queries": RankRLS(1.0, ties="exclude", weighting="queries"),
     "RankRLS, linear dual": RankRLS(10.0, solver="dual"),
-    "RankRLS, rbf": RankRLS(kernel="rbf"),
-    "RankRLS, rbf, no ties": RankRLS(kernel="rbf", ties="exclude", weighting="rows"),
-    "RankRLS, laplacian": RankRLS(kernel="laplacian"),
-    "RankRLS, polynomial": RankRLS(kernel="polynomial", degree=2),
-    "RankRLS, cosine": RankRLS(kernel="cosine"),
-    "RankRLS, a scikit-learn kernel": RankRLS(kernel=RBF(2.0)),
-    "RLS": RLS(),
-    "RLS, rbf": RLS(kernel="rbf"),
-    "SparseRankRLS": SparseRankRLS(n_landmarks=40, random_state=0),
-    "SparseRankRLS, no ties": SparseRankRLS(n_landmarks=40, random_state=0, ties="exclude"),
+    "RankRLS, rbf": RankRLS(1.0, kernel="rbf"),
+    "RankRLS, rbf, no ties": RankRLS(1.0, kernel="rbf", ties="exclude", weighting="rows"),
+    "RankRLS, laplacian": RankRLS(1.0, kernel="laplacian"),
+    "RankRLS, polynomial": RankRLS(1.0, kernel="polynomial", degree=2),
+    "RankRLS, cosine": RankRLS(1.0, kernel="cosine"),
+    "RankRLS, a scikit-learn kernel": RankRLS(1.0, kernel=RBF(2.0)),
+    "RLS": RLS(1.0),
+    "RLS, rbf": RLS(1.0, kernel="rbf"),
+    "SparseRankRLS": SparseRankRLS(1.0, n_landmarks=40, random_state=0),
+    "SparseRankRLS, no ties": SparseRankRLS(1.0, n_landmarks=40, random_state=0, ties="exclude"),
     "SparseRankRLS, whitened": SparseRankRLS(n_landmarks=40, random_state=0, gamma=0.01, alpha=0.1),
-    "SparseRankRLS, leverage": SparseRankRLS(n_landmarks=30, landmarks="leverage", random_state=0),
+    "SparseRankRLS, leverage": SparseRankRLS(
+        1.0, n_landmarks=30, landmarks="leverage", random_state=0
+    ),
     "SparseRankRLS, rpcholesky": SparseRankRLS(
-        n_landmarks=30, landmarks="rpcholesky", random_state=0
+        1.0, n_landmarks=30, landmarks="rpcholesky", random_state=0
     ),
     "SparseRankRLS, stratified": SparseRankRLS(
-        n_landmarks=30, landmarks="stratified", random_state=0
+        1.0, n_landmarks=30, landmarks="stratified", random_state=0
     ),
-    "SparseRLS": SparseRLS(n_landmarks=40, random_state=0),
+    "SparseRLS": SparseRLS(1.0, n_landmarks=40, random_state=0),
 }
 for name, estimator in FITTED.items():
     CHECKS[name] = fitted(estimator)
@@ -116,7 +118,7 @@ def named(check: Check) -> Check:
 @named
 def a_kernel_in_Python(place: Place) -> dict[str, Any]:
     X, y, qid = rows(60)
-    ranker = place.of(RankRLS(kernel=wave))
+    ranker = place.of(RankRLS(1.0, kernel=wave))
     ranker.fit(place.give(X), place.give(y), qid=place.give(qid))
     return {"scores": ranker.predict(place.give(X[:20]))}
 
@@ -128,9 +130,9 @@ def float32_rows(place: Place) -> dict[str, Any]:
     given, labels, ids = place.give(X), place.give(y), place.give(qid)
     found = {}
     for name, estimator in (
-        ("primal", RankRLS()),
-        ("dual", RankRLS(kernel="rbf")),
-        ("sparse", SparseRankRLS(n_landmarks=30, random_state=0)),
+        ("primal", RankRLS(1.0)),
+        ("dual", RankRLS(1.0, kernel="rbf")),
+        ("sparse", SparseRankRLS(1.0, n_landmarks=30, random_state=0)),
     ):
         ranker = place.of(estimator).fit(given, labels, qid=ids)
         scores = ranker.predict(given)
@@ -144,8 +146,8 @@ def many_alphas(place: Place) -> dict[str, Any]:
     X, y, qid = rows()
     found = {}
     for name, estimator in (
-        ("dual", RankRLS(kernel="rbf")),
-        ("sparse", SparseRankRLS(landmarks=np.arange(220), kernel="laplacian")),
+        ("dual", RankRLS(1.0, kernel="rbf")),
+        ("sparse", SparseRankRLS(1.0, landmarks=np.arange(220), kernel="laplacian")),
     ):
         path = place.of(estimator).path(place.give(X), place.give(y), MANY, qid=place.give(qid))
         found[name] = path.predict(place.give(X))
@@ -158,9 +160,9 @@ def one_ranking(place: Place) -> dict[str, Any]:
     found = {}
     for ties in ("include", "exclude"):
         for name, estimator in (
-            ("primal", RankRLS(ties=ties)),
-            ("dual", RankRLS(kernel="rbf", ties=ties)),
-            ("sparse", SparseRankRLS(n_landmarks=30, random_state=0, ties=ties)),
+            ("primal", RankRLS(1.0, ties=ties)),
+            ("dual", RankRLS(1.0, kernel="rbf", ties=ties)),
+            ("sparse", SparseRankRLS(1.0, n_landmarks=30, random_state=0, ties=ties)),
         ):
             ranker = place.of(estimator).fit(place.give(X), place.give(y))
             found[f"{name}, {ties}"] = ranker.predict(place.give(X))
@@ -177,7 +179,9 @@ def queries_longer_than_a_block(place: Place) -> dict[str, Any]:
     found = {}
     with small_blocks():
         for ties in ("include", "exclude"):
-            sparse = SparseRankRLS(landmarks=np.arange(0, m, 25), kernel="laplacian", ties=ties)
+            sparse = SparseRankRLS(
+                1.0, landmarks=np.arange(0, m, 25), kernel="laplacian", ties=ties
+            )
             ranker = place.of(sparse).fit(place.give(X), place.give(y), qid=place.give(qid))
             found[ties] = ranker.predict(place.give(X[:50]))
     return found
@@ -199,8 +203,8 @@ def a_precomputed_kernel(place: Place) -> dict[str, Any]:
     K = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2))
     found = {}
     for name, estimator in (
-        ("dual", RankRLS(kernel="precomputed")),
-        ("sparse", SparseRankRLS(kernel="precomputed", landmarks=np.arange(0, 240, 6))),
+        ("dual", RankRLS(1.0, kernel="precomputed")),
+        ("sparse", SparseRankRLS(1.0, kernel="precomputed", landmarks=np.arange(0, 240, 6))),
     ):
         ranker = place.of(estimator).fit(place.give(K), place.give(y), qid=place.give(qid))
         found[name] = ranker.predict(place.give(K[:20]))
@@ -217,9 +221,9 @@ def comparisons(place: Place) -> dict[str, Any]:
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         margin, weight = y[pairs[:, 0]] - y[pairs[:, 1]], rng.uniform(0.5, 2.0, len(pairs))
         for name, estimator in (
-            ("primal", RankRLS()),
-            ("dual", RankRLS(kernel="rbf")),
-            ("sparse", SparseRankRLS(n_landmarks=20, random_state=0)),
+            ("primal", RankRLS(1.0)),
+            ("dual", RankRLS(1.0, kernel="rbf")),
+            ("sparse", SparseRankRLS(1.0, n_landmarks=20, random_state=0)),
             ("components", KPCRank(5)),
         ):
             ranker = place.of(estimator).fit_pairs(
@@ -240,19 +244,51 @@ def blocks_of_rows(place: Place) -> dict[str, Any]:
     blocks = [(place.give(X[p]), place.give(y[p]), place.give(qid[p])) for p in parts]
     found = {}
     for name, estimator in (
-        ("pairwise", SparseRankRLS(n_landmarks=30, random_state=0)),
-        ("pointwise", SparseRLS(landmarks=np.arange(0, 240, 8))),
-        ("leverage", SparseRankRLS(n_landmarks=20, landmarks="leverage", random_state=0)),
-        ("points", SparseRankRLS(landmarks=X[:25], ties="exclude")),
+        ("pairwise", SparseRankRLS(1.0, n_landmarks=30, random_state=0)),
+        ("pointwise", SparseRLS(1.0, landmarks=np.arange(0, 240, 8))),
+        ("leverage", SparseRankRLS(1.0, n_landmarks=20, landmarks="leverage", random_state=0)),
+        ("points", SparseRankRLS(1.0, landmarks=X[:25], ties="exclude")),
     ):
         ranker = place.of(estimator).fit_blocks(blocks)
         found[name] = ranker.predict(place.give(X))
         path = place.of(clone_of(estimator)).path_blocks(blocks, ALPHAS)
         found[f"path, {name}"] = path.predict(place.give(X))
-    step = place.of(SparseRankRLS(n_landmarks=30, random_state=0))
+    step = place.of(SparseRankRLS(1.0, n_landmarks=30, random_state=0))
     for block in blocks:
         step.partial_fit(block[0], block[1], qid=block[2])
     found["step by step"] = step.predict(place.give(X))
+    return found
+
+
+@named
+def chosen_alphas(place: Place) -> dict[str, Any]:
+    """alpha="auto": every kind of hold-out, with all rows and with a sample."""
+    X, y, qid = rows(90, 4)
+    pairs = np.column_stack((np.arange(80), np.arange(80) + 7))
+    given, labels, ids = place.give(X), place.give(y), place.give(qid)
+    limits = {"SECONDS": 0.0, "FLOPS": 1e30, "STORED": 0, "KERNEL_ROWS": 10}
+    found = {}
+    for size in ("small", "large"):
+        for name, estimator in (
+            ("primal", RankRLS()),
+            ("dual, no ties", RankRLS(kernel="rbf", ties="exclude")),
+            ("regression", RLS()),
+            ("dual regression", RLS(kernel="rbf")),
+            ("sparse", SparseRankRLS(landmarks=np.arange(0, 90, 5))),
+        ):
+            with ExitStack() as stack:
+                for limit, value in limits.items() if size == "large" else ():
+                    stack.enter_context(patch(f"rankwise.holdout.alpha_choice.{limit}", value))
+                ranker = place.of(estimator)
+                curves = [ranker.fit(given, labels, qid=ids).alpha_curve_]
+                curves.append(ranker.fit(given, labels).alpha_curve_)
+                if hasattr(ranker, "fit_pairs"):
+                    curves.append(ranker.fit_pairs(given, place.give(pairs)).alpha_curve_)
+                if hasattr(ranker, "fit_blocks"):
+                    curves.append(ranker.fit_blocks([(given, labels, ids)]).alpha_curve_)
+            for k, curve in enumerate(curves):
+                found[f"{name}, {size}, {k}"] = place.give(curve.score)
+                found[f"{name}, {size}, {k}, alphas"] = place.give(curve.alphas)
     return found
 
 
@@ -322,7 +358,7 @@ def searches(place: Place) -> dict[str, Any]:
         ("folds", 3, {"alpha": [0.1, 10.0], "kernel": ["linear", "rbf"]}),
         ("pairs", "leave_pair_out", {"alpha": [0.1, 10.0]}),
     ):
-        search = RankingSearchCV(place.of(RankRLS()), grid, cv=cv)
+        search = RankingSearchCV(place.of(RankRLS(1.0)), grid, cv=cv)
         search.fit(given, labels, qid=ids)
         found[name] = search.predict(given)
         found[f"score, {name}"] = search.score(given, labels, qid=ids)
@@ -375,13 +411,13 @@ def held_out(estimator: Any, *, outputs: bool = False, queries: bool = True) -> 
 
 
 HELD_OUT = {
-    "primal": RankRLS(),
-    "primal, no ties": RankRLS(ties="exclude"),
-    "dual": RankRLS(kernel="rbf"),
-    "dual, no ties": RankRLS(kernel="rbf", ties="exclude", weighting="queries"),
-    "landmarks": SparseRankRLS(n_landmarks=20, random_state=0),
-    "regression": RLS(),
-    "regression, rbf": RLS(kernel="rbf"),
+    "primal": RankRLS(1.0),
+    "primal, no ties": RankRLS(1.0, ties="exclude"),
+    "dual": RankRLS(1.0, kernel="rbf"),
+    "dual, no ties": RankRLS(1.0, kernel="rbf", ties="exclude", weighting="queries"),
+    "landmarks": SparseRankRLS(1.0, n_landmarks=20, random_state=0),
+    "regression": RLS(1.0),
+    "regression, rbf": RLS(1.0, kernel="rbf"),
     "components": KPCRank(5, alpha=0.1),
 }
 for name, estimator in HELD_OUT.items():
@@ -397,18 +433,18 @@ def rows_held_out(place: Place) -> dict[str, Any]:
     given, labels = place.give(X), place.give(y)
     found = {}
     for name, estimator in (
-        ("primal", RankRLS()),
-        ("dual", RankRLS(kernel="rbf")),
-        ("no ties", RankRLS(ties="exclude")),
-        ("regression", RLS()),
+        ("primal", RankRLS(1.0)),
+        ("dual", RankRLS(1.0, kernel="rbf")),
+        ("no ties", RankRLS(1.0, ties="exclude")),
+        ("regression", RLS(1.0)),
     ):
         ranker = place.of(estimator)
         found[name] = k_fold(ranker, given, labels, alphas=ALPHAS).predictions
         found[f"wins, {name}"] = tournament_scores(ranker, given, labels)
-    found["one"] = leave_one_out(place.of(RLS()), given, labels, alphas=ALPHAS).predictions
-    found["one, rbf"] = leave_one_out(place.of(RLS(kernel="rbf")), given, labels).predictions
+    found["one"] = leave_one_out(place.of(RLS(1.0)), given, labels, alphas=ALPHAS).predictions
+    found["one, rbf"] = leave_one_out(place.of(RLS(1.0, kernel="rbf")), given, labels).predictions
     found["many"] = leave_query_out(
-        place.of(RankRLS(kernel="rbf")), given, labels, qid=place.give(qid), alphas=MANY[:15]
+        place.of(RankRLS(1.0, kernel="rbf")), given, labels, qid=place.give(qid), alphas=MANY[:15]
     ).predictions
     return found
 

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from rankwise.data import read_letor
+from rankwise.data import LetorBlocks, qid_from_groups, read_letor
 from rankwise.data.letor import text_blocks
+from rankwise.data.letor.group_files import group_file_beside
+from rankwise.errors import DataError, LetorFormatError, ParameterError
 from tests.oracles.letor import parse_letor
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -248,3 +250,49 @@ def test_memory_is_the_result_and_a_few_blocks(tmp_path, layout):
     arrays = [X] if layout == "dense" else [X.data, X.indices, X.indptr]
     result = sum(array.nbytes for array in arrays)
     assert peak - result < 0.3 * result + 5_000_000
+
+
+@pytest.mark.parametrize("fill", [0.0, -1.5, np.nan])
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_missing_values(tmp_path, fill, layout):
+    path = tmp_path / "null.txt"
+    path.write_text("1 qid:1 1:NULL 2:3 3:NULL\n0 qid:1 2:NULL\n2 qid:1 1:2 3:NULL # NULL\n")
+    want = [[fill, 3.0, fill], [0.0, fill, 0.0], [2.0, 0.0, fill]]
+    found = read_letor(path, fill=fill, layout=layout).X
+    assert_array_equal(found.toarray() if layout == "sparse" else found, want)
+    (block,) = LetorBlocks(path, fill=fill)
+    assert_array_equal(block.X, want)
+
+
+@pytest.mark.parametrize("word", ["NULLS", "NUL", "null", "NULL:1", "N"])
+def test_only_null_is_missing(tmp_path, word):
+    path = tmp_path / "null.txt"
+    path.write_text(f"1 qid:1 1:2 2:{word}\n")
+    with pytest.raises(LetorFormatError, match="line 1"):
+        read_letor(path, fill=0.0)
+
+
+@pytest.mark.parametrize("fill", ["0", np.inf, True])
+def test_invalid_fill(tmp_path, fill):
+    with pytest.raises(ParameterError, match="fill must be"):
+        read_letor(tmp_path / "null.txt", fill=fill)
+
+
+def test_query_ids_from_group_sizes():
+    assert qid_from_groups([1, 2]).tolist() == [0, 1, 1]
+    assert qid_from_groups(np.array([2.0, 1.0])).tolist() == [0, 0, 1]
+    for sizes, message in (
+        ([2, 0], "got 0 for group 1"),
+        ([1.5], "got 1.5 for group 0"),
+        (["a"], "got a for group 0"),
+        ([[1]], "list of group sizes"),
+        ([], "list of group sizes"),
+    ):
+        with pytest.raises(DataError, match=message):
+            qid_from_groups(sizes)
+
+
+def test_the_file_of_group_sizes_of_a_gzipped_file(tmp_path):
+    assert group_file_beside(tmp_path / "a.txt.gz") is None
+    (tmp_path / "a.txt.query").touch()
+    assert group_file_beside(tmp_path / "a.txt.gz") == tmp_path / "a.txt.query"

@@ -48,7 +48,7 @@ def in_chunks(X, slow=None):
     return tuple(parts)
 
 
-@pytest.mark.parametrize("ranker", [RankRLS(), SparseRankRLS(landmarks=X[:20])])
+@pytest.mark.parametrize("ranker", [RankRLS(1.0), SparseRankRLS(1.0, landmarks=X[:20])])
 def test_a_cluster_and_a_single_machine_agree(client, ranker):
     ours = fit(ranker, in_chunks(X), client=client).predict(X)
     assert_allclose(ours, ranker.fit(X, Y, qid=QID).predict(X), atol=1e-10)
@@ -56,8 +56,10 @@ def test_a_cluster_and_a_single_machine_agree(client, ranker):
 
 def test_progress_is_reported(client):
     reported = []
-    ours = fit(RankRLS(), in_chunks(X), client=client, progress=lambda *now: reported.append(now))
-    assert_allclose(ours.coef_, RankRLS().fit(X, Y, qid=QID).coef_, atol=1e-10)
+    ours = fit(
+        RankRLS(1.0), in_chunks(X), client=client, progress=lambda *now: reported.append(now)
+    )
+    assert_allclose(ours.coef_, RankRLS(1.0).fit(X, Y, qid=QID).coef_, atol=1e-10)
     assert reported
     assert all(0 <= done <= total for done, total in reported)
 
@@ -71,7 +73,7 @@ def test_rows_are_not_moved_between_workers(client):
     wait(blocks)
     rows = da.concatenate([da.from_delayed(b, (1000, 50), dtype=float) for b in blocks])
     before = sent_bytes(client)
-    fit(RankRLS(), (rows, rows[:, 0]), client=client)
+    fit(RankRLS(1.0), (rows, rows[:, 0]), client=client)
     assert sent_bytes(client) - before < rows.nbytes / 5
 
 
@@ -81,8 +83,8 @@ def sent_bytes(client):
 
 
 def test_leave_query_out_on_a_cluster(client):
-    ours = leave_query_out(RankRLS(), in_chunks(X), client=client)
-    assert_allclose(ours.score, leave_query_out_here(RankRLS(), X, Y, qid=QID).score, atol=1e-10)
+    ours = leave_query_out(RankRLS(1.0), in_chunks(X), client=client)
+    assert_allclose(ours.score, leave_query_out_here(RankRLS(1.0), X, Y, qid=QID).score, atol=1e-10)
 
 
 def test_a_killed_worker_does_not_change_the_result(client, tmp_path):
@@ -106,16 +108,16 @@ def test_a_killed_worker_does_not_change_the_result(client, tmp_path):
 
     killer = Thread(target=kill_one)
     killer.start()
-    ours = fit(RankRLS(), in_chunks(X, slow), client=client).coef_
+    ours = fit(RankRLS(1.0), in_chunks(X, slow), client=client).coef_
     fitted.set()
     killer.join()
     client.wait_for_workers(2)
     assert pid not in client.run(os.getpid).values()
-    assert_allclose(ours, fit(RankRLS(), in_chunks(X), client=client).coef_, atol=1e-10)
+    assert_allclose(ours, fit(RankRLS(1.0), in_chunks(X), client=client).coef_, atol=1e-10)
 
 
 def test_errors_of_workers_are_raised(client):
     bad = X.copy()
     bad[200, 1] = np.inf
     with pytest.raises(DataError, match="Partition 1, row 50: feature 1"):
-        fit(RankRLS(), in_chunks(bad), client=client)
+        fit(RankRLS(1.0), in_chunks(bad), client=client)

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from rankwise import RLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
 from rankwise.data import write_letor
 from rankwise.distributed import evaluate, fit, leave_query_out, path, predict
-from rankwise.errors import DataError, LetorFormatError, ParameterError, UndefinedMetricError
+from rankwise.errors import DataError, LetorFormatError, ParameterError
 from rankwise.metrics import evaluate_ranking
 from rankwise.model_selection import leave_query_out as leave_query_out_here
 
@@ -26,14 +26,14 @@ QID = RNG.integers(0, 20, 200)  # unsorted: nearly all queries are in several pa
 POINTS = X[:15]
 
 RANKERS = {
-    "RankRLS": RankRLS(),
-    "RankRLS without ties": RankRLS(ties="exclude", weighting="queries"),
-    "RLS": RLS(),
-    "SparseRankRLS": SparseRankRLS(landmarks=POINTS),
-    "SparseRankRLS without ties": SparseRankRLS(landmarks=POINTS, ties="exclude"),
-    "SparseRankRLS on rows": SparseRankRLS(landmarks=np.array([150, 3, 77, 20])),
-    "SparseRankRLS, whitened": SparseRankRLS(landmarks=POINTS, gamma=1e-5),
-    "SparseRLS": SparseRLS(landmarks=POINTS),
+    "RankRLS": RankRLS(1.0),
+    "RankRLS without ties": RankRLS(1.0, ties="exclude", weighting="queries"),
+    "RLS": RLS(1.0),
+    "SparseRankRLS": SparseRankRLS(1.0, landmarks=POINTS),
+    "SparseRankRLS without ties": SparseRankRLS(1.0, landmarks=POINTS, ties="exclude"),
+    "SparseRankRLS on rows": SparseRankRLS(1.0, landmarks=np.array([150, 3, 77, 20])),
+    "SparseRankRLS, whitened": SparseRankRLS(1.0, landmarks=POINTS, gamma=1e-5),
+    "SparseRLS": SparseRLS(1.0, landmarks=POINTS),
 }
 
 
@@ -54,7 +54,7 @@ def test_arrays(name):
     assert ours.n_queries_ == want.n_queries_
 
 
-@pytest.mark.parametrize("ranker", [RankRLS(), SparseRankRLS(landmarks=POINTS), RLS()])
+@pytest.mark.parametrize("ranker", [RankRLS(1.0), SparseRankRLS(1.0, landmarks=POINTS), RLS(1.0)])
 def test_one_global_ranking(ranker):
     ours = fit(clone(ranker), in_chunks(X, Y))
     assert_allclose(ours.predict(X), ranker.fit(X, Y).predict(X), atol=1e-9)
@@ -63,8 +63,8 @@ def test_one_global_ranking(ranker):
 @pytest.mark.parametrize("ties", ["include", "exclude"])
 def test_several_outputs(ties):
     both = np.column_stack((Y, Y[::-1]))
-    ours = fit(RankRLS(ties=ties), in_chunks(X, both, QID))
-    assert_allclose(ours.coef_, RankRLS(ties=ties).fit(X, both, qid=QID).coef_, atol=1e-10)
+    ours = fit(RankRLS(1.0, ties=ties), in_chunks(X, both, QID))
+    assert_allclose(ours.coef_, RankRLS(1.0, ties=ties).fit(X, both, qid=QID).coef_, atol=1e-10)
 
 
 def test_sparse_chunks():
@@ -73,25 +73,25 @@ def test_sparse_chunks():
         da.from_delayed(delayed(S[k : k + 50]), (50, 30), dtype=float) for k in range(0, 200, 50)
     ]
     y, qid = in_chunks(Y, QID, size=50)
-    ours = fit(RankRLS(), (da.concatenate(blocks), y, qid))
-    assert_allclose(ours.coef_, RankRLS().fit(S, Y, qid=QID).coef_, atol=1e-10)
+    ours = fit(RankRLS(1.0), (da.concatenate(blocks), y, qid))
+    assert_allclose(ours.coef_, RankRLS(1.0).fit(S, Y, qid=QID).coef_, atol=1e-10)
 
 
 def test_a_path():
     alphas = [0.1, 1.0, 10.0]
-    ours = path(RankRLS(), in_chunks(X, Y, QID), alphas)
-    want = RankRLS().path(X, Y, alphas, qid=QID)
+    ours = path(RankRLS(1.0), in_chunks(X, Y, QID), alphas)
+    want = RankRLS(1.0).path(X, Y, alphas, qid=QID)
     assert_allclose(ours.predict(X), want.predict(X), atol=1e-10)
 
 
 def test_a_data_frame():
-    ours = fit(RankRLS(), dd.from_pandas(frame(), npartitions=3))
-    assert_allclose(ours.coef_, RankRLS().fit(X, Y, qid=QID).coef_, atol=1e-12)
+    ours = fit(RankRLS(1.0), dd.from_pandas(frame(), npartitions=3))
+    assert_allclose(ours.coef_, RankRLS(1.0).fit(X, Y, qid=QID).coef_, atol=1e-12)
     assert ours.feature_names_in_.tolist() == [f"feature {k}" for k in range(4)]
 
 
 def test_columns_in_another_order_raise_an_error():
-    ranker = fit(RankRLS(), dd.from_pandas(frame(), npartitions=3))
+    ranker = fit(RankRLS(1.0), dd.from_pandas(frame(), npartitions=3))
     table = frame()
     same = predict(ranker, dd.from_pandas(table, npartitions=2), label="label", qid="qid")
     assert_allclose(same.compute(), ranker.predict(table.iloc[:, :4]))
@@ -103,33 +103,33 @@ def test_columns_in_another_order_raise_an_error():
 def test_a_parquet_folder(tmp_path):
     for k in range(3):
         frame()[k * 70 : (k + 1) * 70].to_parquet(tmp_path / f"{k}.parquet", row_group_size=40)
-    ours = fit(RankRLS(), tmp_path)
-    assert_allclose(ours.coef_, RankRLS().fit(X, Y, qid=QID).coef_, atol=1e-12)
+    ours = fit(RankRLS(1.0), tmp_path)
+    assert_allclose(ours.coef_, RankRLS(1.0).fit(X, Y, qid=QID).coef_, atol=1e-12)
 
 
 def test_letor_files(tmp_path, monkeypatch):
     monkeypatch.setattr("rankwise.distributed._partitions.SPAN_BYTES", 1000)
     write_letor(tmp_path / "a.txt", X[:120], Y[:120], qid=QID[:120])
     write_letor(tmp_path / "b.txt", X[120:], Y[120:], qid=QID[120:])
-    ours = fit(RankRLS(), str(tmp_path / "*.txt"))
-    assert_allclose(ours.coef_, RankRLS().fit(X, Y, qid=QID).coef_, atol=1e-12)
+    ours = fit(RankRLS(1.0), str(tmp_path / "*.txt"))
+    assert_allclose(ours.coef_, RankRLS(1.0).fit(X, Y, qid=QID).coef_, atol=1e-12)
     scores = predict(ours, [tmp_path / "a.txt", tmp_path / "b.txt"]).compute()
     assert_allclose(scores, ours.predict(X), atol=1e-12)
 
 
 def test_landmarks_are_drawn_from_all_partitions():
-    ours = fit(SparseRankRLS(n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
+    ours = fit(SparseRankRLS(1.0, n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
     assert_allclose(ours.landmarks_, X[ours.landmark_indices_])
     assert len(np.unique(ours.landmark_indices_ // 45)) == 5
-    want = SparseRankRLS(landmarks=ours.landmark_indices_).fit(X, Y, qid=QID)
+    want = SparseRankRLS(1.0, landmarks=ours.landmark_indices_).fit(X, Y, qid=QID)
     assert_allclose(ours.predict(X), want.predict(X), atol=1e-9)
-    again = fit(SparseRankRLS(n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
+    again = fit(SparseRankRLS(1.0, n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
     assert_array_equal(again.landmark_indices_, ours.landmark_indices_)
 
 
 @pytest.mark.parametrize("method", ["stratified", "kmeans", "rpcholesky", "leverage"])
 def test_other_landmarks(method):
-    ranker = SparseRankRLS(n_landmarks=10, landmarks=method, random_state=0)
+    ranker = SparseRankRLS(1.0, n_landmarks=10, landmarks=method, random_state=0)
     assert fit(ranker, in_chunks(X, Y, QID)).landmarks_.shape == (10, 4)
 
 
@@ -148,17 +148,17 @@ def test_metrics_that_are_undefined_for_the_labels():
     sorted_ids = np.sort(QID)
     below = np.where(sorted_ids < 4, Y - 1, Y)  # in some partitions only
     with pytest.raises(DataError, match="NDCG needs labels of 0 and above"):
-        leave_query_out(RankRLS(), in_chunks(X, below, sorted_ids), metric="ndcg@5")
+        leave_query_out(RankRLS(1.0), in_chunks(X, below, sorted_ids), metric="ndcg@5")
     few = np.where(sorted_ids < 15, 1.0, Y)  # partitions without differences in labels
-    ours = leave_query_out(RankRLS(), in_chunks(X, few, sorted_ids))
-    want = leave_query_out_here(RankRLS(), X, few, qid=sorted_ids)
+    ours = leave_query_out(RankRLS(1.0), in_chunks(X, few, sorted_ids))
+    want = leave_query_out_here(RankRLS(1.0), X, few, qid=sorted_ids)
     assert_allclose(ours.score, want.score, atol=1e-10)
-    with pytest.raises(UndefinedMetricError, match="not defined for any of the 20 queries"):
-        leave_query_out(RankRLS(), in_chunks(X, np.ones(200), QID))
+    with pytest.raises(DataError, match="No query has two different labels"):
+        leave_query_out(RankRLS(1.0), in_chunks(X, np.ones(200), QID))
 
 
 def test_predictions_and_metrics_are_lazy():
-    ranker = RankRLS().fit(X, Y, qid=QID)
+    ranker = RankRLS(1.0).fit(X, Y, qid=QID)
     scores = predict(ranker, in_chunks(X)[0])
     assert scores.shape == (200,)
     assert_allclose(scores.compute(), ranker.predict(X))
@@ -177,12 +177,12 @@ def test_errors_name_the_row(tmp_path):
     bad = X.copy()
     bad[100, 2] = np.nan
     with pytest.raises(DataError, match="Partition 2, row 10: feature 2 is missing"):
-        fit(RankRLS(), in_chunks(bad, Y, QID))
+        fit(RankRLS(1.0), in_chunks(bad, Y, QID))
     table = frame()
     table.loc[55, "label"] = np.inf
     table.to_parquet(tmp_path / "x.parquet", row_group_size=40)
     with pytest.raises(DataError, match=r"x\.parquet, row 55: the label"):
-        fit(RankRLS(), tmp_path)
+        fit(RankRLS(1.0), tmp_path)
 
 
 def test_errors_name_a_row_without_query(tmp_path):
@@ -190,7 +190,7 @@ def test_errors_name_a_row_without_query(tmp_path):
     table.loc[95, "qid"] = None
     table[60:].reset_index(drop=True).to_parquet(tmp_path / "x.parquet", row_group_size=30)
     with pytest.raises(DataError, match=r"x\.parquet: qid is missing in row 35"):
-        fit(RankRLS(), tmp_path)
+        fit(RankRLS(1.0), tmp_path)
 
 
 @pytest.mark.parametrize("column", ["feature 1", "label"])
@@ -201,19 +201,19 @@ def test_errors_name_a_row_with_text(tmp_path, column, what):
     table.loc[120, column] = what
     message = "(feature|label).* (must be a number: got|is missing)"
     with pytest.raises(DataError, match=f"Partition 1, row 20: .*{message}"):
-        fit(RankRLS(), dd.from_pandas(table, npartitions=2))
+        fit(RankRLS(1.0), dd.from_pandas(table, npartitions=2))
     table[column] = table[column].astype(str)
     table.to_parquet(tmp_path / "x.parquet", row_group_size=50)
     with pytest.raises(DataError, match=rf"x\.parquet, row 120: .*{message}"):
-        fit(RankRLS(), tmp_path)
+        fit(RankRLS(1.0), tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [complex, "datetime64[ns]"])
 def test_values_that_are_not_numbers_raise_an_error(dtype):
     with pytest.raises(DataError, match="a feature must be a number: got dtype"):
-        fit(RankRLS(), in_chunks(X.astype(dtype), Y, QID))
+        fit(RankRLS(1.0), in_chunks(X.astype(dtype), Y, QID))
     with pytest.raises(DataError, match="the label must be a number: got dtype"):
-        fit(RankRLS(), in_chunks(X, Y.astype(dtype), QID))
+        fit(RankRLS(1.0), in_chunks(X, Y.astype(dtype), QID))
 
 
 def test_errors_name_the_line(tmp_path, monkeypatch):
@@ -224,7 +224,7 @@ def test_errors_name_the_line(tmp_path, monkeypatch):
     lines[150] = "1 qid:3 1:0.5 2:what"
     path.write_text("\n".join(lines))
     with pytest.raises(LetorFormatError, match="line 151"):
-        fit(RankRLS(), path)
+        fit(RankRLS(1.0), path)
 
 
 @pytest.mark.parametrize("rows", [57, 60])  # within a file, and in another one
@@ -237,39 +237,40 @@ def test_mixed_rows_with_and_without_query_ids_raise_an_error(tmp_path, monkeypa
     (tmp_path / "b.txt").write_text("1 1:5\n0 1:6\n")
     message = rf"[ab]\.txt from line {rows % 60 + 1} on have none"
     with pytest.raises(LetorFormatError, match=message):
-        fit(RankRLS(), [tmp_path / "a.txt", tmp_path / "b.txt"])
+        fit(RankRLS(1.0), [tmp_path / "a.txt", tmp_path / "b.txt"])
 
 
 def test_a_file_name_that_looks_like_a_pattern(tmp_path):
     write_letor(tmp_path / "a[1].txt", X, Y, qid=QID)
     assert_allclose(
-        fit(RankRLS(), tmp_path / "a[1].txt").coef_, fit(RankRLS(), in_chunks(X, Y, QID)).coef_
+        fit(RankRLS(1.0), tmp_path / "a[1].txt").coef_,
+        fit(RankRLS(1.0), in_chunks(X, Y, QID)).coef_,
     )
 
 
 def test_invalid_files(tmp_path):
     with pytest.raises(DataError, match="no files in this folder"):
-        fit(RankRLS(), tmp_path)
+        fit(RankRLS(1.0), tmp_path)
     (tmp_path / "x.parquet").write_bytes(b"not Parquet")
     with pytest.raises(DataError, match=r"x\.parquet: this is not a Parquet file"):
-        fit(RankRLS(), tmp_path)
+        fit(RankRLS(1.0), tmp_path)
     (tmp_path / "a.txt").write_text("0 qid:1\n1 qid:1 1:2 5:1\n")
     with pytest.raises(LetorFormatError, match=r"a\.txt, line 2: feature 5 exceeds n_features=3"):
-        fit(RankRLS(), tmp_path / "a.txt", n_features=3)
+        fit(RankRLS(1.0), tmp_path / "a.txt", n_features=3)
     (tmp_path / "a.txt").write_text("1 qid:1\n0 qid:1\n")
     with pytest.raises(DataError, match=r"a\.txt: the rows have no features"):
-        fit(RankRLS(), tmp_path / "a.txt")
+        fit(RankRLS(1.0), tmp_path / "a.txt")
 
 
 @pytest.mark.parametrize(
     ("ranker", "message"),
     [
-        (RankRLS(kernel="rbf"), "use SparseRankRLS"),
-        (RankRLS(solver="dual"), "linear kernel"),
-        (RankRLS(ties="some"), "ties"),
+        (RankRLS(1.0, kernel="rbf"), "use SparseRankRLS"),
+        (RankRLS(1.0, solver="dual"), "linear kernel"),
+        (RankRLS(1.0, ties="some"), "ties"),
         (RankRLS(alpha=-1.0), "alpha"),
-        (SparseRankRLS(n_landmarks=500), "more than the 200 rows"),
-        (SparseRankRLS(landmarks=[500]), "not a row of X"),
+        (SparseRankRLS(1.0, n_landmarks=500), "more than the 200 rows"),
+        (SparseRankRLS(1.0, landmarks=[500]), "not a row of X"),
     ],
 )
 def test_invalid_rankers(ranker, message):
@@ -291,19 +292,22 @@ def test_invalid_rankers(ranker, message):
         ((da.ma.masked_greater(in_chunks(X)[0], 1.0), in_chunks(Y)[0]), "a feature is masked"),
         (in_chunks(X, Y, np.column_stack((QID, QID))), "Partition .: qid needs one entry"),
         ((in_chunks(X)[0], dd.from_pandas(frame(), npartitions=5)["label"].values), "unknown"),
-        (in_chunks(X, np.ones(200), QID), None),
+        (in_chunks(X, np.ones(200), QID), "No query has two different labels"),
     ],
 )
 def test_invalid_data(data, message):
-    if message is None:  # with ties="include", equal labels are pairs
-        assert_allclose(fit(RankRLS(), data).coef_, 0.0, atol=1e-12)
-        return
     with pytest.raises(DataError, match=message):
-        fit(RankRLS(), data)
+        fit(RankRLS(1.0), data)
+
+
+@pytest.mark.parametrize("ranker", [RLS(), RankRLS()])
+def test_constant_labels_of_one_ranking(ranker):
+    with pytest.raises(DataError, match=r"No query has two .* \(1 query, 200 rows\)"):
+        fit(ranker, in_chunks(X, np.ones(200)))
 
 
 @pytest.mark.parametrize(
-    "ranker", [RankRLS(ties="exclude"), SparseRankRLS(landmarks=POINTS), RLS()]
+    "ranker", [RankRLS(1.0, ties="exclude"), SparseRankRLS(1.0, landmarks=POINTS), RLS(1.0)]
 )
 def test_empty_partitions(ranker):
     sizes = (0, 70, 0, 130)
@@ -320,17 +324,17 @@ def test_empty_partitions(ranker):
 def test_invalid_columns():
     rows = dd.from_pandas(frame(), npartitions=2)
     with pytest.raises(DataError, match="no column 'grade'"):
-        fit(RankRLS(), rows, label="grade")
+        fit(RankRLS(1.0), rows, label="grade")
     with pytest.raises(DataError, match="both 'qid'"):
-        fit(RankRLS(), rows, label="qid")
+        fit(RankRLS(1.0), rows, label="qid")
     twice = pd.concat([frame(), frame()[["feature 1"]]], axis=1)
     with pytest.raises(DataError, match="several columns named 'feature 1'"):
-        fit(RankRLS(), dd.from_pandas(twice, npartitions=2))
+        fit(RankRLS(1.0), dd.from_pandas(twice, npartitions=2))
 
 
 def test_columns_whose_names_are_not_strings():
     table = frame().rename(columns={f"feature {k}": k for k in range(4)})
-    ranker = fit(RankRLS(), dd.from_pandas(table, npartitions=2))
+    ranker = fit(RankRLS(1.0), dd.from_pandas(table, npartitions=2))
     assert not hasattr(ranker, "feature_names_in_")
     assert_allclose(ranker.predict(table[[0, 1, 2, 3]]), ranker.predict(X))
 
@@ -338,8 +342,8 @@ def test_columns_whose_names_are_not_strings():
 @pytest.mark.parametrize(
     ("ranker", "message"),
     [
-        (RankRLS(device="auto"), "device='auto'"),
-        (SparseRankRLS(precision="tf32"), "precision='tf32'"),
+        (RankRLS(1.0, device="auto"), "device='auto'"),
+        (SparseRankRLS(1.0, precision="tf32"), "precision='tf32'"),
     ],
 )
 def test_workers_use_numpy(ranker, message):
@@ -348,7 +352,9 @@ def test_workers_use_numpy(ranker, message):
         fit(ranker, (X, y))
 
 
-@pytest.mark.parametrize("ranker", [KPCRank(), RankSVM(), Ridge(), make_pipeline(RankRLS()), None])
+@pytest.mark.parametrize(
+    "ranker", [KPCRank(), RankSVM(), Ridge(), make_pipeline(RankRLS(1.0)), None]
+)
 @pytest.mark.parametrize("task", [fit, leave_query_out, lambda *given: path(*given, [1.0])])
 def test_other_estimators_raise_an_error(ranker, task):
     with pytest.raises(ParameterError, match="the ranker must be RankRLS"):
@@ -366,18 +372,18 @@ def test_other_estimators_raise_an_error(ranker, task):
 )
 def test_invalid_arguments(given, message):
     with pytest.raises(ParameterError, match=message):
-        fit(RankRLS(), in_chunks(X, Y, QID), **given)
+        fit(RankRLS(1.0), in_chunks(X, Y, QID), **given)
 
 
 def test_errors_name_a_landmark_with_a_missing_value():
     bad = X.copy()
     bad[150, 1] = np.nan
     with pytest.raises(DataError, match="Partition 3, row 15: feature 1"):
-        fit(SparseRankRLS(landmarks=[3, 150]), in_chunks(bad, Y, QID))
+        fit(SparseRankRLS(1.0, landmarks=[3, 150]), in_chunks(bad, Y, QID))
 
 
 @pytest.mark.parametrize("qid", [None, np.full(200, 7)])
 def test_one_ranking_without_ties(qid):
     given = (X, Y) if qid is None else (X, Y, qid)
-    ours = fit(RankRLS(ties="exclude"), in_chunks(*given))
-    assert_allclose(ours.coef_, RankRLS(ties="exclude").fit(X, Y).coef_, atol=1e-10)
+    ours = fit(RankRLS(1.0, ties="exclude"), in_chunks(*given))
+    assert_allclose(ours.coef_, RankRLS(1.0, ties="exclude").fit(X, Y).coef_, atol=1e-10)

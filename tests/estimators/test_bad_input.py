@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from rankwise import RLS, RankRLS
+from rankwise import (
+    KPCR,
+    RLS,
+    KPCRank,
+    PairwiseGP,
+    RankingSearchCV,
+    RankRLS,
+    RankSVM,
+    SparseRankRLS,
+    SparseRLS,
+)
 from rankwise.errors import DataError, ParameterError
 
 X = np.arange(8.0).reshape(4, 2) ** 1.5
@@ -64,6 +74,51 @@ def test_invalid_data(call, message):
         call()
 
 
+POINTWISE = [RLS(), SparseRLS(landmarks=X[:2]), KPCR(1)]
+PAIRWISE = [
+    RankRLS(),
+    RankRLS(kernel="rbf"),
+    RankRLS(ties="exclude"),
+    SparseRankRLS(landmarks=X[:2]),
+    KPCRank(1),
+    KPCRank(),
+    RankSVM(),
+    PairwiseGP(optimizer=None),
+    PairwiseGP(likelihood="gaussian", optimizer=None),
+]
+
+
+@pytest.mark.parametrize("ranker", [*POINTWISE, *PAIRWISE], ids=repr)
+@pytest.mark.parametrize("label", [0.0, 0.1])  # sums of the second are rounded
+def test_constant_labels(ranker, label):
+    labels = np.full(6, label)
+    rows = np.vstack((X, X[:2]))
+    with pytest.raises(DataError, match=r"No query has two different labels \(1 query, 6 rows\)"):
+        ranker.fit(rows, labels)
+    with pytest.raises(DataError, match="No query has two different labels"):
+        RankingSearchCV(ranker, {}, cv=2).fit(rows, labels)
+    by_query = np.repeat([label, 0.7], 3)
+    if ranker in PAIRWISE:
+        with pytest.raises(DataError, match=r"No query .* \(2 queries, 6 rows\)"):
+            ranker.fit(rows, by_query, qid=np.repeat([1, 2], 3))
+    else:
+        ranker.fit(rows, by_query, qid=np.repeat([1, 2], 3))  # a regression across queries
+
+
+def test_constant_labels_in_blocks():
+    constant = [(X[:2], [1, 1], [1, 1]), (X[2:], [2, 2], [2, 2])]
+    with pytest.raises(DataError, match=r"No query .* \(2 queries, 4 rows\)"):
+        SparseRankRLS(landmarks=X[:2]).fit_blocks(constant)
+    SparseRLS(landmarks=X[:2]).fit_blocks(constant)
+    with pytest.raises(DataError, match=r"No query .* \(1 query, 4 rows\)"):
+        SparseRLS(landmarks=X[:2]).fit_blocks([constant[0], (X[2:], [1, 1], [2, 2])])
+    SparseRankRLS(landmarks=X[:2]).fit_blocks([*constant, (X[:2], [1, 2], [3, 3])])
+
+
+def test_one_constant_output_of_several():
+    RankRLS().fit(X, np.column_stack((Y, np.ones(4))))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -78,7 +133,7 @@ def test_invalid_data(call, message):
         (lambda: RankRLS(kernel="rbf", gamma="scale").fit(X, Y), "gamma must be"),
         (lambda: RankRLS(ties="drop").fit(X, Y), "ties must be one of include, exclude"),
         (lambda: RankRLS(ties="drop").fit_pairs(X, [[0, 1]]), "ties must be one of"),
-        (lambda: RankRLS().path(X, Y, None), "alpha must be"),
+        (lambda: RankRLS().path(X, Y, [None]), "alpha must be"),
         (lambda: RankRLS(weighting="row").fit(X, Y), "Did you mean 'rows'"),
         (lambda: RankRLS(solver="cholesky").fit(X, Y), "solver must be one of"),
         (lambda: RankRLS(kernel="rbf", solver="primal").fit(X, Y), 'needs kernel="linear"'),

@@ -212,8 +212,21 @@ def test_trees_without_a_split_give_a_warning():
     ("call", "error", "message"),
     [
         (lambda X, y: BoostedRanker().fit(X, np.ones(4)), DataError, "No query has two different"),
-        (lambda X, y: BoostedRanker().fit(X, y, qid=[1, 2, 3, 4]), DataError, "4 queries, 4 rows"),
+        (
+            lambda X, y: BoostedRanker().fit(X, y, qid=[1, 2, 3, 4]),
+            DataError,
+            "Every query has a single row",
+        ),
         (lambda X, y: BoostedRanker(2).fit(X, 1e300 * y), DataError, "labels are too large"),
+        (lambda X, y: BoostedRanker(2).fit(0 * X, y), DataError, "All features are zero"),
+        (lambda X, y: BoostedRanker().fit(1e-300 * X, y), DataError, "All features are zero"),
+        (
+            lambda X, y: BoostedRanker(loss="lambdarank").fit(
+                np.tile(X, (2501, 1)), np.tile(y, 2501)
+            ),
+            DataError,
+            "got 10,004. Use",
+        ),
         (
             lambda X, y: BoostedRanker(loss="lambdarank").fit(X, y / 2),
             DataError,

@@ -40,17 +40,17 @@ def problem():
 def test_without_a_gpu(problem):
     X, y, qid = problem
     with pytest.raises(DeviceError, match=r'torch finds none.*device="auto"'):
-        RankRLS(device="cuda").fit(X, y, qid=qid)
-    auto = RankRLS(device="auto").fit(X, y, qid=qid)
-    assert_allclose(auto.coef_, RankRLS().fit(X, y, qid=qid).coef_, rtol=0)
+        RankRLS(1.0, device="cuda").fit(X, y, qid=qid)
+    auto = RankRLS(1.0, device="auto").fit(X, y, qid=qid)
+    assert_allclose(auto.coef_, RankRLS(1.0).fit(X, y, qid=qid).coef_, rtol=0)
 
 
 def test_without_torch(problem, monkeypatch):
     X, y, qid = problem
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"rankwise\[gpu\]"):
-        RankRLS(device="cuda").fit(X, y, qid=qid)
-    assert isinstance(RankRLS(device="auto").fit(X, y, qid=qid).coef_, np.ndarray)
+        RankRLS(1.0, device="cuda").fit(X, y, qid=qid)
+    assert isinstance(RankRLS(1.0, device="auto").fit(X, y, qid=qid).coef_, np.ndarray)
 
 
 @pytest.mark.parametrize("device", ["gpu", 3, "cuda:x"])
@@ -58,17 +58,17 @@ def test_devices_that_do_not_exist(problem, device):
     X, y, _ = problem
     for rows in (X, torch.tensor(X)):
         with pytest.raises(ParameterError, match="device must be None"):
-            RankRLS(device=device).fit(rows, y)
+            RankRLS(1.0, device=device).fit(rows, y)
 
 
 def test_tensors_without_values(problem):
     X, y, _ = problem
     here, elsewhere = torch.tensor(X), torch.tensor(X, device="meta")
-    ranker = RankRLS().fit(X, y)
+    ranker = RankRLS(1.0).fit(X, y)
     for attempt in (
-        lambda: RankRLS(device="meta").fit(X, y),
-        lambda: RankRLS().fit(elsewhere, y),
-        lambda: RankRLS().fit(here, elsewhere[:, 0]),
+        lambda: RankRLS(1.0, device="meta").fit(X, y),
+        lambda: RankRLS(1.0).fit(elsewhere, y),
+        lambda: RankRLS(1.0).fit(here, elsewhere[:, 0]),
         lambda: ranker.predict(elsewhere),
     ):
         with pytest.raises(DeviceError, match="have no values"):
@@ -80,23 +80,23 @@ def test_invalid_label_tensors(problem):
     rows, labels = torch.tensor(X), torch.tensor(y)
     for bad in (labels + 1j, labels.to_sparse()):
         with pytest.raises(DataError, match="y must be a dense tensor of real numbers"):
-            RankRLS().fit(rows, bad)
+            RankRLS(1.0).fit(rows, bad)
     with pytest.raises(DataError, match=r"got shape \(80, 0\)"):
-        RankRLS().fit(rows, rows[:, :0])
+        RankRLS(1.0).fit(rows, rows[:, :0])
 
 
 def test_a_device_without_float64(problem):
     X, y, _ = problem
     with pytest.raises(DeviceError, match="mps does not support float64"):
-        RankRLS(device="mps").fit(X, y)
+        RankRLS(1.0, device="mps").fit(X, y)
 
 
 def test_tensors_are_not_moved(problem):
     X, y, _ = (torch.tensor(values) for values in problem)
     with pytest.raises(DeviceError, match="X is on cpu, but device='cuda'"):
-        RankRLS(device="cuda").fit(X, y)
-    RankRLS(device="cpu").fit(X, y)
-    RankRLS(device="auto").fit(X, y)
+        RankRLS(1.0, device="cuda").fit(X, y)
+    RankRLS(1.0, device="cpu").fit(X, y)
+    RankRLS(1.0, device="auto").fit(X, y)
 
 
 def test_invalid_tensors(problem):
@@ -110,15 +110,15 @@ def test_invalid_tensors(problem):
         (X.to(torch.complex128), "real numbers"),
     ):
         with pytest.raises(DataError, match=message):
-            RankRLS().fit(bad, y[: len(bad)])
+            RankRLS(1.0).fit(bad, y[: len(bad)])
     for bad, message in (
         (y[:5], "same number of rows"),
         (y * torch.inf, "y contains"),
         (None, "y is None"),
     ):
         with pytest.raises(DataError, match=message):
-            RankRLS().fit(X, bad)
-    ranker = RankRLS().fit(X, y)
+            RankRLS(1.0).fit(X, bad)
+    ranker = RankRLS(1.0).fit(X, y)
     with pytest.raises(DataError, match="2 features, but RankRLS is expecting 3"):
         ranker.predict(X[:, :2])
 
@@ -126,7 +126,12 @@ def test_invalid_tensors(problem):
 def test_predictions_are_on_the_device_of_the_rows(problem):
     X, y, qid = problem
     tensor = torch.tensor(X)
-    for ranker in (RankRLS(), RankRLS(kernel="rbf"), SparseRankRLS(n_landmarks=20), KPCRank(5)):
+    for ranker in (
+        RankRLS(1.0),
+        RankRLS(1.0, kernel="rbf"),
+        SparseRankRLS(1.0, n_landmarks=20),
+        KPCRank(5),
+    ):
         here = clone(ranker).fit(X, y, qid=qid)
         assert isinstance(here.predict(tensor), torch.Tensor)
         there = clone(ranker).fit(tensor, torch.tensor(y), qid=qid)
@@ -138,7 +143,11 @@ def test_predictions_are_on_the_device_of_the_rows(problem):
 def test_sparse_rows_are_copied_to_the_device(problem):
     X, y, qid = problem
     X = np.where(np.abs(X) < 0.3, 0.0, X)
-    for ranker in (RankRLS(), RankRLS(kernel="rbf"), SparseRankRLS(n_landmarks=20, random_state=0)):
+    for ranker in (
+        RankRLS(1.0),
+        RankRLS(1.0, kernel="rbf"),
+        SparseRankRLS(1.0, n_landmarks=20, random_state=0),
+    ):
         want = clone(ranker).fit(X, y, qid=qid).predict(X)
         there = clone(ranker).set_params(device=CPU).fit(sp.csr_array(X), y, qid=qid)
         assert_allclose(there.predict(sp.csr_array(X)), want, atol=1e-9)
@@ -147,7 +156,9 @@ def test_sparse_rows_are_copied_to_the_device(problem):
 def test_model_files_do_not_depend_on_the_device(problem, tmp_path):
     X, y, qid = problem
     tensors = torch.tensor(X), torch.tensor(y)
-    for k, ranker in enumerate((RankRLS(kernel="rbf", device=CPU), KPCRank(5), SparseRankRLS())):
+    for k, ranker in enumerate(
+        (RankRLS(1.0, kernel="rbf", device=CPU), KPCRank(5), SparseRankRLS(1.0))
+    ):
         ranker.fit(*tensors, qid=qid)
         same = load_model(save_model(ranker, tmp_path / f"{k}.rankwise"))
         assert_allclose(same.predict(X), ranker.predict(tensors[0]).numpy(), atol=1e-12)
@@ -157,8 +168,10 @@ def test_model_files_do_not_depend_on_the_device(problem, tmp_path):
 def test_partial_fits_may_change_the_device(problem, tmp_path):
     X, y, qid = problem
     first, second = slice(0, 40), slice(40, 80)
-    want = SparseRankRLS(landmarks=np.arange(20)).partial_fit(X[first], y[first], qid=qid[first])
-    start = SparseRankRLS(landmarks=np.arange(20))
+    want = SparseRankRLS(1.0, landmarks=np.arange(20)).partial_fit(
+        X[first], y[first], qid=qid[first]
+    )
+    start = SparseRankRLS(1.0, landmarks=np.arange(20))
     start.partial_fit(torch.tensor(X[first]), torch.tensor(y[first]), qid=qid[first])
     again = load_model(save_model(start, tmp_path / "sums.rankwise"))
     want.partial_fit(X[second], y[second], qid=qid[second])
@@ -170,28 +183,28 @@ def test_partial_fits_may_change_the_device(problem, tmp_path):
 
 def test_reduced_precision(problem):
     X, y, qid = (torch.tensor(values) for values in problem)
-    exact = SparseRankRLS(n_landmarks=20, random_state=0).fit(X, y, qid=qid).predict(X)
-    rough = SparseRankRLS(n_landmarks=20, random_state=0, precision="tf32")
+    exact = SparseRankRLS(1.0, n_landmarks=20, random_state=0).fit(X, y, qid=qid).predict(X)
+    rough = SparseRankRLS(1.0, n_landmarks=20, random_state=0, precision="tf32")
     off = abs(rough.fit(X, y, qid=qid).predict(X) - exact).max() / abs(exact).max()
     assert 1e-13 < float(off) < 1e-2
     with pytest.raises(ParameterError, match='device="cuda", or precision="float64"'):
         rough.fit(*problem[:2])
     with pytest.raises(ParameterError, match="precision must be one of float64, tf32"):
-        SparseRankRLS(precision="half").fit(X, y)
+        SparseRankRLS(1.0, precision="half").fit(X, y)
 
 
 def test_errors_if_the_device_has_too_little_memory(problem, monkeypatch):
     X, y, _ = (torch.tensor(values) for values in problem)
     monkeypatch.setattr(TorchBackend, "free_bytes", lambda self: 60_000)
     with pytest.raises(KernelSizeError, match=r"GiB, but the device has only .* too little"):
-        RankRLS(kernel="rbf").fit(X, y)
+        RankRLS(1.0, kernel="rbf").fit(X, y)
     with pytest.raises(KernelSizeError, match="50 rows would fit"):
-        RankRLS(kernel="rbf").fit(X, y)
+        RankRLS(1.0, kernel="rbf").fit(X, y)
     with pytest.raises(KernelSizeError, match="43 rows would fit"):
-        RankRLS(kernel="rbf").path(X, y, [1.0, 2.0])
+        RankRLS(1.0, kernel="rbf").path(X, y, [1.0, 2.0])
     with pytest.raises(KernelSizeError, match="32 landmarks would fit"):
-        SparseRankRLS(n_landmarks=60).fit(X, y)
-    RankRLS().fit(X, y)
+        SparseRankRLS(1.0, n_landmarks=60).fit(X, y)
+    RankRLS(1.0).fit(X, y)
 
 
 ARRAY_API = """
@@ -202,7 +215,7 @@ from rankwise import KPCRank, RankRLS, SparseRankRLS
 
 X = np.random.default_rng(0).standard_normal((60, 3))
 y, qid = X[:, 0] ** 3, np.arange(60) // 6
-for ranker in (RankRLS(), SparseRankRLS(n_landmarks=10, random_state=0), KPCRank(4)):
+for ranker in (RankRLS(1.0), SparseRankRLS(1.0, n_landmarks=10, random_state=0), KPCRank(4)):
     with sklearn.config_context(enable_metadata_routing=True):
         want = make_pipeline(StandardScaler(), ranker).fit(X, y, qid=qid).predict(X)
     with sklearn.config_context(array_api_dispatch=True, enable_metadata_routing=True):

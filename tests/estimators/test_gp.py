@@ -111,7 +111,7 @@ SETTINGS = [
 def test_the_gradient_of_the_evidence(kernel, settings_, n_pairs):
     X, pairs = some_comparisons(n_pairs=n_pairs)
     margin = np.ones(len(pairs))
-    margin[::4] = 0.0
+    margin[::4], margin[1] = 0.0, -1.0
     gp = PairwiseGP(kernel, optimizer=None, tol=1e-10, max_sweeps=500, **settings_)
     gp.fit_pairs(X, pairs, margin=margin)
     theta = gp.theta_ + 0.1
@@ -197,6 +197,55 @@ def test_ties_with_a_threshold():
     no_ties = PairwiseGP(tie_model="threshold", optimizer=None).fit_pairs(X, [[0, 1]])
     assert no_ties.threshold_ == 0.0
     assert_allclose(no_ties.predict_tie(X[:2], X[1:3]), 0.0)
+
+
+@pytest.mark.parametrize("tie_model", ["half", "threshold"])
+def test_outcomes_are_those_of_a_comparison(tie_model):
+    X, pairs = some_comparisons()
+    margin = np.tile([1.0, 0.0, -1.0, 1.0], 10)
+    gp = PairwiseGP(tie_model=tie_model, optimizer=None, flips=0.05, noise=0.7)
+    gp.fit_pairs(X, pairs, margin=margin)
+    outcomes = gp.predict_outcomes(X[:7], X[7:14])
+    assert_allclose(outcomes.sum(axis=1), 1.0)
+    assert_allclose(gp.predict_outcomes(X[7:14], X[:7]), outcomes[:, ::-1], atol=1e-12)
+    observed = gp.predict_preference(X[:7], X[7:14], observed=True)
+    assert_allclose(outcomes @ [1.0, 0.5, 0.0], observed)
+    if tie_model == "threshold":
+        assert (outcomes[:, 1] > 0).all()
+        assert_allclose(outcomes[:, 1], gp.predict_tie(X[:7], X[7:14]))
+    else:
+        assert_allclose(outcomes[:, 1], 0.0)
+
+
+@pytest.mark.parametrize("ranker", [PairwiseGP(optimizer=None), RankRLS()], ids=str)
+def test_booleans_and_words_say_who_won(ranker):
+    X, pairs = some_comparisons()
+    won = np.random.default_rng(0).random(len(pairs)) < 0.5
+    shuffled = np.where(won[:, None], pairs, pairs[:, ::-1])
+    want = clone(ranker).fit_pairs(X, pairs).predict(X)
+    for margin in (won, pd.Series(won), won.astype(object), np.where(won, "first", "second")):
+        got = clone(ranker).fit_pairs(X, shuffled, margin=margin).predict(X)
+        assert_allclose(got, want, atol=1e-7)
+    tied = np.where(np.arange(len(pairs)) % 3, "first", "tie")
+    numbers = np.where(tied == "tie", 0.0, 1.0)
+    numbers[0], tied = -1.0, np.where(np.arange(len(pairs)) == 0, "second", tied)
+    fits = [clone(ranker).fit_pairs(X, pairs, margin=m).predict(X) for m in (tied, numbers)]
+    assert_allclose(*fits)
+
+
+def test_the_first_tie_after_a_fit_without_ties():
+    X, pairs = some_comparisons()
+    gp = PairwiseGP(2.0 * RBF(1.0), tie_model="threshold", threshold=0.3, optimizer=None, tol=1e-9)
+    told = clone(gp).fit_pairs(X, pairs)
+    assert told.threshold_ == 0.0
+    told.tell(pairs[0], margin=0)
+    whole = clone(gp).fit_pairs(X, [*pairs, pairs[0]], margin=["first"] * len(pairs) + ["tie"])
+    assert told.threshold_ == 0.3
+    assert_allclose(told.theta_, whole.theta_)
+    assert_allclose(told.predict(X), whole.predict(X), atol=1e-6)
+    assert told.log_marginal_likelihood(told.theta_) == pytest.approx(
+        whole.log_marginal_likelihood_value_, abs=1e-7
+    )
 
 
 def test_scores_with_equal_values_have_ties():

@@ -172,7 +172,7 @@ def test_margins_of_any_size(kernel):
         ),
         (
             lambda: PairwiseGP(HUGE, optimizer=None, tie_model="threshold").fit_pairs(
-                X, PAIRS, margin=[1.0, 1.0, 1.0, 0.0, 1.0]
+                X, PAIRS, margin=[1.0, 1.0, 1.0, 0.0, -1.0]
             ),
             "raise noise",
         ),
@@ -184,14 +184,14 @@ def test_margins_of_any_size(kernel):
             lambda: PairwiseGP(optimizer=None).fit_pairs(X, PAIRS).predict_preference(X, X[:2]),
             "row by row",
         ),
+        (lambda: PairwiseGP().fit_pairs(X, PAIRS, margin=[1, 0, 1, 1, 0]), "0 stands for a tie"),
+        (lambda: PairwiseGP().fit_pairs(X, PAIRS, margin=[1.0, 0, 1, 1, 0]), "use booleans"),
         (
-            lambda: (
-                PairwiseGP(tie_model="threshold", optimizer=None)
-                .fit_pairs(X, PAIRS)
-                .tell([0, 1], margin=0.0)
-            ),
-            "first tie",
+            lambda: PairwiseGP().fit_pairs(X, PAIRS, margin=["first", "a", "b", "a", "tie"]),
+            "entry 1 is 'a'",
         ),
+        (lambda: PairwiseGP().fit_pairs(X, [["a", "b"], ["b", "a"]]), r"pairs\[0\] = \['a', 'b'\]"),
+        (lambda: PairwiseGP().fit_pairs(X, PAIRS, weight=["a"] * 5), "weight must hold a number"),
     ],
 )
 def test_data_that_cannot_be_used(call, words):

@@ -165,9 +165,9 @@ def test_tell_with_several_pairs_new_rows_ties_and_grids():
     pairs = oracle(some_pairs(30, rng), rng)
     kernel = 2.0 * RBF(1.0, (0.4, 2.5))
     gp = PairwiseGP(kernel, marginalize="grid", optimizer=None, tol=1e-9)
-    whole = clone(gp).fit_pairs(X, pairs, margin=[1.0] * 25 + [0.0] * 5, weight=[2.0] * 30)
+    whole = clone(gp).fit_pairs(X, pairs, margin=["first"] * 25 + ["tie"] * 5, weight=[2.0] * 30)
     told = clone(gp).fit_pairs(X, pairs[:20], weight=[2.0] * 20)
-    told.tell(pairs[20:], margin=[1.0] * 5 + [0.0] * 5, weight=[2.0] * 10)
+    told.tell(pairs[20:], margin=["first"] * 5 + ["tie"] * 5, weight=[2.0] * 10)
     assert [str(k) for k in told.grid_kernels_] == [str(k) for k in whole.grid_kernels_]
     assert_allclose(told.grid_weights_, whole.grid_weights_, atol=1e-6)
     assert_allclose(told.predict(X), whole.predict(X), atol=1e-5)

@@ -33,7 +33,7 @@ def test_every_kernel_solves_equation_8(p, ties, weighting, kernel):
 @given(problems(min_pairs=1), ties, weightings)
 def test_primal_and_dual_agree(p, ties, weighting):
     primal, dual = (
-        RankRLS(ties=ties, weighting=weighting, solver=solver).fit(p.X, p.y, qid=p.qid)
+        RankRLS(1.0, ties=ties, weighting=weighting, solver=solver).fit(p.X, p.y, qid=p.qid)
         for solver in ("primal", "dual")
     )
     assert_allclose(primal.coef_, dual.coef_, atol=1e-8)
@@ -42,7 +42,7 @@ def test_primal_and_dual_agree(p, ties, weighting):
 @given(problems(min_pairs=1), ties, st.sampled_from(["linear", "rbf"]))
 def test_a_path_agrees_with_separate_fits(p, ties, kernel):
     alphas = [0.01, 1.0, 100.0]
-    ranker = RankRLS(kernel=kernel, ties=ties)
+    ranker = RankRLS(1.0, kernel=kernel, ties=ties)
     path = ranker.path(p.X, p.y, alphas, qid=p.qid)
     scores = path.predict(p.X)
     assert scores.shape == (3, len(p.y))
@@ -54,7 +54,7 @@ def test_a_path_agrees_with_separate_fits(p, ties, kernel):
     assert not hasattr(ranker, "n_features_in_")
 
 
-@pytest.mark.parametrize("estimator", [RankRLS(ties="exclude"), RankRLS(), RLS()])
+@pytest.mark.parametrize("estimator", [RankRLS(1.0, ties="exclude"), RankRLS(1.0), RLS(1.0)])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_several_outputs_agree_with_separate_fits(estimator, kernel):
     rng = np.random.default_rng(0)
@@ -73,7 +73,9 @@ def test_several_outputs_agree_with_separate_fits(estimator, kernel):
 
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matrix, sp.coo_array])
-@pytest.mark.parametrize("estimator", [RankRLS(), RankRLS(kernel="rbf"), RLS(), RLS(solver="dual")])
+@pytest.mark.parametrize(
+    "estimator", [RankRLS(1.0), RankRLS(1.0, kernel="rbf"), RLS(1.0), RLS(1.0, solver="dual")]
+)
 def test_sparse_and_dense_input_agree(kind, estimator):
     rng = np.random.default_rng(0)
     X = np.where(rng.random((40, 6)) < 0.4, rng.standard_normal((40, 6)), 0.0)
@@ -88,7 +90,7 @@ def test_sparse_primal_does_not_make_the_rows_dense():
     import tracemalloc
 
     tracemalloc.start()
-    RankRLS().fit(X, rng.standard_normal(20_000), qid=np.arange(20_000) // 20)
+    RankRLS(1.0).fit(X, rng.standard_normal(20_000), qid=np.arange(20_000) // 20)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.5 * X.shape[0] * X.shape[1] * 8
@@ -113,34 +115,36 @@ def test_rls_minimizes_the_squared_errors(p):
 
 @given(comparisons(), st.sampled_from(["linear", "rbf"]))
 def test_margins_from_scores_agree_with_a_fit_to_scores(c, kernel):
-    y = c.X @ np.arange(c.X.shape[1]) + 0.5
+    y = c.X @ np.arange(1, c.X.shape[1] + 1) + 0.5
     n = len(y)
     pairs = np.argwhere(np.triu(np.ones((n, n)), 1))
     margin = y[pairs[:, 0]] - y[pairs[:, 1]]
-    by_pairs = RankRLS(kernel=kernel).fit_pairs(c.X, pairs, margin=margin)
-    by_scores = RankRLS(kernel=kernel, weighting="pairs").fit(c.X, y)
+    by_pairs = RankRLS(1.0, kernel=kernel).fit_pairs(c.X, pairs, margin=margin)
+    by_scores = RankRLS(1.0, kernel=kernel, weighting="pairs").fit(c.X, y)
     assert_allclose(by_pairs.predict(c.X), by_scores.predict(c.X), atol=1e-8)
 
 
 @given(comparisons())
 def test_repeating_a_comparison_doubles_its_weight(c):
-    twice = RankRLS().fit_pairs(c.X, np.repeat(c.pairs, 2, axis=0), margin=np.repeat(c.margin, 2))
-    heavy = RankRLS().fit_pairs(c.X, c.pairs, margin=c.margin, weight=np.full(len(c.pairs), 2.0))
+    twice = RankRLS(1.0).fit_pairs(
+        c.X, np.repeat(c.pairs, 2, axis=0), margin=np.repeat(c.margin, 2)
+    )
+    heavy = RankRLS(1.0).fit_pairs(c.X, c.pairs, margin=c.margin, weight=np.full(len(c.pairs), 2.0))
     assert_allclose(twice.coef_, heavy.coef_, atol=1e-9)
 
 
 def test_precomputed_callable_and_gaussian_process_kernels():
     rng = np.random.default_rng(0)
     X, y, new = rng.standard_normal((20, 3)), rng.standard_normal(20), rng.standard_normal((4, 3))
-    want = RankRLS(kernel="rbf", gamma=0.5).fit(X, y).predict(new)
+    want = RankRLS(1.0, kernel="rbf", gamma=0.5).fit(X, y).predict(new)
     K, K_new = (pairwise_kernels(A, X, "rbf", gamma=0.5) for A in (X, new))
-    assert_allclose(RankRLS(kernel="precomputed").fit(K, y).predict(K_new), want, atol=1e-10)
-    assert_allclose(RankRLS(kernel=RBF(1.0)).fit(X, y).predict(new), want, atol=1e-10)
+    assert_allclose(RankRLS(1.0, kernel="precomputed").fit(K, y).predict(K_new), want, atol=1e-10)
+    assert_allclose(RankRLS(1.0, kernel=RBF(1.0)).fit(X, y).predict(new), want, atol=1e-10)
 
     def of_two_rows(a, b):
         return np.exp(-0.5 * ((a - b) ** 2).sum())
 
-    assert_allclose(RankRLS(kernel=of_two_rows).fit(X, y).predict(new), want, atol=1e-10)
+    assert_allclose(RankRLS(1.0, kernel=of_two_rows).fit(X, y).predict(new), want, atol=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore:The kernel is not positive")
@@ -148,7 +152,7 @@ def test_the_default_gamma_is_that_of_kernel_ridge():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
     for kernel in ("rbf", "poly", "sigmoid", "laplacian"):
-        ours = RankRLS(kernel=kernel).fit(X, y).kernel_
+        ours = RankRLS(1.0, kernel=kernel).fit(X, y).kernel_
         theirs = KernelRidge(kernel=kernel)._get_kernel(X)
         assert_allclose(ours(X), theirs, atol=1e-12)
 
@@ -166,7 +170,7 @@ def test_an_indefinite_kernel_solves_equation_8_and_gives_a_warning():
 def test_float32_in_float32_out():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, 3)), rng.standard_normal(30)
-    for estimator in (RankRLS(), RankRLS(kernel="rbf"), RLS()):
+    for estimator in (RankRLS(1.0), RankRLS(1.0, kernel="rbf"), RLS(1.0)):
         narrow = estimator.fit(X.astype(np.float32), y).predict(X.astype(np.float32))
         assert narrow.dtype == np.float32
         assert_allclose(narrow, estimator.fit(X, y).predict(X), atol=1e-4)
@@ -175,9 +179,9 @@ def test_float32_in_float32_out():
 def test_the_solver_is_chosen_by_cost():
     rng = np.random.default_rng(0)
     y = rng.standard_normal(10)
-    assert RankRLS().fit(rng.standard_normal((10, 3)), y).solver_ == "primal"
-    assert RankRLS().fit(rng.standard_normal((10, 30)), y).solver_ == "dual"
-    assert RankRLS(kernel="rbf").fit(rng.standard_normal((10, 3)), y).solver_ == "dual"
+    assert RankRLS(1.0).fit(rng.standard_normal((10, 3)), y).solver_ == "primal"
+    assert RankRLS(1.0).fit(rng.standard_normal((10, 30)), y).solver_ == "dual"
+    assert RankRLS(1.0, kernel="rbf").fit(rng.standard_normal((10, 3)), y).solver_ == "dual"
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-300, 1e-12, 1e12, 1e300])
@@ -208,7 +212,7 @@ def test_tiny_alpha_reproduces_learnable_differences():
 def test_a_refit_removes_the_previous_model():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((10, 3)), rng.standard_normal(10)
-    ranker = RankRLS(kernel="rbf").fit(X, y).set_params(kernel="linear").fit(X, y)
+    ranker = RankRLS(1.0, kernel="rbf").fit(X, y).set_params(kernel="linear").fit(X, y)
     assert not hasattr(ranker, "dual_coef_")
     assert not hasattr(ranker, "X_fit_")
     assert not hasattr(ranker.set_params(kernel="precomputed").fit(X @ X.T, y), "X_fit_")
@@ -217,7 +221,7 @@ def test_a_refit_removes_the_previous_model():
 @given(comparisons(max_rows=5, max_pairs=60), st.sampled_from([np.asarray, sp.csr_array]))
 def test_many_more_comparisons_than_rows(c, kind):
     """With more than twice as many comparisons as rows, moments use the Laplacian directly."""
-    ranker = RankRLS().fit_pairs(kind(c.X), c.pairs, margin=c.margin, weight=c.weight)
+    ranker = RankRLS(1.0).fit_pairs(kind(c.X), c.pairs, margin=c.margin, weight=c.weight)
     L, rhs = np.zeros((len(c.X),) * 2), np.zeros(len(c.X))
     for (i, j), margin, weight in zip(c.pairs, c.margin, c.weight, strict=True):
         e = np.eye(len(c.X))[i] - np.eye(len(c.X))[j]
@@ -242,4 +246,4 @@ def test_features_far_from_zero_do_not_lose_digits(kind, solver, estimator):
 def test_labels_that_overflow_raise_an_error():
     X = np.arange(6.0).reshape(3, 2)
     with pytest.raises(DataError, match="labels or margins overflow"):
-        RankRLS().fit(X, [0.0, 1e308, -1e308])
+        RankRLS(1.0).fit(X, [0.0, 1e308, -1e308])

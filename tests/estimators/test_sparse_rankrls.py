@@ -50,7 +50,10 @@ def test_all_rows_as_landmarks_agree_with_the_dual(p, ties, weighting, kernel, p
         sparse, dense = SparseRLS(landmarks=np.arange(len(p.y)), **how), RLS(**how)
     else:
         how |= {"ties": ties, "weighting": weighting}
-        sparse, dense = SparseRankRLS(landmarks=np.arange(len(p.y)), **how), RankRLS(**how)
+        sparse, dense = (
+            SparseRankRLS(landmarks=np.arange(len(p.y)), **how),
+            RankRLS(**how),
+        )
     for ranker in (sparse, dense):
         ranker.fit(p.X, p.y, qid=p.qid)
     new = np.random.default_rng(0).standard_normal((5, p.X.shape[1]))
@@ -78,7 +81,9 @@ def test_comparisons(c, kernel):
     assert_allclose(sparse.predict(c.X), dense.predict(c.X), atol=1e-7)
 
 
-@pytest.mark.parametrize("estimator", [SparseRankRLS(ties="exclude"), SparseRankRLS(), SparseRLS()])
+@pytest.mark.parametrize(
+    "estimator", [SparseRankRLS(1.0, ties="exclude"), SparseRankRLS(1.0), SparseRLS(1.0)]
+)
 def test_several_outputs_agree_with_separate_fits(estimator):
     X, _, qid = make()
     Y = np.random.default_rng(1).integers(0, 3, (120, 2)).astype(float)
@@ -94,7 +99,7 @@ def test_several_outputs_agree_with_separate_fits(estimator):
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_choose_n_landmarks(method):
     X, y, qid = make()
-    ranker = SparseRankRLS(n_landmarks=15, landmarks=method, random_state=3)
+    ranker = SparseRankRLS(1.0, n_landmarks=15, landmarks=method, random_state=3)
     first, second = (clone(ranker).fit(X, y, qid=qid) for _ in range(2))
     assert first.landmarks_.shape == (15, 3)
     assert first.rank_ == 15
@@ -121,7 +126,7 @@ def test_expensive_methods_choose_from_a_sample(method, monkeypatch):
     for name in ("_cluster_centres", "pivoted_cholesky_rows", "leverage_rows"):
         monkeypatch.setattr(_landmark_choice, name, record_sizes(getattr(_landmark_choice, name)))
     X, y, qid = make()
-    ranker = SparseRankRLS(n_landmarks=10, landmarks=method, random_state=3).fit(X, y, qid=qid)
+    ranker = SparseRankRLS(1.0, n_landmarks=10, landmarks=method, random_state=3).fit(X, y, qid=qid)
     assert sizes == [40]
     if method != "kmeans":
         assert_allclose(X[ranker.landmark_indices_], ranker.landmarks_)
@@ -133,29 +138,31 @@ def test_expensive_methods_choose_from_a_sample(method, monkeypatch):
 def test_sparse_rows_callable_and_precomputed_kernels():
     X, y, qid = make()
     rows = np.arange(0, 120, 7)
-    want = SparseRankRLS(landmarks=rows, gamma=0.5).fit(X, y, qid=qid).predict(X)
+    want = SparseRankRLS(1.0, landmarks=rows, gamma=0.5).fit(X, y, qid=qid).predict(X)
 
     def of_two_rows(a, b):
         return np.exp(-0.5 * ((a - b) ** 2).sum())
 
     for kernel in (RBF(1.0), of_two_rows):
-        same = SparseRankRLS(landmarks=rows, kernel=kernel).fit(X, y, qid=qid).predict(X)
+        same = SparseRankRLS(1.0, landmarks=rows, kernel=kernel).fit(X, y, qid=qid).predict(X)
         assert_allclose(same, want, atol=1e-8)
     K = RBF(1.0)(X)
-    precomputed = SparseRankRLS(landmarks=rows, kernel="precomputed").fit(K, y, qid=qid)
+    precomputed = SparseRankRLS(1.0, landmarks=rows, kernel="precomputed").fit(K, y, qid=qid)
     assert_allclose(precomputed.predict(K), want, atol=1e-8)
-    sparse = SparseRankRLS(landmarks=rows, gamma=0.5).fit(sp.csr_array(X), y, qid=qid)
+    sparse = SparseRankRLS(1.0, landmarks=rows, gamma=0.5).fit(sp.csr_array(X), y, qid=qid)
     assert_allclose(sparse.predict(sp.csr_array(X)), want, atol=1e-8)
     assert_allclose(sparse.predict(X), want, atol=1e-8)
-    points = SparseRankRLS(landmarks=X[rows], gamma=0.5).fit(sp.csr_array(X), y, qid=qid)
+    points = SparseRankRLS(1.0, landmarks=X[rows], gamma=0.5).fit(sp.csr_array(X), y, qid=qid)
     assert_allclose(points.predict(X), want, atol=1e-8)
 
 
 def test_float32_in_float32_out():
     X, y, qid = make()
-    wide = SparseRankRLS(n_landmarks=20, random_state=0).fit(X, y, qid=qid).predict(X)
+    wide = SparseRankRLS(1.0, n_landmarks=20, random_state=0).fit(X, y, qid=qid).predict(X)
     narrow = X.astype(np.float32)
-    scores = SparseRankRLS(n_landmarks=20, random_state=0).fit(narrow, y, qid=qid).predict(narrow)
+    scores = (
+        SparseRankRLS(1.0, n_landmarks=20, random_state=0).fit(narrow, y, qid=qid).predict(narrow)
+    )
     assert scores.dtype == np.float32
     assert_allclose(scores, wide, atol=1e-3)
 
@@ -167,7 +174,9 @@ def blocks_of(X, y, qid, n_blocks=4):
 
 @pytest.mark.parametrize("gamma", [None, 1e-3])
 @pytest.mark.parametrize("outputs", [(), (2,)])
-@pytest.mark.parametrize("estimator", [SparseRankRLS(ties="exclude"), SparseRankRLS(), SparseRLS()])
+@pytest.mark.parametrize(
+    "estimator", [SparseRankRLS(1.0, ties="exclude"), SparseRankRLS(1.0), SparseRLS(1.0)]
+)
 def test_blocks_agree_with_a_fit_to_all_rows(estimator, outputs, gamma):
     X, _, qid = make()
     y = np.random.default_rng(1).integers(0, 3, (120, *outputs)).astype(float)
@@ -193,12 +202,12 @@ def test_landmarks_of_blocks_are_among_their_rows(method):
     X, y, qid = X[order], y[order], qid[order]
     landmarks = [100, 3, 3, 57] if method == "rows" else method
     n = None if method == "rows" else 20
-    ranker = SparseRankRLS(n_landmarks=n, landmarks=landmarks, random_state=0)
+    ranker = SparseRankRLS(1.0, n_landmarks=n, landmarks=landmarks, random_state=0)
     ranker.fit_blocks(blocks_of(X, y, qid))
     assert len(ranker.landmarks_) == (4 if method == "rows" else 20)
     if method != "kmeans":
         assert_allclose(ranker.landmarks_, X[ranker.landmark_indices_])
-        fixed = SparseRankRLS(landmarks=ranker.landmark_indices_).fit(X, y, qid=qid)
+        fixed = SparseRankRLS(1.0, landmarks=ranker.landmark_indices_).fit(X, y, qid=qid)
         assert_allclose(fixed.predict(X), ranker.predict(X), atol=1e-8)
     if method == "stratified":
         assert np.bincount(qid[ranker.landmark_indices_]).max() == 2
@@ -207,8 +216,8 @@ def test_landmarks_of_blocks_are_among_their_rows(method):
 def test_sparse_blocks_and_sampling():
     X, y, qid = make()
     blocks = [(sp.csr_array(X_part), *rest) for X_part, *rest in blocks_of(X, y, qid)]
-    ranker = SparseRankRLS(n_landmarks=10, random_state=0).fit_blocks(blocks)
-    dense = SparseRankRLS(landmarks=ranker.landmarks_.toarray()).fit(X, y, qid=qid)
+    ranker = SparseRankRLS(1.0, n_landmarks=10, random_state=0).fit_blocks(blocks)
+    dense = SparseRankRLS(1.0, landmarks=ranker.landmarks_.toarray()).fit(X, y, qid=qid)
     assert_allclose(ranker.predict(X), dense.predict(X), atol=1e-8)
 
 
@@ -232,7 +241,7 @@ def test_a_reservoir_is_a_uniform_sample():
 @pytest.mark.parametrize(
     ("kernel", "gamma"), [("rbf", 1.0), ("rbf", 1e-12), ("linear", None), ("polynomial", 0.5)]
 )
-@pytest.mark.parametrize("estimator", [SparseRankRLS(), SparseRLS()])
+@pytest.mark.parametrize("estimator", [SparseRankRLS(1.0), SparseRLS(1.0)])
 def test_linearly_dependent_landmarks_give_finite_scores(estimator, alpha, kernel, gamma):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((20, 3)), 3, axis=0)
@@ -253,7 +262,7 @@ def test_predictions_are_continuous_in_alpha(gamma):
     X, y, qid = make()
     X = np.repeat(X, 2, axis=0)
     y, qid = np.repeat(y, 2), np.repeat(qid, 2)
-    ranker = SparseRankRLS(landmarks=np.arange(0, 240, 3), gamma=gamma)
+    ranker = SparseRankRLS(1.0, landmarks=np.arange(0, 240, 3), gamma=gamma)
     alphas = np.geomspace(1e-9, 1e3, 121)
     scores = ranker.path(X, y, alphas, qid=qid).predict(X)
     steps = np.abs(np.diff(scores, axis=0)).max(axis=1)
@@ -295,11 +304,11 @@ def test_hold_outs_equal_refits_with_the_same_landmarks(ranker):
 
 def test_hold_outs_with_random_landmarks():
     X, y, qid = make()
-    ranker = SparseRankRLS(n_landmarks=20, random_state=0)
+    ranker = SparseRankRLS(1.0, n_landmarks=20, random_state=0)
     points = clone(ranker).fit(X, y, qid=qid).landmarks_
     drawn, fixed = (
         leave_query_out(r, X, y, qid=qid).predictions
-        for r in (ranker, SparseRankRLS(landmarks=points))
+        for r in (ranker, SparseRankRLS(1.0, landmarks=points))
     )
     assert_allclose(drawn, fixed, atol=1e-8)
 
@@ -309,7 +318,7 @@ def test_a_search_holds_out_exactly(monkeypatch):
     fits = []
     fit = SparseRankRLS.fit
     monkeypatch.setattr(SparseRankRLS, "fit", lambda *a, **k: fits.append(1) or fit(*a, **k))
-    ranker = SparseRankRLS(n_landmarks=20, random_state=0)
+    ranker = SparseRankRLS(1.0, n_landmarks=20, random_state=0)
     alphas = [0.1, 1.0, 10.0]
     search = RankingSearchCV(ranker, {"alpha": alphas, "gamma": [0.1, 1.0]}).fit(X, y, qid=qid)
     assert len(fits) == 1  # the best candidate, fitted to all rows

@@ -7,32 +7,72 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.errors import DataError
-from rankwise.metrics import average_precision, ndcg, precision_at_k, reciprocal_rank
+from rankwise.metrics import (
+    average_precision,
+    expected_reciprocal_rank,
+    ndcg,
+    precision_at_k,
+    rank_biased_precision,
+    recall_at_k,
+    reciprocal_rank,
+    success_at_k,
+)
 from tests.metrics.cases import check_against_oracle, rankings
 from tests.oracles import metrics as oracle
 
 score_ties = st.sampled_from(["average", "order"])
 undefineds = st.sampled_from(["skip", 0.0, 1, 0.25])
+cutoffs = st.sampled_from([None, 1, 2, 3, 8])
 small = rankings(max_rows=24, per_query=5)
 graded = rankings(max_rows=24, per_query=5, real_labels=False)
 
 
-@given(small, score_ties, st.sampled_from([1, 0.0, 2, -0.5]), undefineds)
-def test_average_precision_is_the_mean_over_orders(ranking, score_ties, relevant, undefined):
-    options = {"relevant": relevant, "score_ties": score_ties}
+@given(small, score_ties, cutoffs, st.sampled_from([1, 0.0, 2, -0.5]), undefineds)
+def test_average_precision_is_the_mean_over_orders(ranking, score_ties, k, relevant, undefined):
+    options = {"k": k, "relevant": relevant, "score_ties": score_ties}
     check_against_oracle(average_precision, oracle.average_precision, ranking, undefined, **options)
 
 
-@given(small, score_ties, st.sampled_from([1, 0.0, 2]), undefineds)
-def test_reciprocal_rank_is_the_mean_over_orders(ranking, score_ties, relevant, undefined):
-    options = {"relevant": relevant, "score_ties": score_ties}
+@given(small, score_ties, cutoffs, st.sampled_from([1, 0.0, 2]), undefineds)
+def test_reciprocal_rank_is_the_mean_over_orders(ranking, score_ties, k, relevant, undefined):
+    options = {"k": k, "relevant": relevant, "score_ties": score_ties}
     check_against_oracle(reciprocal_rank, oracle.reciprocal_rank, ranking, undefined, **options)
 
 
+@pytest.mark.parametrize(
+    ("metric", "plain"),
+    [
+        (precision_at_k, oracle.precision_at_k),
+        (recall_at_k, oracle.recall_at_k),
+        (success_at_k, oracle.success_at_k),
+    ],
+)
 @given(small, score_ties, st.integers(1, 8), undefineds)
-def test_precision_at_k_is_the_mean_over_orders(ranking, score_ties, k, undefined):
-    options = {"k": k, "score_ties": score_ties}
-    check_against_oracle(precision_at_k, oracle.precision_at_k, ranking, undefined, **options)
+def test_counts_at_k_are_the_mean_over_orders(metric, plain, ranking, score_ties, k, undefined):
+    check_against_oracle(metric, plain, ranking, undefined, k=k, score_ties=score_ties)
+
+
+@given(small, score_ties, st.sampled_from([0.3, 0.8]), undefineds)
+def test_rank_biased_precision_is_the_mean_over_orders(ranking, score_ties, p, undefined):
+    options = {"persistence": p, "score_ties": score_ties}
+    plain = oracle.rank_biased_precision
+    check_against_oracle(rank_biased_precision, plain, ranking, undefined, **options)
+
+
+@given(graded, score_ties, cutoffs, undefineds)
+def test_expected_reciprocal_rank_is_the_mean_over_orders(ranking, score_ties, k, undefined):
+    options = {"k": k, "max_grade": 4, "score_ties": score_ties}
+    plain = oracle.expected_reciprocal_rank
+    check_against_oracle(expected_reciprocal_rank, plain, ranking, undefined, **options)
+
+
+def test_grades_of_expected_reciprocal_rank():
+    y, f = [3, 0, 1], [0.1, 0.2, 0.3]
+    assert expected_reciprocal_rank(y, f) == expected_reciprocal_rank(y, f, max_grade=3)
+    with pytest.raises(DataError, match=r"label of 3, above max_grade=2"):
+        expected_reciprocal_rank(y, f, max_grade=2)
+    with pytest.raises(DataError, match=r"labels of 0 and above: got -1"):
+        expected_reciprocal_rank([-1, 2], [0.1, 0.2])
 
 
 @given(
@@ -51,7 +91,18 @@ def test_ndcg_is_the_mean_over_orders(ranking, score_ties, k, gain, discount, un
     check_against_oracle(ndcg, oracle.ndcg, (y, f, qid), undefined, **options)
 
 
-@pytest.mark.parametrize("function", [ndcg, precision_at_k])
+CURVES = [
+    average_precision,
+    expected_reciprocal_rank,
+    ndcg,
+    precision_at_k,
+    recall_at_k,
+    reciprocal_rank,
+    success_at_k,
+]
+
+
+@pytest.mark.parametrize("function", CURVES)
 @given(ranking=graded, ks=st.lists(st.integers(1, 12), min_size=1, max_size=5))
 def test_several_cutoffs_at_once_are_the_same(function, ranking, ks):
     y, f, qid = ranking
@@ -64,7 +115,7 @@ def test_several_cutoffs_at_once_are_the_same(function, ranking, ks):
     assert_allclose(values.values[:, 0], one.values, rtol=1e-14)
 
 
-@pytest.mark.parametrize("function", [average_precision, reciprocal_rank, precision_at_k, ndcg])
+@pytest.mark.parametrize("function", [*CURVES, rank_biased_precision])
 @given(ranking=rankings(max_rows=40, real_labels=False), seed=st.integers(0, 2**32 - 1))
 def test_order_of_rows_names_of_queries_and_scale_do_not_matter(function, ranking, seed):
     y, f, qid = ranking

@@ -122,7 +122,7 @@ def test_names_as_tables_print_them():
     assert get_metric("Kendall tau_b") == get_metric("kendall_tau")
 
 
-@pytest.mark.parametrize("name", ["ndgc", "map@5", "ndcg@0", "ndcg@", "ndcg@x", "", None])
+@pytest.mark.parametrize("name", ["ndgc", "rbp@5", "ndcg@0", "ndcg@", "ndcg@x", "", None])
 def test_unknown_names_list_the_metrics(name):
     with pytest.raises(ParameterError, match=r"metric must be one of 'disagreement', .*: got"):
         get_metric(name)

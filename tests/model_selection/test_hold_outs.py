@@ -46,7 +46,7 @@ def make(seed, n=24, n_queries=4, n_levels=3, outputs=()):
 @given(st.integers(0, 10**6), ties, weightings, kernels)
 def test_leave_pair_out_within_queries_equals_refitting(seed, ties, weighting, kernel):
     X, y, qid = make(seed)
-    ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
+    ranker = RankRLS(1.0, ties=ties, weighting=weighting, **kernel)
     result = leave_pair_out(ranker, X, y, qid=qid, alphas=ALPHAS, return_differences=True)
     for k, alpha in enumerate(ALPHAS):
         for (i, j), d in list(zip(result.pairs, result.differences[k], strict=True))[::7]:
@@ -65,7 +65,7 @@ def test_leave_pair_out_within_queries_equals_refitting(seed, ties, weighting, k
 @given(st.integers(0, 10**6), ties, weightings, kernels, st.sampled_from([2, 3, 30]))
 def test_leave_pair_out_of_one_ranking_equals_refitting(seed, ties, weighting, kernel, levels):
     X, y, _ = make(seed, n=14, n_levels=levels)
-    ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
+    ranker = RankRLS(1.0, ties=ties, weighting=weighting, **kernel)
     result = leave_pair_out(ranker, X, y, alphas=ALPHAS, return_differences=True)
     assert len(result.pairs) == 14 * 13 // 2
     for k, alpha in enumerate(ALPHAS):
@@ -88,17 +88,17 @@ def test_leave_pair_out_of_the_pointwise_baseline(kernel, with_queries):
 
 def test_auc_is_the_share_of_correctly_ordered_pairs():
     X, y, _ = make(1, n=30, n_levels=2)
-    result = leave_pair_out(RankRLS(ties="exclude"), X, y, return_differences=True)
+    result = leave_pair_out(RankRLS(1.0, ties="exclude"), X, y, return_differences=True)
     first, second = result.pairs.T
     up = np.where(y[first] > y[second], result.differences[0], -result.differences[0])
     assert result.auc[0] == pytest.approx((up[y[first] != y[second]] > 0).mean())
     assert result.error[0] == pytest.approx(1 - result.auc[0])
-    alone = leave_pair_out(RankRLS(ties="exclude"), X, y)
+    alone = leave_pair_out(RankRLS(1.0, ties="exclude"), X, y)
     assert alone.error == pytest.approx(result.error)
     assert alone.pairs is None
 
 
-@pytest.mark.parametrize("estimator", [RankRLS(), RankRLS(ties="exclude"), RLS()])
+@pytest.mark.parametrize("estimator", [RankRLS(1.0), RankRLS(1.0, ties="exclude"), RLS(1.0)])
 def test_listed_and_random_pairs(estimator):
     X, y, qid = make(2, n=30)
     every = leave_pair_out(estimator, X, y, qid=qid, return_differences=True)
@@ -121,7 +121,7 @@ def test_listed_and_random_pairs(estimator):
 def test_several_outputs(ties, with_queries):
     X, Y, qid = make(3, outputs=(2,))
     qid = qid if with_queries else None
-    ranker = RankRLS(ties=ties)
+    ranker = RankRLS(1.0, ties=ties)
     both = leave_pair_out(ranker, X, Y, qid=qid, alphas=ALPHAS)
     assert both.error.shape == (2, 2)
     for o in range(2):
@@ -138,7 +138,7 @@ def test_several_outputs(ties, with_queries):
 def test_standard_error_agrees_with_delong():
     """For labels 0 and 1: variances of the shares of positives and of negatives in the errors."""
     X, y, _ = make(4, n=60, n_levels=2)
-    result = leave_pair_out(RankRLS(), X, y, return_differences=True)
+    result = leave_pair_out(RankRLS(1.0), X, y, return_differences=True)
     wrong = np.full((60, 60), np.nan)
     for (i, j), d in zip(result.pairs, result.differences[0], strict=True):
         if y[i] != y[j]:
@@ -152,7 +152,7 @@ def test_auc_of_tournament_scores_is_close_to_leave_pair_out():
     X, y, _ = make(5, n=40, n_levels=2)
     y = (X[:, 0] + 0.5 * np.random.default_rng(0).standard_normal(40) > 0).astype(float)
     for which in ("include", "exclude"):
-        ranker = RankRLS(ties=which)
+        ranker = RankRLS(1.0, ties=which)
         scores = tournament_scores(ranker, X, y)
         assert scores.min() >= 0
         assert scores.max() <= 1
@@ -166,7 +166,7 @@ def test_leave_query_out_equals_refitting(p, ties, weighting, kernel, by_folds):
     qid = np.r_[p.qid, ["one more", "one more", "another", "another"]]  # pairs in either fold
     X, y = np.r_[p.X, p.X[:2] + 1, p.X[:2] - 1], np.r_[p.y, [0.0, 5.0, 1.0, 0.0]]
     n_folds = 2 if by_folds else None
-    ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
+    ranker = RankRLS(1.0, ties=ties, weighting=weighting, **kernel)
     result = leave_query_out(ranker, X, y, qid=qid, alphas=ALPHAS, n_splits=n_folds)
     names = list(dict.fromkeys(qid))
     parts = [names[k::2] for k in range(2)] if by_folds else [[name] for name in names]
@@ -190,12 +190,12 @@ def test_leave_query_out_of_the_pointwise_baseline(kernel, n_folds):
 
 def test_scores_by_any_metric():
     X, y, qid = make(7)
-    result = leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS, metric="ndcg@5")
+    result = leave_query_out(RankRLS(1.0), X, y, qid=qid, alphas=ALPHAS, metric="ndcg@5")
     want = [ndcg(y, f, qid, k=5) for f in result.predictions]
     assert_allclose(result.score, want)
     assert result.greater_is_better
     assert result.score[result.best_index] == result.score.max()
-    errors = leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS)
+    errors = leave_query_out(RankRLS(1.0), X, y, qid=qid, alphas=ALPHAS)
     assert errors.best_index == 1 - int(np.argmin(errors.score[::-1]))  # the last of tied minima
     assert errors.score[0] == pytest.approx(disagreement_error(y, errors.predictions[0], qid))
     assert "best" in str(result)
@@ -206,7 +206,7 @@ def test_scores_by_any_metric():
 @pytest.mark.parametrize("ties", ["include", "exclude"])
 def test_k_fold_of_a_global_ranking_equals_refitting(kernel, weighting, ties):
     X, y, _ = make(8, n=23)
-    ranker = RankRLS(ties=ties, weighting=weighting, **kernel)
+    ranker = RankRLS(1.0, ties=ties, weighting=weighting, **kernel)
     result = k_fold(ranker, X, y, n_splits=4, alphas=ALPHAS)
     for k, alpha in enumerate(ALPHAS):
         for fold in range(4):
@@ -226,7 +226,7 @@ def test_leave_one_out_of_regression_equals_refitting(kernel):
     assert result.score[0] == pytest.approx(((y - want) ** 2).mean())
 
 
-@pytest.mark.parametrize("estimator", [RankRLS(), RankRLS(kernel="rbf"), RLS()])
+@pytest.mark.parametrize("estimator", [RankRLS(1.0), RankRLS(1.0, kernel="rbf"), RLS(1.0)])
 def test_sparse_and_precomputed_input(estimator):
     X, y, qid = make(10)
     X = np.where(np.abs(X) > 0.5, X, 0.0)
@@ -245,10 +245,10 @@ def test_sparse_and_precomputed_input(estimator):
 
 def test_hold_outs_do_not_change_the_estimator():
     X, y, qid = make(11)
-    ranker = RankRLS()
+    ranker = RankRLS(1.0)
     leave_query_out(ranker, X, y, qid=qid, alphas=ALPHAS)
     leave_pair_out(ranker, X, y, qid=qid, alphas=ALPHAS)
-    assert vars(ranker) == vars(RankRLS())
+    assert vars(ranker) == vars(RankRLS(1.0))
 
 
 def test_queries_of_two_rows_and_a_query_of_a_third_of_the_data():
@@ -256,7 +256,7 @@ def test_queries_of_two_rows_and_a_query_of_a_third_of_the_data():
     qid = np.r_[np.zeros(10, int), np.repeat(np.arange(1, 11), 2)]
     X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
     for which in ("include", "exclude"):
-        ranker = RankRLS(ties=which, kernel="rbf")
+        ranker = RankRLS(1.0, ties=which, kernel="rbf")
         result = leave_pair_out(ranker, X, y, qid=qid, return_differences=True)
         for (i, j), d in zip(result.pairs, result.differences[0], strict=True):
             f = refit(ranker, X, y, qid, [i, j])
@@ -267,11 +267,11 @@ def test_memory_of_the_linear_case_is_not_quadratic():
     import tracemalloc
 
     data = make_ranking(n_queries=1, rows_per_query=6000, n_features=8, random_state=0)
-    leave_pair_out(RankRLS(), data.X[:50], data.y[:50])
+    leave_pair_out(RankRLS(1.0), data.X[:50], data.y[:50])
     binary = (data.y > np.median(data.y)).astype(float)
     for which, y in (("include", data.y), ("exclude", binary)):
         tracemalloc.start()
-        leave_pair_out(RankRLS(ties=which), data.X, y)
+        leave_pair_out(RankRLS(1.0, ties=which), data.X, y)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 0.4 * 6000**2 * 8
@@ -283,46 +283,48 @@ X4, Y4, Q4 = make(12, n=8, n_queries=2)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=None), "needs qid"),
-        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=np.zeros(8)), "at least two queries"),
+        (lambda: leave_query_out(RankRLS(1.0), X4, Y4, qid=None), "needs qid"),
+        (lambda: leave_query_out(RankRLS(1.0), X4, Y4, qid=np.zeros(8)), "at least two queries"),
         (
-            lambda: leave_query_out(RankRLS(), X4, np.arange(8), qid=[7, 7, 0, 1, 2, 3, 4, 5]),
+            lambda: leave_query_out(RankRLS(1.0), X4, np.arange(8), qid=[7, 7, 0, 1, 2, 3, 4, 5]),
             "Without query 7 there is no pair to learn from",
         ),
         (
-            lambda: leave_pair_out(RankRLS(), X4[:5], Y4[:5], qid=[0, 0, 0, 1, 2]),
+            lambda: leave_pair_out(RankRLS(1.0), X4[:5], Y4[:5], qid=[0, 0, 0, 1, 2]),
             "Holding out a pair of query 0 leaves no pair",
         ),
-        (lambda: leave_pair_out(RLS(), X4[:3], [0, 1, 2]), "at least 4 rows: got 3"),
-        (lambda: leave_pair_out(RankRLS(), X4[:3], [0, 1, 2]), "leaves no pair to learn"),
+        (lambda: leave_pair_out(RLS(1.0), X4[:3], [0, 1, 2]), "at least 4 rows: got 3"),
+        (lambda: leave_pair_out(RankRLS(1.0), X4[:3], [0, 1, 2]), "leaves no pair to learn"),
         (
-            lambda: leave_pair_out(RankRLS(ties="exclude"), X4, [1, 0, 0, 0, 0, 0, 0, 0]),
+            lambda: leave_pair_out(RankRLS(1.0, ties="exclude"), X4, [1, 0, 0, 0, 0, 0, 0, 0]),
             "leaves no pair to learn",
         ),
         (
-            lambda: leave_pair_out(RankRLS(), X4, np.column_stack((Y4, np.ones(8)))),
+            lambda: leave_pair_out(RankRLS(1.0), X4, np.column_stack((Y4, np.ones(8)))),
             "held out in output 1",
         ),
-        (lambda: leave_pair_out(RLS(), X4, Y4, qid=np.arange(8)), "No query has two rows"),
+        (lambda: leave_pair_out(RLS(1.0), X4, Y4, qid=np.arange(8)), "No query has two rows"),
         (
-            lambda: leave_pair_out(RankRLS(kernel="sigmoid", gamma=9.0), X4, Y4, alphas=[1e-3]),
+            lambda: leave_pair_out(
+                RankRLS(1.0, kernel="sigmoid", gamma=9.0), X4, Y4, alphas=[1e-3]
+            ),
             "not positive semidefinite",
         ),
         (
             lambda: leave_query_out(
-                RankRLS(kernel="sigmoid", gamma=9.0), X4, Y4, qid=Q4, alphas=[1e-3]
+                RankRLS(1.0, kernel="sigmoid", gamma=9.0), X4, Y4, qid=Q4, alphas=[1e-3]
             ),
             "not positive semidefinite",
         ),
-        (lambda: leave_pair_out(RankRLS(), X4, np.ones(8)), "No pair with different labels"),
+        (lambda: leave_pair_out(RankRLS(1.0), X4, np.ones(8)), "No query has two different labels"),
         (
-            lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[[0, 8]]),
+            lambda: leave_pair_out(RankRLS(1.0), X4, Y4, pairs=[[0, 8]]),
             "out of range: X has rows 0 to 7",
         ),
-        (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[[1, 1]]), "two different rows"),
-        (lambda: leave_pair_out(RankRLS(), X4, Y4, qid=Q4, pairs=[[0, 1]]), "of the same query"),
-        (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=[0, 1]), "row numbers of shape"),
-        (lambda: leave_pair_out(RankRLS(), X4, Y4, qid=[1, 2]), "got 2 for 8 rows"),
+        (lambda: leave_pair_out(RankRLS(1.0), X4, Y4, pairs=[[1, 1]]), "two different rows"),
+        (lambda: leave_pair_out(RankRLS(1.0), X4, Y4, qid=Q4, pairs=[[0, 1]]), "of the same query"),
+        (lambda: leave_pair_out(RankRLS(1.0), X4, Y4, pairs=[0, 1]), "row numbers of shape"),
+        (lambda: leave_pair_out(RankRLS(1.0), X4, Y4, qid=[1, 2]), "got 2 for 8 rows"),
     ],
 )
 def test_data_that_cannot_be_held_out(call, message):
@@ -335,12 +337,12 @@ def test_data_that_cannot_be_held_out(call, message):
     [
         (lambda: leave_pair_out(RankRLS(0.0), X4, Y4), "need alphas above 0"),
         (lambda: leave_pair_out(object(), X4, Y4), "need a least-squares ranker"),
-        (lambda: leave_pair_out(RankRLS(), X4, Y4, pairs=0), "at least 1"),
-        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_splits=3), "from 2 to"),
-        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, metric="ap"), "metric must be"),
-        (lambda: leave_query_out(RankRLS(), X4, Y4, qid=Q4, n_splits=2.5), "an integer"),
-        (lambda: k_fold(RankRLS(), X4, Y4, n_splits=5), "from 2 to 4"),
-        (lambda: leave_one_out(RankRLS(), X4, Y4), "needs a regression, such as RLS"),
+        (lambda: leave_pair_out(RankRLS(1.0), X4, Y4, pairs=0), "at least 1"),
+        (lambda: leave_query_out(RankRLS(1.0), X4, Y4, qid=Q4, n_splits=3), "from 2 to"),
+        (lambda: leave_query_out(RankRLS(1.0), X4, Y4, qid=Q4, metric="ap"), "metric must be"),
+        (lambda: leave_query_out(RankRLS(1.0), X4, Y4, qid=Q4, n_splits=2.5), "an integer"),
+        (lambda: k_fold(RankRLS(1.0), X4, Y4, n_splits=5), "from 2 to 4"),
+        (lambda: leave_one_out(RankRLS(1.0), X4, Y4), "needs a regression, such as RLS"),
     ],
 )
 def test_invalid_parameters(call, message):
@@ -351,7 +353,7 @@ def test_invalid_parameters(call, message):
 def test_an_alpha_below_rounding_errors_gives_a_warning():
     duplicates = np.repeat(X4[:4], 2, axis=0)
     with pytest.warns(RankwiseWarning, match="too small relative to the rounding errors"):
-        result = leave_pair_out(RankRLS(kernel="rbf"), duplicates, Y4, alphas=[1e-18, 1.0])
+        result = leave_pair_out(RankRLS(1.0, kernel="rbf"), duplicates, Y4, alphas=[1e-18, 1.0])
     assert np.isfinite(result.error).all()
 
 
@@ -371,7 +373,7 @@ def test_queries_without_pairs_in_one_output():
     Y[qid == 1, 0] = 1.0
     Y[qid == 2, 1] = 0.0
     for kernel in ("linear", "rbf"):
-        ranker = RankRLS(ties="exclude", kernel=kernel)
+        ranker = RankRLS(1.0, ties="exclude", kernel=kernel)
         every = leave_pair_out(ranker, X, Y, qid=qid, return_differences=True)
         assert len(every.pairs) == 4 * 15
         drawn = leave_pair_out(
@@ -385,20 +387,20 @@ def test_queries_without_pairs_in_one_output():
 
 def test_fewer_pairs_than_requested_give_a_warning():
     with pytest.warns(RankwiseWarning, match="only"):
-        leave_pair_out(RankRLS(), X4, Y4, pairs=1000)
+        leave_pair_out(RankRLS(1.0), X4, Y4, pairs=1000)
 
 
 def test_too_many_levels_raise_an_error():
     y = np.repeat(np.arange(1000), 2)
     with pytest.raises(DataError, match="need 499500 systems"):
-        leave_pair_out(RankRLS(ties="exclude", kernel="rbf"), np.ones((2000, 1)), y)
+        leave_pair_out(RankRLS(1.0, ties="exclude", kernel="rbf"), np.ones((2000, 1)), y)
 
 
 @pytest.mark.parametrize("ties", ["include", "exclude"])
 def test_a_column_of_labels_keeps_its_axis(ties):
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((30, 3)), rng.integers(0, 3, (30, 1)), np.arange(30) // 5
-    ranker = RankRLS(ties=ties)
+    ranker = RankRLS(1.0, ties=ties)
     assert ranker.fit(X, y, qid=qid).coef_.shape == (1, 3)
     assert leave_pair_out(ranker, X, y, qid=qid).error.shape == (1, 1)
     assert leave_query_out(ranker, X, y, qid=qid).predictions.shape == (1, 30, 1)
@@ -410,7 +412,7 @@ def test_folds_without_ties_keep_the_landmarks_of_all_rows():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 3)), rng.integers(0, 3, 40)
     by_rows, by_points = (
-        k_fold(SparseRankRLS(landmarks=landmarks, ties="exclude"), X, y).predictions
+        k_fold(SparseRankRLS(1.0, landmarks=landmarks, ties="exclude"), X, y).predictions
         for landmarks in (np.arange(8), X[:8])
     )
     assert_allclose(by_rows, by_points, atol=1e-9)
@@ -418,6 +420,6 @@ def test_folds_without_ties_keep_the_landmarks_of_all_rows():
 
 def test_an_invalid_random_state_is_named():
     with pytest.raises(ParameterError, match="random_state must be"):
-        k_fold(RankRLS(), X4, Y4, n_splits=2, random_state="x")
+        k_fold(RankRLS(1.0), X4, Y4, n_splits=2, random_state="x")
     with pytest.raises(ParameterError, match="random_state must be"):
-        leave_pair_out(RankRLS(), X4, Y4, pairs=3, random_state="x")
+        leave_pair_out(RankRLS(1.0), X4, Y4, pairs=3, random_state="x")

@@ -373,6 +373,19 @@ def test_rankers_of_lightgbm(problem, pipeline):
     check_library(make, {"num_leaves": [2, 5]}, lambda q: {"group": sizes(q)}, problem, pipeline)
 
 
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_rankers_of_catboost(problem, pipeline):
+    catboost = pytest.importorskip("catboost")
+
+    def make():
+        return catboost.CatBoostRanker(
+            iterations=3, loss_function="QueryRMSE", thread_count=1, random_seed=0, verbose=False,
+            allow_writing_files=False,
+        )  # fmt: skip
+
+    check_library(make, {"depth": [1, 3]}, lambda q: {"group_id": q}, problem, pipeline)
+
+
 def test_functions_score_splits(problem):
     X, y, qid = problem
     calls = []
@@ -698,7 +711,7 @@ GRID = {"alpha": [1.0]}
         (RankingSearchCV(RankRLS(), GRID), {"qid": [None] * 48}, DataError, "qid is missing"),
         (RankingSearchCV(RankRLS(), GRID), {"y": None}, DataError, "requires y"),
         (RankingSearchCV(RankRLS(), GRID), {"y": np.ones(3)}, ValueError, "inconsistent numbers"),
-        (RankingSearchCV(RankRLS(), GRID), {"y": np.ones(48)}, DataError, "not defined for any"),
+        (RankingSearchCV(RankRLS(), GRID), {"y": np.ones(48)}, DataError, "No query has two"),
         (
             RankingSearchCV(RankRLS(), GRID, cv="leave_pair_out", scoring="map"),
             {},

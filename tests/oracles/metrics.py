@@ -82,21 +82,23 @@ def expected(metric, y, f, score_ties):
     return None if values[0] is None else sum(values) / len(values)
 
 
-def average_precision(y, f, relevant=1, score_ties="average"):
+def average_precision(y, f, k=None, relevant=1, score_ties="average"):
     def of_order(ranked):
         hits = [label >= relevant for label in ranked]
         if not any(hits):
             return None
-        precisions = [sum(hits[: r + 1]) / (r + 1) for r in range(len(hits)) if hits[r]]
+        precisions = [sum(hits[: r + 1]) / (r + 1) for r in range(len(hits[:k])) if hits[r]]
         return sum(precisions) / sum(hits)
 
     return expected(of_order, y, f, score_ties)
 
 
-def reciprocal_rank(y, f, relevant=1, score_ties="average"):
+def reciprocal_rank(y, f, k=None, relevant=1, score_ties="average"):
     def of_order(ranked):
         ranks = [r for r, label in enumerate(ranked, start=1) if label >= relevant]
-        return 1 / ranks[0] if ranks else None
+        if not ranks:
+            return None
+        return 1 / ranks[0] if k is None or ranks[0] <= k else 0.0
 
     return expected(of_order, y, f, score_ties)
 
@@ -106,6 +108,46 @@ def precision_at_k(y, f, k, relevant=1, score_ties="average"):
         if not any(label >= relevant for label in ranked):
             return None
         return sum(label >= relevant for label in ranked[:k]) / k
+
+    return expected(of_order, y, f, score_ties)
+
+
+def recall_at_k(y, f, k, relevant=1, score_ties="average"):
+    def of_order(ranked):
+        hits = [label >= relevant for label in ranked]
+        return sum(hits[:k]) / sum(hits) if any(hits) else None
+
+    return expected(of_order, y, f, score_ties)
+
+
+def success_at_k(y, f, k, relevant=1, score_ties="average"):
+    def of_order(ranked):
+        hits = [label >= relevant for label in ranked]
+        return float(any(hits[:k])) if any(hits) else None
+
+    return expected(of_order, y, f, score_ties)
+
+
+def rank_biased_precision(y, f, persistence=0.8, relevant=1, score_ties="average"):
+    def of_order(ranked):
+        hits = [label >= relevant for label in ranked]
+        if not any(hits):
+            return None
+        return (1 - persistence) * sum(persistence**r for r, hit in enumerate(hits) if hit)
+
+    return expected(of_order, y, f, score_ties)
+
+
+def expected_reciprocal_rank(y, f, max_grade, k=None, score_ties="average"):
+    def of_order(ranked):
+        if max(ranked) <= 0:
+            return None
+        total, reached = 0.0, 1.0
+        for rank, label in enumerate(ranked[:k], start=1):
+            stop = (2**label - 1) / 2**max_grade
+            total += reached * stop / rank
+            reached *= 1 - stop
+        return total
 
     return expected(of_order, y, f, score_ties)
 

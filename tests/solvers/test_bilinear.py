@@ -1,7 +1,7 @@
 """The learner against a naive dense Algorithm 1, for every way to store rows."""
 
 import tracemalloc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -269,6 +269,35 @@ def test_a_query_with_more_rows_than_there_is_room_for(dense_from):
     learner = learned(problem, shrink_every=1, dense_from=dense_from, **how)
     want = naive_sgd(problem.W, X, X, rows, T=1, **how)
     assert_allclose(learner.weights().toarray(), want, atol=1e-9)
+
+
+def test_the_pool_grows_without_a_second_one():
+    problem = random_problem(0, 400, 100, 100, 2000, 2000, share=0.02)
+    problem = replace(problem, W=np.eye(2000))
+    learner = learned(problem, lam=0.0, eta0=0.5, dense_from=10**4)  # compiles
+    tracemalloc.start()
+    learner = learned(problem, lam=0.0, eta0=0.5, dense_from=10**4)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert learner.count() > 100_000
+    assert peak < 1.3 * held
+
+
+@given(seeds, st.sampled_from(SCHEDULES), st.sampled_from([5, 1000]), st.booleans())
+def test_a_trimmed_learner_has_the_same_weights_and_goes_on(seed, schedule, dense_from, frozen):
+    problem = random_problem(seed, 200)
+    lam = 0.0 if frozen else 0.004
+    how = {"lam": lam, "eta0": 0.5, "schedule": schedule, "shrink_every": 7, "frozen": frozen}
+    Q, D = rows_of(problem.Q), rows_of(problem.D)
+    learner = BilinearSGD(sp.csr_array(problem.W), dense_from=dense_from, **how)
+    learner.advance(Q, D, problem.rows[:100])
+    before = learner.weights()
+    learner.trim()
+    assert_allclose(learner.weights().toarray(), before.toarray(), atol=1e-12)
+    assert_array_equal(learner.weights().indices, before.indices)
+    learner.advance(Q, D, problem.rows[100:])
+    whole = learned(problem, dense_from=dense_from, **how).weights()
+    assert_allclose(learner.weights().toarray(), whole.toarray(), atol=1e-9)
 
 
 def test_draws_by_class():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise.cli.input_files import read_data, read_data_for, read_model, read_scores, scores_of
-from rankwise.cli.options import input_argument, input_option, option, refuse
+from rankwise.cli.options import FillOption, input_argument, input_option, option, refuse
 from rankwise.cli.output_files import check_not_input
 from rankwise.cli.terminal import note, show
 
@@ -38,6 +38,7 @@ def evaluate(
         str,
         option("NAME", "Discount of NDCG: log2 (1/log2(rank + 1)) or letor (as in LETOR 1.0)."),
     ] = "log2",
+    fill: FillOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     per_query: Annotated[
         Path | None,
@@ -70,13 +71,15 @@ def evaluate(
     check_not_input(per_query, scores, *files)
     if scores is None:
         file = read_model(files[0])
-        data = read_data_for(file, *files)
+        data = read_data_for(file, files[0], files[1], fill)
         values = scores_of(file, data)
         ranker = file.model[-1] if hasattr(file.model, "steps") else file.model
         if data.qid is None and getattr(ranker, "n_queries_", 1) > 1:
             note(f"{files[1]} has no query ids: its rows are ranked together, unlike in training.")
     else:
-        data = read_data(files[0])
+        data = read_data(files[0], fill=fill)
+        if data.qid is None:
+            note(f"{files[0]} has no query ids: its rows are ranked together.")
         values = read_scores(scores, len(data.y), files[0])
     evaluation = evaluate_ranking(
         data.y, values, data.qid, k=cutoffs, relevant=relevant, gain=gain, discount=discount

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankwise.cli.input_files import normalized, read_data
 from rankwise.cli.options import (
     DataOptions,
     ModelOut,
@@ -16,6 +15,7 @@ from rankwise.cli.options import (
     grouped,
     input_option,
     option,
+    parse_alpha,
     refuse,
 )
 from rankwise.cli.output_files import check_writable
@@ -34,7 +34,10 @@ def fit(
     *,
     train: TrainingFile,
     out: ModelOut,
-    alpha: Annotated[float | None, option("A", "Regularization strength.", "1.0", min=0.0)] = None,
+    alpha: Annotated[
+        str | None,
+        option("A", "Regularization strength: a number, or auto to choose it.", "auto"),
+    ] = None,
     valid: Annotated[Path | None, input_option("FILE", "LETOR file to choose alpha on.")] = None,
     selection: SelectionOptions,
     options: RankerOptions,
@@ -54,14 +57,19 @@ def fit(
 ) -> None:
     """Fit a ranker to a LETOR file and write it to a model file.
 
-    Without --valid, the ranker is fitted with --alpha. With --valid, one ranker is fitted for
-    each value of --alphas (together they cost little more than one), each ranks the queries of
-    the validation file, and the best is kept. A table shows how each did.
+    Without --alpha and --valid, alpha is chosen by held-out queries of TRAIN (or pairs, in a file
+    without queries). With --valid, one ranker is fitted for each value of --alphas (together they
+    cost little more than one), each ranks the queries of the validation file, and the best is
+    kept. A table shows how each did.
 
     Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
     may be larger than memory, but the rows of each query must be adjacent. (A file without query
-    ids is a single ranking, and is read at once.) More landmarks make better models; the cost
+    ids is read at once.) More landmarks make better models; the cost
     grows with the square of their number.
+
+    The rows of a query have the same qid. If TRAIN has none, the group sizes in TRAIN.query or
+    TRAIN.group beside it are read, one per line, as LightGBM and XGBoost do. If there is no such
+    file either, --one-ranking compares all rows with each other.
 
     With --workers or --cluster, many processes read parts of the file, and the queries may be in
     any order. This works for linear models and for models named sparse-....
@@ -71,6 +79,7 @@ def fit(
 
     \b
     Examples:
+      rankwise fit train.txt --out model.rankwise
       rankwise fit train.txt --alpha 10 --out model.rankwise
       rankwise fit train.txt --normalize --valid valid.txt --metric MAP -o m.rankwise
       rankwise fit train.txt --kernel rbf --valid valid.txt \\
@@ -88,18 +97,31 @@ def fit(
     selection.metric_function()  # raises an error where the options do not fit together
     check_writable(out, train, valid)
     if alpha is not None:
-        ranker.set_params(alpha=alpha)
-    _check_workers(ranker, workers, cluster, normalize=data.normalize)
+        ranker.set_params(alpha=parse_alpha(alpha))
+    _check_workers(ranker, workers, cluster, data)
     with connected(workers, cluster) as client:
         rows = open_rows(train, data, ranker, client)
         if valid is None:
             ranker = rows.fit(ranker)
         else:
-            held_out = read_data(valid, n_features=rows.n_features, whose=str(train))
-            held_out = normalized(held_out) if data.normalize else held_out
+            held_out = data.read(valid, like=(rows.n_features, train))
             ranker = _best(rows.path(ranker, grid), held_out, selection)
     save_model(ranker, out, normalized_per_query=data.normalize)
+    if hasattr(ranker, "alpha_curve_"):
+        note(_chosen(ranker))
     note(f"Wrote {out}: {ranker} fitted to {rows.n_rows:,} rows, {rows.n_features} features.")
+
+
+def _chosen(ranker: Any) -> str:
+    """Which alpha was chosen, with the scores of its neighbours."""
+    curve = ranker.alpha_curve_
+    if curve is None:
+        return f"alpha {ranker.alpha_:.3g} by a rule: too few rows or queries to hold any out."
+    best = curve.best_index
+    found = f"alpha {curve.best_alpha:.3g}: held-out {curve.metric} {curve.score[best]:.4f}"
+    beside = [k for k in (best - 1, best + 1) if 0 <= k < len(curve.alphas)]
+    others = " and ".join(f"{curve.score[k]:.4f} at {curve.alphas[k]:.3g}" for k in beside)
+    return f"{found}{f', {others}' if others else ''}."
 
 
 def _given(**options: Any) -> list[str]:
@@ -107,7 +129,7 @@ def _given(**options: Any) -> list[str]:
     return [name for name, value in options.items() if value is not None]
 
 
-def _check_selection(alpha: float | None, valid: Path | None, selection: SelectionOptions) -> None:
+def _check_selection(alpha: str | None, valid: Path | None, selection: SelectionOptions) -> None:
     """Refuse options that would have no effect."""
     if valid is not None and alpha is not None:
         refuse("alpha", "With --valid, alpha is chosen from --alphas: leave --alpha out.")
@@ -120,7 +142,7 @@ def _check_selection(alpha: float | None, valid: Path | None, selection: Selecti
 
 
 def _check_workers(
-    ranker: Any, workers: int | None, cluster: str | None, *, normalize: bool
+    ranker: Any, workers: int | None, cluster: str | None, data: DataOptions
 ) -> None:
     """Refuse what workers cannot do."""
     if workers is None and cluster is None:
@@ -130,7 +152,9 @@ def _check_workers(
             "workers",
             "The workers are those of this machine or those of a cluster: leave one option out.",
         )
-    if normalize:
+    if data.fill is not None:
+        refuse("fill", "Workers do not read NULL: replace it in the file first.")
+    if data.normalize:
         refuse(
             "normalize",
             "Workers read parts of queries, which cannot be normalized: normalize the file "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise.cli.input_files import read_data, read_model
-from rankwise.cli.options import input_argument
+from rankwise.cli.options import FillOption, input_argument
 from rankwise.tables import Column, text_table
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ BAR = 30  # characters of the longest bar
 
 def info(
     file: Annotated[Path, input_argument(metavar="FILE", help="A LETOR file or a model file.")],
+    fill: FillOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Describe a LETOR file or a model file.
@@ -39,7 +40,7 @@ def info(
     from zipfile import is_zipfile
 
     is_model = is_zipfile(file)
-    facts = model_facts(read_model(file)) if is_model else data_facts(read_data(file))
+    facts = model_facts(read_model(file)) if is_model else data_facts(read_data(file, fill=fill))
     if as_json:
         print(json.dumps({"file": str(file), **facts}, indent=2))
         return
@@ -110,6 +111,7 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     if hasattr(ranker, "rank_"):
         facts["landmarks"] = f"{len(ranker.dual_coef_)}, of which {ranker.rank_} count"
     facts["trees"] = getattr(ranker, "n_estimators_", None)
+    facts["alpha"] = getattr(ranker, "alpha_", None)
     facts["form"] = getattr(ranker, "solver_", None)
     facts["written by"] = f"rankwise {file.version}" if file.version else None
     facts["parameters"] = {

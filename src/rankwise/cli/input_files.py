@@ -7,30 +7,64 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise.cli.terminal import progress
+from rankwise.cli.terminal import note, progress
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
     from rankwise.persistence import ModelFile
 
 
-def read_data(path: Path, *, n_features: int | None = None, whose: str = "") -> LetorData:
+def read_data(
+    path: Path, *, n_features: int | None = None, whose: str = "", fill: float | None = None
+) -> LetorData:
     """Read a LETOR file, with as many features as `whose` has, if that is given.
 
     LETOR files leave out zeros: a file with fewer features has zeros in the last ones. A file
-    with more features cannot be used.
+    with more features cannot be used. If the file has no query ids, group sizes are read from a
+    file beside it.
     """
     from rankwise.data import read_letor
 
     with (
         progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"),
-        explaining_width(path, n_features, whose),
+        explaining_width(path, n_features, whose, fill),
     ):
-        return read_letor(path, n_features=n_features)
+        data = read_letor(path, n_features=n_features, fill=fill)
+    return _with_groups(data, path) if data.qid is None else data
+
+
+def _with_groups(data: LetorData, path: Path) -> LetorData:
+    """The same rows, with queries from group sizes in a file beside `path`, if there is one."""
+    from dataclasses import replace
+
+    from rankwise.data.letor.group_files import group_file_beside, read_group_file
+
+    file = group_file_beside(path)
+    if file is None:
+        return data
+    qid = read_group_file(file, len(data.y))
+    note(f"{path} has no qid: its {qid[-1] + 1:,} queries come from the group sizes in {file}.")
+    return replace(data, qid=qid)
+
+
+def check_queries(path: Path, n_rows: int, *, has_queries: bool, one_ranking: bool) -> None:
+    """One ranking of all rows of a file must be asked for, and is not possible with queries."""
+    from rankwise.errors import DataError
+
+    if one_ranking and has_queries:
+        raise DataError(f"{path} has queries: leave --one-ranking out.")
+    if not one_ranking and not has_queries:
+        n_pairs = n_rows * (n_rows - 1) // 2
+        raise DataError(
+            f"{path} has no qid, and no file {path}.query with group sizes is beside it. If all of "
+            f"its {n_rows:,} rows ({n_pairs:,} pairs) are one ranking, say so by --one-ranking."
+        )
 
 
 @contextmanager
-def explaining_width(path: Path, n_features: int | None, whose: str) -> Iterator[None]:
+def explaining_width(
+    path: Path, n_features: int | None, whose: str, fill: float | None = None
+) -> Iterator[None]:
     """Raise an error about the number of features where a file has more than expected."""
     from rankwise.data.letor.streaming import survey_span
     from rankwise.errors import DataError, LetorFormatError
@@ -41,7 +75,7 @@ def explaining_width(path: Path, n_features: int | None, whose: str) -> Iterator
         if n_features is None:
             raise
         try:
-            found = survey_span(str(path), None, None).largest_index
+            found = survey_span(str(path), None, None, fill).largest_index
         except LetorFormatError:
             raise error from None  # the file has another fault
         if found <= n_features:
@@ -69,10 +103,12 @@ def read_model(path: Path) -> ModelFile:
         return open_model(path)
 
 
-def read_data_for(file: ModelFile, model_path: Path, path: Path) -> LetorData:
+def read_data_for(
+    file: ModelFile, model_path: Path, path: Path, fill: float | None = None
+) -> LetorData:
     """Read rows for a model: as many features, normalized if its training rows were."""
     n_features = getattr(file.model, "n_features_in_", None)
-    data = read_data(path, n_features=n_features, whose=f"the model {model_path}")
+    data = read_data(path, n_features=n_features, whose=f"the model {model_path}", fill=fill)
     return normalized(data) if file.normalized_per_query else data
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
-from rankwise.cli.input_files import normalized, read_data
+from rankwise.cli.input_files import check_queries, normalized, read_data
 from rankwise.rankers import ranker_class
 
 if TYPE_CHECKING:
@@ -50,6 +50,16 @@ TrainingFile = Annotated[Path, input_argument(metavar="TRAIN", help="LETOR file 
 ModelFile = Annotated[Path, input_argument(metavar="MODEL", help="Model file to read.")]
 ModelOut = Annotated[
     Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
+]
+
+FillOption = Annotated[
+    float | None,
+    option(
+        "NUMBER",
+        "Read NULL, a missing value in LETOR, as this.",
+        "an error",
+        rich_help_panel="Data",
+    ),
 ]
 
 
@@ -233,10 +243,26 @@ class DataOptions:
         option("N", "Number of features.", "largest index in TRAIN", min=1, rich_help_panel="Data"),
     ] = None
 
-    def read(self, path: Path) -> LetorData:
-        """All rows of the file."""
-        data = read_data(path, n_features=self.features, whose="--features")
+    fill: FillOption = None
+    one_ranking: Annotated[
+        bool,
+        typer.Option(
+            "--one-ranking",
+            help="All rows are one ranking. Needed for files without query ids.",
+            rich_help_panel="Data",
+        ),
+    ] = False
+
+    def read(self, path: Path, *, like: tuple[int, Path] | None = None) -> LetorData:
+        """All rows of a file; with `like`, as many features as another file."""
+        n_features, whose = like or (self.features, "--features")
+        data = read_data(path, n_features=n_features, whose=str(whose), fill=self.fill)
+        self.check_queries(path, len(data.y), has_queries=data.qid is not None)
         return normalized(data) if self.normalize else data
+
+    def check_queries(self, path: Path, n_rows: int, *, has_queries: bool) -> None:
+        """A file has queries, or its rows were said to be one ranking."""
+        check_queries(path, n_rows, has_queries=has_queries, one_ranking=self.one_ranking)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,6 +324,19 @@ class SelectionOptions:
             return ""
         end = "smallest" if alpha == min(grid) else "largest"
         return f"The best alpha is the {end} one tried: widen --alphas to see whether more helps."
+
+
+def parse_alpha(text: str) -> float | str:
+    """A number of at least 0, or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        refuse("alpha", f"Give a number of at least 0, or auto: got {text!r}.")
+    return value
 
 
 def parse_numbers(text: str, option: str) -> list[float]:

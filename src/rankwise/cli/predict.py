@@ -9,7 +9,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from rankwise.cli.input_files import read_data_for, read_model, scores_of
-from rankwise.cli.options import ModelFile, input_argument
+from rankwise.cli.options import FillOption, ModelFile, input_argument
 from rankwise.cli.output_files import check_not_input
 
 BLOCK = 10_000  # scores written at a time
@@ -25,6 +25,7 @@ def predict(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write scores here instead of to stdout."),
     ] = None,
+    fill: FillOption = None,
 ) -> None:
     """Score the rows of a LETOR file: one number per line, higher is better.
 
@@ -40,7 +41,7 @@ def predict(
 
     check_not_input(out, model, data)
     file = read_model(model)
-    scores = scores_of(file, read_data_for(file, model, data))
+    scores = scores_of(file, read_data_for(file, model, data, fill))
     if out is None:
         _write(scores, sys.stdout)
         return

@@ -49,9 +49,11 @@ class Streamed:
         self._blocks = LetorBlocks(
             path,
             n_features=options.features,
+            fill=options.fill,
             progress=lambda done, total: self._report(done, total),
         )
-        with self._showing("Checking"), explaining_width(path, options.features, "--features"):
+        width = explaining_width(path, options.features, "--features", options.fill)
+        with self._showing("Checking"), width:
             survey = self._blocks.survey
         self.n_rows, self.n_features = survey.n_rows, survey.n_features
         self.has_queries = survey.n_queries > 0
@@ -86,6 +88,7 @@ class OnWorkers:
             self._parts = Run(client).open([path], None, None, options.features)
         assert self._parts.shape is not None  # LETOR files have one
         self.n_rows, self.n_features = self._parts.shape
+        _check_queries_of_workers(path, options, self.n_rows)
 
     def fit(self, ranker: Any) -> Any:
         from rankwise import distributed
@@ -102,6 +105,20 @@ class OnWorkers:
             )
 
 
+def _check_queries_of_workers(path: Path, options: DataOptions, n_rows: int) -> None:
+    """Workers read parts of the file, to which group sizes beside the file do not belong."""
+    from rankwise.data.letor.group_files import group_file_beside
+    from rankwise.data.letor.streaming import has_query_ids
+
+    has_queries, file = has_query_ids(str(path)), group_file_beside(path)
+    if file is not None and not has_queries:
+        raise DataError(
+            f"{path} has no qid, and workers do not read the group sizes in {file}. Write qid:ID "
+            "after the label of every row, or leave --workers and --cluster out."
+        )
+    options.check_queries(path, n_rows, has_queries=has_queries)
+
+
 TrainingRows = InMemory | Streamed | OnWorkers
 
 
@@ -116,6 +133,7 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
     if hasattr(ranker, "fit_blocks"):
         streamed = Streamed(path, options)
         if streamed.has_queries:
+            options.check_queries(path, streamed.n_rows, has_queries=True)
             return streamed
     return InMemory(path, options)
 

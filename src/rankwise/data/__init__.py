@@ -1,6 +1,7 @@
 """Ranking data: LETOR files, data sets by name, generated problems, normalization per query."""
 
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
+from rankwise.data.letor.group_files import qid_from_groups
 from rankwise.data.letor.reading import LetorData, read_letor
 from rankwise.data.letor.streaming import LetorBlocks
 from rankwise.data.letor.writing import write_letor
@@ -17,6 +18,7 @@ __all__ = [
     "load_dataset",
     "make_ranking",
     "normalize_per_query",
+    "qid_from_groups",
     "read_letor",
     "write_letor",
 ]

@@ -26,6 +26,7 @@ from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
+from rankwise.graph.label_checks import nothing_to_rank
 from rankwise.holdout.alpha_choice import AlphaChoice
 from rankwise.holdout.fold_choice import choose_from_folds, summed_alphas
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
@@ -59,7 +60,9 @@ def fit(
 ) -> Ranker:
     """Fit a ranker to rows that are distributed over several machines.
 
-    The result equals ``estimator.fit`` on all rows, up to rounding errors. Each partition is read
+    The result equals ``estimator.fit`` on all rows, up to rounding errors, if alpha is a number.
+    With ``alpha="auto"``, alpha is chosen by the squared error of the pairs of five folds of
+    queries, from sums of the same pass. Each partition is read
     twice, and a third time if landmarks are chosen among rows. Only two things are transferred
     between machines: sums of size n by n or r by r, for n features or r landmarks, and the rows of
     queries that are split between partitions (few, if rows are sorted by query). If a worker fails,
@@ -99,20 +102,19 @@ def fit(
     >>> X = rng.standard_normal((90, 3))
     >>> y, qid = X @ [3.0, 2.0, 1.0], np.arange(90) // 7
     >>> rows = [da.from_array(a, chunks=40) for a in (X, y, qid)]  # some queries are split
-    >>> ranker = fit(RankRLS(), (rows[0].rechunk((40, 3)), rows[1], rows[2]))
-    >>> bool(np.allclose(ranker.coef_, RankRLS().fit(X, y, qid=qid).coef_))
+    >>> ranker = fit(RankRLS(alpha=1.0), (rows[0].rechunk((40, 3)), rows[1], rows[2]))
+    >>> bool(np.allclose(ranker.coef_, RankRLS(alpha=1.0).fit(X, y, qid=qid).coef_))
     True
     """
     check_summable(estimator)
     run = Run(client, progress)
     auto = estimator.alpha == "auto"
     summed = Summed.of(estimator, run.open(data, label, qid, n_features), run, with_folds=auto)
-    if auto:
-        estimator.set_alpha(summed.choose_alpha())
-    else:
-        estimator.alpha_ = float(estimator.alpha)
-    fit = summed.solve([estimator.alpha_])
+    choice = summed.choose_alpha() if auto else None
+    alpha = float(estimator.alpha) if choice is None else choice.alpha
+    fit = summed.solve([alpha])
     estimator.set_fitted(fit.basis, fit.solutions[0])
+    estimator.set_alpha(alpha, choice)
     return estimator
 
 
@@ -237,6 +239,8 @@ class Summed:
         forget(ranker)
         loss = ranker.make_loss()
         partitions, overview = surveyed(partitions, run)
+        if overview.constant and sum(overview.n_rows) > 1:
+            raise nothing_to_rank(overview.n_queries, sum(overview.n_rows))
         ranker.n_features_in_, ranker.n_queries_ = overview.n_features, overview.n_queries
         if partitions.feature_names is not None:
             ranker.feature_names_in_ = np.asarray(partitions.feature_names, dtype=object)

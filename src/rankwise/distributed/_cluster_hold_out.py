@@ -104,8 +104,8 @@ def leave_query_out(
 
 
 def _spectrum(system: Any, moments: Any) -> MomentSpectrum:
-    A, b = system.coordinate_moments(moments)
-    return MomentSpectrum.of(A, b.reshape(len(b), -1))
+    found = system.coordinate_moments(moments)
+    return MomentSpectrum.of(found.A, found.b.reshape(len(found.b), -1))
 
 
 def _held_out(

@@ -22,12 +22,13 @@ MOST_TASKS = 100_000  # to collect the rows of split queries
 
 @dataclass(frozen=True)
 class Survey:
-    """The sizes and the query ids of a partition."""
+    """The sizes, the query ids, and the smallest and largest label of a partition."""
 
     n_rows: int
     n_features: int
     outputs: tuple[int, ...]
     queries: frozenset[Any]
+    labels: tuple[float, float]
     where: str
 
 
@@ -36,12 +37,14 @@ class Overview:
     """The surveys of all partitions together.
 
     `split` maps each query with rows in several partitions to the indices of these partitions.
+    `constant` is whether all labels are equal.
     """
 
     n_rows: list[int]
     n_features: int
     n_queries: int
     split: dict[Any, list[int]]
+    constant: bool
 
 
 @dataclass(frozen=True)
@@ -116,12 +119,14 @@ def partition_totals(
         moments = [system.moments(partition.X, task, loss) for task in tasks]
     if not all(np.isfinite(one.A).all() for one in moments):
         partition.checked()
+    n_rows = len(partition.y)
+    n_pairs = [n_rows if loss.has_intercept else task.n_learnable for task in tasks]
     folds = None
     additive = fold_loss(loss, one_ranking=one_ranking)
     if with_folds and additive is not None:
         qid = None if one_ranking else partition.qid
         folds = fold_sums(system, additive, partition.X, partition.y, qid)
-    return Totals(moments, [task.graph.n_pairs for task in tasks], folds)
+    return Totals(moments, n_pairs, folds)
 
 
 def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
@@ -144,7 +149,8 @@ def added(totals: Sequence[Totals | None]) -> Totals | None:
 def _survey(partition: Partition) -> Survey:
     names = QueryGroups.of(partition.qid, len(partition.y)).names.tolist()
     shape = len(partition.y), partition.X.shape[1], partition.y.shape[1:]
-    return Survey(*shape, frozenset(names), partition.where)
+    labels = partition.y.min(initial=np.inf), partition.y.max(initial=-np.inf)
+    return Survey(*shape, frozenset(names), labels, partition.where)
 
 
 def _overview(surveys: Sequence[Survey]) -> Overview:
@@ -163,7 +169,9 @@ def _overview(surveys: Sequence[Survey]) -> Overview:
         for query in one.queries:
             sources.setdefault(query, []).append(k)
     split = {query: found for query, found in sources.items() if len(found) > 1}
-    return Overview([one.n_rows for one in surveys], first.n_features, len(sources), split)
+    low, high = zip(*(one.labels for one in surveys), strict=True)
+    n_rows, constant = [one.n_rows for one in surveys], min(low) == max(high)
+    return Overview(n_rows, first.n_features, len(sources), split, constant)
 
 
 def _without_queries(partition: Partition, queries: set[Any]) -> Partition:

@@ -17,6 +17,7 @@ from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import DTYPES, forget
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
+from rankwise.graph.label_checks import check_labels_differ
 from rankwise.parameters import Number, Rule, Whole, check_parameters
 from rankwise.solvers.squared_hinge import LabelledPairs, squared_hinge
 
@@ -115,14 +116,9 @@ class RankSVM(RankerMixin, BaseEstimator):
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
         X, y = validate_data(self, X, y, y_numeric=True, **options)
         groups = QueryGroups.of(qid, len(y))
+        check_labels_differ(y, groups)
         self.n_queries_ = groups.n_groups
         pairs = LabelledPairs.of(np.asarray(y, np.float64), groups.codes, self.weighting)
-        if not pairs.n_pairs:
-            raise DataError(
-                f"No query has two different labels ({groups.n_groups} "
-                f"{'query' if groups.n_groups == 1 else 'queries'}, {len(y)} rows): there is no "
-                "pair to learn from. Check the labels and qid."
-            )
         with np.errstate(over="ignore", invalid="ignore"):  # checked below
             found = squared_hinge(
                 X, pairs, float(self.alpha), tol=float(self.tol), max_iter=self.max_iter

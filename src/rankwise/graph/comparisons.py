@@ -10,6 +10,9 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 
+MARGIN_OF_WINNER = {"first": 1.0, "tie": 0.0, "second": -1.0, True: 1.0, False: -1.0}
+"""What says which row of a pair won, and the margins that it stands for."""
+
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
@@ -44,7 +47,7 @@ class Comparisons:
             pairs = np.zeros((0, 2), dtype=np.intp)
         else:
             pairs = _check_pairs(pairs, n_rows)
-        margin = _per_pair("margin", margin, len(pairs), max_ndim=2)
+        margin = _check_margin(margin, len(pairs))
         weight = _per_pair("weight", weight, len(pairs), max_ndim=1)
         if (weight < 0).any():
             k = int(np.argmax(weight < 0))
@@ -79,9 +82,16 @@ def _check_pairs(pairs: Any, n_rows: int) -> Index:
     if len(pairs) == 0:
         raise DataError("pairs is empty: there is no comparison to learn from.")
     if pairs.dtype.kind not in "iu":
-        whole = pairs.dtype.kind == "f" and bool((pairs == np.floor(pairs)).all())
-        if not whole:
-            raise DataError(f"pairs must hold row numbers (integers): got dtype {pairs.dtype}.")
+        if pairs.dtype.kind == "f":
+            whole = pairs == np.floor(pairs)
+        else:
+            whole = np.array([[_is_row_number(entry) for entry in pair] for pair in pairs.tolist()])
+        if not whole.all():
+            k = int(np.argmin(whole.all(axis=1)))
+            raise DataError(
+                f"pairs must hold row numbers of X (integers): pairs[{k}] = {pairs[k].tolist()}. "
+                "To number names: names, pairs = numpy.unique(pairs, return_inverse=True)."
+            )
     outside = (pairs < 0) | (pairs >= n_rows)
     if outside.any():
         k = int(np.argmax(outside.any(axis=1)))
@@ -98,11 +108,50 @@ def _check_pairs(pairs: Any, n_rows: int) -> Index:
     return np.asarray(pairs, dtype=np.intp)
 
 
+def _is_row_number(entry: Any) -> bool:
+    """Whether a number, but not a boolean, is whole."""
+    is_number = isinstance(entry, (int, float)) and not isinstance(entry, bool)
+    return is_number and float(entry).is_integer()
+
+
+def _check_margin(margin: Any, n_pairs: int) -> Array:
+    """Margins as numbers; booleans and words say which row won."""
+    if margin is not None:
+        margin = np.asarray(margin)
+        if says_who_won(margin):
+            margin = _margins_of_winners(margin)
+    return _per_pair("margin", margin, n_pairs, max_ndim=2)
+
+
+def says_who_won(margin: Any) -> bool:
+    """Whether margins are booleans or words, not numbers."""
+    given = np.asarray(margin)
+    if given.dtype.kind in "iuf":
+        return False
+    return any(isinstance(entry, (str, bool)) for entry in given.ravel().tolist())
+
+
+def _margins_of_winners(margin: Any) -> Array:
+    """True and "first" as 1, "tie" as 0, False and "second" as -1."""
+    entries = margin.ravel().tolist()
+    for k, entry in enumerate(entries):
+        if not isinstance(entry, (str, bool)) or entry not in MARGIN_OF_WINNER:
+            words = ", ".join(repr(word) for word in MARGIN_OF_WINNER)
+            raise DataError(
+                f"margin must hold numbers, or say which row of each pair won, by one of {words}: "
+                f"entry {k} is {entry!r}."
+            )
+    return np.array([MARGIN_OF_WINNER[entry] for entry in entries]).reshape(margin.shape)
+
+
 def _per_pair(name: str, values: Any, n_pairs: int, max_ndim: int) -> Array:
     """One finite number (or row of numbers) per pair; ones by default."""
     if values is None:
         return np.ones(n_pairs)
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must hold a number for each pair: got {values!r}.") from None
     if array.ndim == 0 or array.ndim > max_ndim or len(array) != n_pairs:
         raise DataError(
             f"{name} needs one entry per pair: got shape {array.shape} for {n_pairs} pairs."

@@ -29,7 +29,6 @@ from rankwise.holdout.alpha_grid import (
     alpha_grid,
     coordinate_squares,
     data_squares,
-    moment_squares,
 )
 from rankwise.holdout.comparison_hold_out import ComparisonHat
 from rankwise.holdout.held_out_folds import predict_queries, strength
@@ -40,6 +39,7 @@ from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import add_losses, listed_differences
 from rankwise.holdout.spectral_hat import SpectralHat
 from rankwise.kernels import Precomputed
+from rankwise.metrics.metric_names import default_metric
 from rankwise.problem import (
     FeatureSpace,
     FeatureSystem,
@@ -67,7 +67,6 @@ SAMPLE_ROWS, SAMPLE_SHARE = 20_000, 0.1  # rows in the folds of a sample: the la
 FEWEST_FOLDS, MOST_FOLDS = 3, 10
 PART = 0.2  # share of the rows that are held out of a kernel matrix
 N_ALPHAS = 12  # of a typical grid
-MOST_GRADE = 30  # labels up to this one are grades
 FEWEST_ROWS = 4
 
 
@@ -96,9 +95,20 @@ def settled(problem: Problem) -> Problem:
 
 
 def choose_alpha(problem: Problem) -> AlphaChoice:
-    """Choose alpha by hold-outs; the landmarks of the problem must be settled."""
-    if isinstance(problem.tasks[0].graph, ComparisonGraph):
-        return _by_comparisons(problem)
+    """Choose alpha by hold-outs, or by a rule if nothing can be held out.
+
+    The landmarks of the problem must be settled.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
+        try:
+            if isinstance(problem.tasks[0].graph, ComparisonGraph):
+                return _by_comparisons(problem)
+            return _by_scores(problem)
+        except (DataError, np.linalg.LinAlgError):  # nothing to learn from, or overflow
+            return _by_rule(problem)
+
+
+def _by_scores(problem: Problem) -> AlphaChoice:
     rows = _Rows.of(problem)
     usable = rows.usable_queries()
     if usable.sum(axis=1).min() >= 2:
@@ -132,10 +142,8 @@ class _Rows(NamedTuple):
 
     @property
     def metric(self) -> str:
-        """ndcg@10 if the labels are grades."""
-        y = self.labels
-        grades = y.min() >= 0 and y.max() <= MOST_GRADE and bool((y == np.floor(y)).all())
-        return "ndcg@10" if grades else "disagreement"
+        """The metric for queries."""
+        return default_metric(self.labels, self.problem.groups.n_groups)
 
     @property
     def n_coordinates(self) -> int:
@@ -400,7 +408,7 @@ def _stored(problem: Problem, hold_out: Callable[[Problem, Array], HeldOutScores
         try:
             return _best(hold_out(stored, alphas))
         except (DataError, np.linalg.LinAlgError):
-            if rows.kernel is None or len(alphas) == 1:
+            if rows.kernel is None or len(alphas) < 3:
                 raise
             alphas = alphas[len(alphas) // 2 :]
 
@@ -421,8 +429,8 @@ def _from_sums(
     X, m, loss = problem.X, problem.n_rows, problem.loss
     regression = RowLoss() if one_ranking else loss
     tasks = regression.tasks(rows.y, None) if one_ranking else problem.tasks
-    total: list[Any] = [system.moments(X, task, regression) for task in tasks]
-    squares = moment_squares(system, total)
+    total = [system.coordinate_moments(system.moments(X, task, regression)) for task in tasks]
+    squares = np.mean([to_host(one.A.diagonal()) for one in total], axis=0)
     if one_ranking:
         squares = squares * (loss.weight(m, m * (m - 1) // 2) * m)
     alphas = alpha_grid(squares, m)
@@ -439,8 +447,8 @@ def _from_sums(
         parts = regression.tasks(rows.y[fold], None if one_ranking else qid[fold])
         by_task = []
         for whole, part in zip(total, parts, strict=True):
-            rest = whole - system.moments(X[fold], part, regression)
-            weights = solve_ridge_path(*system.coordinate_moments(rest), lams, gram=True)
+            rest = whole - regression.moments(F.__getitem__, F.shape[1], part, on)
+            weights = solve_ridge_path(rest.A, rest.b, lams, gram=True)
             by_task.append(on.xp.stack([(F @ w).reshape(len(fold), -1) for w in weights]))
         predictions[:, start:end] = to_host(on.xp.concatenate(by_task, axis=2))
     fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])

@@ -35,8 +35,9 @@ def alpha_grid(squares: Array, n_rows: int) -> Array:
 
 
 def alpha_by_rule(squares: Array, n_rows: int) -> float:
-    """0.1 times the mean of the diagonal; 1 if the features are constant."""
-    return RULE * mean_square(squares, n_rows) or 1.0
+    """0.1 times the mean of the diagonal; 1 if the features are constant or overflow."""
+    alpha = RULE * mean_square(squares, n_rows)
+    return alpha if 0.0 < alpha < np.inf else 1.0
 
 
 def mean_square(squares: Array, n_rows: int) -> float:
@@ -61,7 +62,7 @@ def coordinate_squares(tasks: Sequence[Task], rows: Coordinates) -> Array:
 
 def moment_squares(system: System, moments: Sequence[Moments | CentredMoments]) -> Array:
     """`data_squares` from the moments of each task."""
-    diagonals = [system.coordinate_moments(one)[0].diagonal() for one in moments]
+    diagonals = [system.coordinate_moments(one).A.diagonal() for one in moments]
     return np.asarray(np.mean([to_host(diagonal) for diagonal in diagonals], axis=0))
 
 

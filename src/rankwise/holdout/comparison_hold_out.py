@@ -44,9 +44,9 @@ class ComparisonHat:
     def from_sums(cls, problem: Problem, system: System, some: Index) -> ComparisonHat:
         """From moments: O(N n^2) time for N comparisons, without the coordinates of all rows."""
         graph, X = _graph(problem), problem.X
-        A, b = system.coordinate_moments(system.moments(X, problem.tasks[0], problem.loss))
-        on = backend_of(A)
-        s, V = on.eigh(A)
+        found = system.coordinate_moments(system.moments(X, problem.tasks[0], problem.loss))
+        on, b = backend_of(found.A), found.b
+        s, V = on.eigh(found.A)
         V, load = on.contiguous(V), system.coordinates(X)
         rows, where = np.unique(
             np.concatenate((graph.first[some], graph.second[some])), return_inverse=True

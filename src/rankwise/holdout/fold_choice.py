@@ -82,14 +82,14 @@ def _fold_errors(
         lams = alphas.tolist()
         if hasattr(other, "n_rows") and not loss.has_intercept:  # one ranking as a regression
             lams = [strength(loss, lam, other.n_rows) for lam in lams]
-        A, b = (values for values in system.coordinate_moments(part))
-        b = b.reshape(len(b), -1)
+        mine, others = system.coordinate_moments(part), system.coordinate_moments(other)
+        b = mine.b.reshape(len(mine.b), -1)
         c = np.asarray(to_host(c)).reshape(-1)
-        weights = solve_ridge_path(*system.coordinate_moments(other), lams, gram=True)
+        weights = solve_ridge_path(others.A, others.b, lams, gram=True)
         of_alpha = []
         for w in weights:
             w = w.reshape(len(w), -1)
-            of_alpha.append(to_host((w * (A @ w - 2.0 * b)).sum(axis=0)) + c)
+            of_alpha.append(to_host((w * (mine.A @ w - 2.0 * b)).sum(axis=0)) + c)
         columns.append(np.array(of_alpha))
         equal.append(c)
     return np.concatenate(columns, axis=1), np.concatenate(equal)

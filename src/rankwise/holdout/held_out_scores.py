@@ -12,6 +12,7 @@ from rankwise.metrics import get_metric
 from rankwise.tables import Column, text_table
 
 ROUNDING = 1e-12  # relative difference of equal scores
+FLAT = 0.05  # of the range of all scores: smaller differences do not matter
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,16 +50,18 @@ class HeldOutScores:
 
     @property
     def rises_at_end(self) -> bool:
-        """Whether the best alpha is the first or last, and more than a standard error better.
+        """Whether the best alpha is the first or last, and clearly better than the next.
 
-        The next alpha is its peer. At both ends scores become constant, so that a flat end does not
-        ask for more alphas.
+        Clearly: by more than two standard errors, and by more than 5% of the range of all scores.
+        A squared error is smallest at the last alpha if the features say nothing about the labels,
+        and still larger alphas would not help.
         """
         k, n = self.best_index, len(self.alphas)
-        if n < 2 or 0 < k < n - 1:
+        if n < 2 or 0 < k < n - 1 or (k > 0 and self.metric == "squared_error"):
             return False
         peer = self.score[1 if k == 0 else n - 2]
-        return bool(abs(self.score[k] - peer) > self.standard_error[k])
+        flat = max(2.0 * self.standard_error[k], FLAT * np.ptp(self.score))
+        return bool(abs(self.score[k] - peer) > flat)
 
     def __str__(self) -> str:
         return alpha_table(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class HoldOutProblem:
         targets = [task.y for task in problem.tasks if task.y is not None]
         columns = backend_of(targets[0]).xp.column_stack(targets)
         n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
-        if max(abs(as_given(problem.X)).max(), abs(columns).max()) > LARGEST:
+        if max(_largest(as_given(problem.X)), _largest(columns)) > LARGEST:
             raise DataError(
                 f"Products of values above {LARGEST:g} overflow. Scale the features and labels."
             )
@@ -96,6 +96,11 @@ class HoldOutProblem:
     def by_output(self, values: Array) -> Array:
         """Values without their last axis, that of outputs, if y is a vector."""
         return values[..., 0] if self.n_outputs is None else values
+
+
+def _largest(values: Any) -> float:
+    """The largest absolute value, without an array of absolute values."""
+    return max(float(values.max()), -float(values.min()))
 
 
 @contextmanager

@@ -3,10 +3,24 @@
 Every metric takes ``(y, scores, qid=None, *, ..., undefined=..., per_query=False)``: labels and
 scores, larger is better, and the query of each row. It returns the mean over queries, or with
 ``per_query=True`` a `QueryValues` with the value of each query.
+
+Instead of labels and scores, metrics take a pair of dictionaries, as in trec_eval and
+ir-measures: qrels, ``{query: {document: label}}``, and a run, ``{query: {document: score}}``.
+All queries of the qrels count. A document without a judgement has label 0, and a judged document
+that the run did not retrieve has no rank.
 """
 
 from rankwise.metrics.evaluation import RankingEvaluation, evaluate_ranking
-from rankwise.metrics.listwise import average_precision, ndcg, precision_at_k, reciprocal_rank
+from rankwise.metrics.listwise import (
+    average_precision,
+    expected_reciprocal_rank,
+    ndcg,
+    precision_at_k,
+    rank_biased_precision,
+    recall_at_k,
+    reciprocal_rank,
+    success_at_k,
+)
 from rankwise.metrics.metric_names import METRICS, Metric, get_metric
 from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
 from rankwise.metrics.ranking_metric import QueryValues
@@ -22,10 +36,14 @@ __all__ = [
     "concordance_index",
     "disagreement_error",
     "evaluate_ranking",
+    "expected_reciprocal_rank",
     "get_metric",
     "kendall_tau",
     "ndcg",
     "paired_test",
     "precision_at_k",
+    "rank_biased_precision",
+    "recall_at_k",
     "reciprocal_rank",
+    "success_at_k",
 ]

@@ -1,7 +1,8 @@
 """Compiled loops down a ranking: one value per query, or one per query and cut-off.
 
 Every function takes the labels (or gains) of all queries, query by query and best score first.
-``tied`` marks a row whose score equals that of the row before it in its query. With ``average``,
+``tied`` marks a row whose score equals that of the row before it in its query. Query g ends at
+``indptr[g + 1]``; rows from ``stops[g]`` on were not retrieved and have no rank. With ``average``,
 a value is the expectation over a random order of tied rows; otherwise rows keep their order. A
 query where a metric is undefined gets NaN. All are linear in the number of rows.
 """
@@ -32,73 +33,181 @@ def _count_relevant(labels: Floats, p: int, end: int, relevant: float) -> int:
 
 
 @compiled
-def average_precisions(
-    labels: Floats, tied: Bools, indptr: Ints, relevant: float, average: bool
+def average_precision_curves(
+    labels: Floats,
+    tied: Bools,
+    indptr: Ints,
+    stops: Ints,
+    relevant: float,
+    average: bool,
+    ks: Ints,
 ) -> Floats:
-    """Average precision of each query, in expectation over the order of tied rows."""
-    values = np.empty(len(indptr) - 1, np.float64)
+    """Average precision of each query at each of the ascending cut-offs `ks`."""
+    values = np.empty((len(indptr) - 1, len(ks)), np.float64)
     for g in range(len(indptr) - 1):
-        lo, hi = indptr[g], indptr[g + 1]
+        lo, stop = indptr[g], min(stops[g], indptr[g] + ks[-1])
         found = np.int64(0)
         total = 0.0
+        j = 0
         p = lo
-        while p < hi:
-            end = _block_end(tied, p, hi, average)
+        while p < stop:
+            end = _block_end(tied, p, stops[g], average)
             n, start = end - p, p - lo
             if n == 1:
                 hit = np.int64(labels[p] >= relevant)
                 found += hit
                 total += hit * found / (start + 1)
+                if start + 1 == ks[j]:
+                    values[g, j] = total
+                    j += 1
             else:
                 r = _count_relevant(labels, p, end, relevant)
                 share, step = r / n, (r - 1) / (n - 1)
-                for i in range(n):
+                for i in range(min(n, stop - p)):
                     total += share * (found + 1 + i * step) / (start + i + 1)
+                    if start + i + 1 == ks[j]:
+                        values[g, j] = total
+                        j += 1
                 found += r
             p = end
-        values[g] = total / found if found > 0 else np.nan
+        values[g, j:] = total
+        found += _count_relevant(labels, p, indptr[g + 1], relevant)
+        for j in range(len(ks)):
+            values[g, j] = values[g, j] / found if found > 0 else np.nan
     return values
 
 
 @compiled
-def reciprocal_ranks(
-    labels: Floats, tied: Bools, indptr: Ints, relevant: float, average: bool
+def reciprocal_rank_curves(
+    labels: Floats,
+    tied: Bools,
+    indptr: Ints,
+    stops: Ints,
+    relevant: float,
+    average: bool,
+    ks: Ints,
 ) -> Floats:
-    """1 / rank of the first relevant row, in expectation over the order of tied rows."""
-    values = np.full(len(indptr) - 1, np.nan)
+    """1 / rank of the first relevant row if it is among the first k, for each k of `ks`."""
+    values = np.zeros((len(indptr) - 1, len(ks)))
     for g in range(len(indptr) - 1):
-        lo, hi = indptr[g], indptr[g + 1]
-        p = lo
-        while p < hi:
-            end = _block_end(tied, p, hi, average)
+        lo, hi, stop = indptr[g], indptr[g + 1], stops[g]
+        p, r, end = lo, 0, lo
+        while p < stop:
+            end = _block_end(tied, p, stop, average)
             r = _count_relevant(labels, p, end, relevant)
             if r > 0:
-                n, start = end - p, p - lo
-                none_yet = 1.0
-                total = 0.0
-                for i in range(n - r + 1):
-                    now = r / (n - i)
-                    total += none_yet * now / (start + i + 1)
-                    none_yet *= 1.0 - now
-                values[g] = total
                 break
             p = end
+        if r == 0:
+            if _count_relevant(labels, stop, hi, relevant) == 0:
+                values[g] = np.nan
+            continue
+        n, start = end - p, p - lo
+        none_yet = 1.0
+        for i in range(n - r + 1):
+            now = r / (n - i)
+            for j in range(len(ks)):
+                if start + i < ks[j]:
+                    values[g, j] += none_yet * now / (start + i + 1)
+            none_yet *= 1.0 - now
+    return values
+
+
+@compiled
+def success_curves(
+    labels: Floats,
+    tied: Bools,
+    indptr: Ints,
+    stops: Ints,
+    relevant: float,
+    average: bool,
+    ks: Ints,
+) -> Floats:
+    """The probability that a relevant row is among the first k, for each k of `ks`."""
+    values = np.zeros((len(indptr) - 1, len(ks)))
+    for g in range(len(indptr) - 1):
+        lo, hi, stop = indptr[g], indptr[g + 1], stops[g]
+        p, r, end = lo, 0, lo
+        while p < stop:
+            end = _block_end(tied, p, stop, average)
+            r = _count_relevant(labels, p, end, relevant)
+            if r > 0:
+                break
+            p = end
+        if r == 0:
+            if _count_relevant(labels, stop, hi, relevant) == 0:
+                values[g] = np.nan
+            continue
+        n = end - p
+        for j in range(len(ks)):
+            none = 1.0
+            for i in range(min(n, ks[j] - (p - lo))):
+                none *= (n - r - i) / (n - i)
+                if none <= 0.0:
+                    break
+            values[g, j] = 1.0 - none
+    return values
+
+
+@compiled
+def cascade_curves(
+    stopping: Floats, tied: Bools, indptr: Ints, stops: Ints, average: bool, ks: Ints
+) -> Floats:
+    """Expected reciprocal rank at each of the ascending cut-offs `ks`.
+
+    ``stopping`` is the probability that a reader stops at a row. In a random order of n tied rows,
+    the mean probability to pass the first i of them is e_i / binomial(n, i), with the elementary
+    symmetric polynomials e_i of the probabilities to pass a row; `passing` holds these means.
+    """
+    values = np.zeros((len(indptr) - 1, len(ks)))
+    for g in range(len(indptr) - 1):
+        lo, stop = indptr[g], min(stops[g], indptr[g] + ks[-1])
+        if stopping[lo : indptr[g + 1]].max() <= 0.0:
+            values[g] = np.nan
+            continue
+        reached, total = 1.0, 0.0
+        j = 0
+        p = lo
+        while p < stop:
+            end = _block_end(tied, p, stops[g], average)
+            depth = min(end, stop) - p
+            passing = np.zeros(depth + 1)
+            passing[0] = 1.0
+            for m in range(1, end - p + 1):
+                here = 1.0 - stopping[p + m - 1]
+                for i in range(min(m, depth), 0, -1):
+                    passing[i] = ((m - i) * passing[i] + i * here * passing[i - 1]) / m
+            for i in range(depth):
+                rank = p - lo + i + 1
+                total += reached * (passing[i] - passing[i + 1]) / rank
+                if rank == ks[j]:
+                    values[g, j] = total
+                    j += 1
+            reached *= passing[depth]
+            p = end
+        values[g, j:] = total
     return values
 
 
 @compiled
 def precision_curves(
-    labels: Floats, tied: Bools, indptr: Ints, relevant: float, average: bool, ks: Ints
+    labels: Floats,
+    tied: Bools,
+    indptr: Ints,
+    stops: Ints,
+    relevant: float,
+    average: bool,
+    ks: Ints,
 ) -> Floats:
     """Precision of each query at each of the ascending cut-offs `ks`."""
     values = np.empty((len(indptr) - 1, len(ks)), np.float64)
     for g in range(len(indptr) - 1):
-        lo, hi = indptr[g], indptr[g + 1]
+        lo, stop = indptr[g], stops[g]
         found = 0
         j = 0
         p = lo
-        while p < hi and (j < len(ks) or found == 0):
-            end = _block_end(tied, p, hi, average)
+        while p < stop and (j < len(ks) or found == 0):
+            end = _block_end(tied, p, stop, average)
             r = _count_relevant(labels, p, end, relevant)
             while j < len(ks) and ks[j] <= end - lo:
                 inside = r * (ks[j] - (p - lo)) / (end - p)
@@ -109,7 +218,7 @@ def precision_curves(
         while j < len(ks):
             values[g, j] = found / ks[j]
             j += 1
-        if found == 0:
+        if found == 0 and _count_relevant(labels, stop, indptr[g + 1], relevant) == 0:
             values[g, :] = np.nan
     return values
 
@@ -145,6 +254,7 @@ def ndcg_curves(
     ideal: Floats,
     tied: Bools,
     indptr: Ints,
+    stops: Ints,
     discounts: Floats,
     average: bool,
     ks: Ints,
@@ -166,9 +276,10 @@ def ndcg_curves(
                 j += 1
         best[j:] = total
         total, j = 0.0, 0
+        stop = min(stop, stops[g])
         p = lo
         while p < stop:
-            end = _block_end(tied, p, hi, average)
+            end = _block_end(tied, p, stops[g], average)
             gain = gains[p]
             if end - p > 1:
                 gain = gains[p:end].mean()

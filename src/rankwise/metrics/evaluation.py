@@ -175,7 +175,8 @@ def evaluate_ranking(
     Parameters
     ----------
     y, scores, qid : array-like of shape (n_rows,)
-        Labels, predicted scores, and optionally queries: as for every metric.
+        Labels, predicted scores, and optionally queries: as for every metric. Or qrels and a run,
+        as dictionaries.
     k : int or sequence of int, default=(1, 3, 5, 10)
         Cut-offs of NDCG@k and P@k.
     relevant : float, default=1

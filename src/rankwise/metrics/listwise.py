@@ -1,8 +1,8 @@
-"""Metrics of the rows at the top: average precision, reciprocal rank, precision at k, NDCG."""
+"""Metrics of the rows at the top of a ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ class Cutoffs:
         return "an integer of at least 1 or a sequence of such integers"
 
 
+OPTIONAL_CUTOFFS = AnyOf(Cutoffs(), None)
 RELEVANCE_OPTIONS: Mapping[str, Rule] = {
     "relevant": Number(),
     "score_ties": Choice("average", "order"),
@@ -47,21 +48,33 @@ GAIN_OPTIONS: Mapping[str, Rule] = {
 _NO_RELEVANT = "no row with a label of at least {relevant}"
 
 
-@ranking_metric("Average precision", options=RELEVANCE_OPTIONS, undefined=0.0, lacks=_NO_RELEVANT)
+@ranking_metric(
+    "Average precision",
+    options={"k": OPTIONAL_CUTOFFS, **RELEVANCE_OPTIONS},
+    undefined=0.0,
+    lacks=_NO_RELEVANT,
+)
 def average_precision(
-    ranked: RankedQueries, *, relevant: float = 1, score_ties: str = "average"
+    ranked: RankedQueries,
+    *,
+    k: int | Sequence[int] | NDArray[np.integer] | None = None,
+    relevant: float = 1,
+    score_ties: str = "average",
 ) -> Array:
-    r"""Mean average precision (MAP).
+    r"""Mean average precision (MAP), of the whole ranking or at k.
 
     .. math::
 
         \mathrm{AP} = \frac{1}{R} \sum_{\text{relevant } i}
         \frac{\text{relevant rows down to the rank of } i}{\text{rank of } i}
 
-    for each query with R relevant rows, averaged over queries.
+    for each query with R relevant rows, averaged over queries. AP@k sums over the relevant rows
+    among the first k only, and still divides by R, as trec_eval does.
 
     Parameters
     ----------
+    k : int or sequence of int, optional
+        The cut-off. Several give an array, at hardly the cost of one. None: the whole ranking.
     relevant : float, default=1
         Rows with at least this label are relevant.
     score_ties : {"average", "order"}, default="average"
@@ -85,23 +98,35 @@ def average_precision(
     >>> average_precision([1, 0], [0.5, 0.5])  # rank one or two
     0.75
     """
-    from rankwise.metrics._listwise_loops import average_precisions
+    from rankwise.metrics._listwise_loops import average_precision_curves
 
-    return average_precisions(*_arguments(ranked, relevant, score_ties))
+    return _relevance_curve(average_precision_curves, ranked, k, relevant, score_ties)
 
 
-@ranking_metric("Reciprocal rank", options=RELEVANCE_OPTIONS, undefined=0.0, lacks=_NO_RELEVANT)
+@ranking_metric(
+    "Reciprocal rank",
+    options={"k": OPTIONAL_CUTOFFS, **RELEVANCE_OPTIONS},
+    undefined=0.0,
+    lacks=_NO_RELEVANT,
+)
 def reciprocal_rank(
-    ranked: RankedQueries, *, relevant: float = 1, score_ties: str = "average"
+    ranked: RankedQueries,
+    *,
+    k: int | Sequence[int] | NDArray[np.integer] | None = None,
+    relevant: float = 1,
+    score_ties: str = "average",
 ) -> Array:
-    r"""Mean reciprocal rank of the first relevant row (MRR).
+    r"""Mean reciprocal rank of the first relevant row (MRR), of the whole ranking or at k.
 
     .. math:: \mathrm{RR} = 1 / \min_{\text{relevant } i} \text{rank of } i
 
-    for each query, averaged over queries.
+    for each query, averaged over queries. With a cut-off, a query without a relevant row among the
+    first k counts 0.
 
     Parameters
     ----------
+    k : int or sequence of int, optional
+        As for `average_precision`.
     relevant, score_ties : float, str
         As for `average_precision`.
 
@@ -113,10 +138,12 @@ def reciprocal_rank(
     --------
     >>> reciprocal_rank([0, 1, 1], [0.9, 0.5, 0.1])
     0.5
+    >>> reciprocal_rank([0, 1, 1], [0.9, 0.5, 0.1], k=1)
+    0.0
     """
-    from rankwise.metrics._listwise_loops import reciprocal_ranks
+    from rankwise.metrics._listwise_loops import reciprocal_rank_curves
 
-    return reciprocal_ranks(*_arguments(ranked, relevant, score_ties))
+    return _relevance_curve(reciprocal_rank_curves, ranked, k, relevant, score_ties)
 
 
 @ranking_metric(
@@ -159,15 +186,222 @@ def precision_at_k(
     """
     from rankwise.metrics._listwise_loops import precision_curves
 
-    cutoffs = np.asarray(k, dtype=np.int64)
-    ascending, where = np.unique(cutoffs, return_inverse=True)
-    curves = precision_curves(*_arguments(ranked, relevant, score_ties), ascending)
-    return curves[:, where] if cutoffs.ndim else curves[:, 0]
+    return _relevance_curve(precision_curves, ranked, k, relevant, score_ties)
+
+
+@ranking_metric(
+    "Recall at k",
+    options={"k": Cutoffs(), **RELEVANCE_OPTIONS},
+    undefined=0.0,
+    lacks=_NO_RELEVANT,
+)
+def recall_at_k(
+    ranked: RankedQueries,
+    *,
+    k: int | Sequence[int] | NDArray[np.integer] = 10,
+    relevant: float = 1,
+    score_ties: str = "average",
+) -> Array:
+    r"""Recall at k: the share of the relevant rows that are among the k with the highest scores.
+
+    .. math::
+
+        \mathrm{R@}k = \frac{\text{relevant rows among the first } k}{\text{relevant rows}}
+
+    for each query, averaged over queries.
+
+    Parameters
+    ----------
+    k : int or sequence of int, default=10
+        The cut-off. Several give an array, at hardly the cost of one.
+    relevant, score_ties : float, str
+        As for `average_precision`.
+
+    Notes
+    -----
+    O(n log n) time in the rows of a query, O(n) memory.
+
+    Examples
+    --------
+    >>> recall_at_k([1, 0, 1], [0.9, 0.5, 0.1], k=[1, 3])
+    array([0.5, 1. ])
+    """
+    from rankwise.metrics._listwise_loops import precision_curves
+
+    precisions = _relevance_curve(precision_curves, ranked, k, relevant, score_ties)
+    indptr = ranked.groups.indptr
+    counts = np.add.reduceat(ranked.labels >= relevant, indptr[:-1], dtype=np.int64)
+    n_relevant = np.maximum(counts, 1)
+    return precisions * (np.asarray(k) / (n_relevant[:, None] if np.ndim(k) else n_relevant))
+
+
+@ranking_metric(
+    "Success at k",
+    options={"k": Cutoffs(), **RELEVANCE_OPTIONS},
+    undefined=0.0,
+    lacks=_NO_RELEVANT,
+)
+def success_at_k(
+    ranked: RankedQueries,
+    *,
+    k: int | Sequence[int] | NDArray[np.integer] = 10,
+    relevant: float = 1,
+    score_ties: str = "average",
+) -> Array:
+    r"""Success at k, also called hit rate: the share of queries with a relevant row at the top.
+
+    .. math:: \mathrm{S@}k = [\text{a relevant row is among the first } k]
+
+    for each query, averaged over queries.
+
+    Parameters
+    ----------
+    k : int or sequence of int, default=10
+        The cut-off. Several give an array, at hardly the cost of one.
+    relevant, score_ties : float, str
+        As for `average_precision`.
+
+    Notes
+    -----
+    O(n log n) time in the rows of a query, O(n) memory.
+
+    Examples
+    --------
+    >>> success_at_k([0, 1, 0], [0.9, 0.5, 0.1], k=[1, 2])
+    array([0., 1.])
+    """
+    from rankwise.metrics._listwise_loops import success_curves
+
+    return _relevance_curve(success_curves, ranked, k, relevant, score_ties)
+
+
+@ranking_metric(
+    "RBP",
+    options={"persistence": Number(0, 1, open_low=True, open_high=True), **RELEVANCE_OPTIONS},
+    undefined=0.0,
+    lacks=_NO_RELEVANT,
+)
+def rank_biased_precision(
+    ranked: RankedQueries,
+    *,
+    persistence: float = 0.8,
+    relevant: float = 1,
+    score_ties: str = "average",
+) -> Array:
+    r"""Rank-biased precision (RBP).
+
+    .. math:: \mathrm{RBP} = (1 - p) \sum_{\text{relevant } i} p^{\,\text{rank of } i - 1}
+
+    for each query, averaged over queries: the rate at which a reader finds relevant rows who goes
+    on to the next row with probability p [1]_. The largest possible value is below 1.
+
+    Parameters
+    ----------
+    persistence : float, default=0.8
+        The probability p, between 0 and 1.
+    relevant, score_ties : float, str
+        As for `average_precision`.
+
+    Notes
+    -----
+    O(n log n) time in the rows of a query, O(n) memory.
+
+    References
+    ----------
+    .. [1] Moffat, Zobel: Rank-biased precision for measurement of retrieval effectiveness. ACM
+       Transactions on Information Systems 27, 2008.
+
+    Examples
+    --------
+    >>> rank_biased_precision([1, 0, 1], [0.9, 0.5, 0.1], persistence=0.5)  # (1 + 1/4) / 2
+    0.625
+    """
+    groups = ranked.groups
+    starts = groups.indptr[:-1]
+    is_relevant = (ranked.labels >= relevant).astype(np.float64)
+    undefined = np.maximum.reduceat(is_relevant, starts) == 0
+    if score_ties == "average":
+        block = np.cumsum(~ranked.tied) - 1
+        is_relevant = (np.bincount(block, is_relevant) / np.bincount(block))[block]
+    rank = np.arange(len(is_relevant)) - np.repeat(starts, groups.sizes)
+    is_relevant[rank >= np.repeat(ranked.stops - starts, groups.sizes)] = 0.0
+    values = (1.0 - persistence) * np.add.reduceat(is_relevant * persistence**rank, starts)
+    return np.where(undefined, np.nan, values)
+
+
+@ranking_metric(
+    "ERR",
+    options={
+        "k": OPTIONAL_CUTOFFS,
+        "max_grade": AnyOf(None, Number(0, 1000, open_low=True)),
+        "score_ties": Choice("average", "order"),
+    },
+    undefined=0.0,
+    lacks="no row with a label above 0",
+)
+def expected_reciprocal_rank(
+    ranked: RankedQueries,
+    *,
+    k: int | Sequence[int] | NDArray[np.integer] | None = None,
+    max_grade: float | None = None,
+    score_ties: str = "average",
+) -> Array:
+    r"""Expected reciprocal rank (ERR).
+
+    .. math::
+
+        \mathrm{ERR@}k = \sum_{r \le k} \frac{1}{r} R_r \prod_{s < r} (1 - R_s),
+        \quad R_r = \frac{2^{y_{(r)}} - 1}{2^{y_{\max}}}
+
+    for each query, averaged over queries: the expected reciprocal of the rank at which a reader
+    stops who stops at a row of label y with probability R [1]_. Labels must not be negative.
+
+    Parameters
+    ----------
+    k : int or sequence of int, optional
+        As for `average_precision`.
+    max_grade : float, optional
+        The largest possible label :math:`y_{\max}`. None: the largest label in y. TREC's gdeval
+        uses 4.
+    score_ties : {"average", "order"}, default="average"
+        As for `average_precision`.
+
+    Notes
+    -----
+    O(n log n) time in the rows of a query, and O(n t) for t tied rows; O(n) memory.
+
+    References
+    ----------
+    .. [1] Chapelle, Metzler, Zhang, Grinspan: Expected reciprocal rank for graded relevance.
+       CIKM 2009.
+
+    Examples
+    --------
+    >>> expected_reciprocal_rank([2, 0, 1], [0.9, 0.5, 0.1])  # 3/4 + (1/4) (1/4) / 3
+    0.7708
+    """
+    from rankwise.metrics._listwise_loops import cascade_curves
+
+    smallest, largest = float(ranked.labels.min()), float(ranked.labels.max())
+    if smallest < 0:
+        raise DataError(f"ERR needs labels of 0 and above: got {smallest:g}. Shift the labels.")
+    highest = largest if max_grade is None else float(max_grade)
+    if largest > highest:
+        raise DataError(f"y has a label of {largest:g}, above max_grade={highest:g}.")
+    stopping = np.exp2(ranked.labels - highest) - np.exp2(-highest)
+    average = score_ties == "average"
+
+    def curves(cutoffs: NDArray[np.int64]) -> Array:
+        return cascade_curves(
+            stopping, ranked.tied, ranked.groups.indptr, ranked.stops, average, cutoffs
+        )
+
+    return _at_cutoffs(curves, ranked, k)
 
 
 @ranking_metric(
     "NDCG",
-    options={"k": AnyOf(Cutoffs(), None), **GAIN_OPTIONS},
+    options={"k": OPTIONAL_CUTOFFS, **GAIN_OPTIONS},
     undefined=0.0,
     lacks="no row with a gain above 0",
 )
@@ -219,22 +453,33 @@ def ndcg(
     from rankwise.metrics._listwise_loops import ndcg_curves
 
     gains, ideal = _gains(ranked, gain)
-    longest = int(ranked.groups.sizes.max())
-    cutoffs = np.asarray(longest if k is None else k, dtype=np.int64)
+    average = score_ties == "average"
+
+    def curves(cutoffs: NDArray[np.int64]) -> Array:
+        discounts = _discounts(min(int(ranked.groups.sizes.max()), int(cutoffs[-1])), discount)
+        indptr, stops = ranked.groups.indptr, ranked.stops
+        return ndcg_curves(gains, ideal, ranked.tied, indptr, stops, discounts, average, cutoffs)
+
+    return _at_cutoffs(curves, ranked, k)
+
+
+def _relevance_curve(
+    curves: Callable[..., Array], ranked: RankedQueries, k: Any, relevant: float, score_ties: str
+) -> Array:
+    """The values of a compiled loop over relevant rows, for each cut-off of k."""
+    groups, average = ranked.groups, score_ties == "average"
+    arguments = (ranked.labels, ranked.tied, groups.indptr, ranked.stops, float(relevant), average)
+    return _at_cutoffs(lambda cutoffs: curves(*arguments, cutoffs), ranked, k)
+
+
+def _at_cutoffs(
+    curves: Callable[[NDArray[np.int64]], Array], ranked: RankedQueries, k: Any
+) -> Array:
+    """Values for each cut-off of k, from a function that takes distinct ascending ones."""
+    cutoffs = np.asarray(ranked.groups.sizes.max() if k is None else k, dtype=np.int64)
     ascending, where = np.unique(cutoffs, return_inverse=True)
-    discounts = _discounts(min(longest, int(ascending[-1])), discount)
-    average = score_ties == "average"
-    indptr = ranked.groups.indptr
-    curves = ndcg_curves(gains, ideal, ranked.tied, indptr, discounts, average, ascending)
-    return curves[:, where] if cutoffs.ndim else curves[:, 0]
-
-
-def _arguments(
-    ranked: RankedQueries, relevant: float, score_ties: str
-) -> tuple[Array, NDArray[np.bool_], NDArray[np.intp], float, bool]:
-    """What the compiled loops over relevant rows take."""
-    average = score_ties == "average"
-    return ranked.labels, ranked.tied, ranked.groups.indptr, float(relevant), average
+    values = curves(ascending)
+    return values[:, where] if cutoffs.ndim else values[:, 0]
 
 
 def _gains(ranked: RankedQueries, gain: str) -> tuple[Array, Array]:

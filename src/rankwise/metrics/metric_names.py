@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwise.errors import ParameterError
-from rankwise.metrics.listwise import average_precision, ndcg, precision_at_k, reciprocal_rank
+from rankwise.metrics.listwise import (
+    average_precision,
+    expected_reciprocal_rank,
+    ndcg,
+    precision_at_k,
+    rank_biased_precision,
+    recall_at_k,
+    reciprocal_rank,
+    success_at_k,
+)
 from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
 
 
@@ -35,14 +44,25 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "concordance": Metric(concordance_index, True),
         "auc": Metric(concordance_index, True),
         "kendall_tau": Metric(kendall_tau, True),
+        "rbp": Metric(rank_biased_precision, True),
         "map": Metric(average_precision, True),
         "mrr": Metric(reciprocal_rank, True),
         "precision": Metric(precision_at_k, True),
+        "recall": Metric(recall_at_k, True),
+        "success": Metric(success_at_k, True),
+        "err": Metric(expected_reciprocal_rank, True),
         "ndcg": Metric(ndcg, True),
     }
 )
-_PRINTED = {"p": "precision", "kendall tau_b": "kendall_tau"}  # the names in tables
-_WITH_CUTOFF = ("precision", "ndcg")
+_WITH_CUTOFF = ("map", "mrr", "precision", "recall", "success", "err", "ndcg")
+# The names in tables, and those of trec_eval and ir-measures.
+_OTHER_NAMES = {
+    "p": "precision",
+    "r": "recall",
+    "ap": "map",
+    "rr": "mrr",
+    "kendall tau_b": "kendall_tau",
+}
 
 LARGEST_GRADE = 30
 """Larger whole numbers are not grades: the gain 2^y - 1 of NDCG would see only the largest."""
@@ -54,7 +74,7 @@ def get_metric(name: str) -> Metric:
     Parameters
     ----------
     name : str
-        A key of `METRICS`, in upper or lower case; ``"ndcg@5"`` and ``"precision@5"`` set the
+        A key of `METRICS`, in upper or lower case; ``"ndcg@5"``, ``"map@5"`` and the like set a
         cut-off.
 
     Returns
@@ -70,12 +90,12 @@ def get_metric(name: str) -> Metric:
     """
     match = re.fullmatch(r"([a-z_ ]+)(?:@([1-9][0-9]*))?", str(name).lower())
     base, cutoff = match.groups() if match else ("", None)
-    base = _PRINTED.get(base, base)
+    base = _OTHER_NAMES.get(base, base)
     if base not in METRICS or (cutoff and base not in _WITH_CUTOFF):
         listed = ", ".join(repr(key) for key in METRICS)
         raise ParameterError(
-            f"metric must be one of {listed}, the last two also with a cut-off, as in 'ndcg@10': "
-            f"got {name!r}."
+            f"metric must be one of {listed}; those from 'map' on also with a cut-off, as in "
+            f"'ndcg@10': got {name!r}."
         )
     metric = METRICS[base]
     if not cutoff:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -29,17 +30,20 @@ class RankedQueries:
         Query by query, best score first; rows with equal scores in the order of the input.
     tied : ndarray of bool, shape (n_rows,)
         Whether a row has the same score as the row before it in its query.
+    stops : ndarray of shape (n_queries,)
+        Where the ranked rows of each query end; judged rows that a run did not retrieve follow.
     """
 
     groups: QueryGroups
     labels: Array
     tied: NDArray[np.bool_]
+    stops: NDArray[np.intp]
 
     @classmethod
     def of(cls, y: Any, scores: Any, qid: Any = None) -> RankedQueries:
         """Check the input and sort the rows of each query, O(n log n)."""
-        from rankwise.metrics._merge_sort import rank_rows
-
+        if isinstance(y, Mapping) or isinstance(scores, Mapping):
+            return cls._of_run(y, scores, qid)
         labels = as_column(y, "y")
         values = as_column(scores, "scores")
         if len(values) != len(labels):
@@ -48,9 +52,52 @@ class RankedQueries:
             )
         if not len(labels):
             raise DataError("There are no rows to evaluate: y is empty.")
-        groups = QueryGroups.of(qid, len(labels))
+        return cls._sorted(labels, values, QueryGroups.of(qid, len(labels)))
+
+    @classmethod
+    def _of_run(cls, qrels: Any, run: Any, qid: Any) -> RankedQueries:
+        """The documents of a run, and those that were judged but not retrieved."""
+        if not (isinstance(qrels, Mapping) and isinstance(run, Mapping)):
+            raise DataError(
+                "y and scores must both be dictionaries, as in {query: {document: label}}, or "
+                f"both arrays: got {type(qrels).__name__} and {type(run).__name__}."
+            )
+        if qid is not None:
+            raise DataError("Dictionaries have their queries as keys: leave out qid.")
+        if not any(query in run for query in qrels):
+            raise DataError(
+                f"None of the {len(qrels)} queries of the qrels is in the run. Check that both "
+                "have keys of the same type."
+            )
+        labels: list[Any] = []
+        values: list[Any] = []
+        names: list[Any] = []
+        counts: list[tuple[int, int]] = []
+        for query, judged in qrels.items():
+            scored = run.get(query, {})
+            missed = [label for document, label in judged.items() if document not in scored]
+            if not (scored or missed):
+                continue
+            labels += [*(judged.get(document, 0) for document in scored), *missed]
+            values += [*scored.values(), *[0.0] * len(missed)]
+            names.append(query)
+            counts.append((len(scored), len(missed)))
+        sizes = np.array(counts)
+        by_row = np.repeat(np.arange(len(names)), sizes.sum(axis=1))
+        as_names = np.empty(len(names), dtype=object)
+        as_names[:] = names
+        groups = replace(QueryGroups.of(by_row), names=as_names)
+        is_ranked = np.repeat(np.tile([True, False], len(names)), sizes.ravel())
+        scores = np.where(is_ranked, as_column(values, "run"), -np.inf)
+        ranked = cls._sorted(as_column(labels, "qrels"), scores, groups)
+        return replace(ranked, stops=groups.indptr[:-1] + sizes[:, 0])
+
+    @classmethod
+    def _sorted(cls, labels: Array, values: Array, groups: QueryGroups) -> RankedQueries:
+        from rankwise.metrics._merge_sort import rank_rows
+
         ranked, tied = rank_rows(labels, values.view(np.int64), groups.order, groups.indptr)
-        return cls(groups, ranked, tied)
+        return cls(groups, ranked, tied, groups.indptr[1:])
 
     @cached_property
     def pair_counts(self) -> NDArray[np.int64]:
@@ -60,6 +107,11 @@ class RankedQueries:
         """
         from rankwise.metrics._merge_sort import count_pairs
 
+        if (self.stops < self.groups.indptr[1:]).any():
+            raise DataError(
+                "Pairwise metrics need a score for every judged document, but the run lacks some. "
+                "Score them, or use a metric of the top ranks, such as ndcg."
+            )
         counts = count_pairs(self.labels.view(np.int64), self.tied, self.groups.indptr)
         sizes = self.groups.sizes.astype(np.int64)
         return np.column_stack((sizes * (sizes - 1) // 2, counts))

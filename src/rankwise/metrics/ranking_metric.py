@@ -25,10 +25,11 @@ Undefined: TypeAlias = float | Literal["skip", "raise"]
 UNDEFINED = AnyOf(Choice("skip", "raise"), Number())
 
 _DATA = """\
-y : array-like of shape (n_rows,)
-    Labels; larger is better.
-scores : array-like of shape (n_rows,)
-    Predicted scores; larger is better. Two scores tie only if they are exactly equal.
+y : array-like of shape (n_rows,) or dict
+    Labels; larger is better. Or qrels, ``{query: {document: label}}``.
+scores : array-like of shape (n_rows,) or dict
+    Predicted scores; larger is better. Two scores tie only if they are exactly equal. Or a run,
+    ``{query: {document: score}}``.
 qid : array-like of shape (n_rows,), optional
     Query of each row, of any dtype and in any order. None: all rows are one query.
 """

@@ -41,7 +41,7 @@ class LeavePairOut:
     >>> from rankwise import RankRLS
     >>> from rankwise.model_selection import leave_pair_out
     >>> X, y = [[0.0], [2.0], [1.0], [3.0], [4.0], [5.0]], [0, 0, 0, 1, 1, 1]
-    >>> print(leave_pair_out(RankRLS(), X, y))
+    >>> print(leave_pair_out(RankRLS(alpha=1.0), X, y))
     alpha     AUC    s.e.
     -----  ------  ------
         1  1.0000  0.0000  best

@@ -36,7 +36,7 @@ class HeldOut(HeldOutScores):
     >>> from rankwise import RankRLS
     >>> from rankwise.model_selection import k_fold
     >>> X, y = [[0.0], [2.0], [1.0], [3.0], [4.0], [5.0]], [0.0, 2.0, 1.0, 3.0, 4.0, 5.0]
-    >>> print(k_fold(RankRLS(), X, y, n_splits=3))
+    >>> print(k_fold(RankRLS(alpha=1.0), X, y, n_splits=3))
     alpha  disagreement    s.e.
     -----  ------------  ------
         1        0.0000  0.0000  best

@@ -25,7 +25,7 @@ class BlockSums:
     moments : list of Moments or CentredMoments
         One entry for each task.
     n_pairs : list of int
-        Number of pairs that count, for each task.
+        Number of pairs to learn from, for each task; of rows, for a regression.
     n_rows : int
     outputs : tuple of int
         The shape of a row's labels.
@@ -61,7 +61,8 @@ class BlockSums:
             queries = frozenset(QueryGroups.of(qid, len(y)).names.tolist())
         tasks = loss.tasks(y, qid)
         moments = [system.moments(X, task, loss) for task in tasks]
-        n_pairs = [task.graph.n_pairs for task in tasks]
+        # The labels of a regression may be constant within each block.
+        n_pairs = [len(y) if loss.has_intercept else task.n_learnable for task in tasks]
         folds = None
         additive = fold_loss(loss, one_ranking=queries is None)
         if with_folds and additive is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rankwise.backends.arrays import Array, Loader, to_host
@@ -137,6 +137,6 @@ class FeatureSystem:
         on = backend_of(X)
         return lambda rows: on.rows(X, rows)
 
-    def coordinate_moments(self, moments: Moments | CentredMoments) -> tuple[Array, Array]:
-        """The moments themselves."""
-        return backend_of(moments.A).copy(moments.A), moments.b
+    def coordinate_moments(self, moments: Any) -> Any:
+        """The moments themselves, which are copied."""
+        return replace(moments, A=backend_of(moments.A).copy(moments.A))

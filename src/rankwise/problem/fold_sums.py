@@ -34,9 +34,11 @@ class FoldSum:
     squares: list[Any]
 
     def __add__(self, other: FoldSum) -> FoldSum:
+        pairs = list(zip(self.moments, other.moments, strict=True))
+        squares = zip(self.squares, other.squares, strict=True)
         return FoldSum(
-            [a + b for a, b in zip(self.moments, other.moments, strict=True)],
-            [a + b for a, b in zip(self.squares, other.squares, strict=True)],
+            [a + b for a, b in pairs],
+            [c + d + a.label_scatter(b) for (a, b), (c, d) in zip(pairs, squares, strict=True)],
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -148,11 +148,14 @@ class LandmarkSystem:
             by_task.append(solutions)
         return join_tasks(by_task)
 
-    def coordinate_moments(self, moments: Moments | CentredMoments) -> tuple[Array, Array]:
+    def coordinate_moments(self, moments: Any) -> Any:
         """Moments of coordinates from those of kernel values."""
         if self.factor.needs_whitening:  # these are already moments of coordinates
-            return backend_of(moments.A).copy(moments.A), moments.b
-        return self.factor.whiten_system(moments.A, moments.b)
+            return replace(moments, A=backend_of(moments.A).copy(moments.A))
+        A, b = self.factor.whiten_system(moments.A, moments.b)
+        if not isinstance(moments, CentredMoments):
+            return Moments(A, b)
+        return replace(moments, A=A, b=b, F_mean=self.factor.whiten(moments.F_mean[None])[0])
 
 
 @dataclass(frozen=True, eq=False)

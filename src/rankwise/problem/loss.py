@@ -11,7 +11,8 @@ from rankwise.backends.backend import Backend
 from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.graph.query_graph import pair_weight
+from rankwise.graph.label_checks import labels_differ, nothing_to_rank
+from rankwise.graph.query_graph import QueryGraph, pair_weight
 from rankwise.solvers.moments import CentredMoments, Moments
 
 
@@ -30,6 +31,14 @@ class Task:
         """Number of axes of the scores or margins: 2 if there are several outputs, otherwise 1."""
         values = self.graph.margin if isinstance(self.graph, ComparisonGraph) else self.y
         return 0 if values is None else values.ndim
+
+    @property
+    def n_learnable(self) -> int:
+        """The number of pairs that count; 0 if no query has two different labels."""
+        graph = self.graph
+        if isinstance(graph, QueryGraph) and not labels_differ(to_host(self.y), graph.groups):
+            return 0
+        return graph.n_pairs
 
 
 class Loss(Protocol):
@@ -102,19 +111,9 @@ class PairLoss:
         )
 
     def check_learnable(self, n_pairs: Sequence[int], n_rows: int, n_queries: int) -> None:
-        """Every task needs at least one pair."""
-        if all(n_pairs):
-            return
-        queries = "query" if n_queries == 1 else "queries"
-        if self.ties == "exclude":
-            raise DataError(
-                f"No query has two different labels ({n_queries} {queries}, {n_rows} rows): "
-                'there is no pair to learn from. Check the labels and qid, or use ties="include".'
-            )
-        raise DataError(
-            f"Every query has a single row ({n_queries} queries): there is no pair to learn from. "
-            "Check qid: rows that are ranked together have the same id."
-        )
+        """Every task needs a pair; see `Task.n_learnable`."""
+        if not all(n_pairs):
+            raise nothing_to_rank(n_queries, n_rows)
 
     def moments(self, load: Loader, n_features: int, task: Task, on: Backend) -> Moments:
         """A = F'LF and b = F'Ly."""
@@ -151,9 +150,11 @@ class RowLoss:
         return [Task(PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows"), y)]
 
     def check_learnable(self, n_pairs: Sequence[int], n_rows: int, n_queries: int) -> None:
-        """A regression needs two rows."""
+        """A regression needs two rows with different labels."""
         if n_rows < 2:
             raise DataError("A regression needs at least two rows: got one.")
+        if not all(n_pairs):
+            raise nothing_to_rank(1, n_rows)
 
     def moments(self, load: Loader, n_features: int, task: Task, on: Backend) -> CentredMoments:
         """Moments of centred features, with their means."""

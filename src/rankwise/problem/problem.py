@@ -73,8 +73,8 @@ class System(Protocol):
     def coordinates(self, X: Any) -> Loader:
         """A function that returns the coordinates of some rows of X, see `Coordinates.features`."""
 
-    def coordinate_moments(self, moments: Moments | CentredMoments) -> tuple[Array, Array]:
-        """A and b of the coordinates, from summed moments; A may be overwritten."""
+    def coordinate_moments(self, moments: Any) -> Any:
+        """Moments of the coordinates from summed moments, as new arrays of the same kind."""
 
 
 @dataclass(frozen=True, eq=False)

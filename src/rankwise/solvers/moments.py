@@ -91,6 +91,10 @@ class Moments:
         """The moments without those of some of the queries."""
         return Moments(self.A - other.A, self.b - other.b)
 
+    def label_scatter(self, other: Moments) -> float:
+        """What y'Ly of the sum has in addition to those of both parts: 0."""
+        return 0.0
+
     def intercept(self, w: Array) -> float:
         """The intercept of scores F w: 0, since only differences count."""
         return 0.0
@@ -164,6 +168,12 @@ class CentredMoments:
             self.F_mean - share * F_gap,
             self.y_mean - share * y_gap,
         )
+
+    def label_scatter(self, other: CentredMoments) -> Array:
+        """The scatter between the means of y of two parts, which y'Cy of their sum includes."""
+        weight = self.n_rows * other.n_rows / (self.n_rows + other.n_rows)
+        scatter: Array = weight * (other.y_mean - self.y_mean) ** 2
+        return scatter
 
     def intercept(self, w: Array) -> Array | float:
         """The intercept of scores F w, which gives them the mean of y."""

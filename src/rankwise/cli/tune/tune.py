@@ -46,8 +46,8 @@ def tune(
     """Choose alpha, and more, by exact hold-outs; fit the best ranker to all rows.
 
     No validation file is needed. Every query is predicted by rankers trained on all others, for
-    every alpha, exactly and without refitting; this costs little more than one fit. In a file
-    without queries, every pair of rows is held out instead (with --folds, that many folds of
+    every alpha, exactly and without refitting; this costs little more than one fit. With
+    --one-ranking, every pair of rows is held out instead (with --folds, that many folds of
     rows).
 
     The options --kernel, --gamma, --ties and --weighting take several values, separated by

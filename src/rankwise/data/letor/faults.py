@@ -52,6 +52,11 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
             return (
                 f"feature {name} has no value. Write index:value without blanks, or leave it out."
             )
+        if value == "NULL":
+            return (
+                f"feature {name} is NULL, a missing value. Say which number to read for it, as in "
+                "read_letor(path, fill=0.0), or --fill 0 on the command line."
+            )
         fault = _number_fault(value, dtype)
         if fault:
             return f"the value {_short(value)} of feature {name} {fault}."

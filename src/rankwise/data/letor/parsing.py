@@ -22,6 +22,7 @@ def _inline(function: Function) -> Function:
 
 TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, DOT, ZERO, COLON = b"\t\n\r #+-.0:"
 LETTER_E, LETTER_Q, LETTER_I, LETTER_D = b"eqid"
+NULL_N, NULL_U, NULL_L = b"NUL"
 
 NO_QID, INTEGER_QID, TEXT_QID, ODD_INTEGER_QID = range(4)
 """Kinds of query ids. An odd integer, such as 007, is not what str(int(text)) returns."""
@@ -66,6 +67,13 @@ NEXT_BYTES = np.array([len(text) for text in _next_texts], dtype=np.int64)
 
 PADDING = 4
 """Bytes after the text that the loops may read."""
+
+
+class Null(NamedTuple):
+    """Whether a feature may have the value NULL, and the number that it stands for."""
+
+    allowed: bool
+    value: float
 
 
 class ParsedRows(NamedTuple):
@@ -244,9 +252,27 @@ def _query(text: NDArray[np.uint8], i: int) -> tuple[int, np.int64, int]:
     return kind, -int64(value) if negative else int64(value), i
 
 
+@_inline
+def _is_null(text: NDArray[np.uint8], i: int) -> bool:
+    """Whether the token at `i` is NULL; no byte after the end of the line is read."""
+    return (
+        text[i] == NULL_N
+        and text[i + 1] == NULL_U
+        and text[i + 2] == NULL_L
+        and text[i + 3] == NULL_L
+        and _is_end(text[i + 4])
+    )
+
+
 @compiled
 def _row(
-    text: NDArray[np.uint8], i: int, row: int, n_inexact: int, limit: int, out: ParsedRows
+    text: NDArray[np.uint8],
+    i: int,
+    row: int,
+    n_inexact: int,
+    limit: int,
+    null: Null,
+    out: ParsedRows,
 ) -> tuple[int, int, int]:
     """Parse the row that starts at `i`, after any blanks.
 
@@ -303,11 +329,15 @@ def _row(
         token = i
         status, value, i = _number(text, i)
         if status != EXACT:
-            if status == MALFORMED:
+            if status == INEXACT:
+                out.inexact[n_inexact, 0] = k
+                out.inexact[n_inexact, 1] = token
+                n_inexact += 1
+            elif null.allowed and _is_null(text, token):
+                value = null.value
+                i = token + 4
+            else:
                 return -1, n_inexact, 0
-            out.inexact[n_inexact, 0] = k
-            out.inexact[n_inexact, 1] = token
-            n_inexact += 1
         out.indices[uint64(k)] = last - 1
         out.values[uint64(k)] = value
         k += 1
@@ -315,14 +345,14 @@ def _row(
 
 @compiled
 def parse_lines(
-    text: NDArray[np.uint8], stop: int, limit: int, out: ParsedRows
+    text: NDArray[np.uint8], stop: int, limit: int, null: Null, out: ParsedRows
 ) -> tuple[int, int, int, int, bool]:
     """Parse the lines of ``text[:stop]``, the last byte of which is a newline.
 
     At least PADDING more bytes must follow. Stops at the first invalid line: an unexpected token,
-    or an index that does not ascend or exceeds `limit`. Returns the start of that line (-1 if
-    there is none), the number of rows, the number of entries in ``out.inexact``, the largest
-    index, and whether every row has the features 1 to that index.
+    an index that does not ascend or exceeds `limit`, or NULL if it is not allowed. Returns the
+    start of that line (-1 if there is none), the number of rows, the number of entries in
+    ``out.inexact``, the largest index, and whether every row has the features 1 to that index.
     """
     i = 0
     row = 0
@@ -340,7 +370,7 @@ def parse_lines(
             i += 1
             continue
         out.row_at[row] = line
-        i, n_inexact, last = _row(text, i, row, n_inexact, limit, out)
+        i, n_inexact, last = _row(text, i, row, n_inexact, limit, null, out)
         if i < 0:
             return line, row, n_inexact, max_index, complete
         n_pairs = out.indptr[row + 1] - out.indptr[row]

@@ -18,7 +18,7 @@ from scipy import sparse
 from rankwise.data.letor.parsing import TEXT_QID, copy_tokens
 from rankwise.data.letor.text_blocks import Float, Span, TextBlock, parsed_blocks, text_size
 from rankwise.errors import LetorFormatError, ParameterError
-from rankwise.parameters import AnyOf, Choice, Whole, check_value
+from rankwise.parameters import AnyOf, Choice, Number, Whole, check_value
 
 Layout = Literal["auto", "dense", "sparse"]
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -68,6 +68,7 @@ def read_letor(
     layout: Layout = "auto",
     comments: bool = False,
     dtype: DTypeLike = np.float64,
+    fill: float | None = None,
 ) -> LetorData:
     """Read LETOR text, plain or gzipped: rows of ``label qid:ID index:value ... # comment``.
 
@@ -94,6 +95,9 @@ def read_letor(
         Whether to keep the comments. Bytes that are not UTF-8 are replaced.
     dtype : {float64, float32}, default=float64
         Type of X. float32 rounds the float64 values.
+    fill : float, optional
+        The number to read for ``NULL``, a missing value in LETOR; it may be NaN. None: ``NULL`` is
+        an error.
 
     Returns
     -------
@@ -120,8 +124,8 @@ def read_letor(
     >>> data.y, data.qid, data.comments
     (array([2., 0.]), array([7, 7]), ['best', ''])
     """
-    float_type = check_arguments(n_features, layout, dtype)
-    return read_lines(os.fspath(path), n_features, layout, float_type, comments=comments)
+    float_type = check_arguments(n_features, layout, dtype, fill)
+    return read_lines(os.fspath(path), n_features, layout, float_type, comments=comments, fill=fill)
 
 
 def read_lines(
@@ -133,6 +137,7 @@ def read_lines(
     comments: bool = False,
     span: Span | None = None,
     text_ids: bool = False,
+    fill: float | None = None,
 ) -> LetorData:
     """As `read_letor`, for a span of bytes that are whole lines; ids are text on request."""
     n_bytes = text_size(path) if span is None else span[1] - span[0]
@@ -142,7 +147,7 @@ def read_lines(
     texts: list[str] = []
     has_qid: bool | None = None
     n_lines = 0
-    with closing(parsed_blocks(path, n_features, dtype, span)) as blocks:
+    with closing(parsed_blocks(path, n_features, dtype, span, fill)) as blocks:
         for block in blocks:
             X.append(block)
             y.append(block.rows.labels)
@@ -160,10 +165,14 @@ def read_lines(
     return LetorData(X.finish(), y.finish(), ids, texts if comments else None)
 
 
-def check_arguments(n_features: int | None, layout: str, dtype: DTypeLike) -> Float:
+def check_arguments(
+    n_features: int | None, layout: str, dtype: DTypeLike, fill: float | None = None
+) -> Float:
     """Check the arguments of `read_letor`; returns the type of the features."""
     check_value("n_features", n_features, AnyOf(Whole(1), None))
     check_value("layout", layout, Choice("auto", "dense", "sparse"))
+    if fill is not None and fill == fill:  # NaN is allowed
+        check_value("fill", fill, Number())
     if np.dtype(dtype) not in (np.float64, np.float32):
         raise ParameterError(f"dtype must be float64 or float32: got {np.dtype(dtype)}.")
     return np.float64 if np.dtype(dtype) == np.float64 else np.float32

@@ -57,7 +57,7 @@ class LetorBlocks:
     ----------
     path : str or path-like
         The file, plain or gzipped.
-    n_features, dtype
+    n_features, dtype, fill
         As for `read_letor`.
     block_bytes : int, optional
         Approximate size of the features in a block, but at least that of 1 MB of text. None:
@@ -87,13 +87,14 @@ class LetorBlocks:
         *,
         n_features: int | None = None,
         dtype: DTypeLike = np.float64,
+        fill: float | None = None,
         block_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         check_value("block_bytes", block_bytes, AnyOf(Whole(1), None))
         self.path = os.fspath(path)
-        self._dtype = check_arguments(n_features, "auto", dtype)
-        self._n_features = n_features
+        self._dtype = check_arguments(n_features, "auto", dtype, fill)
+        self._n_features, self._fill = n_features, fill
         self._block_bytes = BLOCK_BYTES if block_bytes is None else int(block_bytes)
         self._progress = progress or (lambda done, total: None)
 
@@ -164,7 +165,7 @@ class LetorBlocks:
         """The blocks of text of the file; reports progress out of `n_bytes`."""
         done = 0
         self._progress(0, n_bytes)
-        with closing(parsed_blocks(self.path, n_features, self._dtype)) as blocks:
+        with closing(parsed_blocks(self.path, n_features, self._dtype, None, self._fill)) as blocks:
             for block in blocks:
                 yield block
                 done += block.n_bytes
@@ -203,11 +204,13 @@ class SpanSurvey(NamedTuple):
     text_ids: bool
 
 
-def survey_span(path: str, span: Span | None, n_features: int | None) -> SpanSurvey:
+def survey_span(
+    path: str, span: Span | None, n_features: int | None, fill: float | None = None
+) -> SpanSurvey:
     """Read a span, or a whole file, once; raises `LetorFormatError` as `read_letor` does."""
     n_rows = n_values = largest = 0
     has_ids, text_ids = None, False
-    with closing(parsed_blocks(path, n_features, np.float64, span)) as blocks:
+    with closing(parsed_blocks(path, n_features, np.float64, span, fill)) as blocks:
         for block in blocks:
             has_ids = block.has_qid
             n_rows += block.n_rows
@@ -215,6 +218,12 @@ def survey_span(path: str, span: Span | None, n_features: int | None) -> SpanSur
             largest = max(largest, block.max_index)
             text_ids |= bool((block.rows.qid_kind == TEXT_QID).any())
     return SpanSurvey(n_rows, n_values, largest, has_ids, text_ids)
+
+
+def has_query_ids(path: str) -> bool:
+    """Whether the first row of a file has a query id; the other rows must agree."""
+    with closing(parsed_blocks(path, None, np.float64)) as blocks:
+        return bool(next((block.has_qid for block in blocks if block.n_rows), False))
 
 
 def letor_spans(path: str, n_bytes: int) -> list[Span | None]:

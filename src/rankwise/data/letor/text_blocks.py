@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.data.letor.faults import archive, explain
-from rankwise.data.letor.parsing import MAX_INDEX, NO_QID, PADDING, ParsedRows, parse_lines
+from rankwise.data.letor.parsing import MAX_INDEX, NO_QID, PADDING, Null, ParsedRows, parse_lines
 from rankwise.errors import LetorFormatError
 
 BLOCK_BYTES = 1 << 20
@@ -110,13 +110,13 @@ class TextBlock:
             self._allocate(2 * len(line))
             self.text[:n] = line[:n]
 
-    def parse(self, limit: int) -> None:
+    def parse(self, limit: int, null: Null) -> None:
         """Parse the text, with feature indices up to `limit`."""
         self.n_lines = int(np.count_nonzero(self.codes[: self.n_bytes] == ord("\n")))
         if self.n_lines > len(self._scratch.labels):
             self._scratch = ParsedRows.allocate(len(self.text), 2 * self.n_lines)
         self._fault_at, n_rows, n_inexact, self.max_index, self.complete = parse_lines(
-            self.codes, self.n_bytes, limit, self._scratch
+            self.codes, self.n_bytes, limit, null, self._scratch
         )
         self.rows = self._scratch.first(n_rows)
         for slot, at in self._scratch.inexact[:n_inexact].tolist():
@@ -162,13 +162,19 @@ class TextBlock:
 
 
 def parsed_blocks(
-    path: str, n_features: int | None, dtype: Float, span: Span | None = None
+    path: str,
+    n_features: int | None,
+    dtype: Float,
+    span: Span | None = None,
+    fill: float | None = None,
 ) -> Generator[TextBlock, None, None]:
     """Parse and check a file block by block; each block is valid until the next one.
 
     Only a few blocks are in memory at a time. With a `span`, only the bytes from its start to
-    its end are read; these must be whole lines of a file that is not gzipped.
+    its end are read; these must be whole lines of a file that is not gzipped. With a `fill`, NULL
+    is read as this number.
     """
+    null = Null(fill is not None, 0.0 if fill is None else float(fill))
     limit = MAX_INDEX if n_features is None else int(n_features)
     n_workers = min(_n_cpus(), MAX_WORKERS)
     start = span[0] if span else 0
@@ -184,7 +190,7 @@ def parsed_blocks(
                 if is_first and block.text.startswith(_UTF8_MARK):
                     block.text[: len(_UTF8_MARK)] = b"   "
                 is_first = False
-                pending.append((block, pool.submit(block.parse, limit)))
+                pending.append((block, pool.submit(block.parse, limit, null)))
             block, parsing = pending.popleft()
             parsing.result()
             block.lines_before = n_lines

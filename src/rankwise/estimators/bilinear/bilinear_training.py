@@ -82,6 +82,7 @@ class BilinearTraining:
         learner = self._resumed()
         if self.record.stage == FIT:
             learner = self._fit(learner)
+            learner.trim()  # W is copied next
             if not self.ranker.refit or self.ranker.structure != "sparse":
                 return learner.weights()
             self.record.stage = REFIT

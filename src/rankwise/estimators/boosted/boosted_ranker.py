@@ -25,6 +25,7 @@ from rankwise.objectives import RankRLSObjective
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, as_generator, check_parameters
 
 WITHOUT_HOLD_OUT = 100  # trees, if there are too few rows to hold any out
+LONGEST_QUERY = 10_000  # of lambdarank
 MANY_FEATURES = 200  # from here on, LightGBM is faster column by column
 
 
@@ -192,7 +193,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         )  # fmt: skip
         y, groups = np.asarray(y, dtype=np.float64), QueryGroups.of(qid, len(y))
         check_labels_differ(y, groups)
-        objective = self._objective(y)
+        objective = self._objective(y, groups)
         metric = default_metric(y, groups.n_groups) if self.metric == "auto" else self.metric
         get_metric(metric)  # raises an error if there is none of this name
         if not groups.contiguous:
@@ -219,7 +220,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
             )
         return self
 
-    def _objective(self, y: Array) -> RankRLSObjective | None:
+    def _objective(self, y: Array, groups: QueryGroups) -> RankRLSObjective | None:
         """The objective; None for that of LightGBM, after checks that its errors lack."""
         if self.loss == "rankrls":
             return RankRLSObjective(self.ties, self.weighting)
@@ -233,6 +234,11 @@ class BoostedRanker(RankerMixin, BaseEstimator):
             raise DataError(
                 f'loss="lambdarank" needs grades, whole numbers from 0 to {LARGEST_GRADE}: got '
                 f'{y[row]:g} in row {row}. Use loss="rankrls", or map the labels to grades.'
+            )
+        if groups.sizes.max() > LONGEST_QUERY:
+            raise DataError(
+                f'loss="lambdarank" takes up to {LONGEST_QUERY:,} rows per query: got '
+                f'{groups.sizes.max():,}. Use loss="rankrls", which has no limit.'
             )
         return None
 

@@ -78,6 +78,11 @@ class Grower:
         own = {"label": np.zeros(len(y))} if objective else {"label": y, "group": groups.sizes}
         self._data = self._lightgbm.Dataset(as_lightgbm(X), params=self._settings, **own)
         self._data.construct()
+        if not any(self._data.feature_num_bin(k) for k in range(X.shape[1])):
+            raise DataError(
+                "All features are zero, or nearly so: trees cannot be split. Check X, or multiply "
+                "features below 1e-35 by a constant."
+            )
 
     def start(self, rows: Index | None = None, held_out: Index | None = None) -> Growth:
         """No trees yet, for all rows or for some, with others to be predicted on the way."""

@@ -31,7 +31,7 @@ COMPONENT_PARAMETERS: dict[str, Rule] = {
     "alpha": Number(0),
     **KERNEL_PARAMETERS,
     "cv": AnyOf(Whole(2), Choice("leave_query_out", "leave_pair_out")),
-    "rule": Choice("one_se", "best"),
+    "rule": Choice("best", "one_se"),
     "max_components": AnyOf(None, Whole(1, MOST_COMPONENTS)),
 }
 
@@ -168,10 +168,10 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         that remain if they are given as row numbers. "leave_query_out" holds out every query, and
         "leave_pair_out" every pair of rows of one global ranking. These two are exact, without
         refits, and keep the components of all rows.
-    rule : {"one_se", "best"}, default="one_se"
-        For ``n_components="cv"``. "one_se": the smallest number whose held-out error is within one
-        standard error of the minimum. "best": the number with the smallest error. Held-out labels
-        are noisy too, and the smallest of 200 noisy errors is often small by chance.
+    rule : {"best", "one_se"}, default="best"
+        For ``n_components="cv"``. "best": the number with the smallest held-out error. "one_se":
+        the smallest number whose error is within one standard error of the minimum, which is
+        safer if labels are very noisy, and too few components otherwise.
     max_components : int or None, default=200
         The largest number that "cv" tries. None: no limit.
     n_landmarks, landmarks, random_state
@@ -246,7 +246,7 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         weighting: str = "rows",
         selection: str = "leading",
         cv: Any = 5,
-        rule: str = "one_se",
+        rule: str = "best",
         max_components: int | None = 200,
         n_landmarks: int | None = None,
         landmarks: Any = None,
@@ -329,7 +329,7 @@ dual_components_, component_means_, idle_components_
         degree: float = 3,
         coef0: float = 1.0,
         cv: Any = 5,
-        rule: str = "one_se",
+        rule: str = "best",
         max_components: int | None = 200,
         n_landmarks: int | None = None,
         landmarks: Any = None,

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from rankwise.backends.arrays import Array
 from rankwise.backends.blas import matmul
-from rankwise.errors import DataError
+from rankwise.estimators.gp.kernel_values import kernel_values
 from rankwise.solvers.gp.approximation import Approximation
 from rankwise.solvers.gp.weight_space import WeightBasis
 
@@ -27,29 +27,6 @@ class Hyperparameters:
     noise: float
     threshold: float
     flips: float
-
-
-def kernel_values(kernel: Any, X: Array, Y: Array | None = None) -> Array:
-    """k(X, Y), checked to be finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _finite(kernel, kernel(X, Y))
-
-
-def kernel_gradient(kernel: Any, X: Array) -> tuple[Array, Array]:
-    """k(X, X), which may be overwritten, and its derivatives by theta, checked to be finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        K, dK = kernel(X, eval_gradient=True)
-    return _finite(kernel, np.array(K)), _finite(kernel, dK)
-
-
-def _finite(kernel: Any, values: Any) -> Array:
-    values = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(values.sum()):
-        raise DataError(
-            f"The kernel {kernel} has values that are not finite. Scale the features, for example "
-            "with sklearn.preprocessing.StandardScaler, or narrow the bounds of its parameters."
-        )
-    return values
 
 
 @dataclass(frozen=True, eq=False)

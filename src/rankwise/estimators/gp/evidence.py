@@ -10,12 +10,8 @@ from scipy.linalg import solve_triangular
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.gp.conditioned_process import (
-    ConditionedProcess,
-    Hyperparameters,
-    kernel_gradient,
-    kernel_values,
-)
+from rankwise.estimators.gp.conditioned_process import ConditionedProcess, Hyperparameters
+from rankwise.estimators.gp.kernel_values import kernel_gradient, kernel_values
 from rankwise.solvers.gp.approximation import (
     Approximation,
     factor_gradient,

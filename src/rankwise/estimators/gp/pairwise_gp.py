@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.errors import DataError
+from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
@@ -22,6 +22,7 @@ from rankwise.estimators.gp.hyperparameters import (
     warn_unless_converged,
     width_grid,
 )
+from rankwise.estimators.gp.kernel_values import has_own_parts
 from rankwise.estimators.gp.parameter_checks import (
     check_gp_parameters,
     first_flips,
@@ -34,8 +35,8 @@ from rankwise.estimators.gp.training_comparisons import check_comparisons, compa
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.label_checks import check_labels_differ
 from rankwise.parameters import as_generator
-from rankwise.problem import PairLoss
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.solvers.gp.observations import PairObservations
 
@@ -229,13 +230,13 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         with _unchanged_on_error(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
             y = np.asarray(y, dtype=np.float64)
-            n_queries = QueryGroups.of(qid, len(y)).n_groups
-            graph = PreferenceGraph.from_groups(qid, n_rows=len(y))
+            groups = QueryGroups.of(qid, len(y))
+            graph = PreferenceGraph.from_groups(groups)
             if len(y) > 1:
-                PairLoss().check_learnable([graph.n_pairs], len(y), n_queries)
+                check_labels_differ(y, groups)
             made = comparisons_of_scores(graph, y, self.likelihood, self.max_pairs, rng)
             self._learn(dense(X), made, qid, rng)
-            self.n_queries_ = n_queries
+            self.n_queries_ = groups.n_groups
         return self
 
     def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
@@ -250,7 +251,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             other. Without any pair, the posterior is the prior.
         margin : array-like of shape (n_pairs,), optional
             By how much the first row is better (gaussian; None: by 1). For probit, 1: the first
-            won, 0: a tie, -1: the second won.
+            won, 0: a tie, -1: the second won. Booleans (True: the first won, False: the second)
+            and the words "first", "tie" and "second" mean the same numbers. Numbers that are all
+            0 or 1 are refused if there are both: 0 could be meant as a tie or as a loss.
         weight : array-like of shape (n_pairs,), optional
             How often each comparison counts, whole or not. None: once.
 
@@ -270,8 +273,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     def tell(self, pair: Any, *, margin: Any = None, weight: Any = None, X: Any = None) -> Self:
         """Learn from further comparisons, starting from the present posterior.
 
-        The hyperparameters stay as they are (`fit_pairs` would choose them again). The sites of
-        earlier comparisons are the start. O(n_points^2) for the kernel and a few sweeps.
+        The hyperparameters stay as they are (`fit_pairs` would choose them again). At the first
+        tie of ``tie_model="threshold"``, the threshold becomes the parameter `threshold`. The sites
+        of earlier comparisons are the start. O(n_points^2) for the kernel and a few sweeps.
 
         Parameters
         ----------
@@ -293,18 +297,15 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         margin = None if margin is None else np.atleast_1d(margin)
         weight = None if weight is None else np.atleast_1d(weight)
         new = check_comparisons(len(rows), pairs, margin, weight, self.likelihood)
-        models_ties = self.likelihood == "probit" and self.tie_model == "threshold"
-        if models_ties and self.threshold_ == 0.0 and (new.margin == 0).any():
-            raise DataError(
-                "This is the first tie, and no threshold has been learned: fit again with "
-                'fit_pairs, or use tie_model="half".'
-            )
         X_fit = self.X_fit_
         if X is not None:
             new = Comparisons(new.pairs + len(X_fit), new.margin, new.weight)
             X_fit = np.vstack((X_fit, rows))
         comparisons = Comparisons(self.pairs_, self.margin_, self.weight_) + new
-        posterior = self.posterior_.updated(self._fitted_evidence(X_fit, comparisons))
+        threshold = self.threshold_ or self._threshold(self._observations(new))
+        evidence = self._fitted_evidence(X_fit, comparisons, threshold)
+        posterior = self.posterior_.updated(evidence)
+        self.theta_, self.threshold_ = evidence.start, threshold
         self._keep(X_fit, comparisons, posterior)
         return self
 
@@ -329,7 +330,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             return self.log_marginal_likelihood_value_
         theta = self.theta_ if theta is None else np.asarray(theta, dtype=np.float64)
         comparisons = Comparisons(self.pairs_, self.margin_, self.weight_)
-        evidence = self._fitted_evidence(self.X_fit_, comparisons)
+        evidence = self._fitted_evidence(self.X_fit_, comparisons, self.threshold_)
         if eval_gradient:
             return evidence.value_and_gradient(theta)
         return evidence.process(theta).approximation.log_evidence
@@ -341,8 +342,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         kernel = default_kernel(X) if self.kernel is None else self.kernel
         observed = self._observations(comparisons)
         landmarks = self._choose_landmarks(X, len(observed.rows), qid, kernel, rng)
-        has_ties = self.likelihood == "probit" and bool(observed.values[:, 2].any())
-        threshold = float(self.threshold) if has_ties else 0.0
+        threshold = self._threshold(observed)
         start = Hyperparameters(kernel, float(self.noise), threshold, first_flips(self))
         evidence = self._evidence(start, X, observed, landmarks, self.prior_scale)
         theta = optimize(evidence, self.optimizer, self.n_restarts_optimizer, rng)
@@ -364,6 +364,12 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         if self.n_landmarks is None and self.landmarks is None:
             check_kernel_fits(n_compared, advice="Use n_landmarks, or fewer rows.")
             return None
+        if has_own_parts(kernel):
+            raise ParameterError(
+                "WhiteKernel gives each row a part of its own, which does not follow from scores "
+                "at landmarks: use exact inference (n_landmarks=None, landmarks=None), or a kernel "
+                f"without WhiteKernel. The kernel is {kernel}."
+            )
         method = "kmeans" if self.landmarks is None else self.landmarks
         choice = LandmarkChoice.of(method, self.n_landmarks)
         return dense(choice.among(X, qid, kernel, rng).points)
@@ -386,15 +392,20 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             return PairObservations.from_margins(comparisons)
         return PairObservations.from_outcomes(comparisons, half_ties=self.tie_model == "half")
 
+    def _threshold(self, observed: PairObservations) -> float:
+        """Where the threshold of ties starts; 0 if none are modelled."""
+        has_ties = self.likelihood == "probit" and bool(observed.values[:, 2].any())
+        return float(self.threshold) if has_ties else 0.0
+
     def _evidence(
         self, hyper: Any, X: Array, observed: Any, landmarks: Any, prior_scale: Any = None
     ) -> Evidence:
         rows, bounds = X[observed.rows], noise_bounds(self)
         return Evidence(hyper, rows, observed, self._inference(), bounds, landmarks, prior_scale)
 
-    def _fitted_evidence(self, X: Array, comparisons: Comparisons) -> Evidence:
-        """The evidence of comparisons, with the learned hyperparameters."""
-        hyper = Hyperparameters(self.kernel_, self.noise_, self.threshold_, self.flips_)
+    def _fitted_evidence(self, X: Array, comparisons: Comparisons, threshold: float) -> Evidence:
+        """The evidence of comparisons, with the learned hyperparameters and a threshold."""
+        hyper = Hyperparameters(self.kernel_, self.noise_, threshold, self.flips_)
         return self._evidence(hyper, X, self._observations(comparisons), self.landmarks_)
 
     def _inference(self) -> InferenceSettings:

@@ -54,8 +54,9 @@ class PosteriorMixin:
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
         observed : bool, default=False
-            False: that its score is higher. True: that it wins a comparison, noise included; a
-            tie counts as half a win.
+            False: that its score is higher, whatever a comparison would say. True: that it wins
+            a comparison, with its noise and flips, where a tie counts as half a win;
+            `predict_outcomes` has the ties apart.
 
         Returns
         -------
@@ -65,6 +66,34 @@ class PosteriorMixin:
         if not observed:
             return self.posterior_.average(lambda c: c.preference(X1, X2))
         return self.posterior_.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2))
+
+    def predict_outcomes(self, X1: Any, X2: Any) -> Array:
+        """Probabilities that a row of X1 wins, ties with or loses to the row of X2.
+
+        They are those of a comparison, with its noise and flips. A tie has the probability 0
+        unless ``tie_model="threshold"`` was fitted to some.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, 3)
+            Win, tie and loss of the row of X1, row by row. Rows sum to 1.
+
+        Examples
+        --------
+        >>> from rankwise import PairwiseGP
+        >>> X = [[0.0], [1.0], [2.0]]
+        >>> gp = PairwiseGP(tie_model="threshold", optimizer=None)
+        >>> gp = gp.fit_pairs(X, [[1, 0], [2, 1], [2, 0]], margin=["first", "tie", "first"])
+        >>> gp.predict_outcomes(X[2:], X[:1]).round(2)
+        array([[0.7, 0.2, 0.1]])
+        """
+        X1, X2 = self._new_pairs(X1, X2)
+        win, tie = self.posterior_.average(lambda c: np.stack(c.outcomes(X1, X2)))
+        return np.column_stack((win, tie, 1.0 - win - tie))
 
     def predict_tie(self, X1: Any, X2: Any) -> Array:
         """Probability of a tie, row by row; needs ``tie_model="threshold"``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class ProcessMixture:
 
     def average(self, ask: Callable[[ConditionedProcess], Array]) -> Array:
         """The weighted mean of a function of the processes."""
-        return np.asarray(self.weights @ [ask(process) for process in self.processes])
+        return np.tensordot(self.weights, [ask(process) for process in self.processes], axes=1)
 
     def mean(self, X: Array) -> Array:
         return self.average(lambda c: c.mean(X))
@@ -70,7 +70,7 @@ class ProcessMixture:
         return draws
 
     def updated(self, evidence: Evidence) -> ProcessMixture:
-        """The same hyperparameters, conditioned on comparisons that extend the present ones.
+        """The same kernels, conditioned on comparisons that extend the present ones.
 
         The sites that there are serve as a start; those of new pairs start at 0.
         """
@@ -79,7 +79,8 @@ class ProcessMixture:
             a = process.approximation
             more = np.zeros(len(evidence.observed) - len(a.tau))
             start = np.concatenate((a.tau, more)), np.concatenate((a.nu, more))
-            processes.append(evidence.condition(process.hyper, start))
+            hyper = replace(evidence.hyper, kernel=process.hyper.kernel)
+            processes.append(evidence.condition(hyper, start))
         return ProcessMixture.of(processes, self.prior)
 
 

@@ -76,7 +76,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         loss = self.make_loss()
         problem = Problem(X, loss.tasks(y, qid), loss, self.make_space(X.shape[1]), qid)
         self.n_queries_ = problem.groups.n_groups
-        n_pairs = [task.graph.n_pairs for task in problem.tasks]
+        n_pairs = [task.n_learnable for task in problem.tasks]
         loss.check_learnable(n_pairs, problem.n_rows, self.n_queries_)
         return problem
 
@@ -113,29 +113,33 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         -------
         self
         """
-        if self.alpha != "auto":
-            self.alpha_ = float(self.alpha)
-        else:
+        choice = None
+        if self.alpha == "auto":
             from rankwise.holdout.alpha_choice import choose_alpha, settled  # compiles loops
 
             problem = settled(problem)
-            self.set_alpha(choose_alpha(problem))
-        return self.set_fitted(*only_solution(problem.solve([self.alpha_]), problem.X))
+            choice = choose_alpha(problem)
+        alpha = float(self.alpha) if choice is None else choice.alpha
+        self.set_fitted(*only_solution(problem.solve([alpha]), problem.X))
+        return self.set_alpha(alpha, choice)
 
-    def set_alpha(self, choice: AlphaChoice) -> Self:
-        """Store an alpha that was chosen, with its curve.
+    def set_alpha(self, alpha: float, choice: AlphaChoice | None = None) -> Self:
+        """Store the alpha of the fitted model and, if it was chosen, its curve.
 
         Parameters
         ----------
-        choice : rankwise.holdout.alpha_choice.AlphaChoice
+        alpha : float
+        choice : rankwise.holdout.alpha_choice.AlphaChoice, optional
 
         Returns
         -------
         self
         """
-        self.alpha_, self.alpha_curve_ = choice.alpha, choice.curve
-        if choice.curve is not None and choice.curve.rises_at_end:
-            warn_of_end(choice.curve)
+        self.alpha_ = alpha
+        if choice is not None:
+            self.alpha_curve_ = choice.curve
+            if choice.curve is not None and choice.curve.rises_at_end:
+                warn_of_end(choice.curve)
         return self
 
     def path(self, X: Any, y: Any, alphas: Any = None, *, qid: Any = None) -> RegularizationPath:

@@ -16,6 +16,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._device import moved
 from rankwise.estimators._validation import check_training
 from rankwise.estimators.least_squares.base import RegularizationPath, only_solution
+from rankwise.graph.label_checks import nothing_to_rank
 from rankwise.graph.query_groups import check_ids
 from rankwise.parameters import as_generator, check_alphas, check_parameters
 from rankwise.problem import BlockSums, LandmarkSpace, LandmarkSystem
@@ -42,7 +43,8 @@ class FitBlocksMixin:
         more rows than landmarks; later calls keep these landmarks. Each call costs as much as `fit`
         on its rows, including O(r^3) time for r landmarks, so pass at least as many rows as
         landmarks at a time. After `fit`, which does not store sums, `partial_fit` starts again.
-        `alpha` may change between calls, other parameters may not. As long as there are no pairs
+        `alpha` may change between calls, but not from a number to "auto"; other parameters may not
+        change. As long as there are no pairs
         that count, all scores are 0.
 
         Parameters
@@ -101,7 +103,7 @@ class FitBlocksMixin:
         >>> X, qid = rng.standard_normal((60, 2)), np.arange(60) // 6
         >>> y = np.sin(X[:, 0])
         >>> halves = [(X[half], y[half], qid[half]) for half in (slice(0, 30), slice(30, 60))]
-        >>> ranker = SparseRankRLS(landmarks=np.arange(10))
+        >>> ranker = SparseRankRLS(alpha=0.1, landmarks=np.arange(10))
         >>> scores = ranker.fit_blocks(halves).predict(X)
         >>> bool(np.allclose(scores, ranker.fit(X, y, qid=qid).predict(X)))
         True
@@ -111,15 +113,16 @@ class FitBlocksMixin:
 
     def _fit_sums(self, sums: BlockSums, X: Any) -> None:
         """Choose alpha if it is "auto", and solve."""
-        if self.alpha != "auto":
-            self.alpha_ = float(self.alpha)
-        else:
+        choice = None
+        if self.alpha == "auto":
             from rankwise.holdout.fold_choice import choose_from_folds  # compiles loops
 
-            self.set_alpha(
-                choose_from_folds(sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows)
+            choice = choose_from_folds(
+                sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows
             )
-        self.set_fitted(*only_solution(sums.solve([self.alpha_]), X))
+        alpha = float(self.alpha) if choice is None else choice.alpha
+        self.set_fitted(*only_solution(sums.solve([alpha]), X))
+        self.set_alpha(alpha, choice)
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, fitted to blocks of rows.
@@ -159,7 +162,9 @@ def sum_blocks(
         raise DataError(f"blocks must be a list of triples (X, y, qid): got {blocks!r}.")
     system = _system_of_blocks(ranker, blocks)
     loss, sums, X = ranker.make_loss(), None, None
+    low, high = float("inf"), -float("inf")
     for X, y, qid in _checked_blocks(ranker, blocks):
+        low, high = min(low, float(y.min())), max(high, float(y.max()))
         if sums is None:
             if system is None:  # landmarks are points
                 system = ranker.make_space(X.shape[1]).system(X, qid)
@@ -170,6 +175,8 @@ def sum_blocks(
         raise _no_blocks() if system is None else _only_once()
     ranker.n_queries_ = sums.n_queries
     sums.check_learnable()
+    if low == high:  # a regression, whose labels may be constant within each block
+        raise nothing_to_rank(1, sums.n_rows)
     return sums, X
 
 

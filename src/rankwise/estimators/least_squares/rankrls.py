@@ -35,11 +35,11 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Regularization strength, at least 0; lambda in the paper. With ``weighting="rows"``, one
-        ranking of all rows is ridge regression with an intercept at the same alpha. With
-        ``weighting="pairs"`` the loss is a sum over pairs, and useful values of alpha grow with
-        the number of pairs.
+    alpha : float or "auto", default="auto"
+        Regularization strength, at least 0; lambda in the paper. "auto" chooses it by exact
+        hold-outs, see Notes. With ``weighting="rows"``, one ranking of all rows is ridge
+        regression with an intercept at the same alpha. With ``weighting="pairs"`` the loss is a
+        sum over pairs, and useful values of alpha grow with the number of pairs.
     kernel : str or callable, default="linear"
         "linear", "rbf", "laplacian", "polynomial" (or "poly"), "sigmoid", "cosine",
         "precomputed", a function of two rows, or a kernel of
@@ -67,6 +67,11 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
 
     Attributes
     ----------
+    alpha_ : float
+        The alpha in use.
+    alpha_curve_ : HeldOutScores or None
+        The held-out scores from which alpha was chosen; None if nothing could be held out. Only
+        with ``alpha="auto"``.
     coef_ : ndarray of shape (n_features,) or (n_outputs, n_features)
         Weights of the features; only with a linear kernel.
     dual_coef_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
@@ -83,6 +88,24 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
         Number of queries seen in `fit`.
     n_features_in_, feature_names_in_
         Number and names of the features seen in `fit`.
+
+    Notes
+    -----
+    ``alpha="auto"`` tries about twelve values from 1e-6 to 100 times the mean of the diagonal of
+    X'LX (of the kernel matrix, in the dual), and more if the features have very different scales.
+    Each is judged by predictions for rows that were held out, as in `leave_query_out` and
+    `leave_pair_out`:
+
+    - whole queries, by ndcg@10 if labels are whole numbers from 0 to 30 and by disagreement
+      otherwise;
+    - pairs of rows, by disagreement, if there is one ranking;
+    - single comparisons, by disagreement, in `fit_pairs`.
+
+    The best alpha is used (the largest, if several are equal), and a warning is issued if it is the
+    smallest or largest and clearly better than the next. If every query cannot be held out in about
+    the time of a fit, folds of queries are, or a sample of them; a sample depends on the query ids
+    only. With fewer than four rows, or if only queries without different labels could be held out,
+    alpha is 0.1 times the mean of the diagonal.
 
     References
     ----------
@@ -154,15 +177,16 @@ class RLS(LeastSquaresRanker):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Regularization strength, at least 0.
+    alpha : float or "auto", default="auto"
+        Regularization strength, at least 0. "auto" chooses it as `RankRLS` does if there are
+        queries, and by the squared error of single rows held out if there are none.
     kernel, gamma, degree, coef0, solver, device
         As for `RankRLS`.
 
     Attributes
     ----------
-    coef_, dual_coef_, X_fit_, kernel_, solver_, basis_, solution_, n_queries_, n_features_in_, \
-feature_names_in_
+    alpha_, alpha_curve_, coef_, dual_coef_, X_fit_, kernel_, solver_, basis_, solution_, \
+n_queries_, n_features_in_, feature_names_in_
         As for `RankRLS`.
     intercept_ : float or ndarray of shape (n_outputs,)
 

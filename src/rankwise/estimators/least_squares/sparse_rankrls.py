@@ -39,8 +39,10 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Regularization strength, at least 0; lambda in the paper. See `RankRLS`.
+    alpha : float or "auto", default="auto"
+        Regularization strength, at least 0; lambda in the paper. See `RankRLS`. With `partial_fit`
+        and `fit_blocks`, "auto" chooses it by the squared error of the pairs of five folds of
+        queries, which needs no further pass over the rows, but five more r by r matrices.
     n_landmarks : int, optional
         Number of landmarks. None: 1000, or all rows if there are fewer.
     landmarks : str or array, default="random"
@@ -77,6 +79,8 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
 
     Attributes
     ----------
+    alpha_, alpha_curve_
+        As for `RankRLS`.
     dual_coef_ : ndarray of shape (n_landmarks,) or (n_landmarks, n_outputs)
         Weights of the landmarks.
     landmarks_ : array or sparse of shape (n_landmarks, n_features)
@@ -170,15 +174,16 @@ class SparseRLS(FitBlocksMixin, LeastSquaresRanker):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Regularization strength, at least 0.
+    alpha : float or "auto", default="auto"
+        Regularization strength, at least 0. "auto" chooses it as `RLS` does, and in blocks as
+        `SparseRankRLS` does.
     n_landmarks, landmarks, kernel, gamma, degree, coef0, random_state, device, precision
         As for `SparseRankRLS`.
 
     Attributes
     ----------
-    dual_coef_, landmarks_, landmark_indices_, rank_, kernel_, block_sums_, basis_, solution_, \
-n_queries_
+    alpha_, alpha_curve_, dual_coef_, landmarks_, landmark_indices_, rank_, kernel_, \
+block_sums_, basis_, solution_, n_queries_
         As for `SparseRankRLS`.
     intercept_ : float or ndarray of shape (n_outputs,)
     n_features_in_, feature_names_in_

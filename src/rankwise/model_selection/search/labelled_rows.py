@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
+from rankwise.graph.label_checks import check_labels_differ
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class LabelledRows:
             X = np.asarray(X)
         check_consistent_length(X, y)
         groups = QueryGroups.of(qid, len(y))
+        check_labels_differ(y, QueryGroups.of(None, len(y)))  # a regressor compares all rows
         return cls(X, y, None if qid is None else np.asarray(qid).ravel(), groups)
 
     @property

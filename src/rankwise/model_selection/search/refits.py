@@ -94,21 +94,29 @@ def least_squares_name(estimator: Any) -> str | None:
 def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any) -> None:
     """Fit an estimator, passing queries in the form that it accepts.
 
-    Rankers that accept group sizes (those of LightGBM and XGBoost) get their rows sorted by query,
-    other rankers get qid unchanged, and regressors get no queries. In pipelines and other
-    meta-estimators, qid is routed to all objects that request it, regardless of whether the user
-    has enabled metadata routing.
+    The rankers of LightGBM, XGBoost and CatBoost get their rows sorted by query, with group sizes,
+    ids or group ids. Other rankers get qid unchanged, and regressors get no queries. In pipelines
+    and other meta-estimators, qid is routed to all objects that request it, regardless of whether
+    the user has enabled metadata routing.
     """
     with config_context(enable_metadata_routing=True):
-        last = split_pipeline(estimator)[1]
+        steps, last = split_pipeline(estimator)
         accepted = signature(last.fit).parameters
         metadata: dict[str, Any] = {}
-        if "group" in accepted:
+        if "group" in accepted or "group_id" in accepted:
             groups = QueryGroups.of(qid, len(y))
             X, y, qid = take(X, groups.order), y[groups.order], groups.codes[groups.order]
-            metadata = {"qid": qid} if "qid" in accepted else {"group": groups.sizes}
+            name = next(name for name in ("qid", "group", "group_id") if name in accepted)
+            metadata = {name: groups.sizes if name == "group" else qid}
         elif "qid" in accepted and qid is not None:
             metadata = {"qid": qid}
+        if last is not estimator and metadata and not hasattr(last, "set_fit_request"):
+            # CatBoost knows no routing, so that a pipeline would not pass its groups.
+            if steps is not None:
+                X = _fit_transform(steps, X, y, qid)
+                estimator.steps[:-1] = steps.steps
+            last.fit(X, y, **metadata)
+            return
         if last is not estimator and metadata:
             last.set_fit_request(**dict.fromkeys(metadata, True))
         if "qid" not in metadata:

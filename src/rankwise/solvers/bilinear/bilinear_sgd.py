@@ -27,7 +27,6 @@ from rankwise.solvers.bilinear.lazy_steps import (
     copy_rows,
     count_steps,
     measure,
-    purge_compact,
     repack,
     reserve,
     update,
@@ -130,6 +129,12 @@ class BilinearSGD:
         W = self._unsorted_weights()
         W.sort_indices()
         return W
+
+    def trim(self) -> None:
+        """Release the memory that only further steps would need; W stays the same."""
+        if not self._rule.frozen:  # where zeros count, and nothing grows
+            self._repack()
+            self._resize(*self._store.used.tolist())
 
     def margins(self, Q: CSR, D: CSR, triplets: Ints) -> Array:
         """q'W(d+ - d-) of triplets, as W is now."""
@@ -278,8 +283,8 @@ class BilinearSGD:
             self._work = [
                 Scratch(
                     np.empty(width, np.int32), np.empty(width), np.zeros(n_columns, np.int32),
-                    np.empty(width, np.bool_), np.empty(n_rows, np.int64), np.empty(n_rows),
-                    np.empty(n_rows), np.zeros(BATCH),
+                    np.empty(width, np.bool_), np.empty(n_columns + 1, np.int32),
+                    np.empty(n_rows, np.int64), np.empty(n_rows), np.empty(n_rows), np.zeros(BATCH),
                 )
                 for _ in range(self.n_threads)
             ]  # fmt: skip
@@ -290,21 +295,27 @@ class BilinearSGD:
 
         Vectors stay vectors. If the same step has run out of space before, the pool grows.
         """
-        old, rule = self._store, self._rule
-        purge_compact(old, rule, self.step)
-        length = old.rows["length"]
-        used = int((length + length // 4).sum())
+        self._repack()
+        store, rule = self._store, self._rule
+        used, n_vectors = store.used.tolist()
         # Even an almost empty pool has space for a long row.
-        free = max(2 * used // 3, 2 * rule.dense_from + 4 * self.shape[0])
-        pool, vectors = max(used + free, 3 * len(old.cols) // 2 if again else 0), len(old.dense)
-        if old.used[1] == vectors:
+        wanted = used + max(used // 2, 2 * rule.dense_from + 4 * self.shape[0])
+        pool = max(wanted, len(store.cols), 3 * len(store.cols) // 2 if again else 0)
+        vectors = len(store.dense)
+        if n_vectors == vectors:
             vectors = min(self.shape[0], 64 + 3 * vectors // 2)
-        cols, vals, dense = self._arrays(pool, vectors)
-        repack(old, cols, vals)
-        if vectors == len(old.dense):
-            dense = old.dense
-        dense[: len(old.dense)] = old.dense
-        self._store = old._replace(cols=cols, vals=vals, dense=dense)
+        self._resize(pool, vectors)
+
+    def _repack(self) -> None:
+        order = np.argsort(self._store.rows["start"], kind="stable")
+        repack(self._store, self._rule, self.step, order)
+
+    def _resize(self, pool: int, vectors: int) -> None:
+        """Resize the arrays in place, to which nothing else refers: copies take twice the space."""
+        store = self._store
+        store.cols.resize(pool, refcheck=False)
+        store.vals.resize(pool, refcheck=False)
+        store.dense.resize((vectors, self.shape[1]), refcheck=False)
 
     def _arrays(self, pool: int, vectors: int) -> tuple[Any, Any, Any]:
         """Columns and values of a pool, and vectors."""

@@ -95,6 +95,7 @@ class Scratch(NamedTuple):
     x: Array  # and its values
     spot: Columns  # by column, 1 + its place in `cols`; 0 for all other columns
     fresh: Any  # by place, whether the row has no such column
+    hits: Columns  # entries of a compact row that have a column of `cols`
     slot: Ints  # rows of W that the query touches and that are vectors: where they are,
     debt: Array  # what they owe,
     weight: Array  # and their factor
@@ -177,29 +178,27 @@ def purge(store: RowStore, rule: StepRule, i: int, t: int) -> None:
 
 
 @compiled
-def purge_compact(store: RowStore, rule: StepRule, t: int) -> None:
-    """Shrink all compact rows by what they owe and drop what has become 0."""
-    for i in range(len(store.rows)):
-        if store.rows[i].room >= 0:
-            purge(store, rule, i, t)
-
-
-@compiled
-def move_row(store: RowStore, row: Any, cols: Columns, vals: Any, start: int, room: int) -> None:
-    """Move a compact row to a place in a pool, the same or another one."""
+def move_row(store: RowStore, row: Any, start: int, room: int) -> None:
+    """Move a compact row to another place in the pool, where it may overlap from above."""
+    columns, values = store.cols, store.vals
     for k in range(row.length):
-        cols[start + k], vals[start + k] = store.cols[row.start + k], store.vals[row.start + k]
+        columns[start + k], values[start + k] = columns[row.start + k], values[row.start + k]
     row.start, row.room = start, room
 
 
 @compiled
-def repack(store: RowStore, cols: Columns, vals: Any) -> None:
-    """Move the compact rows to another pool, with room to grow by a quarter."""
+def repack(store: RowStore, rule: StepRule, t: int, order: Ints) -> None:
+    """Move the compact rows to the front of the pool, without what has become 0.
+
+    `order` has the rows by where they begin. No row gets more room than it had, so each moves
+    towards the front.
+    """
     top = 0
-    for i in range(len(store.rows)):
+    for i in order:
         row = store.rows[i]
         if row.room >= 0:
-            move_row(store, row, cols, vals, top, row.length + row.length // 4)
+            purge(store, rule, i, t)
+            move_row(store, row, top, min(row.room, row.length + row.length // 4))
             top += row.room
     store.used[0] = top
 
@@ -271,12 +270,25 @@ def add_dense(dense: Any, work: Scratch, n_rows: int, n: int, plain: bool) -> No
 
 
 @compiled
+def find(columns: Columns, spot: Columns, hits: Columns) -> int:
+    """Entries of a compact row that have a column of the difference: how many.
+
+    Few have one. Reading only columns, without a branch, is as fast as memory is.
+    """
+    n = 0
+    for k in range(len(columns)):
+        hits[n] = k
+        n += spot[np.uint32(columns[k])] != 0
+    return n
+
+
+@compiled
 def measure(
     store: RowStore, rule: StepRule, Q: CSR, D: CSR, triplets: Ints, t: int, p: int,
     n_threads: int, work: Scratch,
 ) -> None:  # fmt: skip
     """Thread p's share of the margins q'W(d+ - d-)."""
-    x, spot, columns, values = work.x, work.spot, store.cols, store.vals
+    x, spot, hits, columns, values = work.x, work.spot, work.hits, store.cols, store.vals
     for m in range(len(triplets)):
         q = triplets[m, 0]
         n = difference(D, triplets[m, 1], triplets[m, 2], work)
@@ -290,11 +302,10 @@ def measure(
                 work.slot[v], work.debt[v], work.weight[v] = row.start, debt, Q.data[k]
                 v += 1
                 continue
-            dot = 0.0
-            for e in range(row.start, row.start + row.length):
-                place = spot[np.uint32(columns[e])]
-                if place > 0:
-                    dot += soft(values[e], debt) * x[place - 1]
+            dot, begin = 0.0, row.start
+            for h in range(find(columns[begin : begin + row.length], spot, hits)):
+                e = begin + hits[h]
+                dot += soft(values[e], debt) * x[spot[np.uint32(columns[e])] - 1]
             total += Q.data[k] * dot
         total += dot_dense(store.dense, work, v, n, rule.lam == 0.0)
         work.margins[m] = total
@@ -311,7 +322,7 @@ def update(
 
     This is equation (4).
     """
-    cols, x, spot, fresh = work.cols, work.x, work.spot, work.fresh
+    cols, x, spot, fresh, hits = work.cols, work.x, work.spot, work.fresh, work.hits
     columns, values = store.cols, store.vals
     for m in range(len(triplets)):
         if not work.margins[m] < 1.0:
@@ -345,13 +356,12 @@ def update(
                     w[cols[c]] += step * x[c] * support[cols[c]]
                 continue
             fresh[:n] = True
-            end = row.start + row.length
-            for e in range(row.start, end):
+            begin, end = row.start, row.start + row.length
+            for h in range(find(columns[begin:end], spot, hits)):
+                e = begin + hits[h]
                 place = spot[np.uint32(columns[e])] - 1
-                if place >= 0:
-                    w_e = soft(values[e], debt) + step * x[place]
-                    values[e] = hard(w_e, debt)
-                    fresh[place] = False
+                values[e] = hard(soft(values[e], debt) + step * x[place], debt)
+                fresh[place] = False
             if not rule.frozen:
                 for c in range(n):
                     if fresh[c]:
@@ -401,7 +411,7 @@ def reserve_row(store: RowStore, rule: StepRule, i: int, t: int, more: int) -> i
     new, room = store.used[0], wanted + wanted // 4
     if new + room > len(store.cols):
         return FULL
-    move_row(store, row, store.cols, store.vals, new, room)
+    move_row(store, row, new, room)
     store.used[0] += room  # the old space is lost until the pool is packed again
     return DONE
 
