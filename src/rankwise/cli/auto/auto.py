@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankwise.cli.input_files import read_data
 from rankwise.cli.options import DataOptions, TrainingFile, grouped, input_option, option, refuse
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, show
