@@ -81,9 +81,7 @@ def auto(
     if report is not None and report.suffix.lower() != ".html":
         refuse("report", f"The page ends with .html: got {report.name!r}.")
     rows = data.read(train)
-    held_back = (
-        None if test is None else read_data(test, n_features=rows.X.shape[1], whose=str(train))
-    )
+    held_back = None if test is None else data.read(test, like=(rows.X.shape[1], train))
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.auto import AutoRanker
     from rankwise.cli.auto.auto_page import write_page
