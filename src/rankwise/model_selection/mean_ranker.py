@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, to_host
@@ -152,6 +153,17 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rankers_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Rows of a kind that all rankers accept."""
+        tags = super().__sklearn_tags__()
+        inner = [get_tags(ranker) for ranker in self._check_parameters()[0]]
+        tags.input_tags.sparse = all(each.input_tags.sparse for each in inner)
+        tags.input_tags.allow_nan = all(each.input_tags.allow_nan for each in inner)
+        tags.input_tags.pairwise = any(each.input_tags.pairwise for each in inner)
+        tags.target_tags.multi_output = all(each.target_tags.multi_output for each in inner)
+        tags.target_tags.required = True
+        return tags
 
 
 def standardized(scores: Array, groups: QueryGroups) -> Array:
