@@ -113,7 +113,6 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_rows,) or (n_rows, n_outputs)
         """
         check_is_fitted(self, "rankers_")
-        validate_data(self, X, skip_check_array=True, reset=False)
         scores = np.stack([_scores(ranker, X, qid) for ranker in self.rankers_])
         if self.means_ is None or self.scales_ is None:
             scores = standardized(scores, QueryGroups.of(to_host(qid), scores.shape[1]))
