@@ -101,8 +101,8 @@ print(f"          accuracy in the more certain half: {np.mean(chance[certain] > 
 
 pool = np.vstack((better[held_out], worse[held_out]))[:200]
 for i, j in model.suggest_pair(pool, n_pairs=3, random_state=0):
-    mean, std = model.predict(pool[[i, j]], return_std=True)
-    print(f"compare {i} and {j}: scores {mean.round(2)}, standard deviations {std.round(2)}")
+    gap, std = model.predict_difference(pool[[i]], pool[[j]])
+    print(f"compare {i} and {j}: difference {gap[0]:.2f}, standard deviation {std[0]:.2f}")
 
 left, right = new_axes(columns=2, size=(5.0, 5.0))
 swapped = rng.random(held_out.sum()) < 0.5

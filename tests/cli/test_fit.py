@@ -339,5 +339,30 @@ def test_the_sparse_baseline(files, run, tmp_path):
     assert (
         got.get_params() == SparseRLS(n_landmarks=5, kernel="linear", random_state=0).get_params()
     )
-    want = SparseRLS(landmarks=got.landmarks_, kernel="linear").fit(data.X, data.y)
+    want = SparseRLS(got.alpha_, landmarks=got.landmarks_, kernel="linear").fit(data.X, data.y)
     assert_allclose(got.predict(data.X), want.predict(data.X), rtol=1e-6)
+
+
+def test_fit_chooses_alpha_and_says_which(files, run, tmp_path):
+    out = tmp_path / "model.rankwise"
+    data = read_letor(files.train)
+    want = RankRLS().fit(data.X, data.y, qid=data.qid)
+    for given in ([], ["--alpha", "auto"]):
+        message = run("fit", files.train, "-o", out, *given).stderr
+        assert load_model(out).alpha_ == want.alpha_
+        best = want.alpha_curve_.best_index
+        assert f"alpha {want.alpha_:.3g}: held-out ndcg@10" in message
+        beside = want.alpha_curve_.alphas[best - 1]
+        assert f"{want.alpha_curve_.score[best - 1]:.4f} at {beside:.3g}" in message
+    assert f"{want.alpha_:.4g}"[:4] in run("info", out).stdout
+    streamed = ["--model", "sparse-rankrls", "--landmarks", 5, "--seed", 0]
+    assert "held-out squared_error" in run("fit", files.train, *streamed, "-o", out).stderr
+    for wrong in ("automatic", "-1", "nan"):
+        message = run("fit", files.train, "--alpha", wrong, "-o", out, ok=False)
+        assert "Give a number of at least 0, or auto" in message
+
+
+def test_a_file_with_few_rows_follows_the_rule(run, tmp_path):
+    path, out = tmp_path / "train.txt", tmp_path / "model.rankwise"
+    path.write_text("1 qid:1 1:0.5\n2 qid:1 1:0.7\n")
+    assert "by a rule: too few rows" in run("fit", path, "-o", out).stderr

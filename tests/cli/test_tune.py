@@ -85,7 +85,7 @@ def test_one_setting_shows_every_alpha(files, tune, tmp_path):
 def test_folds_of_queries(files, tune, tmp_path):
     result = tune(files.train, "-o", tmp_path / "m.rankwise", "--alphas", "1", "--folds", 5)
     data = read_letor(files.train)
-    want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, n_splits=5)
+    want = leave_query_out(RankRLS(1.0), data.X, data.y, qid=data.qid, n_splits=5)
     assert result.stdout.startswith("5 folds of whole queries out of 10 queries, ")
     assert_allclose(float(lines_of(result)[0][1]), want.score[0], atol=6e-5)
 

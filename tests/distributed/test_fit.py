@@ -387,3 +387,20 @@ def test_one_ranking_without_ties(qid):
     given = (X, Y) if qid is None else (X, Y, qid)
     ours = fit(RankRLS(1.0, ties="exclude"), in_chunks(*given))
     assert_allclose(ours.coef_, RankRLS(1.0, ties="exclude").fit(X, Y).coef_, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "ranker", [SparseRankRLS(landmarks=POINTS), SparseRLS(landmarks=POINTS), RankRLS(), RLS()]
+)
+def test_alpha_is_chosen_from_the_sums_of_folds(ranker):
+    fitted = fit(clone(ranker), in_chunks(X, Y, QID))
+    assert fitted.alpha_curve_.metric == "squared_error"
+    if isinstance(ranker, SparseRankRLS | SparseRLS):
+        order = np.argsort(QID, kind="stable")
+        here = clone(ranker).fit_blocks([(X[order], Y[order], QID[order])])
+        assert_allclose(fitted.alpha_curve_.score, here.alpha_curve_.score)
+        assert fitted.alpha_ == pytest.approx(here.alpha_)
+    one = fit(clone(ranker), in_chunks(X, Y))
+    assert one.alpha_curve_.metric == "squared_error"
+    found = path(clone(ranker), in_chunks(X, Y, QID))
+    assert_allclose(found.alphas, fitted.alpha_curve_.alphas)

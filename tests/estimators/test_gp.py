@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from rankwise import PairwiseGP, RankRLS
-from rankwise.errors import RankwiseWarning
+from rankwise.errors import ParameterError, RankwiseWarning
 from rankwise.estimators.gp import hyperparameters
 from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
 from tests.oracles.pairwise_gp import dense_ep
@@ -297,6 +297,51 @@ def test_marginalizing_the_width():
     )
 
 
+@pytest.mark.parametrize("settings_", [{}, {"marginalize": "grid"}, {"landmarks": [0, 5, 9]}])
+@pytest.mark.parametrize("n_pairs", [6, 40])
+def test_contrasts_are_linear_functions_of_scores(settings_, n_pairs):
+    X, pairs = some_comparisons(n_pairs=n_pairs)
+    kernel = 2.0 * RBF(1.0, (0.5, 2.0))
+    gp = PairwiseGP(kernel, optimizer=None, **settings_).fit_pairs(X, pairs)
+    new, rows = X[:4] + 0.1, X[3:9]
+    for contrast, reference in (("mean", X), (rows, rows), (pd.DataFrame(rows), rows)):
+        both = np.vstack((new, reference))
+        mean, cov = gp.predict(both, return_cov=True)
+        A = np.hstack((np.eye(4), np.full((4, len(reference)), -1 / len(reference))))
+        got = gp.predict(new, contrast=contrast, return_cov=True)
+        assert_allclose(got[0], A @ mean, atol=1e-9)
+        assert_allclose(got[1], A @ cov @ A.T, atol=1e-9)
+        std = gp.predict(new, contrast=contrast, return_std=True)[1]
+        assert_allclose(std, np.sqrt(np.diagonal(got[1])), atol=1e-7)
+        assert_allclose(gp.predict(new, contrast=contrast), got[0], atol=1e-9)
+    mean, cov = gp.predict(X, return_cov=True)
+    gap, std = gp.predict_difference(X[[0, 1]], X[[2, 3]])
+    assert_allclose(gap, mean[[0, 1]] - mean[[2, 3]], atol=1e-9)
+    variance = cov[[0, 1], [0, 1]] + cov[[2, 3], [2, 3]] - 2 * cov[[0, 1], [2, 3]]
+    assert_allclose(std**2, variance, atol=1e-7)
+    with pytest.raises(ParameterError, match="contrast must be"):
+        gp.predict(X, contrast="median")
+
+
+def test_intervals_of_contrasts_cover_the_truth_as_often_as_they_say():
+    """The intervals of single scores are far too wide: they include the level."""
+    covered, too_wide = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        f, X = rng.standard_normal(20), np.arange(20)[:, None]
+        i = rng.integers(0, 20, 500)
+        j = (i + rng.integers(1, 20, 500)) % 20
+        won = f[i] - f[j] + rng.standard_normal(500) > 0
+        gp = PairwiseGP(1.0 * RBF(3.0) + WhiteKernel(1.0), optimizer=None, flips=0.0)
+        gp.fit_pairs(X, np.column_stack((i, j)), margin=won)
+        mean, std = gp.predict(X, contrast="mean", return_std=True)
+        covered.append(np.abs(mean - (f - f.mean())) < 1.645 * std)
+        alone = gp.predict(X, return_std=True)
+        too_wide.append(np.abs(alone[0] - f) < 1.645 * alone[1])
+    assert np.mean(covered) == pytest.approx(0.9, abs=0.035)
+    assert np.mean(too_wide) > 0.98
+
+
 def test_samples_have_the_posterior_moments():
     X, pairs = some_comparisons()
     for settings_ in ({}, {"marginalize": "grid"}):
@@ -459,6 +504,39 @@ def test_flips_are_learned_if_the_evidence_supports_them():
         assert PairwiseGP(kernel, **settings_).fit_pairs(X, pairs[:20]).flips_ == 0.0
     prior = PairwiseGP(prior_scale=[1.0, 1.0], marginalize="grid").fit_pairs(X, pairs)
     assert prior.flips_ == pytest.approx(0.1, abs=0.06)
+
+
+@pytest.mark.parametrize("tie_model", ["half", "threshold"])
+def test_noise_with_heavy_tails_is_soon_told_from_flips(tie_model, monkeypatch):
+    """A search for flips that leads nowhere costs no more than the fit without them."""
+    sweeps = []
+    learn = hyperparameters.learn_flips
+
+    def counted(evidence, theta, optimizer):
+        before = evidence.n_sweeps
+        made = []
+        with_flips = type(evidence).with_flips
+        monkeypatch.setattr(
+            type(evidence),
+            "with_flips",
+            lambda self, e: made.append(with_flips(self, e)) or made[-1],
+        )
+        found = learn(evidence, theta, optimizer)
+        sweeps.append((before, sum(other.n_sweeps for other in made)))
+        return found
+
+    monkeypatch.setattr("rankwise.estimators.gp.pairwise_gp.learn_flips", counted)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        f = 1.5 * rng.standard_normal(15)
+        i = rng.integers(0, 15, 200)
+        j = (i + rng.integers(1, 15, 200)) % 15
+        gap = f[i] - f[j] + rng.standard_t(3, 200)
+        margin = np.where(np.abs(gap) < 0.5, 0.0, np.sign(gap))
+        gp = PairwiseGP(WhiteKernel(1.0), tie_model=tie_model)
+        gp.fit_pairs(np.arange(15)[:, None], np.column_stack((i, j)), margin=margin)
+        assert gp.flips_ == 0.0
+    assert sum(after for _, after in sweeps) <= sum(before for before, _ in sweeps)
 
 
 @pytest.mark.parametrize("n_pairs", [6, 150])

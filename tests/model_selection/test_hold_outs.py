@@ -339,7 +339,7 @@ def test_data_that_cannot_be_held_out(call, message):
         (lambda: leave_pair_out(object(), X4, Y4), "need a least-squares ranker"),
         (lambda: leave_pair_out(RankRLS(1.0), X4, Y4, pairs=0), "at least 1"),
         (lambda: leave_query_out(RankRLS(1.0), X4, Y4, qid=Q4, n_splits=3), "from 2 to"),
-        (lambda: leave_query_out(RankRLS(1.0), X4, Y4, qid=Q4, metric="ap"), "metric must be"),
+        (lambda: leave_query_out(RankRLS(1.0), X4, Y4, qid=Q4, metric="apx"), "metric must be"),
         (lambda: leave_query_out(RankRLS(1.0), X4, Y4, qid=Q4, n_splits=2.5), "an integer"),
         (lambda: k_fold(RankRLS(1.0), X4, Y4, n_splits=5), "from 2 to 4"),
         (lambda: leave_one_out(RankRLS(1.0), X4, Y4), "needs a regression, such as RLS"),

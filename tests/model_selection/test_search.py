@@ -724,7 +724,7 @@ GRID = {"alpha": [1.0]}
             ParameterError,
             "refitted for every pair",
         ),
-        (RankingSearchCV(RankRLS(), GRID, scoring="ap"), {}, ParameterError, "metric must be"),
+        (RankingSearchCV(RankRLS(), GRID, scoring="apx"), {}, ParameterError, "metric must be"),
         (RankingSearchCV(RankRLS(), GRID, scoring=None), {}, ParameterError, "scoring must be"),
         (
             RankingSearchCV(RankRLS(), GRID, scoring=lambda *_: np.nan),

@@ -52,12 +52,15 @@ def data_squares(problem: Problem) -> Array:
         return moment_squares(
             system, [system.moments(problem.X, task, problem.loss) for task in problem.tasks]
         )
-    return coordinate_squares(problem.tasks, problem.coordinates())
+    return coordinate_squares(problem.tasks, problem.coordinates(), overwrite=True)
 
 
-def coordinate_squares(tasks: Sequence[Task], rows: Coordinates) -> Array:
-    """`data_squares` from coordinates."""
-    return np.asarray(np.mean([_squares(task, rows) for task in tasks], axis=0))
+def coordinate_squares(
+    tasks: Sequence[Task], rows: Coordinates, *, overwrite: bool = False
+) -> Array:
+    """`data_squares` from coordinates; a kernel matrix may be overwritten."""
+    keep = len(tasks) > 1 or not overwrite
+    return np.asarray(np.mean([_squares(task, rows, keep=keep) for task in tasks], axis=0))
 
 
 def moment_squares(system: System, moments: Sequence[Moments | CentredMoments]) -> Array:
@@ -66,9 +69,10 @@ def moment_squares(system: System, moments: Sequence[Moments | CentredMoments]) 
     return np.asarray(np.mean([to_host(diagonal) for diagonal in diagonals], axis=0))
 
 
-def _squares(task: Task, rows: Coordinates) -> Array:
+def _squares(task: Task, rows: Coordinates, *, keep: bool) -> Array:
     if rows.kernel is not None:
-        M = task.graph.root_kernel(backend_of(rows.kernel).copy(rows.kernel))
+        K = backend_of(rows.kernel).copy(rows.kernel) if keep else rows.kernel
+        M = task.graph.root_kernel(K)
         return np.asarray(to_host(M.diagonal())).copy()
     F, on = rows.features, backend_of(rows.features)
     total = on.zeros(F.shape[1])

@@ -151,7 +151,7 @@ class QueryMinMaxScaler(QueryScaler):
     >>> from rankwise import RankRLS
     >>> y, qid = [0, 2, 1, 1, 0], ["a", "a", "a", "b", "b"]
     >>> with sklearn.config_context(enable_metadata_routing=True):
-    ...     pipeline = make_pipeline(QueryMinMaxScaler(), RankRLS()).fit(X, y, qid=qid)
+    ...     pipeline = make_pipeline(QueryMinMaxScaler(), RankRLS(1.0)).fit(X, y, qid=qid)
     ...     pipeline.predict(X, qid=qid).argsort()
     array([0, 4, 2, 1, 3])
     """

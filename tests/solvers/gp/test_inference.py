@@ -128,7 +128,7 @@ def test_gradients_agree_with_finite_differences(p):
     dK = p.K[0, 0] * V @ V.T / len(V)
 
     def at(step, infer, threshold=p.threshold):
-        C = np.asfortranarray(np.linalg.cholesky(p.K + step * dK))
+        C = np.linalg.cholesky(p.K + step * dK)
         differences = Differences(C, *p.pairs.T.copy())
         return differences, infer(differences, p.counts, threshold, **TIGHT)
 

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
 
 from rankwise.solvers.gp.probit import (
+    _integrated,
     hazard,
     log_likelihood,
     log_normal_cdf,
@@ -72,6 +73,31 @@ def test_tilted_moments(m, v, a, b, c, t, e):
     assert log_z == pytest.approx(want_z, abs=1e-6)
     assert m + v * slope == pytest.approx(mean, abs=1e-6 * math.sqrt(v))
     assert v - v * v * bend == pytest.approx(variance, rel=1e-5)
+
+
+@given(
+    st.floats(-12, 12), st.floats(1e-4, 0.5), st.floats(-1, 1),
+    *(st.sampled_from([0.0, 0.5, 1.0, 3.0, 20.0, 300.0]) for _ in range(3)),
+    st.sampled_from([0.01, 0.7, 3.0]), st.sampled_from([0.0, 0.01, 0.2]),
+)  # fmt: skip
+@example(4.77, 0.278, 0.0, 300.0, 0.0, 0.5, 0.7, 0.0)
+@example(-3.0, 0.05, 0.0, 10.0, 0.0, 0.0, 0.01, 0.01)
+def test_few_nodes_agree_with_adaptive_panels(m, v, near, a, b, c, t, e):
+    got = np.array(tilted(m, v, a, b, c, t, e, near))
+    want = np.array(_integrated(m, v, a, b, c, t, e, 0.0)) if a + b + c > 0 else np.zeros(5)
+    assert_allclose(got[0], want[0], rtol=1e-8, atol=1e-8)
+    assert_allclose(v * got[1], v * want[1], rtol=1e-7, atol=1e-8)
+    assert_allclose(v * v * got[2], v * v * want[2], rtol=1e-6, atol=1e-8)
+    assert_allclose(got[3], want[3], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("a", "b", "c"), [(1, 0, 0), (0, 1, 0), (3, 1, 0), (1, 2, 2)])
+@pytest.mark.parametrize("v", [0.04, 0.3, 2.0])
+def test_the_slope_of_the_first_flips(a, b, c, v):
+    slope = tilted(0.4, v, float(a), float(b), float(c), 0.3, 0.0)[4]
+    step = 1e-6
+    up, down = (tilted(0.4, v, float(a), float(b), float(c), 0.3, e)[0] for e in (step, 0.0))
+    assert slope == pytest.approx((up - down) / step, rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.parametrize("v", [0.0, 1e-300, 1e-12, 1e6, 1e12])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,8 +41,10 @@ class ConditionedProcess:
     basis: WeightBasis
     approximation: Approximation
 
-    def mean(self, X: Array) -> Array:
-        """E f at rows of X: O(r m)."""
+    def mean(self, X: Array, reference: Array | None = None) -> Array:
+        """E f at rows of X, less its mean over reference rows if there are any: O(r m)."""
+        if reference is not None:
+            return self.mean(X) - self.mean(reference).mean()
         basis, u = self.basis, self.approximation.weights.mean
         if not len(basis):
             return np.zeros(len(X))
@@ -53,18 +55,27 @@ class ConditionedProcess:
             out[part] = w @ basis.functionals(K)
         return out
 
-    def variance(self, X: Array) -> Array:
-        """Var f at rows of X: O(r^2 m)."""
+    def variance(self, X: Array, reference: Array | None = None) -> Array:
+        """Var f at rows of X, or of f less its mean over reference rows: O(r^2 m)."""
         out = np.array(self.hyper.kernel.diag(X), dtype=np.float64)
+        level = None if reference is None else self._level(reference)
         for part in self._blocks(len(X)):
             c = self._features(X[part])
+            if level is not None:
+                out[part] += level.variance - 2.0 * level.covariances(X[part])
+                c -= level.features[:, None]
             out[part] = self._conditioned(out[part], c)
         return out
 
-    def covariance(self, X: Array) -> Array:
-        """Cov f of rows of X: O(r^2 m + r m^2)."""
+    def covariance(self, X: Array, reference: Array | None = None) -> Array:
+        """Cov f of rows of X, or of f less its mean over reference rows: O(r^2 m + r m^2)."""
         K = kernel_values(self.hyper.kernel, X)
         c = self._features(X)
+        if reference is not None:
+            level = self._level(reference)
+            shared = level.covariances(X)
+            K = K - shared - shared[:, None] + level.variance
+            c -= level.features[:, None]
         if c.size:
             whitened = self.approximation.weights.whiten(c)
             K = K - matmul(c.T, c) + matmul(whitened.T, whitened)
@@ -97,6 +108,16 @@ class ConditionedProcess:
         no_loss = win if t == 0 else _probability(mean, variance, hyper.noise, -t)
         return hyper.flips + share * win, share * np.maximum(no_loss - win, 0.0)
 
+    def _level(self, reference: Array) -> _Level:
+        """The mean of f over some rows: O(r^2 m + m^2)."""
+        features, variance = np.zeros(len(self.basis)), 0.0
+        for part in self._blocks(len(reference)):
+            features += self._features(reference[part]).sum(axis=1) / len(reference)
+        level = _Level(self.hyper.kernel, reference, features, variance)
+        for part in self._blocks(len(reference)):
+            variance += level.covariances(reference[part]).sum() / len(reference)
+        return replace(level, variance=variance)
+
     def _features(self, X: Array) -> Array:
         """c with f(X) = c'u + a part independent of the comparisons, of shape (r, m)."""
         if not len(self.basis):
@@ -112,6 +133,20 @@ class ConditionedProcess:
     def _blocks(self, n_rows: int) -> list[slice]:
         step = max(1, _BLOCK_BYTES // (8 * max(len(self.points), 1)))
         return [slice(k, min(k + step, n_rows)) for k in range(0, n_rows, step)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """The mean of f over some rows, before any comparison."""
+
+    kernel: Any
+    rows: Array
+    features: Array  # c with mean f = c'u + a part independent of the comparisons
+    variance: float
+
+    def covariances(self, X: Array) -> Array:
+        """Its prior covariances with f at rows of X."""
+        return np.asarray(kernel_values(self.kernel, self.rows, X).mean(axis=0))
 
 
 def _probability(mean: Array, variance: Array, noise: float, t: float) -> Array:

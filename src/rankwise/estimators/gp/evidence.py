@@ -32,7 +32,12 @@ from rankwise.solvers.gp.weight_space import (
 
 _THRESHOLD_BOUNDS = (1e-3, 1e2)
 _FLIPS_BOUNDS = (1e-4, 0.45)
+_PATIENCE = 60  # sweeps for a posterior with flips
 Sites = tuple[Array, Array]  # tau and nu
+
+
+class NotConverged(Exception):
+    """A posterior that must converge did not."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,8 @@ class Evidence:
 
     `hyper` is where the search starts, X the rows that were compared, and `noise_bounds` is None
     if the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with
-    median `start`, one or one for each free hyperparameter.
+    median `start`, one or one for each free hyperparameter. With `must_converge`, a posterior that
+    does not converge raises `NotConverged`. `n_sweeps` counts the sweeps of all posteriors.
 
     One value costs a posterior (`solvers.gp.ep`). A gradient also needs the derivatives of the
     kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks. The sites of the last gradient
@@ -84,6 +90,8 @@ class Evidence:
     noise_bounds: tuple[float, float] | None = None
     landmarks: Array | None = None
     prior_scale: Any = None
+    must_converge: bool = False
+    n_sweeps: int = 0
     _last: tuple[Array, Approximation] | None = None
 
     def __post_init__(self) -> None:
@@ -131,11 +139,23 @@ class Evidence:
         return replace(self.hyper, kernel=kernel, **others)
 
     def with_flips(self, share: float) -> Evidence:
-        """The same with the share of flips as another free hyperparameter, without a prior."""
+        """The same with the share of flips as another free hyperparameter, without a prior.
+
+        A posterior that takes far more sweeps than most do is not waited for: sites that
+        contradict each other may never converge.
+        """
         hyper, scale = replace(self.hyper, flips=share), self.prior_scale
         if scale is not None:
             scale = np.append(np.broadcast_to(scale, len(self.start)), np.inf)
-        return replace(self, hyper=hyper, prior_scale=scale)
+        inference = replace(self.inference, max_sweeps=min(self.inference.max_sweeps, _PATIENCE))
+        return replace(
+            self,
+            hyper=hyper,
+            prior_scale=scale,
+            inference=inference,
+            must_converge=True,
+            n_sweeps=0,
+        )
 
     def log_prior(self, theta: Array) -> tuple[float, Array]:
         """Log density of the prior up to a constant, and its gradient."""
@@ -193,6 +213,9 @@ class Evidence:
             raise _not_finite(hyper) from None
         if not np.isfinite(found.log_evidence):
             raise _not_finite(hyper)
+        self.n_sweeps += found.n_sweeps + 1
+        if self.must_converge and not found.converged:
+            raise NotConverged
         return differences, found
 
     def _sites(self, space: WeightSpace, hyper: Hyperparameters) -> Sites | None:

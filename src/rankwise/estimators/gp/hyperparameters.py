@@ -15,11 +15,17 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess
-from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
+from rankwise.estimators.gp.evidence import Evidence, InferenceSettings, NotConverged
+
+Objective = Callable[[Array], tuple[float, Array]]  # minus the evidence, and its gradient
 
 _MEDIAN_ROWS = 500  # rows whose median distance is taken
 _WIDEST = 1e150  # a distance whose square is finite
-_FEW, _FIRST_SHARE = 0.01, 0.05  # share of flips that is tried, and where the search starts
+_FIRST_SHARE = 0.05  # share of flips where the search starts
+_STEPS_IN_REACH = 3.0  # how far the rise of the last two values is extrapolated
+_LAST_SWEEPS = 2.5  # times that patience, if the rise is in reach
+_PATIENCE = 0.4  # sweeps with flips for each sweep without, unless the evidence rises enough
+_COST_OF_INTEGRALS = 8.0  # relative cost of a pair with several comparisons, with flips
 _REACH, _BOXES = 1.5, 20  # size of the optimizer's first box, in logarithms; number of boxes
 _STEPS, _CLOSE = 100, 1e-7  # iterations in a box, and the relative change that ends them
 _NEGLIGIBLE = 8.0  # distance from the best log evidence beyond which weights are negligible
@@ -64,25 +70,43 @@ def optimize(
 def learn_flips(evidence: Evidence, theta: Array, optimizer: Any) -> tuple[Evidence, Array]:
     """Add a share of flips if the comparisons support it; otherwise return what was given.
 
-    A share is tried if one flip in a hundred explains the comparisons better than none: if noise
-    explains all contradictions, the evidence falls with the share from the start. It is kept if
-    the best evidence with it is greater by half the logarithm of the number of comparisons
-    (Schwarz's penalty for a parameter), and its posterior converged.
+    If noise explains all contradictions, the evidence falls with the share from the start: its
+    slope at a share of 0 decides whether one is tried at all. A share is kept if the best evidence
+    with it is greater by half the logarithm of the number of comparisons (Schwarz's penalty for a
+    parameter). The search ends at the first posterior that does not converge. It also ends when it
+    has cost about half as much as the fit without flips, unless such an evidence is found, or is in
+    reach: a few more steps like the last ones would lead there. Then it may cost as much.
     """
     plain = evidence.process(theta).approximation
-    flipped = evidence.with_flips(_FIRST_SHARE)
-    try:
-        few = flipped.process(np.append(theta, np.log(_FEW))).approximation
-        if not few.log_evidence > plain.log_evidence:
-            return evidence, theta
-        found, _ = _climb(flipped, optimizer, np.append(theta, np.log(_FIRST_SHARE)))
-        best = flipped.process(found).approximation
-    except DataError:  # no finite posterior with flips
+    if not plain.flips_slope > 0:
         return evidence, theta
+    flipped, begin = evidence.with_flips(_FIRST_SHARE), np.append(theta, np.log(_FIRST_SHARE))
     penalty = 0.5 * np.log(max(float(evidence.observed.values.sum()), 1.0))
-    gain = best.log_evidence + flipped.log_prior(found)[0]
-    gain -= plain.log_evidence + evidence.log_prior(theta)[0]
-    return (flipped, found) if best.converged and gain > penalty else (evidence, theta)
+    enough = plain.log_evidence + evidence.log_prior(theta)[0] + penalty
+    repeated = float(np.mean(evidence.observed.values.sum(axis=1) != 1.0))
+    patience = _PATIENCE * evidence.n_sweeps / (1.0 + _COST_OF_INTEGRALS * repeated)
+    values: list[float] = []
+
+    def watched(objective: Objective, start: Array, bounds: Array) -> tuple[Array, float]:
+        def value_and_gradient(at: Array) -> tuple[float, Array]:
+            if flipped.n_sweeps > patience and max(values) <= enough:
+                rise = max(values) - max(values[:-2], default=-np.inf)
+                in_reach = max(values) + _STEPS_IN_REACH * rise > enough
+                if not in_reach or flipped.n_sweeps > _LAST_SWEEPS * patience:
+                    raise NotConverged
+            value, gradient = objective(at)
+            values.append(-value)
+            return value, gradient
+
+        run = optimizer if callable(optimizer) else _lbfgs
+        return run(value_and_gradient, start, bounds)
+
+    try:
+        found, _ = _climb(flipped, watched, begin)
+        gain = flipped.process(found).approximation.log_evidence + flipped.log_prior(found)[0]
+    except (DataError, NotConverged):
+        return evidence, theta
+    return (flipped, found) if gain > enough else (evidence, theta)
 
 
 def _climb(evidence: Evidence, optimizer: Any, begin: Array) -> tuple[Array, float]:

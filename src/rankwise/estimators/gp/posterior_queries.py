@@ -22,13 +22,28 @@ class PosteriorMixin:
     likelihood: str
     tie_model: str
     posterior_: ProcessMixture
+    X_fit_: Array
 
-    def predict(self, X: Any, *, return_std: bool = False, return_cov: bool = False) -> Any:
+    def predict(
+        self,
+        X: Any,
+        *,
+        contrast: Any = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+    ) -> Any:
         """Predict scores of rows, and their uncertainty.
+
+        Comparisons do not determine the level of all scores. The uncertainty of a single score
+        includes that of the level, and is close to that of the prior however many comparisons
+        there are. For intervals of scores, use ``contrast="mean"``.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
+        contrast : None, "mean" or array-like of shape (n_reference, n_features), default=None
+            What is subtracted from every score. None: nothing. "mean": the mean score of the
+            training rows, `X_fit_`. An array: the mean score of its rows.
         return_std, return_cov : bool, default=False
             Return standard deviations too, or the covariance.
 
@@ -37,15 +52,43 @@ class PosteriorMixin:
         mean : ndarray of shape (n_rows,)
         std, cov : ndarray of shape (n_rows,) or (n_rows, n_rows)
             On request.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import PairwiseGP
+        >>> X = np.arange(4.0)[:, None]
+        >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, np.repeat([[1, 0], [2, 1], [3, 2]], 50, 0))
+        >>> gp.predict(X, return_std=True)[1].round(2)
+        array([0.82, 0.81, 0.81, 0.82])
+        >>> gp.predict(X, contrast="mean", return_std=True)[1].round(2)
+        array([0.34, 0.22, 0.22, 0.34])
         """
         if return_std and return_cov:
             raise ParameterError(
                 "Use return_std or return_cov, not both: the covariance contains the variances."
             )
         X = self._new(X)
+        reference = self._reference(contrast)
         if return_std:
-            return self.posterior_.mean_and_std(X)
-        return self.posterior_.mean_and_covariance(X) if return_cov else self.posterior_.mean(X)
+            return self.posterior_.mean_and_std(X, reference)
+        if return_cov:
+            return self.posterior_.mean_and_covariance(X, reference)
+        return self.posterior_.mean(X, reference)
+
+    def predict_difference(self, X1: Any, X2: Any) -> tuple[Array, Array]:
+        """Mean and standard deviation of the difference of two scores, row by row.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n_pairs,)
+            Of f(x1) - f(x2).
+        """
+        return self.posterior_.difference(*self._new_pairs(X1, X2))
 
     def predict_preference(self, X1: Any, X2: Any, *, observed: bool = False) -> Array:
         """Probability that a row of X1 is better than the row of X2, row by row: equation (11).
@@ -208,6 +251,15 @@ class PosteriorMixin:
         """Check rows to predict."""
         check_is_fitted(self)
         return dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+
+    def _reference(self, contrast: Any) -> Array | None:
+        """Rows whose mean score is subtracted from others."""
+        if contrast is None:
+            return None
+        if isinstance(contrast, str):
+            check_value("contrast", contrast, Choice("mean"))
+            return self.X_fit_
+        return self._new(contrast)
 
     def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:
         """Check rows to compare one by one."""

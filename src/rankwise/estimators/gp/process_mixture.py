@@ -41,22 +41,32 @@ class ProcessMixture:
         """The weighted mean of a function of the processes."""
         return np.tensordot(self.weights, [ask(process) for process in self.processes], axes=1)
 
-    def mean(self, X: Array) -> Array:
-        return self.average(lambda c: c.mean(X))
+    def mean(self, X: Array, reference: Array | None = None) -> Array:
+        """Scores of rows of X, less their mean over reference rows if there are any."""
+        return self.average(lambda c: c.mean(X, reference))
 
-    def mean_and_std(self, X: Array) -> tuple[Array, Array]:
-        means = np.array([c.mean(X) for c in self.processes])
+    def mean_and_std(self, X: Array, reference: Array | None = None) -> tuple[Array, Array]:
+        """The same scores, and their standard deviations."""
+        means = np.array([c.mean(X, reference) for c in self.processes])
         mean = self.weights @ means
-        variances = np.array([c.variance(X) for c in self.processes])
+        variances = np.array([c.variance(X, reference) for c in self.processes])
         return mean, np.sqrt(self.weights @ (variances + np.square(means - mean)))
 
-    def mean_and_covariance(self, X: Array) -> tuple[Array, Array]:
-        means = [c.mean(X) for c in self.processes]
+    def mean_and_covariance(self, X: Array, reference: Array | None = None) -> tuple[Array, Array]:
+        """The same scores, and their covariance."""
+        means = [c.mean(X, reference) for c in self.processes]
         mean, total = np.asarray(self.weights @ means), np.zeros((len(X), len(X)))
         for weight, process, at in zip(self.weights, self.processes, means, strict=True):
             gap = at - mean
-            total += weight * (process.covariance(X) + gap[:, None] * gap)
+            total += weight * (process.covariance(X, reference) + gap[:, None] * gap)
         return mean, total
+
+    def difference(self, X1: Array, X2: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of f(x1) - f(x2), row by row."""
+        parts = [c.difference(X1, X2) for c in self.processes]
+        means, variances = (np.array(part) for part in zip(*parts, strict=True))
+        mean = self.weights @ means
+        return mean, np.sqrt(self.weights @ (variances + np.square(means - mean)))
 
     def sample(self, X: Array, n: int, rng: np.random.Generator) -> Array:
         """Draws of shape (n, rows of X), each from one of the processes."""

@@ -72,7 +72,8 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     Least-squares rankers (`RankRLS`, `RLS`) are not refitted: candidates that differ only in
     alpha share one exact hold-out, which costs about as much as one fit (see `leave_query_out`,
     `leave_pair_out` and `k_fold`). Pipelines that end in such a ranker are refitted for each split,
-    because their transformers must not use held-out rows, but only once for all alphas. Any other
+    because their transformers must not use held-out rows, but only once for all alphas. A
+    ranker with ``alpha="auto"`` is refitted, too, and chooses its alpha in each split. Any other
     estimator is refitted for each candidate and split. The rankers of LightGBM, XGBoost
     and CatBoost get their rows sorted by query, with group sizes, ids or group ids; regressors get
     no queries.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.blas import matmul
 from rankwise.solvers.gp.differences import Differences, WeightPosterior
 
@@ -71,9 +71,9 @@ def covariance_gradient(differences: Differences, a: Approximation) -> Array:
     W = L - L C P^-1 C'L with L = B'TB, since C P^-1 C' is the posterior covariance.
     """
     L = differences.laplacian(a.tau)
-    V = a.weights.whiten((L @ differences.C).T)
+    V = a.weights.whiten(differences.smoothed(a.tau).T)
     M = matmul(V.T, V) if V.size else V.T @ V
-    M -= L.toarray()
+    M -= L.toarray() if is_sparse(L) else L
     rows = differences.to_rows(a.slope)
     M += rows[:, None] * rows
     if a.bend is not None:
@@ -89,8 +89,7 @@ def factor_gradient(differences: Differences, a: Approximation) -> Array:
     W C = L C P^-1, since C'L C = P - I.
     """
     C = differences.C
-    Y = differences.laplacian(a.tau) @ C
-    out = -a.weights.solve(Y.T).T
+    out = -a.weights.solve(differences.smoothed(a.tau).T).T
     rows = differences.to_rows(a.slope)
     out += rows[:, None] * (rows @ C)
     if a.bend is not None:

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 from scipy.linalg.blas import dsyrk, dtrsm
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.blas import cross_product, matmul, solve_lower
 from rankwise.backends.jit import compiled
 
@@ -63,12 +63,22 @@ class Differences:
         return np.asarray(self.C.T @ self.to_rows(z))
 
     def laplacian(self, tau: Array) -> Any:
-        """B' diag(tau) B, sparse."""
+        """B' diag(tau) B, sparse unless there are few rows."""
         n = len(self.C)
         i, j = self.first, self.second
+        if self._few_rows:
+            L = np.bincount(i * n + j, -tau, n * n).reshape(n, n)
+            L += L.T
+            L[np.arange(n), np.arange(n)] = np.bincount(i, tau, n) + np.bincount(j, tau, n)
+            return L
         rows, columns = np.concatenate((i, j, i, j)), np.concatenate((i, j, j, i))
         values = np.concatenate((tau, tau, -tau, -tau))
         return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(n, n)))
+
+    def smoothed(self, tau: Array) -> Array:
+        """B' diag(tau) B C: O(r min(n^2, N)) time."""
+        L = self.laplacian(tau)
+        return np.asarray(L @ self.C if is_sparse(L) or not self.C.size else matmul(L, self.C))
 
     def precision(self, tau: Array) -> Array:
         """I + A' diag(tau) A in reverse order, lower triangle: O(r^2 min(n, N) + N r) time."""
@@ -79,7 +89,7 @@ class Differences:
             P = cross_product(tau[:, None] * A, A)
         else:
             P = np.empty((r, r), order="F")
-            Y = self.laplacian(tau) @ C
+            Y = self.smoothed(tau)
             for start in range(0, r, _BLOCK):
                 stop = min(start + _BLOCK, r)
                 top = min(start, self.stairs)
@@ -108,7 +118,7 @@ class Differences:
 
     def squared_norms(self, rows: Array) -> Array:
         """|rows[first] - rows[second]|^2 for every difference, O(r min(N, n^2))."""
-        if len(self.C) ** 2 <= 8 * len(self):  # fewer products of rows than pairs
+        if self._few_rows:
             G = matmul(rows, rows.T) if rows.size else np.zeros((len(self.C), len(self.C)))
             norms = np.diagonal(G)
             out = norms[self.first] + norms[self.second] - 2.0 * G[self.first, self.second]
@@ -117,9 +127,16 @@ class Differences:
         _squared_gaps(rows, self.first, self.second, out)
         return out
 
+    @property
+    def _few_rows(self) -> bool:
+        """Whether products of all rows cost less than those of the compared pairs."""
+        return len(self.C) ** 2 <= 8 * len(self)
+
     @cached_property
     def _kept(self) -> Array | None:
         """A in reverse order, if it is small, or smaller than a C without stairs; else None."""
+        if self._few_rows and len(self) > len(self.C):
+            return None
         if len(self) * self.rank > _SMALL and (self.stairs or len(self) >= len(self.C)):
             return None
         return np.ascontiguousarray((self.C[self.first] - self.C[self.second])[:, ::-1])

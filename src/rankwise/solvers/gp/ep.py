@@ -7,10 +7,12 @@ import numpy as np
 from rankwise.backends.arrays import Array
 from rankwise.solvers.gp.approximation import Approximation
 from rankwise.solvers.gp.differences import Differences, WeightPosterior
+from rankwise.solvers.gp.laplace import laplace
 from rankwise.solvers.gp.probit import sweep_in_turn, update_sites
 
 _DEPTH = 5  # number of sweeps that a step is extrapolated from
 _PLAIN = 3  # number of sweeps before the first extrapolation
+_ROUGH = 0.1  # largest change of a difference in the last step towards a start
 _HALVINGS = 6  # of a step to sites without a proper posterior
 _NARROWEST = 0.3  # smallest pivot of the weights' precision; it is 1 for the prior
 
@@ -46,14 +48,21 @@ def expectation_propagation(
     threshold, flips : float
         Half the width of the interval of ties, 0: no ties; and the share of flipped outcomes.
     start : (tau, nu), optional
-        Sites to start from, such as those of a similar problem. None: no information.
+        Sites to start from, such as those of a similar problem. None: no information, or those
+        of Laplace's approximation if there are pairs with several comparisons, whose factors are
+        integrals: these are cheap near the posterior, and costly near a wide prior.
     sequential : bool
     tol : float
         Largest error of the moments, relative to their spread, after at most `max_sweeps`.
     """
     n = len(differences)
-    tau, nu = (np.zeros(n), np.zeros(n)) if start is None else (s.copy() for s in start)
     prior, counts = differences.prior_variances, np.ascontiguousarray(counts)
+    tau, nu = np.zeros(n), np.zeros(n)
+    if start is not None:
+        tau, nu = (sites.copy() for sites in start)
+    elif (counts.sum(axis=1) != counts.max(axis=1, initial=0.0)).any() or (counts > 1.0).any():
+        near = laplace(differences, counts, threshold, tol=_ROUGH)
+        tau, nu = near.tau, near.nu
     given = (counts, threshold, flips)
     matched, good = np.empty((n, 2)), np.zeros((2, n))
     steps = _Steps()

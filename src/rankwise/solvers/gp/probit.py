@@ -22,11 +22,27 @@ from rankwise.backends.jit import compiled
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
+_CLOSE = -6.0  # above this, no sum of a hazard and its argument cancels
 _FAR = -25.0  # below this, digits cancel, and seven terms of a series are exact
+_LARGEST = 700.0  # exponent whose exponential is finite
 _DROP = 36.0  # exp(-36) is negligible relative to 1
 _ACCURACY = 1e-10  # of integrals, relative to their size
 _SUMS, _STACK = 8, 64
+_CANCELS = 1e-3  # a relative change of the variance below this is not computed from moments
 _NODES, _NODE_WEIGHTS = (np.asarray(part) for part in np.polynomial.legendre.leggauss(10))
+
+
+def _hermite_rule(n_nodes: int) -> tuple[Array, Array]:
+    """Nodes z and weights w with sum_k w_k g(z_k) close to the integral of g, if g is Gaussian."""
+    z, w = np.polynomial.hermite.hermgauss(n_nodes)
+    return np.asarray(math.sqrt(2.0) * z), np.asarray(math.sqrt(2.0) * w * np.exp(z * z))
+
+
+# Errors stay below 1e-9 up to these variances, and up to _WIDE for _FEW comparisons.
+_NARROW, _MEDIUM, _WIDE, _FEW = 0.1, 0.25, 0.5, 10.0
+_ONE_MODE = 0.5  # variance times number of comparisons, up to which flips give no second mode
+_Z15, _W15 = _hermite_rule(15)
+_Z31, _W31 = _hermite_rule(31)
 
 
 @compiled
@@ -64,7 +80,7 @@ def _win(z: float, e: float) -> tuple[float, float, float, float, float]:
     if e == 0.0:
         value = log_normal_cdf(z)
         h, excess = hazard(z)
-        by_e = 0.0
+        by_e = math.exp(min(-value, _LARGEST)) - 2.0
     else:
         cdf = 0.5 * math.erfc(-z * _ROOT_HALF)
         p = e + (1.0 - 2.0 * e) * cdf
@@ -137,11 +153,13 @@ def log_likelihood(
 
 @compiled
 def tilted(
-    m: float, v: float, a: float, b: float, c: float, t: float, e: float
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float = 0.0
 ) -> tuple[float, float, float, float, float]:
     """log Z of N(d | m, v) exp(l(d)), its slope and minus its curvature in m, slopes in t and e.
 
-    A single comparison has a closed form, with variance 1 + v. Others are integrated.
+    A single comparison has a closed form, with variance 1 + v. Others are integrated, by few nodes
+    where the product is nearly Gaussian: where v is small, and flips cannot give it a second mode.
+    The search for the mode starts at m + near.
     """
     if a + b + c == 1.0 and (a == 1.0 or b == 1.0 or c == 1.0):
         s = math.sqrt(1.0 + v)
@@ -150,15 +168,81 @@ def tilted(
     if v == 0.0:
         value, first, second, _, by_t, _, _, by_e = log_likelihood(m, a, b, c, t, e)
         return value, first, -second, by_t, by_e
-    return _integrated(m, v, a, b, c, t, e)
+    n = a + b + c
+    if e == 0.0 and v <= _NARROW:
+        return _near_mode(m, v, a, b, c, t, e, near, _Z15, _W15)
+    if (v <= _MEDIUM or (v <= _WIDE and n <= _FEW)) and (e == 0.0 or n * v <= _ONE_MODE):
+        return _near_mode(m, v, a, b, c, t, e, near, _Z31, _W31)
+    return _integrated(m, v, a, b, c, t, e, near)
+
+
+@compiled
+def _near_mode(
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float, z: Array,
+    w: Array,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """`tilted` by Gauss-Hermite quadrature around the mode."""
+    mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
+    scale = 1.0 / math.sqrt(curvature)
+    mass = x1 = x2 = slope = slope2 = bend = by_t = by_e = 0.0
+    for k in range(len(z)):
+        off = scale * z[k]
+        x = mode + off
+        l0, l1, l2, lt, le = _likelihood(m + x, a, b, c, t, e)
+        weight = w[k] * math.exp(l0 - 0.5 * x * x / v - top)
+        mass += weight
+        x1 += weight * off
+        x2 += weight * off * off
+        slope += weight * l1
+        slope2 += weight * l1 * l1
+        bend -= weight * l2
+        by_t += weight * lt
+        by_e += weight * le
+    x1, x2, slope, slope2 = x1 / mass, x2 / mass, slope / mass, slope2 / mass
+    log_z = top + math.log(mass * scale) - _HALF_LOG_2PI - 0.5 * math.log(v)
+    shrinkage = (v - (x2 - x1 * x1)) / v
+    if abs(shrinkage) < _CANCELS:
+        shrinkage = bend / mass - (slope2 - slope * slope)
+    else:
+        slope, shrinkage = (mode + x1) / v, shrinkage / v
+    shrinkage = shrinkage if e > 0.0 else max(shrinkage, 0.0)
+    return log_z, slope, shrinkage, by_t / mass, by_e / mass
+
+
+@compiled
+def _likelihood(
+    d: float, a: float, b: float, c: float, t: float, e: float
+) -> tuple[float, float, float, float, float]:
+    """l(d) and its derivatives d, dd, t and e: from common terms if none cancels, without flips."""
+    x, y = d - t, -d - t
+    p, q = 0.5 * math.erfc(-x * _ROOT_HALF), 0.5 * math.erfc(-y * _ROOT_HALF)
+    tie = 1.0 - p - q
+    if e > 0.0 or x < _CLOSE or y < _CLOSE or (c > 0 and tie < _CANCELS):
+        l0, l1, l2, _, lt, _, _, le = log_likelihood(d, a, b, c, t, e)
+        return l0, l1, l2, lt, le
+    g, h = math.exp(-0.5 * x * x - _HALF_LOG_2PI), math.exp(-0.5 * y * y - _HALF_LOG_2PI)
+    l0 = l1 = l2 = lt = 0.0
+    le = -2.0 * (a + b + c)
+    if a > 0:
+        r = g / p
+        l0, l1, l2, lt, le = a * math.log(p), a * r, -a * r * (r + x), -a * r, le + a / p
+    if b > 0:
+        r = h / q
+        l0, l1, le = l0 + b * math.log(q), l1 - b * r, le + b / q
+        l2, lt = l2 - b * r * (r + y), lt - b * r
+    if c > 0:
+        r = (h - g) / tie
+        l0, l1 = l0 + c * math.log(tie), l1 + c * r
+        l2, lt = l2 + c * ((x * g + y * h) / tie - r * r), lt + c * (g + h) / tie
+    return l0, l1, l2, lt, le
 
 
 @compiled
 def _integrated(
-    m: float, v: float, a: float, b: float, c: float, t: float, e: float
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float
 ) -> tuple[float, float, float, float, float]:
     """`tilted` by adaptive Gauss-Legendre quadrature: panels are halved until they converge."""
-    mode, top, curvature = _mode(m, v, a, b, c, t, e)
+    mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
     scale = 1.0 / math.sqrt(curvature)
     total = np.zeros(_SUMS)
     low, high = np.empty(_STACK), np.empty(_STACK)
@@ -197,7 +281,7 @@ def _integrated(
     slope, slope2, bend, by_t, by_e = total[3:] / mass
     log_z = top + math.log(mass) - _HALF_LOG_2PI - 0.5 * math.log(v)
     shrinkage = (v - (x2 - x1 * x1)) / v
-    if abs(shrinkage) < 1e-3:  # moments would cancel
+    if abs(shrinkage) < _CANCELS:
         shrinkage = bend - (slope2 - slope * slope)
     else:
         slope, shrinkage = (mode + x1) / v, shrinkage / v
@@ -229,19 +313,18 @@ def _panel(
 
 @compiled
 def _mode(
-    m: float, v: float, a: float, b: float, c: float, t: float, e: float
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, x: float
 ) -> tuple[float, float, float]:
     """A maximum of l(m + x) - x^2 / 2v: its x, value, and minus its curvature (or 1 / v)."""
-    x = 0.0
-    l0, l1, l2, _, _, _, _, _ = log_likelihood(m, a, b, c, t, e)
-    top = l0
+    l0, l1, l2, _, _ = _likelihood(m + x, a, b, c, t, e)
+    top = l0 - 0.5 * x * x / v
     for _ in range(100):
         curvature = 1.0 / v - min(l2, 0.0)
         slope = l1 - x / v
         step = slope / curvature
         while True:
             new = x + step
-            l0, l1, l2, _, _, _, _, _ = log_likelihood(m + new, a, b, c, t, e)
+            l0, l1, l2, _, _ = _likelihood(m + new, a, b, c, t, e)
             value = l0 - 0.5 * new * new / v
             if not value < top - 1e-12 * (1.0 + abs(top)) or not abs(step) >= 1e-300:
                 break
@@ -278,7 +361,7 @@ def update_sites(
     for k in range(len(m)):
         mean, variance = cavity(m[k], v[k], tau[k], nu[k], prior[k])
         log_z, slope, bend, part_t, part_e = tilted(
-            mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e
+            mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, m[k] - mean
         )
         spread = 1.0 + tau[k] * variance
         evidence += log_z + 0.5 * math.log(spread)
@@ -318,7 +401,9 @@ def sweep_in_turn(
             v += a[p] * total
         v = max(v, 0.0)
         at, variance = cavity(m, v, tau[k], nu[k], prior[k])
-        _, slope, bend, _, _ = tilted(at, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e)
+        _, slope, bend, _, _ = tilted(
+            at, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, m - at
+        )
         left = max(1.0 - bend * variance, 1e-12)
         more, push = bend / left - tau[k], (slope + at * bend) / left - nu[k]
         keep = 1.0 + more * v
