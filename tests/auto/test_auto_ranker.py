@@ -293,8 +293,10 @@ def test_bad_data_are_refused(data):
         AutoRanker().fit(missing, y, qid=qid)
     with pytest.raises(DataError, match="at least 4 rows, to hold some out: got 3"):
         AutoRanker().fit(X[:3], y[:3])
-    with pytest.raises(DataError, match=r"two queries with different labels.*got 0 of"):
+    with pytest.raises(DataError, match="No query has two different labels"):
         AutoRanker().fit(X, np.zeros(len(y)), qid=qid)
+    with pytest.raises(DataError, match=r"two queries with different labels.*got 1 of 2"):
+        AutoRanker().fit(X[:6], [0, 1, 2, 1, 1, 1], qid=[1, 1, 1, 2, 2, 2])
     with pytest.raises(DataError, match="qid needs one entry per row"):
         AutoRanker().fit(X, y, qid=qid[:-1])
     with pytest.raises(ValueError, match="should be a 1d array"):
