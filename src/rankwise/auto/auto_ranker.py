@@ -178,9 +178,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.metric_, self.n_queries_ = metric, data.groups.n_groups
         self.part_names_ = [places[c][0].candidate.name for c in chosen]
         self.results_ = _results(trials, left_out, pool, chosen)
-        self.score_estimate_ = pool.estimate(self.n_best)
-        gap = pool.outer_values(self.n_best) - pool.outer_values(1)
-        self.gain_over_best_ = PairedDifference.of(gap)
+        outer = pool.outer_values(self.n_best)
+        self.score_estimate_ = pool.estimate(chosen, outer)
+        self.gain_over_best_ = PairedDifference.of(outer - pool.outer_values(1))
         self.explanation_ = _explanation(self.part_names_, pool, chosen)
         return self
 

@@ -114,8 +114,9 @@ class PairedDifference:
     @property
     def is_clear(self) -> bool:
         """Whether Student's t test at the level of 5% finds a difference; False for one query."""
-        limit = float(stdtrit(self.n_queries - 1, 0.975)) if self.n_queries > 1 else np.inf
-        return abs(self.difference) > limit * self.standard_error
+        if self.n_queries < 2:
+            return False
+        return abs(self.difference) > clear_errors(self.n_queries) * self.standard_error
 
     def words(self, first: str, second: str, metric: str) -> str:
         """One sentence: how far the first is ahead of the second, and whether that is clear."""
@@ -127,6 +128,11 @@ class PairedDifference:
             f"{first} is {abs(self.difference):.4f} {better} than {second} in {metric}, with a "
             f"standard error of {self.standard_error:.4f}: {verdict}."
         )
+
+
+def clear_errors(n_queries: int) -> float:
+    """The number of standard errors from which a mean difference is clear, by Student's t test."""
+    return float(stdtrit(n_queries - 1, 0.975))
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,16 +219,20 @@ class HeldOutPool:
         tell candidates apart, lead to a mean of many.
         """
         values = self.values[:, queries]
-        means = values.mean(axis=1)
+        means, n = values.mean(axis=1), values.shape[1]
         order = np.argsort(-means, kind="stable")
-        top = means[order[0]] + (0.0 if get_metric(self.metric).greater_is_better else 1.0)
-        margin = MARGIN * max(0.0, min(top, 1.0 - top))
+        best = order[0]
+        top = means[best] + (0.0 if get_metric(self.metric).greater_is_better else 1.0)
+        worse = means[best] - means > MARGIN * max(0.0, min(top, 1.0 - top))
+        if n > 1:
+            errors = (values[best] - values).std(axis=1, ddof=1) / np.sqrt(n)
+            worse &= means[best] - means > clear_errors(n) * errors
+        else:
+            worse[:] = False
         chosen: list[int] = []
         used = np.zeros(self.batches.max() + 1, dtype=np.intp)
-        for candidate in order:
-            behind = PairedDifference.of(values[order[0]] - values[candidate])
-            worse = behind.is_clear and behind.difference > margin
-            if used[self.batches[candidate]] < self.per_batch and not worse:
+        for candidate in order[~worse[order]]:
+            if used[self.batches[candidate]] < self.per_batch:
                 chosen.append(int(candidate))
                 used[self.batches[candidate]] += 1
             if len(chosen) == n_best:
@@ -240,18 +250,17 @@ class HeldOutPool:
             values[out] = self.mean_values(self.choose(n_best, ~out))[out]
         return values
 
-    def estimate(self, n_best: int) -> ScoreEstimate:
-        """What the mean of `choose` can be expected to score on new queries."""
+    def estimate(self, chosen: Index, outer: Array) -> ScoreEstimate:
+        """What to expect of a choice on new queries, from `outer_values`."""
         greater_is_better = get_metric(self.metric).greater_is_better
-        outer = PairedDifference.of(self.outer_values(n_best))
-        inner = float(self.mean_values(self.choose(n_best)).mean())
         sign = 1.0 if greater_is_better else -1.0
+        spread = PairedDifference.of(outer)
         return ScoreEstimate(
             self.metric,
             greater_is_better,
-            sign * outer.difference + 0.0,
-            outer.standard_error,
-            sign * inner + 0.0,
-            self.values.shape[1],
+            sign * spread.difference + 0.0,
+            spread.standard_error,
+            sign * float(self.mean_values(chosen).mean()) + 0.0,
+            len(outer),
             self.unit,
         )

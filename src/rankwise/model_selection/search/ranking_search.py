@@ -239,7 +239,8 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             if self.refit == MEAN_OF_BEST:
                 pool = held_out_pool(batches, outcomes, data, splits, scorer)
                 self.mean_indices_ = pool.choose(self.n_best)
-                self.score_estimate_ = pool.estimate(self.n_best)
+                outer = pool.outer_values(self.n_best)
+                self.score_estimate_ = pool.estimate(self.mean_indices_, outer)
                 best = MeanRanker(
                     [with_params(self.estimator, candidates[k]) for k in self.mean_indices_]
                 )
