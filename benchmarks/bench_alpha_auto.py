@@ -15,14 +15,14 @@ CASES = (
     ("linear, one ranking of 200,000 x 46", RankRLS(), 200_000, 46, 1, 3.0),
     (
         "300 landmarks, 50,000 x 46 in 500 queries",
-        SparseRankRLS(n_landmarks=300, random_state=0),
+        SparseRankRLS(n_landmarks=300, random_state=0, scale=None),
         50_000,
         46,
         500,
         3.0,
     ),
-    ("rbf, 2,000 x 50 in 50 queries", RankRLS(kernel="rbf"), 2_000, 50, 50, 8.0),
-    ("rbf, one ranking of 2,000 x 50", RankRLS(kernel="rbf"), 2_000, 50, 1, 8.0),
+    ("rbf, 2,000 x 50 in 50 queries", RankRLS(kernel="rbf", scale=None), 2_000, 50, 50, 8.0),
+    ("rbf, one ranking of 2,000 x 50", RankRLS(kernel="rbf", scale=None), 2_000, 50, 1, 8.0),
 )
 
 

@@ -21,8 +21,8 @@ def pairs_dual() -> list[Result]:
     labels = (y > 0).astype(float)
     K = positive_definite(m)
     ours, bipartite, peer = best_times(
-        lambda: leave_pair_out(RankRLS(alpha=1.0, kernel="rbf"), X, labels),
-        lambda: leave_pair_out(RankRLS(alpha=1.0, kernel="rbf", ties="exclude"), X, labels),
+        lambda: leave_pair_out(RankRLS(1.0, kernel="rbf", scale=None), X, labels),
+        lambda: leave_pair_out(RankRLS(1.0, kernel="rbf", ties="exclude", scale=None), X, labels),
         lambda: factor_and_invert(K),
     )
     bare = f"dpotrf + dpotri: {seconds(peer)}"
@@ -96,7 +96,9 @@ def queries_dual() -> list[Result]:
     X, y, qid = problem(m, 50, n_queries)
     K = positive_definite(m)
     ours, peer = best_times(
-        lambda: leave_query_out(RankRLS(alpha=1.0, kernel="rbf"), X, y, qid=qid, alphas=ALPHAS),
+        lambda: leave_query_out(
+            RankRLS(1.0, kernel="rbf", scale=None), X, y, qid=qid, alphas=ALPHAS
+        ),
         lambda: [factor_and_invert(K) for _ in ALPHAS],
         repeats=2,
     )
@@ -130,12 +132,12 @@ def factor_and_invert(K: Any) -> Any:
 
 def large_dual() -> tuple[Any, Any, Any]:
     state = problem(5000, 50)
-    leave_pair_out(RankRLS(alpha=1.0, kernel="rbf"), state[0][:50], state[1][:50])
+    leave_pair_out(RankRLS(1.0, kernel="rbf", scale=None), state[0][:50], state[1][:50])
     return state
 
 
 def hold_out_pairs_dual(state: tuple[Any, Any, Any]) -> None:
-    leave_pair_out(RankRLS(alpha=1.0, kernel="rbf"), state[0], state[1])
+    leave_pair_out(RankRLS(1.0, kernel="rbf", scale=None), state[0], state[1])
 
 
 def large_linear() -> tuple[Any, Any, Any]:

@@ -25,7 +25,7 @@ def problem(n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def path() -> list[Result]:
     X, y, qid = problem(PATH_ROWS)
     new = problem(2 * PATH_ROWS)[0][PATH_ROWS:]
-    ranker = KPCRank(PATH_COMPONENTS)
+    ranker = KPCRank(PATH_COMPONENTS, scale=None)
     ranker.fit(X[:400], y[:400], qid=qid[:400])  # compile
     every, one = best_times(
         lambda: ranker.fit(X, y, qid=qid).predict_path(new),
@@ -44,7 +44,7 @@ def path() -> list[Result]:
 
 def eigenvectors() -> list[Result]:
     X, y, qid = problem(EIGEN_ROWS)
-    ranker = KPCRank(EIGEN_COMPONENTS)
+    ranker = KPCRank(EIGEN_COMPONENTS, scale=None)
     K = NamedKernel("rbf", gamma=1 / FEATURES)(X)
     fit, components, full = best_times(
         lambda: ranker.fit(X, y, qid=qid),
@@ -63,8 +63,8 @@ def eigenvectors() -> list[Result]:
 def landmarks() -> list[Result]:
     X, y, qid = problem(ROWS)
     rows = np.random.default_rng(1).choice(ROWS, LANDMARKS, replace=False)
-    components = KPCRank(COMPONENTS, landmarks=rows)
-    sparse = SparseRankRLS(alpha=1.0, landmarks=rows)
+    components = KPCRank(COMPONENTS, landmarks=rows, scale=None)
+    sparse = SparseRankRLS(1.0, landmarks=rows, scale=None)
     ours, peer = best_times(
         lambda: components.fit(X, y, qid=qid), lambda: sparse.fit(X, y, qid=qid)
     )

@@ -19,7 +19,7 @@ def dual() -> list[Result]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((DUAL_ROWS, DUAL_FEATURES))
     y, qid = rng.standard_normal(DUAL_ROWS), np.arange(DUAL_ROWS) % DUAL_QUERIES
-    ranker, alphas = RankRLS(alpha=1.0, kernel="rbf"), np.geomspace(1e-3, 1e3, 10)
+    ranker, alphas = RankRLS(1.0, kernel="rbf", scale=None), np.geomspace(1e-3, 1e3, 10)
     ranker.fit(X[:200], y[:200], qid=qid[:200])  # compile
     ours, path, peer = best_times(
         lambda: ranker.fit(X, y, qid=qid),

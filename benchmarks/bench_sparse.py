@@ -39,7 +39,9 @@ def problem() -> tuple[Any, Any, Any]:
 
 def run_path(data: tuple[Any, Any, Any]) -> None:
     X, y, qid = data
-    SparseRankRLS(alpha=1.0, n_landmarks=LANDMARKS, random_state=0).path(X, y, ALPHAS, qid=qid)
+    SparseRankRLS(1.0, n_landmarks=LANDMARKS, random_state=0, scale=None).path(
+        X, y, ALPHAS, qid=qid
+    )
 
 
 def in_memory() -> list[Result]:
@@ -91,7 +93,9 @@ class Stream:
 
 
 def fit_stream(stream: Stream) -> None:
-    SparseRankRLS(alpha=1.0, n_landmarks=STREAMED_LANDMARKS, random_state=0).fit_blocks(stream)
+    SparseRankRLS(1.0, n_landmarks=STREAMED_LANDMARKS, random_state=0, scale=None).fit_blocks(
+        stream
+    )
 
 
 def streamed() -> list[Result]:
@@ -132,7 +136,7 @@ def _draw(times: list[float], memory: list[int]) -> None:
 
 
 def fit_file(path: str) -> None:
-    SparseRankRLS(alpha=1.0, n_landmarks=LETOR_LANDMARKS, random_state=0).fit_blocks(
+    SparseRankRLS(1.0, n_landmarks=LETOR_LANDMARKS, random_state=0, scale=None).fit_blocks(
         LetorBlocks(path)
     )
 

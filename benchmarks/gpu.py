@@ -60,7 +60,7 @@ def rows(m: int, n: int, queries: int) -> tuple[Any, Any, Any]:
 def sparse(rate: float) -> list[Result]:
     """SparseRankRLS with a path: from tensors, and from NumPy arrays."""
     X, y, qid = rows(ROWS, FEATURES, QUERIES)
-    ranker = SparseRankRLS(alpha=1.0, n_landmarks=LANDMARKS, random_state=0)
+    ranker = SparseRankRLS(1.0, n_landmarks=LANDMARKS, random_state=0, scale=None)
     _warm_up(ranker, X, y, qid)
     whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid))
     peak = torch.cuda.max_memory_allocated() / 2**30
@@ -68,7 +68,7 @@ def sparse(rate: float) -> list[Result]:
     scoring = timed(lambda: path.estimator(0).predict(X))
     print(f"  scores of all rows {scoring:.2f} s; peak memory of a fit {peak:.1f} GiB")
     _show_parts(ranker, X, y, qid, rate)
-    rough = SparseRankRLS(alpha=1.0, n_landmarks=LANDMARKS, random_state=0, precision="tf32")
+    rough = SparseRankRLS(1.0, n_landmarks=LANDMARKS, random_state=0, precision="tf32", scale=None)
     with_tf32 = timed(lambda: rough.path(X, y, ALPHAS, qid=qid))
     off = _differences(X[:10_000], path, rough.path(X, y, ALPHAS, qid=qid))
     print(f"  tf32: {with_tf32:.2f} s; relative differences of scores: {off}")
@@ -90,7 +90,7 @@ def sparse(rate: float) -> list[Result]:
 
 def _from_numpy(X: Any, y: Any, qid: Any) -> float:
     """Seconds for NumPy arrays that are sent to the GPU; prints the seconds for blocks of them."""
-    ranker = SparseRankRLS(alpha=1.0, n_landmarks=LANDMARKS, random_state=0, device=DEVICE)
+    ranker = SparseRankRLS(1.0, n_landmarks=LANDMARKS, random_state=0, device=DEVICE, scale=None)
     whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid))
     step = ROWS // 50
     parts = [slice(start, start + step) for start in range(0, ROWS, step)]
@@ -150,7 +150,7 @@ def pairs() -> list[Result]:
     """Leave-pair-out over all pairs of one ranking."""
     m = 20_000
     X, y, _ = rows(m, FEATURES, 1)
-    ranker = RankRLS(1.0, kernel="rbf")
+    ranker = RankRLS(1.0, kernel="rbf", scale=None)
     leave_pair_out(ranker, X[:2000], y[:2000])
     taken = timed(lambda: leave_pair_out(ranker, X, y))
     claim = f"leave-pair-out, {m:,} rows, {m * (m - 1) // 2:,} pairs, rbf, one alpha"
@@ -161,7 +161,7 @@ def dual() -> list[Result]:
     """Dual RankRLS on 40,000 rows."""
     m = 40_000
     X, y, qid = rows(m, FEATURES, 400)
-    ranker = RankRLS(1.0, kernel="rbf")
+    ranker = RankRLS(1.0, kernel="rbf", scale=None)
     ranker.fit(X[:2000], y[:2000], qid=qid[:2000])
     torch.cuda.reset_peak_memory_stats()
     taken = timed(lambda: ranker.fit(X, y, qid=qid))
@@ -176,12 +176,12 @@ def as_large_as_fits() -> list[Result]:
     torch.cuda.empty_cache()
     m = int((torch.cuda.mem_get_info()[0] / 8 / 3.1) ** 0.5) // 100 * 100
     X, y, qid = rows(m, FEATURES, 100)
-    ranker = RankRLS(1.0, kernel="rbf")
+    ranker = RankRLS(1.0, kernel="rbf", scale=None)
     taken = timed(lambda: ranker.fit(X, y, qid=qid), 1)
     print(f"  dual RankRLS, {m:,} rows: {taken:.2f} s")
     torch.cuda.empty_cache()
     try:
-        RankRLS(1.0, kernel="rbf").fit(X.repeat(2, 1), y.repeat(2), qid=qid.repeat(2))
+        RankRLS(1.0, kernel="rbf", scale=None).fit(X.repeat(2, 1), y.repeat(2), qid=qid.repeat(2))
     except KernelSizeError as error:
         print(f"  {2 * m:,} rows: {error}")
     return []
@@ -192,11 +192,15 @@ def others() -> list[Result]:
     m = 20_000
     X, y, qid = rows(m, FEATURES, 200)
     for name, call in (
-        ("KPCRank, 100 components", lambda: KPCRank(100).fit(X, y, qid=qid)),
+        ("KPCRank, 100 components", lambda: KPCRank(100, scale=None).fit(X, y, qid=qid)),
         (
             "leave-query-out, dual, 200 queries, 5 alphas",
             lambda: leave_query_out(
-                RankRLS(alpha=1.0, kernel="rbf"), X, y, qid=qid, alphas=np.geomspace(0.1, 10, 5)
+                RankRLS(1.0, kernel="rbf", scale=None),
+                X,
+                y,
+                qid=qid,
+                alphas=np.geomspace(0.1, 10, 5),
             ),
         ),
         (
@@ -205,7 +209,7 @@ def others() -> list[Result]:
         ),
         (
             "leave-pair-out within 200 queries, dual",
-            lambda: leave_pair_out(RankRLS(alpha=1.0, kernel="rbf"), X, y, qid=qid),
+            lambda: leave_pair_out(RankRLS(1.0, kernel="rbf", scale=None), X, y, qid=qid),
         ),
     ):
         call()
@@ -218,7 +222,7 @@ def against_cpu() -> list[Result]:
     for m, r in ((2_000, 200), (20_000, 1_000), (100_000, 2_000)):
         X, y, qid = rows(m, FEATURES, m // 100)
         host = X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy()
-        ranker = SparseRankRLS(alpha=1.0, n_landmarks=r, random_state=0)
+        ranker = SparseRankRLS(1.0, n_landmarks=r, random_state=0, scale=None)
         there = timed(partial(ranker.path, X, y, ALPHAS, qid=qid))
         here = timed(partial(ranker.path, *host[:2], ALPHAS, qid=host[2]))
         print(f"  {m:,} rows, {r:,} landmarks: GPU {there:.3f} s, {_cores()}: {here:.3f} s")

@@ -31,4 +31,4 @@ def texts_and_triplets():
 
 def ranker(**parameters):
     settings = {"alpha": 2e-3, "n_iter": 400, "eta0": 2.0, "shrink_every": 7, "random_state": 0}
-    return SparseBilinearRanker(**{**settings, **parameters})
+    return SparseBilinearRanker(**{**settings, "schedule": "invsqrt", **parameters})

@@ -36,7 +36,7 @@ from rankwise import (
     load_model,
     save_model,
 )
-from rankwise.errors import ModelFileError, RankwiseWarning
+from rankwise.errors import ModelFileError
 from rankwise.persistence import open_model
 from tests.test_model_files import rewrite
 
@@ -52,7 +52,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def saved(path):
-    return save_model(RankRLS(kernel="rbf").fit(sp.csr_matrix(X), y, qid=qid), path)
+    return save_model(RankRLS(kernel="rbf", scale=None).fit(sp.csr_matrix(X), y, qid=qid), path)
 
 
 def close(first, second):
@@ -73,15 +73,15 @@ class TestRankers:
     @pytest.mark.parametrize(
         ("ranker", "rows"),
         [
-            (RankRLS(kernel="rbf"), sp.csr_array(X)),
-            (RankRLS(kernel=ConstantKernel(2.0) * RBF([1.0, 2.0, 3.0])), X),
+            (RankRLS(kernel="rbf", scale=None), sp.csr_array(X)),
+            (RankRLS(kernel=ConstantKernel(2.0) * RBF([1.0, 2.0, 3.0]), scale=None), X),
             (RankRLS(kernel="precomputed"), X @ X.T),
-            (RLS(kernel="poly"), X),
-            (SparseRankRLS(n_landmarks=5, random_state=np.random.RandomState(0)), X),
-            (SparseRLS(landmarks=np.arange(5)), sp.csr_array(X)),
-            (KPCRank(rule="best"), X),
-            (KPCRank(4, alpha=0.1, selection="spectral"), X),
-            (KPCR(3, n_landmarks=8, random_state=0), X),
+            (RLS(kernel="poly", scale=None), X),
+            (SparseRankRLS(n_landmarks=5, random_state=np.random.RandomState(0), scale=None), X),
+            (SparseRLS(landmarks=np.arange(5), scale=None), sp.csr_array(X)),
+            (KPCRank(rule="best", scale=None), X),
+            (KPCRank(4, alpha=0.1, selection="spectral", scale=None), X),
+            (KPCR(3, n_landmarks=8, random_state=0, scale=None), X),
         ],
     )
     def test_least_squares(self, path, ranker, rows):
@@ -95,7 +95,10 @@ class TestRankers:
 
     @pytest.mark.parametrize("copied", [copy.copy, lambda r: pickle.loads(pickle.dumps(r))])
     def test_copies_derive_attributes_again(self, copied):
-        for ranker in (RLS(kernel="rbf").fit(X, y), KPCRank(3).fit(X, y, qid=qid)):
+        for ranker in (
+            RLS(kernel="rbf", scale=None).fit(X, y),
+            KPCRank(3, scale=None).fit(X, y, qid=qid),
+        ):
             assert not ranker.__getstate__().keys() & {"dual_coef_", "intercept_", "X_fit_"}
             same = copied(ranker)
             assert vars(same).keys() == vars(ranker).keys()
@@ -103,7 +106,7 @@ class TestRankers:
 
     @pytest.mark.parametrize("ranker", [SparseRankRLS, SparseRLS])
     def test_partial_fit_continues_after_loading(self, path, ranker):
-        half = ranker(landmarks=[0, 1, 2]).partial_fit(X[:16], y[:16], qid=qid[:16])
+        half = ranker(landmarks=[0, 1, 2], scale=None).partial_fit(X[:16], y[:16], qid=qid[:16])
         same = check_round_trip(half, X, path)
         same.partial_fit(X[16:], y[16:], qid=qid[16:])
         half.partial_fit(X[16:], y[16:], qid=qid[16:])
@@ -135,7 +138,9 @@ class TestRankers:
 
     def test_settings_of_scikit_learn(self, path):
         with config_context(enable_metadata_routing=True):
-            model = KPCRank(2).set_output(transform="pandas").set_fit_request(qid="query")
+            model = (
+                KPCRank(2, scale=None).set_output(transform="pandas").set_fit_request(qid="query")
+            )
             same = check_round_trip(model.fit(X, y, qid=qid), X, path)
             assert same.get_metadata_routing().fit.requests == {"qid": "query"}
         assert list(same.transform(X).columns) == list(model.transform(X).columns)
@@ -147,7 +152,9 @@ class TestScikitLearn:
         [
             make_pipeline(StandardScaler(), RankRLS(kernel=RBF(2.0))),
             make_pipeline(make_pipeline(StandardScaler(), FunctionTransformer(np.tanh)), RLS()),
-            make_pipeline(FeatureUnion([("s", StandardScaler()), ("k", KPCRank(2))]), RankRLS()),
+            make_pipeline(
+                FeatureUnion([("s", StandardScaler()), ("k", KPCRank(2, scale=None))]), RankRLS()
+            ),
             BaggingRegressor(RankRLS(), n_estimators=2, random_state=0),
             GridSearchCV(RankRLS(), {"alpha": [1.0, 2.0]}, cv=2),
         ],
@@ -218,7 +225,11 @@ class TestRefusedOnSaving:
     @pytest.mark.parametrize(
         ("ranker", "attributes", "message"),
         [
-            (RankRLS(kernel=lambda a, b: float(a @ b)), {}, "is a function.*saved by name"),
+            (
+                RankRLS(kernel=lambda a, b: float(a @ b), scale=None),
+                {},
+                "is a function.*saved by name",
+            ),
             (Mine(), {}, "is a Mine, .* a line to rankwise.rankers.RANKERS"),
             (RankRLS(), {"basis": Basis(3)}, "basis of RankRLS is a Basis, .*VALUE_OBJECTS"),
             (RankRLS(), {"_mine": 1}, "RankRLS has an attribute _mine"),
@@ -247,12 +258,8 @@ class TestRefusedOnSaving:
         assert not list(path.parent.iterdir())
 
 
-def test_normalization_per_query_is_recorded(path):
-    save_model(RankRLS().fit(X, y, qid=qid), path, normalized_per_query=True)
-    with pytest.warns(RankwiseWarning, match="normalize_per_query"):
-        load_model(path)
-    assert open_model(path).normalized_per_query
-    assert open_model(path).version
+def test_the_version_is_recorded(path):
+    assert open_model(save_model(RankRLS().fit(X, y, qid=qid), path)).version
 
 
 class TestRefusedOnLoading:

@@ -55,7 +55,8 @@ def test_alpha_path_draws_every_ranker_in_the_order_of_alpha():
     assert_allclose(lines["RankRLS"].get_ydata(), [0.25, 0.2, 0.3])
     assert ax.get_xscale() == "log"
     assert "α" in ax.get_xlabel()
-    assert labels(ax) == ["RankRLS: best 0.200 at α = 1", "RLS: best 0.350 at α = 100"]
+    rls = "RLS: best 0.350 at α = 100, the largest tried"
+    assert labels(ax) == ["RankRLS: best 0.200 at α = 1", rls]
 
 
 def test_alpha_path_marks_the_best():
@@ -63,9 +64,16 @@ def test_alpha_path_marks_the_best():
     marks = [line for line in ax.get_lines() if line.get_label() == "_best"]
     assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in marks] == [(1, 0.2), (100, 0.35)]
     ax = plot_alpha_path(ALPHAS, ERRORS, better="higher")
-    assert labels(ax)[0] == "RankRLS: best 0.300 at α = 100"
+    assert labels(ax)[0] == "RankRLS: best 0.300 at α = 100, the largest tried"
     ax = plot_alpha_path(ALPHAS, ERRORS, mark=False)
     assert labels(ax) == ["RankRLS", "RLS"]
+
+
+@pytest.mark.parametrize(("errors", "side"), [([3, 2, 1], 1), ([1, 2, 3], -1), ([2, 1, 2], 0)])
+def test_an_arrow_leads_out_of_the_grid_if_its_edge_is_best(errors, side):
+    ax = plot_alpha_path([1, 10, 100], {"a": errors})
+    assert [np.sign(text.xyann[0]) for text in ax.texts] == [side] * abs(side)
+    assert ("tried" in labels(ax)[0]) == bool(side)
 
 
 def test_one_curve_needs_no_legend():
@@ -122,7 +130,10 @@ def test_hold_out_of_queries_names_its_metric(metric, ylabel):
 
 def test_hold_outs_by_name_each_with_its_own_alphas():
     ax = plot_hold_out({"a": held_out(0.1, 0.3), "b": held_out(0.1, 0.2, 0.3)})
-    assert labels(ax) == ["a: best 0.300 ± 0.050 at α = 10", "b: best 0.300 ± 0.050 at α = 100"]
+    assert labels(ax) == [
+        "a: best 0.300 ± 0.050 at α = 10, the largest tried",
+        "b: best 0.300 ± 0.050 at α = 100, the largest tried",
+    ]
     assert len(ax.collections) == 2
     ax = plot_hold_out({"a": held_out(0.1, 0.3), "b": held_out(0.1, 0.2)}, mark=False)
     assert labels(ax) == ["a", "b"]
@@ -147,11 +158,11 @@ def test_hold_out_averages_outputs():
     result = LeavePairOut(np.array([1.0, 10.0]), error, np.array([[0.1, 0.1], [0.2, 0.2]]))
     ax = plot_hold_out(result)
     assert_allclose(ax.get_lines()[0].get_ydata(), [0.2, 0.3])
-    assert labels(ax) == ["best 0.200 ± 0.100 at α = 1"]
+    assert labels(ax) == ["best 0.200 ± 0.100 at α = 1, the smallest tried"]
 
 
 def test_roc_steps_and_ties():
-    ax = plot_roc([1, 0, 1, 0, 1], [5.0, 4.0, 3.0, 3.0, 1.0], label="r")
+    ax = plot_roc([1, 0, 1, 0, 1], [5.0, 4.0, 3.0, 3.0, 1.0], label="r", interval=False)
     chance, curve = ax.get_lines()
     assert_allclose(chance.get_xdata(), chance.get_ydata())
     assert_allclose(curve.get_xdata(), [0, 0, 0.5, 1, 1])
@@ -162,12 +173,43 @@ def test_roc_steps_and_ties():
 def test_roc_area_is_the_concordance():
     rng = np.random.default_rng(0)
     y, scores = rng.integers(0, 2, 80), rng.integers(0, 10, 80)
-    assert labels(plot_roc(y, scores)) == [f"AUC {concordance_index(y, scores):.3f}"]
+    (text,) = labels(plot_roc(y, scores))
+    assert text.startswith(f"AUC {concordance_index(y, scores):.3f} (")
+
+
+def test_roc_interval_is_that_of_delong():
+    rng = np.random.default_rng(1)
+    y = np.repeat([0, 1], [12, 9])
+    scores = rng.integers(0, 8, 21) + y
+    wins = (np.sign(scores[y == 1][:, None] - scores[y == 0]) + 1) / 2
+    area = wins.mean()
+    error = np.sqrt(wins.mean(axis=1).var(ddof=1) / 9 + wins.mean(axis=0).var(ddof=1) / 12)
+    odds = np.log(area / (1 - area)) + np.array([-1.96, 1.96]) * error / (area * (1 - area))
+    low, high = 1 / (1 + np.exp(-odds))
+    assert labels(plot_roc(y, scores)) == [f"AUC {area:.3f} ({low:.3f} to {high:.3f})"]
+    (perfect,) = labels(plot_roc([0, 0, 1, 1], [1, 2, 3, 4]))
+    assert perfect == "AUC 1.000 (0.427 to 1.000)"
+
+
+def test_roc_band_holds_the_curve_and_has_its_width():
+    rng = np.random.default_rng(2)
+    y = np.repeat([0, 1], 200)
+    ax = plot_roc(y, y + rng.normal(size=400))
+    (band,) = ax.collections
+    vertices = band.get_paths()[0].vertices
+    middle = vertices[np.isclose(vertices[:, 0], 0.3), 1]
+    _, curve = ax.get_lines()
+    rate = np.interp(0.3, curve.get_xdata(), curve.get_ydata())
+    assert middle.min() < rate < middle.max()
+    # The rate at a fixed threshold has a standard error of 0.03, the threshold itself moves, too.
+    assert 4 * 0.028 < np.ptp(middle) < 4 * 0.06
+    assert not plot_roc(y, {"a": y, "b": -y}).collections
+    assert not plot_roc(y, y, interval=False).collections
 
 
 def test_roc_of_several_rankers_and_of_several_samples():
     y = [False, True, True]
-    ax = plot_roc(y, {"a": [1, 2, 3], "b": [3, 2, 1]})
+    ax = plot_roc(y, {"a": [1, 2, 3], "b": [3, 2, 1]})  # one negative: no interval
     assert plot_roc([0, 7], [1, 2], label="c", ax=ax) is ax
     assert labels(ax) == ["a: AUC 1.000", "b: AUC 0.000", "c: AUC 1.000"]
     chance, *curves = ax.get_lines()
@@ -317,14 +359,19 @@ def test_component_errors_mark_the_best_and_the_fewest():
 
 def test_scree_draws_shares_and_their_sum():
     X = np.random.default_rng(0).standard_normal((30, 3))
-    ranker = KPCRank(6).fit(X, X[:, 0])
-    share, total = (line.get_ydata() for line in plot_scree(ranker).get_lines())
+    ranker = KPCRank(6, scale=None).fit(X, X[:, 0])
+    ax = plot_scree(ranker)
+    share, total = (line.get_ydata() for line in ax.get_lines())
     assert_allclose(share, ranker.explained_variance_ratio_)
     assert_allclose(total, np.cumsum(share))
+    assert labels(ax)[1] == f"together, in all {total[-1]:.0%}"
+    assert (ax.get_yscale(), plot_scree(ranker, scale="log").get_yscale()) == ("linear", "log")
+    with pytest.raises(ParameterError, match="scale must be"):
+        plot_scree(ranker, scale="sqrt")
     with pytest.raises(DataError, match="draws a KPCRank or KPCR"):
         plot_scree(ranker.set_params(selection="spectral"))
     with pytest.raises(NotFittedError):
-        plot_scree(KPCRank(6))
+        plot_scree(KPCRank(6, scale=None))
 
 
 def learning_curve(n=3, error=0.2):

@@ -42,6 +42,11 @@ def test_rows_are_sorted_from_best_to_worst(gp):
     best = int(np.argmax(mean))
     low, high = ax.collections[0].get_segments()[0][:, 0]
     assert high - low == pytest.approx(2 * 1.96 * spread[best])
+    title, *ranks = (text.get_text() for text in ax.texts)
+    assert (title, len(ranks)) == ("rank", 4)
+    chance = gp.rank_probabilities(X, random_state=0)[best]
+    inside = np.flatnonzero((np.cumsum(chance) > 0.025) & (np.cumsum(chance) - chance < 0.975)) + 1
+    assert ranks[0] == f"{inside[0]}\u2013{inside[-1]}"
     assert len(plot_item_ranking(gp, X[:2]).get_yticklabels()) == 2
     with pytest.raises(DataError, match="one entry per row"):
         plot_item_ranking(gp, X, names=["a"])
@@ -59,6 +64,14 @@ def test_reliability_shows_observed_frequencies():
     order = np.argsort(chance)
     assert line.get_ydata()[0] == pytest.approx(outcome[order[:1000]].mean())
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["honest", "half"]
+    assert ax.get_xlabel() == "predicted probability\n5,000 predictions, 1,000 in each bin"
+    assert ax.get_xlim()[0] < 0
+    assert ax.get_xlim()[1] > 1
+
+
+def test_reliability_says_on_which_data():
+    ax = plot_reliability([0, 1, 1, 0, 1], np.linspace(0, 1, 5), n_bins=2, data="held-out pairs")
+    assert ax.get_xlabel().splitlines()[1] == "5 held-out pairs, 2 or 3 in each bin"
 
 
 @pytest.mark.parametrize(

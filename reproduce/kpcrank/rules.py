@@ -111,7 +111,8 @@ def deal(qid):
 
 def paths(X, y, qid, train, test):
     """Scores of the rows `test` with 1, 2, ... components, shape (components, rows)."""
-    ranker = KPCRank(MOST, n_landmarks=min(LANDMARKS, train.sum() - 1), random_state=0)
+    n_landmarks = min(LANDMARKS, train.sum() - 1)
+    ranker = KPCRank(MOST, n_landmarks=n_landmarks, random_state=0, scale=None)
     return ranker.fit(X[train], y[train], qid=qid[train]).predict_path(X[test]).T
 
 

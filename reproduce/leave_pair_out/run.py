@@ -58,17 +58,18 @@ def exactness() -> dict:
     cases = {
         "linear, scores": (RankRLS(1.0, weighting="pairs"), scores, None),
         "linear, dual, scores": (RankRLS(1.0, solver="dual", weighting="pairs"), scores, None),
-        "rbf, scores": (RankRLS(1.0, kernel="rbf", weighting="pairs"), scores, None),
+        "rbf, scores": (RankRLS(1.0, kernel="rbf", weighting="pairs", scale=None), scores, None),
         "linear, two classes, ties excluded": (
             RankRLS(1.0, ties="exclude", weighting="pairs"), classes, None,
         ),
         "rbf, two classes, ties excluded": (
-            RankRLS(1.0, kernel="rbf", ties="exclude", weighting="pairs"), classes, None,
+            RankRLS(1.0, kernel="rbf", ties="exclude", weighting="pairs", scale=None),
+            classes, None,
         ),
         "rbf, scores, five queries": (
-            RankRLS(1.0, kernel="rbf", weighting="pairs"), scores, queries,
+            RankRLS(1.0, kernel="rbf", weighting="pairs", scale=None), scores, queries,
         ),
-        "rbf, scores, RLS": (RLS(1.0, kernel="rbf"), scores, None),
+        "rbf, scores, RLS": (RLS(1.0, kernel="rbf", scale=None), scores, None),
     }  # fmt: skip
     return {name: largest_error(ranker, X, y, qid) for name, (ranker, y, qid) in cases.items()}
 
@@ -77,7 +78,7 @@ def timing() -> dict:
     """Seconds for all pairs, and what refits would take: one, timed, for each pair."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((max(SIZES), 20)), rng.standard_normal(max(SIZES))
-    ranker = RankRLS(1.0, kernel="rbf", weighting="pairs")
+    ranker = RankRLS(1.0, kernel="rbf", weighting="pairs", scale=None)
     leave_pair_out(ranker, X[:50], y[:50])  # compiles
     ranker.fit(X[:50], y[:50])
     found: dict[str, dict] = {}

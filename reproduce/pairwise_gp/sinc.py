@@ -87,7 +87,7 @@ def figure(path) -> None:
         name = "sinc" if ax is right else "sinc, scaled"
         ax.plot(grid, unit * truth, color=INK, lw=1.6, ls=(0, (4, 2)), label=name)
         if ax is right:
-            ranker = RankRLS(gp.noise_**2, kernel=gp.kernel_)
+            ranker = RankRLS(gp.noise_**2, kernel=gp.kernel_, scale=None)
             ranker.fit_pairs(clean.X_train, clean.pairs_train, margin=clean.margin_train)
             scores = ranker.predict(grid)
             ax.plot(

@@ -25,8 +25,9 @@ HERE = Path(__file__).parent
 PAPER = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
 WORDS = tuple(PAPER["related words"])
 
-NEWS = {"random_state": 0, "n_iter": 100_000, "dtype": "float32", "record_every": 10_000}
-DIGITS = {"random_state": 0, "n_iter": 100_000, "eta0": 25.0, "record_every": 10_000}
+STEPS = {"random_state": 0, "schedule": "invsqrt", "n_iter": 100_000, "record_every": 10_000}
+NEWS = {**STEPS, "eta0": 200.0, "dtype": "float32"}
+DIGITS = {**STEPS, "eta0": 25.0}
 FIXED = {"structure": "dense", "schedule": "constant", "eta0": 0.01}
 MODELS: dict[str, dict[str, dict]] = {
     "20 Newsgroups": {

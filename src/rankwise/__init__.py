@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rankwise.estimators.boosted.boosted_ranker import BoostedRanker as BoostedRanker
     from rankwise.estimators.components.kpcrank import KPCR as KPCR
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
+    from rankwise.estimators.gp.on_columns import OnColumns as OnColumns
     from rankwise.estimators.gp.pairwise_gp import PairwiseGP as PairwiseGP
     from rankwise.estimators.least_squares.additive_rankrls import (
         AdditiveRankRLS as AdditiveRankRLS,
@@ -40,6 +41,7 @@ _HOME = {
         path.rpartition(".")[2]: path.rpartition(".")[0]
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
+    "OnColumns": "rankwise.estimators.gp.on_columns",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
@@ -64,6 +66,7 @@ __all__ = [
     "BoostedRanker",
     "KPCRank",
     "MeanRanker",
+    "OnColumns",
     "PairwiseGP",
     "QueryMinMaxScaler",
     "QueryRanks",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -299,6 +300,41 @@ def require_pandas(instead: str) -> Any:
             "A data frame needs pandas, which is not installed: pip install pandas. "
             f"{instead} needs nothing."
         ) from error
+
+
+class TableMixin(ABC):
+    """A result that prints as a table, shows as one in a notebook, and becomes a data frame."""
+
+    @abstractmethod
+    def to_table(self) -> Table:
+        """The result as a table."""
+
+    @abstractmethod
+    def _frame_columns(self) -> Mapping[str, Any]:
+        """The columns of the data frame; the first is its index."""
+
+    def to_frame(self) -> Any:
+        """The result as a pandas data frame."""
+        columns = dict(self._frame_columns())
+        return require_pandas("to_table()").DataFrame(columns).set_index(next(iter(columns)))
+
+    def __str__(self) -> str:
+        return str(self.to_table())
+
+    def _repr_html_(self) -> str:
+        return self.to_table().to_html()
+
+
+def plural(count: int, word: str) -> str:
+    """A number and its noun, as in "1 row" and "3 queries".
+
+    Examples
+    --------
+    >>> plural(1, "row"), plural(1200, "query")
+    ('1 row', '1,200 queries')
+    """
+    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{count:,} {word if count == 1 else many}"
 
 
 def _plain(value: Any) -> Any:

@@ -123,8 +123,9 @@ def test_parts_are_chosen_by_held_out_predictions(data):
 
 def test_tables(data, fitted):
     frame = fitted.results_.to_frame()
+    assert frame.index.name == "ranker"
     assert list(frame.columns) == [
-        "ranker", "alpha", "score", "behind", "standard_error", "chosen", "seconds",
+        "alpha", "score", "behind", "standard_error", "chosen", "seconds",
     ]  # fmt: skip
     assert frame.chosen.sum() == len(fitted.parts_)
     assert frame.behind.min() == 0
@@ -134,7 +135,7 @@ def test_tables(data, fitted):
     assert "<table>" in fitted.results_._repr_html_()
     assert repr(fitted.results_).startswith("<AutoResults: 14 rankers")
     explanation = fitted.explain()
-    assert list(explanation.to_frame().part) == [part.name for part in fitted.parts_]
+    assert list(explanation.to_frame().index) == [part.name for part in fitted.parts_]
     assert "mean of all" in str(explanation)
     assert "<table>" in explanation._repr_html_()
     best, second, gap = fitted.results_.runner_up

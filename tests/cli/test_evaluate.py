@@ -13,7 +13,7 @@ from rankwise.metrics import evaluate_ranking
 @pytest.fixture
 def want(files, model):
     data = read_letor(files.test)
-    return evaluate_ranking(data.y, load_model(model).predict(data.X), data.qid)
+    return evaluate_ranking(data.y, load_model(model).predict(data.X, qid=data.qid), data.qid)
 
 
 def test_the_table_has_every_metric(files, run, model, want):
@@ -40,7 +40,7 @@ def test_conventions_are_options(files, run, model):
         ).stdout
     )  # fmt: skip
     data = read_letor(files.test)
-    scores = load_model(model).predict(data.X)
+    scores = load_model(model).predict(data.X, qid=data.qid)
     want = evaluate_ranking(
         data.y, scores, data.qid, k=(2, 4), relevant=2, gain="linear", discount="letor"
     )

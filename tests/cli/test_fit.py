@@ -1,6 +1,7 @@
 """fit: which model is written, and which input is refused."""
 
 import re
+import warnings
 from functools import partial
 from inspect import signature
 from typing import get_type_hints
@@ -13,7 +14,6 @@ from rankwise import RLS, BoostedRanker, RankRLS, SparseRankRLS, SparseRLS, load
 from rankwise.cli.options import CHOICES, MODELS, RankerOptions, parse_numbers
 from rankwise.data import LetorBlocks, normalize_per_query, read_letor
 from rankwise.metrics import average_precision, disagreement_error
-from rankwise.persistence import open_model
 from rankwise.rankers import ranker_class
 
 
@@ -21,7 +21,9 @@ def test_fit_writes_the_model_that_python_fits(files, run, tmp_path):
     out = tmp_path / "model.rankwise"
     result = run("fit", files.train, "--alpha", 3, "--ties", "exclude", "-o", out)
     data = read_letor(files.train)
-    want = RankRLS(alpha=3.0, ties="exclude").fit(data.X, data.y, qid=data.qid)
+    want = RankRLS(alpha=3.0, ties="exclude", scale="query-minmax").fit(
+        data.X, data.y, qid=data.qid
+    )
     got = load_model(out)
     assert got.get_params() == want.get_params()
     assert_allclose(got.coef_, want.coef_)
@@ -45,10 +47,11 @@ def test_options_reach_the_ranker(files, run, tmp_path, options, want):
     out = tmp_path / "model.rankwise"
     run("fit", files.train, "-o", out, *options)
     data = read_letor(files.train)
-    want.fit(data.X, data.y, qid=data.qid)
+    want.set_params(scale="query-minmax").fit(data.X, data.y, qid=data.qid)
     got = load_model(out)
     assert got.get_params() == want.get_params()
-    assert_allclose(got.predict(data.X), want.predict(data.X))
+    scores = (ranker.predict(data.X, qid=data.qid) for ranker in (got, want))
+    assert_allclose(*scores)
 
 
 @pytest.mark.parametrize(
@@ -69,10 +72,9 @@ def test_valid_chooses_the_best_alpha_and_shows_all(files, run, tmp_path, option
     )
     train, valid = read_letor(files.train), read_letor(files.valid)
     alphas = [0.1, 1, 10, 100, 1000]
-    values = [
-        metric(valid.y, RankRLS(a).fit(train.X, train.y, qid=train.qid).predict(valid.X), valid.qid)
-        for a in alphas
-    ]
+    path = RankRLS(scale="query-minmax").path(train.X, train.y, alphas, qid=train.qid)
+    scores = path.predict(valid.X, qid=valid.qid)
+    values = [metric(valid.y, f, valid.qid) for f in scores]
     best = int(choose(values))
     assert load_model(out).alpha == pytest.approx(alphas[best])
     rows = [line.split() for line in result.stdout.splitlines()[2:]]
@@ -89,16 +91,18 @@ def test_a_hint_where_the_best_alpha_is_at_the_end_of_the_grid(files, run, tmp_p
     assert "widen --alphas" in result.stderr
 
 
-def test_the_model_file_says_that_features_are_normalized(files, run, tmp_path):
-    out = tmp_path / "model.rankwise"
-    run("fit", files.train, "-o", out, "--normalize", "--valid", files.valid)
-    data = read_letor(files.train)
-    file = open_model(out)
-    assert file.normalized_per_query
-    want = RankRLS(file.model.alpha).fit(
-        normalize_per_query(data.X, data.qid), data.y, qid=data.qid
-    )
-    assert_allclose(file.model.coef_, want.coef_)
+@pytest.mark.parametrize("name", [None, "query-ranks", "standard", "none"])
+def test_the_model_scales_its_features(files, run, tmp_path, name):
+    out, options = tmp_path / "model.rankwise", [] if name is None else ["--scale", name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # features on different scales
+        said = run("fit", files.train, "-o", out, "--valid", files.valid, *options).stderr
+        model, data = load_model(out), read_letor(files.train)
+        scale = {None: "query-minmax", "none": None}.get(name, name)
+        want = RankRLS(model.alpha, scale=scale).fit(data.X, data.y, qid=data.qid)
+    assert model.get_params() == want.get_params()
+    assert_allclose(model.coef_, want.coef_)
+    assert ("as they are in the file" if scale is None else f"({scale})") in said
 
 
 def test_a_file_without_queries_is_one_ranking(run, tmp_path):
@@ -131,8 +135,9 @@ def test_group_sizes_beside_the_data(run, tmp_path, suffix, model):
     assert f"its 2 queries come from the group sizes in {sizes}" in result.stderr
     data = read_letor(path)
     want = ranker_class(model)(**({"random_state": 0} if "sparse" in model else {}))
-    want.fit(data.X, data.y, qid=[1, 1, 2, 2])
-    assert_allclose(load_model(out).predict(data.X), want.predict(data.X))
+    want.set_params(scale="query-minmax").fit(data.X, data.y, qid=[1, 1, 2, 2])
+    scores = (one.predict(data.X, qid=[1, 1, 2, 2]) for one in (load_model(out), want))
+    assert_allclose(*scores)
     assert "2 queries" in run("evaluate", out, path).stdout
     sizes.write_text("2\n3\n")
     assert "add up to 5, but the data has 4 rows" in run("fit", path, *options, ok=False)
@@ -204,7 +209,9 @@ def test_the_choices_are_those_of_the_rankers():
     assert set(CHOICES["ties"]) == set(rules["ties"].words)
     assert set(CHOICES["weighting"]) == set(rules["weighting"].words)
     for method in CHOICES["landmark_method"]:
-        ranker = SparseRankRLS(landmarks=method, n_landmarks=2, random_state=0).fit(X, X[:, 0])
+        ranker = SparseRankRLS(landmarks=method, n_landmarks=2, random_state=0, scale=None).fit(
+            X, X[:, 0]
+        )
         assert len(ranker.landmarks_) == 2
 
 
@@ -280,13 +287,15 @@ def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypat
     out = tmp_path / "model.rankwise"
     method = ["--landmark-method", "rpcholesky", "--seed", 3, "--landmarks", 8]
     chosen = ["--valid", files.valid, "--alphas", "0.1,1"] if valid else ["--alpha", 0.5]
-    run("fit", files.train, "--model", "sparse-rankrls", "--normalize", *method, *chosen, "-o", out)
-    got = open_model(out).model  # without the warning about --normalize
+    run("fit", files.train, "--model", "sparse-rankrls", *method, *chosen, "-o", out)
+    got = load_model(out)
     data = read_letor(files.train)
     X = normalize_per_query(data.X, data.qid)
     assert got.get_params()["landmarks"] == "rpcholesky"
-    want = SparseRankRLS(got.alpha, landmarks=got.landmark_indices_).fit(X, data.y, qid=data.qid)
-    assert_allclose(got.predict(X), want.predict(X), atol=1e-8)
+    want = SparseRankRLS(got.alpha, landmarks=got.landmark_indices_, scale=None).fit(
+        X, data.y, qid=data.qid
+    )
+    assert_allclose(got.predict(data.X, qid=data.qid), want.predict(X), atol=1e-8)
     result = run("info", out)
     assert "8, of which 8 count" in result.stdout
 
@@ -318,12 +327,11 @@ def test_options_without_effect_are_refused(files, run, tmp_path, options, words
 def test_without_query_ids_a_sparse_model_reads_all_rows_at_once(files, run, tmp_path):
     path, out = tmp_path / "one.txt", tmp_path / "m.rankwise"
     path.write_text(re.sub(r" qid:\S+", "", files.train.read_text()))
-    options = "--model", "sparse-rankrls", "--normalize", "--landmarks", 9, "--one-ranking"
+    options = "--model", "sparse-rankrls", "--landmarks", 9, "--one-ranking"
     run("fit", path, *options, "-o", out)
     data = read_letor(path)
-    X = normalize_per_query(data.X, None)
-    want = SparseRankRLS(n_landmarks=9, random_state=0).fit(X, data.y)
-    assert_allclose(open_model(out).model.predict(X), want.predict(X), atol=1e-8)
+    want = SparseRankRLS(n_landmarks=9, random_state=0, scale="standard").fit(data.X, data.y)
+    assert_allclose(load_model(out).predict(data.X), want.predict(data.X), atol=1e-8)
 
 
 def test_a_sparse_model_says_that_there_are_more_features(files, run, tmp_path):
@@ -336,11 +344,11 @@ def test_the_sparse_baseline(files, run, tmp_path):
     options = ["--landmarks", 5, "--kernel", "linear"]
     run("fit", files.train, "--model", "sparse-rls", *options, "-o", out)
     got, data = load_model(out), read_letor(files.train)
-    assert (
-        got.get_params() == SparseRLS(n_landmarks=5, kernel="linear", random_state=0).get_params()
-    )
-    want = SparseRLS(got.alpha_, landmarks=got.landmarks_, kernel="linear").fit(data.X, data.y)
-    assert_allclose(got.predict(data.X), want.predict(data.X), rtol=1e-6)
+    ranker = SparseRLS(n_landmarks=5, kernel="linear", scale="query-minmax", random_state=0)
+    assert got.get_params() == ranker.get_params()
+    X = normalize_per_query(data.X, data.qid)
+    want = SparseRLS(got.alpha_, landmarks=got.landmarks_, kernel="linear").fit(X, data.y)
+    assert_allclose(got.predict(data.X, qid=data.qid), want.predict(X), rtol=1e-6)
 
 
 def test_fit_chooses_alpha_and_says_which(files, run, tmp_path):

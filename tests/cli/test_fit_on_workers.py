@@ -18,6 +18,7 @@ def test_workers_fit_the_same_model(files, run, tmp_path, monkeypatch):
     run("fit", files.train, *options, "-o", one)
     run("fit", files.train, *options, "--workers", 1, "-o", many)
     assert_allclose(load_model(many).coef_, load_model(one).coef_, rtol=1e-9)
+    assert load_model(many).scale_ == "query-minmax"
     assert load_model(many).alpha == load_model(one).alpha
 
 
@@ -25,7 +26,6 @@ def test_workers_fit_the_same_model(files, run, tmp_path, monkeypatch):
     ("options", "message"),
     [
         (["--workers", 2, "--cluster", "tcp://127.0.0.1:1"], "leave one option out"),
-        (["--workers", 2, "--normalize"], "cannot be normalized"),
         (["--workers", 1, "--kernel", "rbf"], "SparseRankRLS"),
         (["--cluster", "nowhere"], "No Dask scheduler answers"),
     ],

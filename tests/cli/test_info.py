@@ -62,19 +62,19 @@ def test_quantiles_of_many_labels_without_queries(run, tmp_path):
 
 def test_a_model(files, run, tmp_path):
     path = tmp_path / "model.rankwise"
-    run("fit", files.train, "-o", path, "--kernel", "rbf", "--alpha", 2, "--normalize")
+    run("fit", files.train, "-o", path, "--kernel", "rbf", "--alpha", 2)
     facts = json.loads(run("info", path, "--json").stdout)
     assert facts["type"] == "RankRLS"
     assert facts["features"] == 6
     assert facts["queries fitted to"] == 10
-    assert facts["features normalized per query"] is True
+    assert facts["scaling"] == "query-minmax"
     assert facts["form"] == "dual"
     assert facts["training rows kept"] > 10
     assert facts["parameters"]["kernel"] == "rbf"
     assert facts["parameters"]["alpha"] == 2.0
     printed = run("info", path).stdout
     assert printed.startswith(f"{path}: a model\n")
-    assert "features normalized per query  yes" in printed
+    assert "query-minmax" in printed
 
 
 def test_a_pipeline(run, tmp_path):

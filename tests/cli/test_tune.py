@@ -50,7 +50,12 @@ def test_every_setting_is_scored_and_the_best_is_written(files, tune, tmp_path):
     data = read_letor(files.train)
     want = [
         leave_query_out(
-            RankRLS(ties=ties), data.X, data.y, qid=data.qid, alphas=GRID, metric="ndcg@3"
+            RankRLS(ties=ties, scale="query-minmax"),
+            data.X,
+            data.y,
+            qid=data.qid,
+            alphas=GRID,
+            metric="ndcg@3",
         )
         for ties in ("include", "exclude")
     ]
@@ -62,7 +67,7 @@ def test_every_setting_is_scored_and_the_best_is_written(files, tune, tmp_path):
     best = int(np.argmax([r.score.max() for r in want]))
     assert [i for i, row in enumerate(rows) if row[4:] == ["chosen"]] == [best]
     alpha, ties = want[best].best_alpha, ("include", "exclude")[best]
-    refit = RankRLS(alpha, ties=ties).fit(data.X, data.y, qid=data.qid)
+    refit = RankRLS(alpha, ties=ties, scale="query-minmax").fit(data.X, data.y, qid=data.qid)
     got = load_model(out)
     assert got.get_params() == refit.get_params()
     assert_allclose(got.coef_, refit.coef_)
@@ -74,7 +79,8 @@ def test_every_setting_is_scored_and_the_best_is_written(files, tune, tmp_path):
 def test_one_setting_shows_every_alpha(files, tune, tmp_path):
     result = tune(files.train, "-o", tmp_path / "m.rankwise", "--alphas", "0.1:1000:5")
     data = read_letor(files.train)
-    want = leave_query_out(RankRLS(), data.X, data.y, qid=data.qid, alphas=GRID)
+    ranker = RankRLS(scale="query-minmax")
+    want = leave_query_out(ranker, data.X, data.y, qid=data.qid, alphas=GRID)
     rows = lines_of(result)
     assert_allclose([float(row[0]) for row in rows], GRID)
     assert_allclose([float(row[1]) for row in rows], want.score, atol=6e-5)
@@ -85,7 +91,8 @@ def test_one_setting_shows_every_alpha(files, tune, tmp_path):
 def test_folds_of_queries(files, tune, tmp_path):
     result = tune(files.train, "-o", tmp_path / "m.rankwise", "--alphas", "1", "--folds", 5)
     data = read_letor(files.train)
-    want = leave_query_out(RankRLS(1.0), data.X, data.y, qid=data.qid, n_splits=5)
+    ranker = RankRLS(1.0, scale="query-minmax")
+    want = leave_query_out(ranker, data.X, data.y, qid=data.qid, n_splits=5)
     assert result.stdout.startswith("5 folds of whole queries out of 10 queries, ")
     assert_allclose(float(lines_of(result)[0][1]), want.score[0], atol=6e-5)
 
@@ -93,7 +100,7 @@ def test_folds_of_queries(files, tune, tmp_path):
 def test_normalized_features_and_relevant_labels(files, tune, tmp_path):
     out = tmp_path / "m.rankwise"
     result = tune(
-        files.train, "-o", out, "--normalize", "--metric", "MAP", "--relevant", 2,
+        files.train, "-o", out, "--metric", "MAP", "--relevant", 2,
         "--alphas", "0.1:1000:5",
     )  # fmt: skip
     data = read_letor(files.train)
@@ -107,16 +114,16 @@ def test_normalized_features_and_relevant_labels(files, tune, tmp_path):
     rows = lines_of(result)
     assert_allclose([float(row[1]) for row in rows], values, atol=6e-5)
     assert_allclose([float(row[2]) for row in rows], errors, atol=6e-5)
-    file = open_model(out)
-    assert file.normalized_per_query
-    assert values[GRID.index(file.model.alpha)] == values.max()
+    model = load_model(out)
+    assert model.scale_ == "query-minmax"
+    assert values[GRID.index(model.alpha)] == values.max()
 
 
 def test_every_combination_is_tried(files, tune, tmp_path):
     out = tmp_path / "m.rankwise"
     result = tune(
         files.train, "-o", out, "--kernel", "linear,polynomial", "--gamma", "0.01,0.1",
-        "--degree", 2, "--weighting", "queries,pairs", "--normalize", "--alphas", "1,10",
+        "--degree", 2, "--weighting", "queries,pairs", "--alphas", "1,10",
     )  # fmt: skip
     assert result.stdout.splitlines()[2].split()[:3] == ["kernel", "gamma", "weighting"]
     rows = lines_of(result)
@@ -271,7 +278,7 @@ def test_ohsumed_without_a_validation_file(data_folder, run, tune, tmp_path):
         for part in ("training", "validation", "test")
     )
     tuned, fitted = tmp_path / "tuned.rankwise", tmp_path / "fitted.rankwise"
-    options = "--normalize", "--metric", "map"
+    options = "--metric", "map"
     tune(train, "-o", tuned, "--ties", "include,exclude", *options)
     run("fit", train, "-o", fitted, "--valid", valid, *options)
 

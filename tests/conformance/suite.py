@@ -51,15 +51,15 @@ def fitted(estimator: Any, *, outputs: bool = False) -> Check:
         X, y, qid = rows()
         if outputs:
             y = np.column_stack((y, np.sin(X[:, 0])))
-        new = X[::3] + 0.1
+        new, new_qid = X[::3] + 0.1, place.give(qid[::3])
         ranker = place.of(clone_of(estimator))
         ranker.fit(place.give(X), place.give(y), qid=place.give(qid))
         path = ranker.path(place.give(X), place.give(y), ALPHAS, qid=place.give(qid))
         return {
-            "scores": ranker.predict(place.give(X)),
-            "new": ranker.predict(place.give(new)),
-            "path": path.predict(place.give(new)),
-            "of path": path.estimator(1).predict(place.give(new)),
+            "scores": ranker.predict(place.give(X), qid=place.give(qid)),
+            "new": ranker.predict(place.give(new), qid=new_qid),
+            "path": path.predict(place.give(new), qid=new_qid),
+            "of path": path.estimator(1).predict(place.give(new), qid=new_qid),
             "intercept": getattr(ranker, "intercept_", 0.0),
         }
 
@@ -88,7 +88,12 @@ FITTED = {
     "RankRLS, polynomial": RankRLS(1.0, kernel="polynomial", degree=2),
     "RankRLS, cosine": RankRLS(1.0, kernel="cosine"),
     "RankRLS, a scikit-learn kernel": RankRLS(1.0, kernel=RBF(2.0)),
+    "RankRLS, standardized": RankRLS(1.0, scale="standard"),
+    "RankRLS, standardized rbf": RankRLS(1.0, kernel="rbf", scale="standard", gamma="scale"),
+    "RankRLS, ranks": RankRLS(1.0, scale="query-ranks"),
+    "RankRLS, standardized in queries": RankRLS(1.0, scale="query-standard", solver="dual"),
     "RLS": RLS(1.0),
+    "RLS, standardized": RLS(1.0, scale="standard"),
     "RLS, rbf": RLS(1.0, kernel="rbf"),
     "SparseRankRLS": SparseRankRLS(1.0, n_landmarks=40, random_state=0),
     "SparseRankRLS, no ties": SparseRankRLS(1.0, n_landmarks=40, random_state=0, ties="exclude"),
@@ -118,7 +123,7 @@ def named(check: Check) -> Check:
 @named
 def a_kernel_in_Python(place: Place) -> dict[str, Any]:
     X, y, qid = rows(60)
-    ranker = place.of(RankRLS(1.0, kernel=wave))
+    ranker = place.of(RankRLS(1.0, kernel=wave, scale=None))
     ranker.fit(place.give(X), place.give(y), qid=place.give(qid))
     return {"scores": ranker.predict(place.give(X[:20]))}
 
@@ -131,8 +136,8 @@ def float32_rows(place: Place) -> dict[str, Any]:
     found = {}
     for name, estimator in (
         ("primal", RankRLS(1.0)),
-        ("dual", RankRLS(1.0, kernel="rbf")),
-        ("sparse", SparseRankRLS(1.0, n_landmarks=30, random_state=0)),
+        ("dual", RankRLS(1.0, kernel="rbf", scale=None)),
+        ("sparse", SparseRankRLS(1.0, n_landmarks=30, random_state=0, scale=None)),
     ):
         ranker = place.of(estimator).fit(given, labels, qid=ids)
         scores = ranker.predict(given)
@@ -146,8 +151,8 @@ def many_alphas(place: Place) -> dict[str, Any]:
     X, y, qid = rows()
     found = {}
     for name, estimator in (
-        ("dual", RankRLS(1.0, kernel="rbf")),
-        ("sparse", SparseRankRLS(1.0, landmarks=np.arange(220), kernel="laplacian")),
+        ("dual", RankRLS(1.0, kernel="rbf", scale=None)),
+        ("sparse", SparseRankRLS(1.0, landmarks=np.arange(220), kernel="laplacian", scale=None)),
     ):
         path = place.of(estimator).path(place.give(X), place.give(y), MANY, qid=place.give(qid))
         found[name] = path.predict(place.give(X))
@@ -161,8 +166,8 @@ def one_ranking(place: Place) -> dict[str, Any]:
     for ties in ("include", "exclude"):
         for name, estimator in (
             ("primal", RankRLS(1.0, ties=ties)),
-            ("dual", RankRLS(1.0, kernel="rbf", ties=ties)),
-            ("sparse", SparseRankRLS(1.0, n_landmarks=30, random_state=0, ties=ties)),
+            ("dual", RankRLS(1.0, kernel="rbf", ties=ties, scale=None)),
+            ("sparse", SparseRankRLS(1.0, n_landmarks=30, random_state=0, ties=ties, scale=None)),
         ):
             ranker = place.of(estimator).fit(place.give(X), place.give(y))
             found[f"{name}, {ties}"] = ranker.predict(place.give(X))
@@ -180,7 +185,7 @@ def queries_longer_than_a_block(place: Place) -> dict[str, Any]:
     with small_blocks():
         for ties in ("include", "exclude"):
             sparse = SparseRankRLS(
-                1.0, landmarks=np.arange(0, m, 25), kernel="laplacian", ties=ties
+                landmarks=np.arange(0, m, 25), kernel="laplacian", ties=ties, scale=None
             )
             ranker = place.of(sparse).fit(place.give(X), place.give(y), qid=place.give(qid))
             found[ties] = ranker.predict(place.give(X[:50]))
@@ -222,9 +227,9 @@ def comparisons(place: Place) -> dict[str, Any]:
         margin, weight = y[pairs[:, 0]] - y[pairs[:, 1]], rng.uniform(0.5, 2.0, len(pairs))
         for name, estimator in (
             ("primal", RankRLS(1.0)),
-            ("dual", RankRLS(1.0, kernel="rbf")),
-            ("sparse", SparseRankRLS(1.0, n_landmarks=20, random_state=0)),
-            ("components", KPCRank(5)),
+            ("dual", RankRLS(1.0, kernel="rbf", scale=None)),
+            ("sparse", SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None)),
+            ("components", KPCRank(5, scale=None)),
         ):
             ranker = place.of(estimator).fit_pairs(
                 place.give(X),
@@ -244,16 +249,19 @@ def blocks_of_rows(place: Place) -> dict[str, Any]:
     blocks = [(place.give(X[p]), place.give(y[p]), place.give(qid[p])) for p in parts]
     found = {}
     for name, estimator in (
-        ("pairwise", SparseRankRLS(1.0, n_landmarks=30, random_state=0)),
-        ("pointwise", SparseRLS(1.0, landmarks=np.arange(0, 240, 8))),
-        ("leverage", SparseRankRLS(1.0, n_landmarks=20, landmarks="leverage", random_state=0)),
-        ("points", SparseRankRLS(1.0, landmarks=X[:25], ties="exclude")),
+        ("pairwise", SparseRankRLS(1.0, n_landmarks=30, random_state=0, scale=None)),
+        ("pointwise", SparseRLS(1.0, landmarks=np.arange(0, 240, 8), scale=None)),
+        (
+            "leverage",
+            SparseRankRLS(1.0, n_landmarks=20, landmarks="leverage", random_state=0, scale=None),
+        ),
+        ("points", SparseRankRLS(1.0, landmarks=X[:25], ties="exclude", scale=None)),
     ):
         ranker = place.of(estimator).fit_blocks(blocks)
         found[name] = ranker.predict(place.give(X))
         path = place.of(clone_of(estimator)).path_blocks(blocks, ALPHAS)
         found[f"path, {name}"] = path.predict(place.give(X))
-    step = place.of(SparseRankRLS(1.0, n_landmarks=30, random_state=0))
+    step = place.of(SparseRankRLS(1.0, n_landmarks=30, random_state=0, scale=None))
     for block in blocks:
         step.partial_fit(block[0], block[1], qid=block[2])
     found["step by step"] = step.predict(place.give(X))
@@ -271,10 +279,10 @@ def chosen_alphas(place: Place) -> dict[str, Any]:
     for size in ("small", "large"):
         for name, estimator in (
             ("primal", RankRLS()),
-            ("dual, no ties", RankRLS(kernel="rbf", ties="exclude")),
+            ("dual, no ties", RankRLS(kernel="rbf", ties="exclude", scale=None)),
             ("regression", RLS()),
-            ("dual regression", RLS(kernel="rbf")),
-            ("sparse", SparseRankRLS(landmarks=np.arange(0, 90, 5))),
+            ("dual regression", RLS(kernel="rbf", scale=None)),
+            ("sparse", SparseRankRLS(landmarks=np.arange(0, 90, 5), scale=None)),
         ):
             with ExitStack() as stack:
                 for limit, value in limits.items() if size == "large" else ():
@@ -300,8 +308,8 @@ def duplicates_and_constants(place: Place) -> dict[str, Any]:
     found = {}
     for name, estimator in (
         ("primal", RankRLS(1e-3)),
-        ("dual", RankRLS(1.0, kernel="rbf")),
-        ("sparse", SparseRankRLS(1.0, n_landmarks=100, random_state=0)),
+        ("dual", RankRLS(1.0, kernel="rbf", scale=None)),
+        ("sparse", SparseRankRLS(1.0, n_landmarks=100, random_state=0, scale=None)),
     ):
         ranker = place.of(estimator).fit(place.give(X), place.give(y), qid=place.give(qid))
         found[name] = ranker.predict(place.give(X))
@@ -309,16 +317,16 @@ def duplicates_and_constants(place: Place) -> dict[str, Any]:
 
 
 COMPONENTS = {
-    "KPCRank": KPCRank(8),
-    "KPCRank, a ridge, no ties": KPCRank(8, alpha=0.1, ties="exclude"),
-    "KPCRank, a share": KPCRank(0.8, kernel="polynomial", degree=2),
+    "KPCRank": KPCRank(8, scale=None),
+    "KPCRank, a ridge, no ties": KPCRank(8, alpha=0.1, ties="exclude", scale=None),
+    "KPCRank, a share": KPCRank(0.8, kernel="polynomial", degree=2, scale=None),
     "KPCRank, all": KPCRank("auto", alpha=0.1, kernel="linear"),
     "KPCRank, spectral": KPCRank(4, alpha=0.1, kernel="linear", selection="spectral"),
-    "KPCRank, landmarks": KPCRank(8, n_landmarks=40, random_state=0),
-    "KPCRank, by folds": KPCRank(cv=3, max_components=10),
-    "KPCRank, by queries": KPCRank(cv="leave_query_out", max_components=10),
-    "KPCR": KPCR(8),
-    "KPCR, by queries": KPCR(cv="leave_query_out", max_components=10),
+    "KPCRank, landmarks": KPCRank(8, n_landmarks=40, random_state=0, scale=None),
+    "KPCRank, by folds": KPCRank(cv=3, max_components=10, scale=None),
+    "KPCRank, by queries": KPCRank(cv="leave_query_out", max_components=10, scale=None),
+    "KPCR": KPCR(8, scale=None),
+    "KPCR, by queries": KPCR(cv="leave_query_out", max_components=10, scale=None),
 }
 for name, estimator in COMPONENTS.items():
     CHECKS[name] = fitted(estimator)
@@ -329,8 +337,8 @@ CHECKS["KPCR, two outputs"] = fitted(COMPONENTS["KPCR"], outputs=True)
 @named
 def components_of_rows(place: Place) -> dict[str, Any]:
     X, y, qid = rows()
-    ranker = place.of(KPCRank(8)).fit(place.give(X), place.give(y), qid=place.give(qid))
-    one = place.of(KPCRank(cv="leave_pair_out", max_components=6, rule="best"))
+    ranker = place.of(KPCRank(8, scale=None)).fit(place.give(X), place.give(y), qid=place.give(qid))
+    one = place.of(KPCRank(cv="leave_pair_out", max_components=6, rule="best", scale=None))
     one.fit(place.give(X[:80]), place.give(y[:80]))
     return {
         "path": ranker.predict_path(place.give(X[:20])),
@@ -344,7 +352,7 @@ def few_of_many_components(place: Place) -> dict[str, Any]:
     """Enough rows to use the Lanczos method."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1600, 3))
-    ranker = place.of(KPCRank(10)).fit(place.give(X), place.give(np.sin(X[:, 0])))
+    ranker = place.of(KPCRank(10, scale=None)).fit(place.give(X), place.give(np.sin(X[:, 0])))
     return {"scores": ranker.predict(place.give(X[:50])), "eigenvalues": ranker.eigenvalues_}
 
 
@@ -413,12 +421,12 @@ def held_out(estimator: Any, *, outputs: bool = False, queries: bool = True) -> 
 HELD_OUT = {
     "primal": RankRLS(1.0),
     "primal, no ties": RankRLS(1.0, ties="exclude"),
-    "dual": RankRLS(1.0, kernel="rbf"),
-    "dual, no ties": RankRLS(1.0, kernel="rbf", ties="exclude", weighting="queries"),
-    "landmarks": SparseRankRLS(1.0, n_landmarks=20, random_state=0),
+    "dual": RankRLS(1.0, kernel="rbf", scale=None),
+    "dual, no ties": RankRLS(1.0, kernel="rbf", ties="exclude", weighting="queries", scale=None),
+    "landmarks": SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None),
     "regression": RLS(1.0),
-    "regression, rbf": RLS(1.0, kernel="rbf"),
-    "components": KPCRank(5, alpha=0.1),
+    "regression, rbf": RLS(1.0, kernel="rbf", scale=None),
+    "components": KPCRank(5, alpha=0.1, scale=None),
 }
 for name, estimator in HELD_OUT.items():
     CHECKS[f"held out: {name}"] = held_out(estimator)
@@ -434,7 +442,7 @@ def rows_held_out(place: Place) -> dict[str, Any]:
     found = {}
     for name, estimator in (
         ("primal", RankRLS(1.0)),
-        ("dual", RankRLS(1.0, kernel="rbf")),
+        ("dual", RankRLS(1.0, kernel="rbf", scale=None)),
         ("no ties", RankRLS(1.0, ties="exclude")),
         ("regression", RLS(1.0)),
     ):
@@ -442,9 +450,15 @@ def rows_held_out(place: Place) -> dict[str, Any]:
         found[name] = k_fold(ranker, given, labels, alphas=ALPHAS).predictions
         found[f"wins, {name}"] = tournament_scores(ranker, given, labels)
     found["one"] = leave_one_out(place.of(RLS(1.0)), given, labels, alphas=ALPHAS).predictions
-    found["one, rbf"] = leave_one_out(place.of(RLS(1.0, kernel="rbf")), given, labels).predictions
+    found["one, rbf"] = leave_one_out(
+        place.of(RLS(1.0, kernel="rbf", scale=None)), given, labels
+    ).predictions
     found["many"] = leave_query_out(
-        place.of(RankRLS(1.0, kernel="rbf")), given, labels, qid=place.give(qid), alphas=MANY[:15]
+        place.of(RankRLS(1.0, kernel="rbf", scale=None)),
+        given,
+        labels,
+        qid=place.give(qid),
+        alphas=MANY[:15],
     ).predictions
     return found
 

@@ -41,9 +41,9 @@ def tensors(p):
 rankers = st.sampled_from(
     [
         lambda **options: RankRLS(0.1, **options),
-        lambda **options: RankRLS(0.1, kernel="rbf", **options),
-        lambda **options: SparseRankRLS(0.1, n_landmarks=2, random_state=0, **options),
-        lambda **options: KPCRank(1, alpha=0.1, **options),
+        lambda **options: RankRLS(0.1, kernel="rbf", **options, scale=None),
+        lambda **options: SparseRankRLS(0.1, n_landmarks=2, random_state=0, **options, scale=None),
+        lambda **options: KPCRank(1, alpha=0.1, **options, scale=None),
     ]
 )
 

@@ -12,7 +12,15 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
-from rankwise import RLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
+from rankwise import (
+    RLS,
+    KPCRank,
+    QueryMinMaxScaler,
+    RankRLS,
+    RankSVM,
+    SparseRankRLS,
+    SparseRLS,
+)
 from rankwise.data import write_letor
 from rankwise.distributed import evaluate, fit, leave_query_out, path, predict
 from rankwise.errors import DataError, LetorFormatError, ParameterError
@@ -29,11 +37,11 @@ RANKERS = {
     "RankRLS": RankRLS(1.0),
     "RankRLS without ties": RankRLS(1.0, ties="exclude", weighting="queries"),
     "RLS": RLS(1.0),
-    "SparseRankRLS": SparseRankRLS(1.0, landmarks=POINTS),
-    "SparseRankRLS without ties": SparseRankRLS(1.0, landmarks=POINTS, ties="exclude"),
-    "SparseRankRLS on rows": SparseRankRLS(1.0, landmarks=np.array([150, 3, 77, 20])),
+    "SparseRankRLS": SparseRankRLS(1.0, landmarks=POINTS, scale=None),
+    "SparseRankRLS without ties": SparseRankRLS(1.0, landmarks=POINTS, ties="exclude", scale=None),
+    "SparseRankRLS on rows": SparseRankRLS(1.0, landmarks=np.array([150, 3, 77, 20]), scale=None),
     "SparseRankRLS, whitened": SparseRankRLS(1.0, landmarks=POINTS, gamma=1e-5),
-    "SparseRLS": SparseRLS(1.0, landmarks=POINTS),
+    "SparseRLS": SparseRLS(1.0, landmarks=POINTS, scale=None),
 }
 
 
@@ -54,7 +62,9 @@ def test_arrays(name):
     assert ours.n_queries_ == want.n_queries_
 
 
-@pytest.mark.parametrize("ranker", [RankRLS(1.0), SparseRankRLS(1.0, landmarks=POINTS), RLS(1.0)])
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(1.0), SparseRankRLS(1.0, landmarks=POINTS, scale=None), RLS(1.0)]
+)
 def test_one_global_ranking(ranker):
     ours = fit(clone(ranker), in_chunks(X, Y))
     assert_allclose(ours.predict(X), ranker.fit(X, Y).predict(X), atol=1e-9)
@@ -118,18 +128,20 @@ def test_letor_files(tmp_path, monkeypatch):
 
 
 def test_landmarks_are_drawn_from_all_partitions():
-    ours = fit(SparseRankRLS(1.0, n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
+    ours = fit(SparseRankRLS(1.0, n_landmarks=40, random_state=0, scale=None), in_chunks(X, Y, QID))
     assert_allclose(ours.landmarks_, X[ours.landmark_indices_])
     assert len(np.unique(ours.landmark_indices_ // 45)) == 5
-    want = SparseRankRLS(1.0, landmarks=ours.landmark_indices_).fit(X, Y, qid=QID)
+    want = SparseRankRLS(1.0, landmarks=ours.landmark_indices_, scale=None).fit(X, Y, qid=QID)
     assert_allclose(ours.predict(X), want.predict(X), atol=1e-9)
-    again = fit(SparseRankRLS(1.0, n_landmarks=40, random_state=0), in_chunks(X, Y, QID))
+    again = fit(
+        SparseRankRLS(1.0, n_landmarks=40, random_state=0, scale=None), in_chunks(X, Y, QID)
+    )
     assert_array_equal(again.landmark_indices_, ours.landmark_indices_)
 
 
 @pytest.mark.parametrize("method", ["stratified", "kmeans", "rpcholesky", "leverage"])
 def test_other_landmarks(method):
-    ranker = SparseRankRLS(1.0, n_landmarks=10, landmarks=method, random_state=0)
+    ranker = SparseRankRLS(1.0, n_landmarks=10, landmarks=method, random_state=0, scale=None)
     assert fit(ranker, in_chunks(X, Y, QID)).landmarks_.shape == (10, 4)
 
 
@@ -265,12 +277,12 @@ def test_invalid_files(tmp_path):
 @pytest.mark.parametrize(
     ("ranker", "message"),
     [
-        (RankRLS(1.0, kernel="rbf"), "use SparseRankRLS"),
+        (RankRLS(1.0, kernel="rbf", scale=None), "use SparseRankRLS"),
         (RankRLS(1.0, solver="dual"), "linear kernel"),
         (RankRLS(1.0, ties="some"), "ties"),
         (RankRLS(alpha=-1.0), "alpha"),
-        (SparseRankRLS(1.0, n_landmarks=500), "more than the 200 rows"),
-        (SparseRankRLS(1.0, landmarks=[500]), "not a row of X"),
+        (SparseRankRLS(1.0, n_landmarks=500, scale=None), "more than the 200 rows"),
+        (SparseRankRLS(1.0, landmarks=[500], scale=None), "not a row of X"),
     ],
 )
 def test_invalid_rankers(ranker, message):
@@ -307,7 +319,8 @@ def test_constant_labels_of_one_ranking(ranker):
 
 
 @pytest.mark.parametrize(
-    "ranker", [RankRLS(1.0, ties="exclude"), SparseRankRLS(1.0, landmarks=POINTS), RLS(1.0)]
+    "ranker",
+    [RankRLS(1.0, ties="exclude"), SparseRankRLS(1.0, landmarks=POINTS, scale=None), RLS(1.0)],
 )
 def test_empty_partitions(ranker):
     sizes = (0, 70, 0, 130)
@@ -343,7 +356,7 @@ def test_columns_whose_names_are_not_strings():
     ("ranker", "message"),
     [
         (RankRLS(1.0, device="auto"), "device='auto'"),
-        (SparseRankRLS(1.0, precision="tf32"), "precision='tf32'"),
+        (SparseRankRLS(1.0, precision="tf32", scale=None), "precision='tf32'"),
     ],
 )
 def test_workers_use_numpy(ranker, message):
@@ -353,7 +366,7 @@ def test_workers_use_numpy(ranker, message):
 
 
 @pytest.mark.parametrize(
-    "ranker", [KPCRank(), RankSVM(), Ridge(), make_pipeline(RankRLS(1.0)), None]
+    "ranker", [KPCRank(scale=None), RankSVM(), Ridge(), make_pipeline(RankRLS(1.0)), None]
 )
 @pytest.mark.parametrize("task", [fit, leave_query_out, lambda *given: path(*given, [1.0])])
 def test_other_estimators_raise_an_error(ranker, task):
@@ -379,7 +392,7 @@ def test_errors_name_a_landmark_with_a_missing_value():
     bad = X.copy()
     bad[150, 1] = np.nan
     with pytest.raises(DataError, match="Partition 3, row 15: feature 1"):
-        fit(SparseRankRLS(1.0, landmarks=[3, 150]), in_chunks(bad, Y, QID))
+        fit(SparseRankRLS(1.0, landmarks=[3, 150], scale=None), in_chunks(bad, Y, QID))
 
 
 @pytest.mark.parametrize("qid", [None, np.full(200, 7)])
@@ -389,8 +402,65 @@ def test_one_ranking_without_ties(qid):
     assert_allclose(ours.coef_, RankRLS(1.0, ties="exclude").fit(X, Y).coef_, atol=1e-10)
 
 
+ROWS = np.array([150, 3, 77, 20])
+SCALED = {
+    "ranks": RankRLS(1.0, scale="query-ranks"),
+    "regression": RLS(1.0, scale="query-minmax"),
+    "standardized": RankRLS(1.0, scale="standard"),
+    "standardized regression": RLS(1.0, scale="standard"),
+    "landmarks": SparseRankRLS(1.0, landmarks=ROWS),
+    "landmarks, standardized": SparseRankRLS(1.0, landmarks=ROWS, scale="standard", gamma="scale"),
+    "landmarks, gamma": SparseRLS(1.0, landmarks=ROWS, gamma="scale"),
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_scaled_rows_of_queries_in_several_partitions(name):
+    units = X * [1.0, 10.0, 0.1, 1.0]
+    rows = in_chunks(units, Y, QID)
+    want = clone(SCALED[name]).fit(units, Y, qid=QID)
+    ours = fit(clone(SCALED[name]), rows)
+    assert (ours.scale_, ours.max_query_rows_) == (want.scale_, want.max_query_rows_)
+    scores = want.predict(units, qid=QID)
+    assert_allclose(ours.predict(units, qid=QID), scores, atol=1e-9)
+    assert_allclose(predict(ours, rows).compute(), scores, atol=1e-9)
+    found, expected = evaluate(ours, rows).compute(), evaluate_ranking(Y, scores, QID)
+    assert found["NDCG"] == pytest.approx(expected["NDCG"])
+
+
+@pytest.mark.parametrize("name", ["ranks", "landmarks"])
+def test_leave_query_out_of_scaled_rows(name):
+    ours = leave_query_out(SCALED[name], in_chunks(X, Y, QID), alphas=[0.1, 1.0])
+    want = leave_query_out_here(SCALED[name], X, Y, qid=QID, alphas=[0.1, 1.0])
+    assert_allclose(ours.score, want.score, atol=1e-9)
+
+
+def test_landmarks_among_scaled_rows():
+    ranker = SparseRankRLS(1.0, n_landmarks=20, random_state=0)
+    ours = fit(clone(ranker), in_chunks(X, Y, QID))
+    assert not hasattr(ours, "landmark_indices_")  # rows were moved
+    assert ours.landmarks_.min() >= 0
+    assert ours.landmarks_.max() <= 1
+    in_order = np.arange(200) // 10
+    ours = fit(clone(ranker), in_chunks(X, Y, in_order, size=50))
+    Z = QueryMinMaxScaler().fit_transform(X, qid=in_order)
+    assert_allclose(ours.landmarks_, Z[ours.landmark_indices_])
+
+
+def test_predictions_that_need_queries():
+    ranker = RankRLS(1.0, scale="query-minmax").fit(X, Y, qid=QID)
+    with pytest.raises(DataError, match="scales features within queries: the rows need query ids"):
+        predict(ranker, in_chunks(X, Y))
+
+
 @pytest.mark.parametrize(
-    "ranker", [SparseRankRLS(landmarks=POINTS), SparseRLS(landmarks=POINTS), RankRLS(), RLS()]
+    "ranker",
+    [
+        SparseRankRLS(landmarks=POINTS, scale=None),
+        SparseRLS(landmarks=POINTS, scale=None),
+        RankRLS(),
+        RLS(),
+    ],
 )
 def test_alpha_is_chosen_from_the_sums_of_folds(ranker):
     fitted = fit(clone(ranker), in_chunks(X, Y, QID))

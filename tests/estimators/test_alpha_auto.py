@@ -14,7 +14,7 @@ from sklearn.base import clone
 from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS, load_model, save_model
 from rankwise.data import make_ranking
 from rankwise.errors import ParameterError, RankwiseWarning
-from rankwise.holdout import alpha_choice
+from rankwise.holdout import alpha_choice, alpha_grid
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out, leave_query_out
 from rankwise.problem.fold_sums import N_FOLDS, query_hash
@@ -22,13 +22,13 @@ from tests.oracles.alpha_choice import mean_square, pair_errors
 from tests.strategies import comparisons, problems, ties, weightings
 
 RANKERS = [
-    RankRLS(),
-    RankRLS(solver="dual"),
-    RankRLS(kernel="rbf", ties="exclude"),
-    RLS(),
-    RLS(kernel="rbf"),
-    SparseRankRLS(gamma=0.3, random_state=0),
-    SparseRLS(gamma=0.3, random_state=0),
+    RankRLS(scale=None),
+    RankRLS(solver="dual", scale=None),
+    RankRLS(kernel="rbf", ties="exclude", scale=None),
+    RLS(scale=None),
+    RLS(kernel="rbf", scale=None),
+    SparseRankRLS(gamma=0.3, random_state=0, scale=None),
+    SparseRLS(gamma=0.3, random_state=0, scale=None),
 ]
 rankers = st.sampled_from(RANKERS)
 
@@ -165,7 +165,9 @@ def test_folds_of_a_large_problem_equal_refits(monkeypatch, ranker, with_queries
 
 
 @pytest.mark.parametrize("with_queries", [True, False])
-@pytest.mark.parametrize("ranker", [RankRLS(kernel="rbf"), RLS(kernel="rbf"), RANKERS[2]])
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(kernel="rbf", scale=None), RLS(kernel="rbf", scale=None), RANKERS[2]]
+)
 def test_a_part_of_a_large_kernel_matrix_equals_a_refit(monkeypatch, ranker, with_queries):
     X, y, qid = grades()
     monkeypatch.setattr(alpha_choice, "KERNEL_ROWS", 10)
@@ -218,7 +220,7 @@ def blocks(X, y, qid, sizes):
 def test_blocks_choose_by_the_squared_error_of_folds_of_queries(cls, tmp_path):
     X, y, qid = grades(n_queries=20)
     landmarks = X[:8]
-    ranker = cls(landmarks=landmarks, gamma=0.3).fit_blocks(blocks(X, y, qid, [70, 70]))
+    ranker = cls(landmarks=landmarks, gamma=0.3, scale=None).fit_blocks(blocks(X, y, qid, [70, 70]))
     curve = ranker.alpha_curve_
     assert curve.metric == "squared_error"
     fold = np.array([query_hash(q) % N_FOLDS for q in qid.tolist()])
@@ -232,7 +234,7 @@ def test_blocks_choose_by_the_squared_error_of_folds_of_queries(cls, tmp_path):
         assert curve.score[k] == pytest.approx(errors / equal)
 
     # The same in other blocks, and after a pause in a file.
-    other = cls(landmarks=landmarks, gamma=0.3)
+    other = cls(landmarks=landmarks, gamma=0.3, scale=None)
     for block in blocks(X[:98], y[:98], qid[:98], [35, 63]):
         other.partial_fit(block[0], block[1], qid=block[2])
     other = load_model(save_model(other, tmp_path / "paused.rankwise"))
@@ -244,11 +246,13 @@ def test_blocks_choose_by_the_squared_error_of_folds_of_queries(cls, tmp_path):
 
 def test_blocks_of_one_ranking_and_a_change_of_alpha():
     X, y, qid = grades(n_queries=20)
-    one = SparseRankRLS(landmarks=X[:8], gamma=0.3).fit_blocks([(X, y, None)])
+    one = SparseRankRLS(landmarks=X[:8], gamma=0.3, scale=None).fit_blocks([(X, y, None)])
     assert one.alpha_curve_.metric == "squared_error"
-    without = SparseRankRLS(landmarks=X[:8], gamma=0.3, ties="exclude").fit_blocks([(X, y, None)])
+    without = SparseRankRLS(landmarks=X[:8], gamma=0.3, scale=None, ties="exclude").fit_blocks(
+        [(X, y, None)]
+    )
     assert without.alpha_curve_ is None
-    ranker = SparseRankRLS(1.0, landmarks=X[:8], gamma=0.3).partial_fit(
+    ranker = SparseRankRLS(1.0, landmarks=X[:8], gamma=0.3, scale=None).partial_fit(
         X[:70], y[:70], qid=qid[:70]
     )
     with pytest.raises(ParameterError, match="needs sums that were not stored"):
@@ -307,7 +311,7 @@ def test_tiny_and_degenerate_data(ranker):
         ([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1], [1, 1, 2, 2]),
         ([[1.0], [1.0], [1.0], [1.0], [1.0]], [0, 1, 2, 1, 3], None),
         ([[1.0], [1.0], [1.0], [1.0]], [0, 1, 0, 1], [1, 1, 2, 2]),
-        ([[0.0, 1e30], [1.0, 3e30], [2.0, 1e29], [5.0, 0.0]], [0, 1, 0, 1], [1, 1, 2, 2]),
+        ([[0.0, 1e30], [1e30, 3e30], [2e30, 1e29], [5e30, 0.0]], [0, 1, 0, 1], [1, 1, 2, 2]),
         ([[0.0], [1.0], [1.0], [2.0], [2.0]], [0.5, 1, 0, 2, 1], None),
     ):
         fitted = clone(ranker).fit(np.array(X), np.array(y, float), qid=qid)
@@ -316,26 +320,26 @@ def test_tiny_and_degenerate_data(ranker):
         assert np.isfinite(fitted.predict(np.array(X))).all()
 
 
-def test_data_without_noise_do_not_warn_but_an_end_of_the_grid_does():
+def test_data_without_noise_do_not_warn_but_an_end_of_the_grid_does(monkeypatch):
     rng = np.random.default_rng(0)
     X, qid = rng.standard_normal((200, 5)), np.arange(200) // 10
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         RankRLS().fit(X, X[:, 0], qid=qid)
         RLS().fit(X, X[:, 0])
-        SparseRankRLS(landmarks=X[:20], kernel="linear").fit_blocks([(X, X[:, 0], qid)])
+        SparseRankRLS(landmarks=X[:20], kernel="linear", scale=None).fit_blocks([(X, X[:, 0], qid)])
         RankRLS().fit(X, rng.standard_normal(200), qid=qid)
     # The labels come from a feature of small values, and a feature of large values is noise.
     y = X[:, 0] + 0.1 * rng.standard_normal(200)
-    X[:, 0] *= 0.2
-    X[:, 1] *= 1e3
+    X[:, 1] *= 200
+    monkeypatch.setattr(alpha_grid, "LOWEST", 1e-3)
     with pytest.warns(RankwiseWarning, match="is the smallest of the .* values that were tried"):
-        RankRLS().fit(X[:, :2], y, qid=qid)
+        RankRLS(scale=None).fit(X[:, :2], y, qid=qid)
 
 
 def test_an_indefinite_kernel_leaves_out_small_alphas():
     X, y, qid = grades()
-    ranker = RankRLS(kernel="sigmoid", gamma=0.05, coef0=0.2).fit(X, y, qid=qid)
+    ranker = RankRLS(kernel="sigmoid", gamma=0.05, coef0=0.2, scale=None).fit(X, y, qid=qid)
     assert len(ranker.alpha_curve_.alphas) < 12
 
 

@@ -21,7 +21,7 @@ X = np.arange(8.0).reshape(4, 2) ** 1.5
 Y = np.array([0.0, 1.0, 2.0, 3.0])
 
 
-@pytest.mark.parametrize("estimator", [RankRLS(), RankRLS(kernel="rbf"), RLS()])
+@pytest.mark.parametrize("estimator", [RankRLS(), RankRLS(kernel="rbf", scale=None), RLS()])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_values_that_are_not_finite(estimator, bad):
     broken = X.copy()
@@ -61,12 +61,12 @@ def test_lengths(estimator):
             lambda: RankRLS().fit(X, Y).score(X, np.column_stack((Y, Y))),
             "must have 4 rows and 1 columns",
         ),
-        (lambda: RankRLS(kernel="poly").fit(X, Y).predict(1e200 * X), "overflows"),
+        (lambda: RankRLS(kernel="poly", scale=None).fit(X, Y).predict(1e200 * X), "overflows"),
         (lambda: RankRLS(kernel="precomputed").fit(X, Y), "must be square"),
         (lambda: RankRLS(kernel="precomputed").fit(np.triu(np.ones((4, 4))), Y), "be symmetric"),
         (lambda: RankRLS().fit(1e200 * X, Y), "overflow"),
-        (lambda: RankRLS(kernel="poly", degree=99).fit(1e6 * X, Y), "not finite"),
-        (lambda: RankRLS(kernel=lambda a, b: np.nan).fit(X, Y), "not finite"),
+        (lambda: RankRLS(kernel="poly", degree=99, scale=None).fit(1e6 * X, Y), "not finite"),
+        (lambda: RankRLS(kernel=lambda a, b: np.nan, scale=None).fit(X, Y), "not finite"),
     ],
 )
 def test_invalid_data(call, message):
@@ -130,13 +130,16 @@ def test_one_constant_output_of_several():
         (lambda: RankRLS().path(X, Y, [1.0, -1.0]), "alpha must be"),
         (lambda: RankRLS(kernel="rfb").fit(X, Y), "Did you mean 'rbf'"),
         (lambda: RankRLS(kernel="rbf", gamma=-1.0).fit(X, Y), "gamma must be"),
-        (lambda: RankRLS(kernel="rbf", gamma="scale").fit(X, Y), "gamma must be"),
+        (lambda: RankRLS(kernel="rbf", gamma="auto").fit(X, Y), "gamma must be"),
         (lambda: RankRLS(ties="drop").fit(X, Y), "ties must be one of include, exclude"),
         (lambda: RankRLS(ties="drop").fit_pairs(X, [[0, 1]]), "ties must be one of"),
         (lambda: RankRLS().path(X, Y, [None]), "alpha must be"),
         (lambda: RankRLS(weighting="row").fit(X, Y), "Did you mean 'rows'"),
         (lambda: RankRLS(solver="cholesky").fit(X, Y), "solver must be one of"),
-        (lambda: RankRLS(kernel="rbf", solver="primal").fit(X, Y), 'needs kernel="linear"'),
+        (
+            lambda: RankRLS(kernel="rbf", solver="primal", scale=None).fit(X, Y),
+            'needs kernel="linear"',
+        ),
         (
             lambda: RankRLS().fit(X, Y).score(X, Y, sample_weight=np.ones(4)),
             "support sample_weight",
@@ -151,4 +154,4 @@ def test_invalid_parameters(call, message):
 def test_a_kernel_matrix_that_does_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: 8)
     with pytest.raises(MemoryError, match="kernel matrix of 4 rows needs"):
-        RankRLS(kernel="rbf").fit(X, Y)
+        RankRLS(kernel="rbf", scale=None).fit(X, Y)

@@ -1,6 +1,7 @@
 """Errors of the bilinear ranker."""
 
 import copy
+import warnings
 
 import numba
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from rankwise import load_model, save_model
-from rankwise.errors import DataError, ModelFileError, ParameterError
+from rankwise.errors import DataError, ModelFileError, ParameterError, RankwiseWarning
 from rankwise.estimators.bilinear.triplet_checks import check_rows
 from rankwise.solvers.bilinear.lazy_steps import csr_parts
 from tests.bilinear_texts import ranker, texts_and_triplets
@@ -93,7 +94,7 @@ def test_invalid_data(call, words):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"alpha": 0}, "alpha must be a finite number above 0, or None: got 0"),
+        ({"alpha": 0}, 'alpha must be a finite number above 0, "auto", or None: got 0'),
         ({"alpha": -1.0}, "alpha must be a finite number above 0"),
         ({"alpha": np.nan}, "alpha must be"),
         ({"target_density": 0.1}, "pass one of them"),
@@ -154,7 +155,6 @@ def test_a_vocabulary_mismatch_of_queries_and_bad_values():
     for name, rows in (("Q", (np.full((6, 4), np.nan), X6)), ("D", (X6, np.full((6, 4), np.nan)))):
         with pytest.raises(ValueError, match=f"Input {name} contains NaN"):
             fitted.predict(*rows)
-    assert_array_equal(fitted.predict(np.zeros((2, 4)), X6[:2]), [0.0, 0.0])  # no known word
 
 
 def damaged(part, value):
@@ -205,7 +205,9 @@ def test_huge_and_tiny_values_stay_finite(problem, scale, schedule):
     X, labels, _ = problem
     fitted = ranker(schedule=schedule).fit_classes(scale * X, labels)
     assert np.isfinite(fitted.coef_.data).all()
-    assert np.isfinite(fitted.score_all(scale * X, X)).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankwiseWarning)  # W may have no weight left
+        assert np.isfinite(fitted.score_all(scale * X, X)).all()
 
 
 @pytest.mark.parametrize(("scale", "dtype"), [(1e155, "float64"), (1e20, "float32")])

@@ -128,9 +128,9 @@ def test_predictions_are_on_the_device_of_the_rows(problem):
     tensor = torch.tensor(X)
     for ranker in (
         RankRLS(1.0),
-        RankRLS(1.0, kernel="rbf"),
-        SparseRankRLS(1.0, n_landmarks=20),
-        KPCRank(5),
+        RankRLS(1.0, kernel="rbf", scale=None),
+        SparseRankRLS(1.0, n_landmarks=20, scale=None),
+        KPCRank(5, scale=None),
     ):
         here = clone(ranker).fit(X, y, qid=qid)
         assert isinstance(here.predict(tensor), torch.Tensor)
@@ -145,8 +145,8 @@ def test_sparse_rows_are_copied_to_the_device(problem):
     X = np.where(np.abs(X) < 0.3, 0.0, X)
     for ranker in (
         RankRLS(1.0),
-        RankRLS(1.0, kernel="rbf"),
-        SparseRankRLS(1.0, n_landmarks=20, random_state=0),
+        RankRLS(1.0, kernel="rbf", scale=None),
+        SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None),
     ):
         want = clone(ranker).fit(X, y, qid=qid).predict(X)
         there = clone(ranker).set_params(device=CPU).fit(sp.csr_array(X), y, qid=qid)
@@ -157,7 +157,11 @@ def test_model_files_do_not_depend_on_the_device(problem, tmp_path):
     X, y, qid = problem
     tensors = torch.tensor(X), torch.tensor(y)
     for k, ranker in enumerate(
-        (RankRLS(1.0, kernel="rbf", device=CPU), KPCRank(5), SparseRankRLS(1.0))
+        (
+            RankRLS(1.0, kernel="rbf", device=CPU, scale=None),
+            KPCRank(5, scale=None),
+            SparseRankRLS(1.0, scale=None),
+        )
     ):
         ranker.fit(*tensors, qid=qid)
         same = load_model(save_model(ranker, tmp_path / f"{k}.rankwise"))
@@ -168,10 +172,10 @@ def test_model_files_do_not_depend_on_the_device(problem, tmp_path):
 def test_partial_fits_may_change_the_device(problem, tmp_path):
     X, y, qid = problem
     first, second = slice(0, 40), slice(40, 80)
-    want = SparseRankRLS(1.0, landmarks=np.arange(20)).partial_fit(
+    want = SparseRankRLS(1.0, landmarks=np.arange(20), scale=None).partial_fit(
         X[first], y[first], qid=qid[first]
     )
-    start = SparseRankRLS(1.0, landmarks=np.arange(20))
+    start = SparseRankRLS(1.0, landmarks=np.arange(20), scale=None)
     start.partial_fit(torch.tensor(X[first]), torch.tensor(y[first]), qid=qid[first])
     again = load_model(save_model(start, tmp_path / "sums.rankwise"))
     want.partial_fit(X[second], y[second], qid=qid[second])
@@ -183,27 +187,29 @@ def test_partial_fits_may_change_the_device(problem, tmp_path):
 
 def test_reduced_precision(problem):
     X, y, qid = (torch.tensor(values) for values in problem)
-    exact = SparseRankRLS(1.0, n_landmarks=20, random_state=0).fit(X, y, qid=qid).predict(X)
-    rough = SparseRankRLS(1.0, n_landmarks=20, random_state=0, precision="tf32")
+    exact = (
+        SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None).fit(X, y, qid=qid).predict(X)
+    )
+    rough = SparseRankRLS(1.0, n_landmarks=20, random_state=0, precision="tf32", scale=None)
     off = abs(rough.fit(X, y, qid=qid).predict(X) - exact).max() / abs(exact).max()
     assert 1e-13 < float(off) < 1e-2
     with pytest.raises(ParameterError, match='device="cuda", or precision="float64"'):
         rough.fit(*problem[:2])
     with pytest.raises(ParameterError, match="precision must be one of float64, tf32"):
-        SparseRankRLS(1.0, precision="half").fit(X, y)
+        SparseRankRLS(1.0, precision="half", scale=None).fit(X, y)
 
 
 def test_errors_if_the_device_has_too_little_memory(problem, monkeypatch):
     X, y, _ = (torch.tensor(values) for values in problem)
     monkeypatch.setattr(TorchBackend, "free_bytes", lambda self: 60_000)
     with pytest.raises(KernelSizeError, match=r"GiB, but the device has only .* too little"):
-        RankRLS(1.0, kernel="rbf").fit(X, y)
+        RankRLS(1.0, kernel="rbf", scale=None).fit(X, y)
     with pytest.raises(KernelSizeError, match="50 rows would fit"):
-        RankRLS(1.0, kernel="rbf").fit(X, y)
+        RankRLS(1.0, kernel="rbf", scale=None).fit(X, y)
     with pytest.raises(KernelSizeError, match="43 rows would fit"):
-        RankRLS(1.0, kernel="rbf").path(X, y, [1.0, 2.0])
+        RankRLS(1.0, kernel="rbf", scale=None).path(X, y, [1.0, 2.0])
     with pytest.raises(KernelSizeError, match="32 landmarks would fit"):
-        SparseRankRLS(1.0, n_landmarks=60).fit(X, y)
+        SparseRankRLS(1.0, n_landmarks=60, scale=None).fit(X, y)
     RankRLS(1.0).fit(X, y)
 
 
@@ -217,12 +223,12 @@ X = np.random.default_rng(0).standard_normal((60, 3))
 y, qid = X[:, 0] ** 3, np.arange(60) // 6
 for ranker in (RankRLS(1.0), SparseRankRLS(1.0, n_landmarks=10, random_state=0), KPCRank(4)):
     with sklearn.config_context(enable_metadata_routing=True):
-        want = make_pipeline(StandardScaler(), ranker).fit(X, y, qid=qid).predict(X)
+        want = make_pipeline(StandardScaler(), ranker).fit(X, y, qid=qid).predict(X, qid=qid)
     with sklearn.config_context(array_api_dispatch=True, enable_metadata_routing=True):
         pipeline = make_pipeline(StandardScaler(), sklearn.base.clone(ranker))
         tensors = [torch.tensor(values) for values in (X, y, qid)]
         pipeline.fit(*tensors[:2], qid=tensors[2])
-        scores = pipeline.predict(tensors[0])
+        scores = pipeline.predict(tensors[0], qid=tensors[2])
         assert isinstance(scores, torch.Tensor)
         assert np.abs(scores.numpy() - want).max() < 1e-9
         assert pipeline.score(*tensors[:2], qid=tensors[2]) > 0.7

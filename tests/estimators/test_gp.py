@@ -50,7 +50,7 @@ def test_the_gaussian_mean_agrees_with_rankrls(c, noise):
     kernel = 1.7 * Matern(1.2, nu=2.5)
     gp = PairwiseGP(kernel, likelihood="gaussian", noise=noise, optimizer=None)
     gp.fit_pairs(c.X, c.pairs, margin=c.margin, weight=c.weight)
-    ranker = RankRLS(noise**2, kernel=kernel, weighting="pairs")
+    ranker = RankRLS(noise**2, kernel=kernel, weighting="pairs", scale=None)
     ranker.fit_pairs(c.X, c.pairs, margin=c.margin, weight=c.weight)
     new = c.X + 0.3
     assert_allclose(gp.predict(c.X), ranker.predict(c.X), atol=1e-10, rtol=1e-10)
@@ -231,6 +231,15 @@ def test_booleans_and_words_say_who_won(ranker):
     numbers[0], tied = -1.0, np.where(np.arange(len(pairs)) == 0, "second", tied)
     fits = [clone(ranker).fit_pairs(X, pairs, margin=m).predict(X) for m in (tied, numbers)]
     assert_allclose(*fits)
+
+
+def test_floats_of_1_and_0_are_ties_with_a_warning():
+    X, pairs = some_comparisons()
+    words = np.where(np.arange(len(pairs)) % 3, "first", "tie")
+    gp = PairwiseGP(optimizer=None).fit_pairs(X, pairs, margin=words)
+    with pytest.warns(RankwiseWarning, match="0 stands for a tie"):
+        again = PairwiseGP(optimizer=None).fit_pairs(X, gp.pairs_, margin=gp.margin_)
+    assert_allclose(again.predict(X), gp.predict(X))
 
 
 def test_the_first_tie_after_a_fit_without_ties():

@@ -185,7 +185,6 @@ def test_margins_of_any_size(kernel):
             "row by row",
         ),
         (lambda: PairwiseGP().fit_pairs(X, PAIRS, margin=[1, 0, 1, 1, 0]), "0 stands for a tie"),
-        (lambda: PairwiseGP().fit_pairs(X, PAIRS, margin=[1.0, 0, 1, 1, 0]), "use booleans"),
         (
             lambda: PairwiseGP().fit_pairs(X, PAIRS, margin=["first", "a", "b", "a", "tie"]),
             "entry 1 is 'a'",

@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
-from rankwise import PairwiseGP
+from rankwise import OnColumns, PairwiseGP, load_model, save_model
 from rankwise.errors import ParameterError
+from rankwise.estimators.gp import evidence
 from rankwise.estimators.gp.kernel_values import kernel_gradient, kernel_values
+from rankwise.estimators.gp.linear_kernels import linear_coordinates
 
 
 def item_comparisons(n_items, n_pairs, seed=0):
@@ -83,3 +87,109 @@ def test_landmarks_cannot_stand_for_a_white_kernel():
     X, _, pairs = item_comparisons(8, 20)
     with pytest.raises(ParameterError, match="part of its own"):
         PairwiseGP(RBF(1.0) + WhiteKernel(1.0), n_landmarks=4).fit_pairs(X, pairs)
+
+
+LINEAR = [
+    DotProduct(0.7),
+    ConstantKernel(2.0) * DotProduct(0.0, "fixed"),
+    DotProduct(0.5, "fixed") * ConstantKernel(0.3) + ConstantKernel(1.5),
+    OnColumns(2.0 * DotProduct(0.4), [2, 0]) + 0.5 * OnColumns(DotProduct(0.0, "fixed"), [1]),
+    ConstantKernel(0.5, "fixed") * (DotProduct(1.0) + 3.0 * OnColumns(DotProduct(2.0), [1])),
+]
+
+
+@pytest.mark.parametrize("kernel", LINEAR, ids=str)
+def test_coordinates_of_linear_kernels(kernel):
+    X = np.random.default_rng(0).standard_normal((6, 3))
+
+    def features(theta):
+        found = linear_coordinates(kernel.clone_with_theta(theta), 3)
+        values = np.where(found.columns == -1, 1.0, X[:, found.columns])
+        return values * found.scales, found.slopes
+
+    F, slopes = features(kernel.theta)
+    K, dK = kernel(X, eval_gradient=True)
+    assert_allclose(F @ F.T, K)
+    for p in range(len(kernel.theta)):
+        assert_allclose(2 * (F * slopes[:, p]) @ F.T, dK[:, :, p], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(1.0), DotProduct() * DotProduct(), DotProduct() ** 2, DotProduct() + RBF(1.0)]
+)
+def test_other_kernels_have_no_coordinates(kernel):
+    assert linear_coordinates(kernel, 3) is None
+
+
+@pytest.mark.parametrize("settings", [{}, {"likelihood": "gaussian"}, {"inference": "laplace"}])
+@pytest.mark.parametrize("kernel", LINEAR[2:4], ids=str)
+def test_linear_kernels_are_not_evaluated(kernel, settings, monkeypatch):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((20, 3))
+    pairs = np.column_stack((np.arange(20), (np.arange(20) + rng.integers(1, 20, 20)) % 20))
+    gp = PairwiseGP(kernel, tol=1e-10, **settings)
+    linear = clone(gp).fit_pairs(X, pairs)
+    assert linear.posterior_.best.points.shape == (0, 3)
+    monkeypatch.setattr(evidence, "linear_coordinates", lambda kernel, n_features: None)
+    dense = clone(gp).fit_pairs(X, pairs)
+    assert_allclose(linear.theta_, dense.theta_, atol=1e-2)
+    dense = PairwiseGP(linear.kernel_, noise=linear.noise_, tol=1e-10, optimizer=None, **settings)
+    dense.fit_pairs(X, pairs)
+    new = rng.standard_normal((5, 3))
+    assert_allclose(linear.predict(new), dense.predict(new), atol=1e-6)
+    for how in ({"return_std": True}, {"return_cov": True}, {"contrast": X, "return_std": True}):
+        assert_allclose(linear.predict(new, **how)[1], dense.predict(new, **how)[1], atol=1e-6)
+    assert_allclose(
+        linear.predict_difference(X, X[::-1])[1], dense.predict_difference(X, X[::-1])[1], atol=1e-6
+    )
+    theta = linear.theta_ - 0.2
+    monkeypatch.undo()
+    got = linear.log_marginal_likelihood(theta, eval_gradient=True)
+    monkeypatch.setattr(evidence, "linear_coordinates", lambda kernel, n_features: None)
+    want = linear.log_marginal_likelihood(theta, eval_gradient=True)
+    assert got[0] == pytest.approx(want[0], abs=1e-7)
+    assert_allclose(got[1], want[1], atol=1e-6)
+
+
+def test_kernels_on_columns():
+    X = np.random.default_rng(0).standard_normal((8, 4))
+    kernel = OnColumns(1.5 * RBF([0.5, 2.0]) + WhiteKernel(0.3), [3, 1])
+    inner = kernel.kernel
+    K, dK = kernel(X, eval_gradient=True)
+    assert_allclose(K, inner(X[:, [3, 1]]))
+    assert_allclose(dK, inner(X[:, [3, 1]], eval_gradient=True)[1])
+    assert_allclose(kernel.diag(X), np.diagonal(K))
+    assert_allclose(kernel(X, X[:3]), K[:, :3])  # rows with equal columns are the same item
+    assert_allclose(kernel.bounds, inner.bounds)
+    moved = kernel.clone_with_theta(kernel.theta + 1.0)
+    assert_allclose(moved.theta, kernel.theta + 1.0)
+    assert moved != kernel
+    assert clone(kernel) == kernel
+    assert not kernel.is_stationary() or inner.is_stationary()
+    assert "OnColumns(" in str(2.0 * kernel)
+    assert kernel.get_params()["kernel__k2__noise_level"] == 0.3
+    peer = GaussianProcessRegressor(OnColumns(RBF(1.0), [0])).fit(X, X[:, 0])
+    assert len(peer.kernel_.theta) == 1
+    for columns in ([0, 4], [-1], [], ["a"], [[0]], [0.5]):
+        with pytest.raises(ParameterError, match="columns of OnColumns"):
+            PairwiseGP(OnColumns(RBF(1.0), columns)).fit_pairs(X, [[0, 1]])
+
+
+def test_identity_and_style_have_scales_of_their_own(tmp_path):
+    rng = np.random.default_rng(0)
+    item, style = rng.integers(0, 8, 300), rng.standard_normal(300)
+    quality = 2.0 * rng.standard_normal(8)
+    X = np.column_stack((item, style))
+    pairs = np.column_stack((np.arange(150), 150 + np.arange(150)))
+    f = quality[item] + 0.3 * style
+    won = f[:150] - f[150:] + rng.standard_normal(150) > 0
+    kernel = OnColumns(WhiteKernel(1.0), [0]) + 1.0 * OnColumns(DotProduct(0.0, "fixed"), [1])
+    gp = PairwiseGP(kernel).fit_pairs(X, pairs, margin=won)
+    alone = np.column_stack((np.arange(8), np.zeros(8)))
+    assert np.corrcoef(gp.predict(alone), quality)[0, 1] > 0.9
+    assert np.exp(gp.theta_[0]) > 5 * np.exp(gp.theta_[1])
+    for model in (gp, PairwiseGP(LINEAR[3]).fit_pairs(np.column_stack((X, style)), pairs)):
+        same = load_model(save_model(model, tmp_path / "model.rankwise"))
+        new = X if model is gp else np.column_stack((X, style))
+        assert_allclose(same.predict(new), model.predict(new))
+        assert same.kernel_ == model.kernel_

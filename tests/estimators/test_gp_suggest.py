@@ -1,5 +1,8 @@
 """Suggested pairs, further comparisons by `tell`, and landmarks."""
 
+import pickle
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +12,10 @@ from scipy.special import entr, ndtr
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 
-from rankwise import PairwiseGP
+from rankwise import PairwiseGP, load_model, save_model
 from rankwise.errors import ParameterError
 from rankwise.estimators.gp import suggest
-from rankwise.estimators.gp.suggest import bald, choose_greedily, eubo
+from rankwise.estimators.gp.suggest import bald, best_by, choose_greedily, eubo
 from tests.strategies import comparisons
 
 X = np.random.default_rng(0).uniform(-2, 2, (40, 2))
@@ -67,7 +70,7 @@ def test_a_batch_shrinks_the_covariance_as_it_goes():
     def spread(first, second, variance):
         return variance
 
-    chosen = choose_greedily(mean, cov.copy(), pairs, spread, 0.5, 4)
+    chosen = choose_greedily(mean, cov, pairs, best_by(spread), 0.5, 4)
     left = cov.copy()
     for k in chosen:
         variances = [left[i, i] + left[j, j] - 2 * left[i, j] for i, j in pairs]
@@ -109,6 +112,56 @@ def test_the_best_candidates_are_suggested():
     assert gp.suggest_pair(X).tolist() == [i[best], j[best]]
     best = np.argmax(eubo(mean[i], mean[j], variance))
     assert gp.suggest_pair(X, strategy="eubo").tolist() == [i[best], j[best]]
+
+
+@pytest.mark.parametrize(("noise", "flips"), [(1.0, 0.0), (0.3, 0.1)])
+@pytest.mark.parametrize("seed", range(5))
+def test_pairs_that_are_passed_over_are_not_the_best(noise, flips, seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((30, 5 + seed)) * rng.uniform(0.1, 2.0, (30, 1))
+    mean, cov = rng.standard_normal(30), A @ A.T
+    pairs = np.column_stack(np.triu_indices(30, 1))
+
+    def score(first, second, variance):
+        return bald(first - second, variance, noise, flips)
+
+    want = choose_greedily(mean, cov, pairs, best_by(score), noise, 8)
+    fast = partial(suggest._most_informative, noise, flips)
+    assert choose_greedily(mean, cov, pairs, fast, noise, 8).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize(
+    "settings_", [{}, {"tie_model": "threshold"}, {"flips": 0.05}, {"noise": 0.6}], ids=str
+)
+def test_questions_to_the_training_rows_agree_with_fits(settings_, tmp_path):
+    """The pool is updated; a model that never keeps one asks the same, and learns the same."""
+    rng = np.random.default_rng(3)
+    pairs = oracle(some_pairs(60, rng), rng)
+    outcomes = np.where(np.arange(60) % 5 == 4, "tie", "first").astype("U6")
+    outcomes[0] = "second"
+    gp = PairwiseGP(3.0 * RBF(1.0) + WhiteKernel(0.1), optimizer=None, **settings_)
+    kept = clone(gp).fit_pairs(X, pairs, margin=outcomes)
+    fresh = clone(gp).fit_pairs(X, pairs, margin=outcomes)
+    for k in range(6):
+        asked = kept.suggest_pair(X)
+        assert asked.tolist() == fresh.suggest_pair(X).tolist()
+        if k == 3:
+            asked = np.vstack((asked, pairs[0]))  # a pair that was compared before
+        kept.tell(asked, margin=["tie" if k == 2 else "first"] * len(np.atleast_2d(asked)))
+        fresh = clone(gp).fit_pairs(X, kept.pairs_, margin=kept.margin_)
+        assert "posterior_" not in vars(kept)
+        assert kept.log_marginal_likelihood_value_ == pytest.approx(
+            fresh.log_marginal_likelihood_value_, abs=1e-4
+        )
+    twin = load_model(save_model(kept, tmp_path / "model.rankwise"))
+    for model in (kept, twin, clone(kept).fit_pairs(X, kept.pairs_, margin=kept.margin_)):
+        mean, std = model.predict(X, return_std=True)
+        want = fresh.predict(X, return_std=True)
+        assert_allclose(mean, want[0], atol=1e-4)
+        assert_allclose(std, want[1], atol=1e-4)
+    assert (
+        pickle.loads(pickle.dumps(kept)).suggest_pair(X).tolist() == kept.suggest_pair(X).tolist()
+    )
 
 
 def test_repeated_candidates_are_suggested_once():

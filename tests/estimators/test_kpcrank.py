@@ -40,9 +40,9 @@ def test_every_kernel_solves_equation_6(seed, ties, weighting, kernel, alpha):
     y[rng.permutation(30)[:2]] = 0, 5
     qid[np.flatnonzero((y == 0) | (y == 5))] = 0
     settings = {"gamma": 0.7, "degree": 2}
-    ranker = KPCRank(3, alpha=alpha, kernel=kernel, ties=ties, weighting=weighting, **settings).fit(
-        X, y, qid=qid
-    )
+    ranker = KPCRank(
+        3, alpha=alpha, kernel=kernel, ties=ties, weighting=weighting, **settings, scale=None
+    ).fit(X, y, qid=qid)
     of_peer = {"polynomial": {"gamma": 0.7, "degree": 2}, "rbf": {"gamma": 0.7}}
     parameters = of_peer.get(kernel, {"gamma": 0.7} if kernel == "laplacian" else {})
     new = rng.standard_normal((5, 3))
@@ -134,12 +134,12 @@ def test_several_outputs_agree_with_separate_fits(kind):
     Y = np.column_stack((y.round(), -y, y**2))
     variants = [{}] if kind is KPCR else [{"ties": "include"}, {"ties": "exclude"}]
     for extra in (*variants, {"n_landmarks": 30, "random_state": 0}):
-        ranker = kind(6, **extra).fit(X, Y, qid=qid)
+        ranker = kind(6, **extra, scale=None).fit(X, Y, qid=qid)
         assert ranker.coef_.shape == (3, 6)
         path = ranker.predict_path(X)
         assert path.shape == (60, 6, 3)
         for k in range(3):
-            alone = kind(6, **extra).fit(X, Y[:, k], qid=qid)
+            alone = kind(6, **extra, scale=None).fit(X, Y[:, k], qid=qid)
             assert_allclose(path[:, :, k], alone.predict_path(X), atol=1e-9)
             assert_allclose(ranker.predict(X)[:, k], alone.predict(X), atol=1e-9)
 
@@ -147,58 +147,68 @@ def test_several_outputs_agree_with_separate_fits(kind):
 @pytest.mark.parametrize("ties", ["include", "exclude"])
 def test_all_rows_as_landmarks(ties, monkeypatch):
     X, y, qid = make_problem()
-    exact = KPCRank(8, ties=ties).fit(X, y, qid=qid)
-    ours = KPCRank(8, ties=ties, landmarks=np.arange(60)).fit(X, y, qid=qid)
+    exact = KPCRank(8, ties=ties, scale=None).fit(X, y, qid=qid)
+    ours = KPCRank(8, ties=ties, landmarks=np.arange(60), scale=None).fit(X, y, qid=qid)
     assert_allclose(ours.predict_path(X), exact.predict_path(X), atol=1e-8)
     assert_allclose(ours.eigenvalues_, exact.eigenvalues_, rtol=1e-10)
     assert not hasattr(ours, "X_fit_")
     monkeypatch.setattr("rankwise.estimators.components.component_space.STORED_BYTES", 0)
-    streamed = KPCRank(8, ties=ties, landmarks=np.arange(60)).fit(X, y, qid=qid)
+    streamed = KPCRank(8, ties=ties, landmarks=np.arange(60), scale=None).fit(X, y, qid=qid)
     assert_allclose(streamed.predict_path(X), exact.predict_path(X), atol=1e-8)
     K = pairwise_kernels(X, X, "rbf", gamma=1 / 3)
     rows = np.arange(0, 60, 2)
-    want = KPCRank(8, landmarks=rows).fit(X, y, qid=qid).predict(X)
+    want = KPCRank(8, landmarks=rows, scale=None).fit(X, y, qid=qid).predict(X)
     precomputed = KPCRank(8, landmarks=rows, kernel="precomputed").fit(K, y, qid=qid)
     assert_allclose(precomputed.predict(K), want, atol=1e-8)
 
 
 def test_sparse_rows_and_comparisons_on_landmarks():
     X, y, qid = make_problem()
-    want = KPCRank(5).fit(X, y, qid=qid).predict_path(X)
+    want = KPCRank(5, scale=None).fit(X, y, qid=qid).predict_path(X)
     assert_allclose(
-        KPCRank(5).fit(sp.csr_array(X), y, qid=qid).predict_path(sp.csr_array(X)), want, atol=1e-9
+        KPCRank(5, scale=None).fit(sp.csr_array(X), y, qid=qid).predict_path(sp.csr_array(X)),
+        want,
+        atol=1e-9,
     )
     pairs = np.random.default_rng(0).integers(0, 60, (400, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     margin = y[pairs[:, 0]] - y[pairs[:, 1]]
-    exact = KPCRank(5).fit_pairs(X, pairs, margin=margin).predict(X)
-    ours = KPCRank(5, landmarks=np.arange(60)).fit_pairs(X, pairs, margin=margin).predict(X)
+    exact = KPCRank(5, scale=None).fit_pairs(X, pairs, margin=margin).predict(X)
+    ours = (
+        KPCRank(5, landmarks=np.arange(60), scale=None)
+        .fit_pairs(X, pairs, margin=margin)
+        .predict(X)
+    )
     assert_allclose(ours, exact, atol=1e-9)
 
 
 def test_leading_and_spectral_agree_only_for_one_ranking():
     X, y, qid = make_problem()
-    one = [KPCRank(5, selection=s).fit(X, y).predict_path(X) for s in ("leading", "spectral")]
+    one = [
+        KPCRank(5, selection=s, scale=None).fit(X, y).predict_path(X)
+        for s in ("leading", "spectral")
+    ]
     assert_allclose(*one, atol=1e-9)
     many = [
-        KPCRank(5, selection=s).fit(X, y, qid=qid).predict_path(X) for s in ("leading", "spectral")
+        KPCRank(5, selection=s, scale=None).fit(X, y, qid=qid).predict_path(X)
+        for s in ("leading", "spectral")
     ]
     assert np.abs(many[0] - many[1]).max() > 0.05
 
 
 def test_spectral_selection_is_a_ranker_and_a_transformer():
     X, y, qid = make_problem()
-    ranker = KPCRank(4, alpha=0.1, selection="spectral").fit(X, y, qid=qid)
+    ranker = KPCRank(4, alpha=0.1, selection="spectral", scale=None).fit(X, y, qid=qid)
     assert_allclose(ranker.transform(X) @ ranker.coef_, ranker.predict(X), atol=1e-9)
     assert_allclose(ranker.predict_path(X)[:, -1], ranker.predict(X), atol=1e-9)
-    everything = KPCRank("auto", alpha=0.1, selection="spectral").fit(X, y, qid=qid)
-    leading = KPCRank("auto", alpha=0.1).fit(X, y, qid=qid).predict(X)
+    everything = KPCRank("auto", alpha=0.1, selection="spectral", scale=None).fit(X, y, qid=qid)
+    leading = KPCRank("auto", alpha=0.1, scale=None).fit(X, y, qid=qid).predict(X)
     gap = everything.predict(X) - leading
     assert max(np.ptp(gap[qid == q]) for q in range(10)) < 1e-9
     with pytest.raises(ParameterError, match="rank 50"):
-        KPCRank(51, selection="spectral").fit(X, y, qid=qid)
+        KPCRank(51, selection="spectral", scale=None).fit(X, y, qid=qid)
     with pytest.raises(ParameterError, match="each of 2 outputs"):
-        KPCRank(3, selection="spectral", ties="exclude").fit(X, np.c_[y, y], qid=qid)
+        KPCRank(3, selection="spectral", ties="exclude", scale=None).fit(X, np.c_[y, y], qid=qid)
 
 
 def test_more_components_than_the_rank():
@@ -238,6 +248,7 @@ def test_ill_conditioned_problems_give_finite_scores(alpha, kernel):
                 selection=selection,
                 n_landmarks=landmarks,
                 random_state=0,
+                scale=None,
             ).fit(X, y, qid=qid)
             scores = ranker.predict_path(X)
             assert np.isfinite(scores).all()
@@ -248,24 +259,24 @@ def test_two_rows():
     for kind in (KPCRank, KPCR):
         assert kind(1).fit([[0.0], [1.0]], [0.0, 1.0]).predict([[0.0], [1.0]]).argmax() == 1
     with pytest.raises(DataError, match="Set n_components to a number"):
-        KPCRank().fit([[0.0], [1.0]], [0.0, 1.0])
+        KPCRank(scale=None).fit([[0.0], [1.0]], [0.0, 1.0])
 
 
 def test_a_transformer_in_a_pipeline():
     X, y, qid = make_problem()
-    ranker = KPCRank(3).fit(X, y, qid=qid)
+    ranker = KPCRank(3, scale=None).fit(X, y, qid=qid)
     assert ranker.get_feature_names_out().tolist() == ["kpcrank0", "kpcrank1", "kpcrank2"]
-    assert_allclose(KPCRank(3).fit_transform(X, y, qid=qid), ranker.transform(X))
+    assert_allclose(KPCRank(3, scale=None).fit_transform(X, y, qid=qid), ranker.transform(X))
     frame = ranker.set_output(transform="pandas").transform(X)
     assert list(frame.columns) == ["kpcrank0", "kpcrank1", "kpcrank2"]
-    pipeline = make_pipeline(StandardScaler(), KPCR(3), RankRLS()).fit(X, y)
+    pipeline = make_pipeline(StandardScaler(), KPCR(3, scale=None), RankRLS()).fit(X, y)
     assert pipeline.predict(X).shape == (60,)
 
 
 def test_float32_in_float32_out():
     X, y, qid = make_problem()
-    wide = KPCRank(5).fit(X, y, qid=qid)
-    narrow = KPCRank(5).fit(X.astype(np.float32), y, qid=qid)
+    wide = KPCRank(5, scale=None).fit(X, y, qid=qid)
+    narrow = KPCRank(5, scale=None).fit(X.astype(np.float32), y, qid=qid)
     for method in ("predict", "predict_path", "transform"):
         ours = getattr(narrow, method)(X.astype(np.float32))
         assert ours.dtype == np.float32
@@ -277,10 +288,10 @@ def test_a_path_over_alpha():
     X, y, qid = make_problem()
     alphas = [0.0, 0.1, 10.0]
     for n_components in (6, "cv"):
-        path = KPCRank(n_components).path(X, y, alphas, qid=qid)
+        path = KPCRank(n_components, scale=None).path(X, y, alphas, qid=qid)
         scores = path.predict(X)
         for k, alpha in enumerate(alphas):
-            alone = KPCRank(n_components, alpha=alpha).fit(X, y, qid=qid)
+            alone = KPCRank(n_components, alpha=alpha, scale=None).fit(X, y, qid=qid)
             assert_allclose(scores[k], alone.predict(X), atol=1e-9)
             again = path.estimator(k)
             assert again.n_components_ == alone.n_components_
@@ -322,12 +333,12 @@ def test_a_path_over_alpha():
 def test_invalid_parameters(parameters, message):
     X, y, qid = make_problem()
     with pytest.raises((ParameterError, DataError), match=message):
-        KPCRank(**parameters).fit(X, y, qid=qid)
+        KPCRank(**parameters, scale=None).fit(X, y, qid=qid)
 
 
 def test_a_refit_removes_the_previous_model():
     X, y, qid = make_problem()
-    ranker = KPCRank(cv=3).fit(X, y, qid=qid)
+    ranker = KPCRank(cv=3, scale=None).fit(X, y, qid=qid)
     assert hasattr(ranker, "component_errors_")
     ranker.set_params(n_components=3, n_landmarks=20).fit(X, y, qid=qid)
     assert not hasattr(ranker, "component_errors_")
@@ -338,17 +349,19 @@ def test_a_refit_removes_the_previous_model():
 @pytest.mark.parametrize("landmarks", [None, np.arange(60)])
 def test_a_failed_refit_removes_the_components(landmarks):
     X, y, qid = make_problem()
-    ranker = KPCRank(cv=3, landmarks=landmarks).fit(X, y, qid=qid)
+    ranker = KPCRank(cv=3, landmarks=landmarks, scale=None).fit(X, y, qid=qid)
     fitted = {name for name in vars(ranker) if name.endswith("_")}
     with pytest.raises(ParameterError, match="numerical rank"):
         ranker.set_params(n_components=59, kernel="linear").fit(X, y, qid=qid)
     remaining = {name for name in vars(ranker) if name.endswith("_")}
-    assert remaining == {"n_features_in_", "n_queries_"} < fitted
+    about_rows = {"n_features_in_", "n_queries_", "max_query_rows_", "feature_range_"}
+    assert remaining == about_rows | {"scale_", "scaling_"} < fitted
     for method in ("predict", "predict_path", "transform"):
         with pytest.raises(NotFittedError):
             getattr(ranker, method)(X)
 
 
+@pytest.mark.filterwarnings("ignore:KPCRank. the standard deviations of features differ")
 def test_spectral_directions_that_are_constant_within_queries():
     """Components that vary only between queries are rounding errors within queries."""
     rng = np.random.default_rng(0)
@@ -378,7 +391,7 @@ def test_kernels_that_overflow_raise_an_error():
     X, y, qid = make_problem()
     X[30:] *= 1e60
     for landmarks in (np.arange(20), X[:20]):
-        ranker = KPCRank(2, kernel="polynomial", degree=6, landmarks=landmarks)
+        ranker = KPCRank(2, kernel="polynomial", degree=6, landmarks=landmarks, scale=None)
         with pytest.raises(DataError, match=r"overflow\. Scale the features"):
             ranker.fit(X, y, qid=qid)
 
@@ -386,9 +399,12 @@ def test_kernels_that_overflow_raise_an_error():
 def test_scores_that_overflow_float32():
     X, y, _ = make_problem()
     narrow = X.astype(np.float32)
-    ranker = KPCRank(2, kernel="polynomial", degree=3).fit(narrow, 1e30 * y)
+    ranker = KPCRank(2, kernel="polynomial", degree=3, scale=None).fit(narrow, 1e30 * y)
     for method in ("predict", "predict_path", "transform"):
-        with pytest.raises(DataError, match="overflow float32"):
+        with (
+            pytest.warns(RankwiseWarning, match=f"{method} got values far outside"),
+            pytest.raises(DataError, match="overflow float32"),
+        ):
             getattr(ranker, method)(np.float32(1e13) * narrow)
     assert ranker.__sklearn_tags__().transformer_tags.preserves_dtype == ["float64", "float32"]
 
@@ -408,8 +424,9 @@ def test_kernel_values_with_landmarks_are_computed_in_blocks(ties, monkeypatch):
 
     kernel = RecordingKernel("rbf", gamma=0.3, degree=3, coef0=1.0)
     monkeypatch.setattr("rankwise.estimators.components.kpcrank.make_kernel", lambda *_: kernel)
-    KPCRank(3, ties=ties, landmarks=np.arange(20)).fit(X, np.c_[y, -y].round(), qid=qid)
-    assert sizes == [20, 60] + 8 * [7] + [4]  # the landmarks, the scatter, then once for all tasks
+    KPCRank(3, ties=ties, landmarks=np.arange(20), scale=None).fit(X, np.c_[y, -y].round(), qid=qid)
+    # The landmarks, the scatter, once for all tasks, and a look at the kernel of all rows.
+    assert sizes == [20, 60] + 8 * [7] + [4, 60]
 
 
 def test_many_components_need_a_second_matrix(monkeypatch):
@@ -417,26 +434,28 @@ def test_many_components_need_a_second_matrix(monkeypatch):
     pages = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 12 * 60**2}  # one matrix and a half
     monkeypatch.setattr("rankwise.problem.memory.os.sysconf", pages.__getitem__)
     with pytest.raises(KernelSizeError, match=r"and its eigenvectors .* Use landmarks"):
-        KPCRank(20).fit(X, y, qid=qid)
+        KPCRank(20, scale=None).fit(X, y, qid=qid)
     monkeypatch.setattr("rankwise.solvers.lanczos.SMALL", 60)
-    assert KPCRank(2).fit(X, y, qid=qid).n_components_ == 2
+    assert KPCRank(2, scale=None).fit(X, y, qid=qid).n_components_ == 2
     with pytest.raises(KernelSizeError):
-        KPCRank("auto").fit(X, y, qid=qid)
+        KPCRank("auto", scale=None).fit(X, y, qid=qid)
 
 
 def test_folds_of_several_outputs_with_ties_excluded():
     rng = np.random.default_rng(0)
     X, Y, qid = rng.standard_normal((60, 3)), rng.integers(0, 3, (60, 2)), np.arange(60) // 6
-    ranker = KPCRank(ties="exclude").fit(X, Y, qid=qid)
+    ranker = KPCRank(ties="exclude", scale=None).fit(X, Y, qid=qid)
     assert ranker.coef_.shape == (2, ranker.n_components_)
 
 
 def test_weights_for_a_huge_alpha_are_proportional_to_the_gradient():
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((60, 3)), rng.standard_normal(60), np.arange(60) // 6
-    want = KPCRank(5, alpha=1e10).fit(X, y, qid=qid).coef_ * 1e10
+    want = KPCRank(5, alpha=1e10, scale=None).fit(X, y, qid=qid).coef_ * 1e10
     for alpha in (1e20, 1e40, 1e200):
-        assert_allclose(KPCRank(5, alpha=alpha).fit(X, y, qid=qid).coef_ * alpha, want, rtol=1e-6)
+        assert_allclose(
+            KPCRank(5, alpha=alpha, scale=None).fit(X, y, qid=qid).coef_ * alpha, want, rtol=1e-6
+        )
 
 
 def test_kernels_that_are_not_positive_semidefinite():
@@ -457,4 +476,4 @@ def test_labels_that_overflow_raise_an_error():
     rng = np.random.default_rng(0)
     X, y, qid = rng.standard_normal((60, 3)), rng.standard_normal(60), np.arange(60) // 6
     with pytest.raises(DataError, match="overflow"):
-        KPCRank().fit(X, y * 1e307, qid=qid)
+        KPCRank(scale=None).fit(X, y * 1e307, qid=qid)

@@ -42,12 +42,12 @@ def test_primal_and_dual_agree(p, ties, weighting):
 @given(problems(min_pairs=1), ties, st.sampled_from(["linear", "rbf"]))
 def test_a_path_agrees_with_separate_fits(p, ties, kernel):
     alphas = [0.01, 1.0, 100.0]
-    ranker = RankRLS(1.0, kernel=kernel, ties=ties)
+    ranker = RankRLS(1.0, kernel=kernel, ties=ties, scale=None)
     path = ranker.path(p.X, p.y, alphas, qid=p.qid)
     scores = path.predict(p.X)
     assert scores.shape == (3, len(p.y))
     for k, alpha in enumerate(alphas):
-        alone = RankRLS(alpha, kernel=kernel, ties=ties).fit(p.X, p.y, qid=p.qid)
+        alone = RankRLS(alpha, kernel=kernel, ties=ties, scale=None).fit(p.X, p.y, qid=p.qid)
         assert_allclose(scores[k], alone.predict(p.X), atol=1e-8)
         assert_allclose(path.estimator(k).predict(p.X), scores[k], atol=1e-10)
         assert path.estimator(k).get_params() == alone.get_params()
@@ -59,7 +59,7 @@ def test_a_path_agrees_with_separate_fits(p, ties, kernel):
 def test_several_outputs_agree_with_separate_fits(estimator, kernel):
     rng = np.random.default_rng(0)
     X, Y, qid = rng.standard_normal((30, 4)), rng.integers(0, 3, (30, 2)), np.arange(30) // 6
-    estimator.set_params(kernel=kernel)
+    estimator.set_params(kernel=kernel, scale=None)
     together = estimator.fit(X, Y, qid=qid).predict(X)
     path = estimator.path(X, Y, [0.1, 1.0, 5.0], qid=qid).predict(X)
     assert path.shape == (3, 30, 2)
@@ -74,7 +74,8 @@ def test_several_outputs_agree_with_separate_fits(estimator, kernel):
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matrix, sp.coo_array])
 @pytest.mark.parametrize(
-    "estimator", [RankRLS(1.0), RankRLS(1.0, kernel="rbf"), RLS(1.0), RLS(1.0, solver="dual")]
+    "estimator",
+    [RankRLS(1.0), RankRLS(1.0, kernel="rbf", scale=None), RLS(1.0), RLS(1.0, solver="dual")],
 )
 def test_sparse_and_dense_input_agree(kind, estimator):
     rng = np.random.default_rng(0)
@@ -119,8 +120,8 @@ def test_margins_from_scores_agree_with_a_fit_to_scores(c, kernel):
     n = len(y)
     pairs = np.argwhere(np.triu(np.ones((n, n)), 1))
     margin = y[pairs[:, 0]] - y[pairs[:, 1]]
-    by_pairs = RankRLS(1.0, kernel=kernel).fit_pairs(c.X, pairs, margin=margin)
-    by_scores = RankRLS(1.0, kernel=kernel, weighting="pairs").fit(c.X, y)
+    by_pairs = RankRLS(1.0, kernel=kernel, scale=None).fit_pairs(c.X, pairs, margin=margin)
+    by_scores = RankRLS(1.0, kernel=kernel, weighting="pairs", scale=None).fit(c.X, y)
     assert_allclose(by_pairs.predict(c.X), by_scores.predict(c.X), atol=1e-8)
 
 
@@ -144,7 +145,9 @@ def test_precomputed_callable_and_gaussian_process_kernels():
     def of_two_rows(a, b):
         return np.exp(-0.5 * ((a - b) ** 2).sum())
 
-    assert_allclose(RankRLS(1.0, kernel=of_two_rows).fit(X, y).predict(new), want, atol=1e-10)
+    assert_allclose(
+        RankRLS(1.0, kernel=of_two_rows, scale=None).fit(X, y).predict(new), want, atol=1e-10
+    )
 
 
 @pytest.mark.filterwarnings("ignore:The kernel is not positive")
@@ -152,7 +155,7 @@ def test_the_default_gamma_is_that_of_kernel_ridge():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
     for kernel in ("rbf", "poly", "sigmoid", "laplacian"):
-        ours = RankRLS(1.0, kernel=kernel).fit(X, y).kernel_
+        ours = RankRLS(1.0, kernel=kernel, scale=None).fit(X, y).kernel_
         theirs = KernelRidge(kernel=kernel)._get_kernel(X)
         assert_allclose(ours(X), theirs, atol=1e-12)
 
@@ -170,7 +173,7 @@ def test_an_indefinite_kernel_solves_equation_8_and_gives_a_warning():
 def test_float32_in_float32_out():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, 3)), rng.standard_normal(30)
-    for estimator in (RankRLS(1.0), RankRLS(1.0, kernel="rbf"), RLS(1.0)):
+    for estimator in (RankRLS(1.0), RankRLS(1.0, kernel="rbf", scale=None), RLS(1.0)):
         narrow = estimator.fit(X.astype(np.float32), y).predict(X.astype(np.float32))
         assert narrow.dtype == np.float32
         assert_allclose(narrow, estimator.fit(X, y).predict(X), atol=1e-4)
@@ -181,7 +184,10 @@ def test_the_solver_is_chosen_by_cost():
     y = rng.standard_normal(10)
     assert RankRLS(1.0).fit(rng.standard_normal((10, 3)), y).solver_ == "primal"
     assert RankRLS(1.0).fit(rng.standard_normal((10, 30)), y).solver_ == "dual"
-    assert RankRLS(1.0, kernel="rbf").fit(rng.standard_normal((10, 3)), y).solver_ == "dual"
+    assert (
+        RankRLS(1.0, kernel="rbf", scale=None).fit(rng.standard_normal((10, 3)), y).solver_
+        == "dual"
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-300, 1e-12, 1e12, 1e300])
@@ -194,7 +200,7 @@ def test_ill_conditioned_problems_give_finite_scores(alpha, kernel, ties):
     y = rng.integers(0, 2, 24)
     y[:4] = 1  # a query with one label
     qid = np.r_[np.zeros(4), np.ones(19), 2]  # a query with one row
-    scores = RankRLS(alpha, kernel=kernel, ties=ties).fit(X, y, qid=qid).predict(X)
+    scores = RankRLS(alpha, kernel=kernel, ties=ties, scale=None).fit(X, y, qid=qid).predict(X)
     assert np.isfinite(scores).all()
     assert_allclose(scores[::4], scores[3::4], atol=1e-6 * max(1, np.abs(scores).max()))
 
@@ -212,7 +218,7 @@ def test_tiny_alpha_reproduces_learnable_differences():
 def test_a_refit_removes_the_previous_model():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((10, 3)), rng.standard_normal(10)
-    ranker = RankRLS(1.0, kernel="rbf").fit(X, y).set_params(kernel="linear").fit(X, y)
+    ranker = RankRLS(1.0, kernel="rbf", scale=None).fit(X, y).set_params(kernel="linear").fit(X, y)
     assert not hasattr(ranker, "dual_coef_")
     assert not hasattr(ranker, "X_fit_")
     assert not hasattr(ranker.set_params(kernel="precomputed").fit(X @ X.T, y), "X_fit_")

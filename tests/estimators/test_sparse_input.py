@@ -39,7 +39,7 @@ QID = np.arange(12) // 4
 )
 @pytest.mark.parametrize("blockwise", [False, True])
 def test_invalid_parameters(parameters, message, blockwise):
-    ranker = SparseRankRLS(**parameters)
+    ranker = SparseRankRLS(**parameters, scale=None)
     with pytest.raises(ParameterError, match=message):
         ranker.fit_blocks([(X, Y, QID)]) if blockwise else ranker.fit(X, Y, qid=QID)
 
@@ -54,7 +54,7 @@ def test_invalid_parameters(parameters, message, blockwise):
 )
 def test_invalid_points(landmarks, error, message):
     with pytest.raises(error, match=message):
-        SparseRankRLS(1.0, landmarks=landmarks).fit(X, Y, qid=QID)
+        SparseRankRLS(1.0, landmarks=landmarks, scale=None).fit(X, Y, qid=QID)
 
 
 def test_precomputed_kernels():
@@ -69,7 +69,7 @@ def test_precomputed_kernels():
 
 
 def test_a_query_split_over_calls():
-    ranker = SparseRankRLS(1.0, n_landmarks=3, random_state=0).partial_fit(
+    ranker = SparseRankRLS(1.0, n_landmarks=3, random_state=0, scale=None).partial_fit(
         X[:6], Y[:6], qid=QID[:6]
     )
     before = ranker.predict(X)
@@ -79,25 +79,27 @@ def test_a_query_split_over_calls():
     np.testing.assert_allclose(ranker.predict(X), before, rtol=1e-12)
     ranker.partial_fit(X[8:], Y[8:], qid=QID[8:])
     with pytest.raises(DataError, match="was also in an earlier block"):
-        SparseRankRLS(1.0).fit_blocks([(X[:6], Y[:6], QID[:6]), (X[6:], Y[6:], QID[6:])])
+        SparseRankRLS(1.0, scale=None).fit_blocks(
+            [(X[:6], Y[:6], QID[:6]), (X[6:], Y[6:], QID[6:])]
+        )
     # A regression does not depend on queries.
-    halves = SparseRLS(1.0, landmarks=[0, 1]).fit_blocks(
+    halves = SparseRLS(1.0, landmarks=[0, 1], scale=None).fit_blocks(
         [(X[:6], Y[:6], QID[:6]), (X[6:], Y[6:], QID[6:])]
     )
     assert halves.n_queries_ == 3
 
 
 def test_one_ranking_cannot_be_split_into_blocks():
-    ranker = SparseRankRLS(1.0, n_landmarks=3).partial_fit(X[:6], Y[:6])
+    ranker = SparseRankRLS(1.0, n_landmarks=3, scale=None).partial_fit(X[:6], Y[:6])
     with pytest.raises(DataError, match="pass the query of every row"):
         ranker.partial_fit(X[6:], Y[6:])
     with pytest.raises(DataError, match="pass the query of every row"):
         ranker.partial_fit(X[6:], Y[6:], qid=QID[6:])
-    SparseRLS(1.0, n_landmarks=3).partial_fit(X[:6], Y[:6]).partial_fit(X[6:], Y[6:])
+    SparseRLS(1.0, n_landmarks=3, scale=None).partial_fit(X[:6], Y[:6]).partial_fit(X[6:], Y[6:])
 
 
 def test_inconsistent_blocks():
-    ranker = SparseRankRLS(1.0, n_landmarks=3).partial_fit(X[:4], Y[:4], qid=QID[:4])
+    ranker = SparseRankRLS(1.0, n_landmarks=3, scale=None).partial_fit(X[:4], Y[:4], qid=QID[:4])
     with pytest.raises(ValueError, match="expecting 2 features"):
         ranker.partial_fit(X[4:, :1], Y[4:], qid=QID[4:])
     with pytest.raises(DataError, match="y has 2 columns in this block, but one dimension"):
@@ -106,7 +108,7 @@ def test_inconsistent_blocks():
 
 def test_the_first_block_must_have_enough_rows():
     with pytest.raises(ParameterError, match=r"more rows \(in partial_fit, in the first call\)"):
-        SparseRankRLS(1.0, n_landmarks=5).partial_fit(X[:4], Y[:4], qid=QID[:4])
+        SparseRankRLS(1.0, n_landmarks=5, scale=None).partial_fit(X[:4], Y[:4], qid=QID[:4])
 
 
 class Once:
@@ -137,16 +139,18 @@ class Once:
 )
 def test_invalid_blocks(blocks, message):
     with pytest.raises(DataError, match=message):
-        SparseRankRLS(1.0, n_landmarks=3).fit_blocks(blocks)
+        SparseRankRLS(1.0, n_landmarks=3, scale=None).fit_blocks(blocks)
 
 
 def test_a_block_without_pairs_among_others():
     alone = (X[:2], Y[:2], ["x", "y"])
-    ranker = SparseRankRLS(1.0, landmarks=X[:3]).fit_blocks([alone, (X, Y, QID)])
-    same = SparseRankRLS(1.0, landmarks=X[:3]).fit(X, Y, qid=QID)
+    ranker = SparseRankRLS(1.0, landmarks=X[:3], scale=None).fit_blocks([alone, (X, Y, QID)])
+    same = SparseRankRLS(1.0, landmarks=X[:3], scale=None).fit(X, Y, qid=QID)
     np.testing.assert_allclose(ranker.predict(X), same.predict(X), atol=1e-10)
     assert ranker.n_queries_ == 5
-    nothing_yet = SparseRankRLS(1.0, landmarks=X[:3]).partial_fit(*alone[:2], qid=alone[2])
+    nothing_yet = SparseRankRLS(1.0, landmarks=X[:3], scale=None).partial_fit(
+        *alone[:2], qid=alone[2]
+    )
     assert not nothing_yet.predict(X).any()
 
 
@@ -159,7 +163,7 @@ def test_an_indefinite_kernel_gives_a_warning():
 @pytest.mark.parametrize("landmarks", ["rpcholesky", "leverage"])
 @pytest.mark.filterwarnings("ignore:The kernel is not positive")
 def test_sampling_methods_with_invalid_kernels(landmarks):
-    ranker = SparseRankRLS(1.0, n_landmarks=8, landmarks=landmarks, random_state=0)
+    ranker = SparseRankRLS(1.0, n_landmarks=8, landmarks=landmarks, random_state=0, scale=None)
     sigmoid = ranker.set_params(kernel="sigmoid", gamma=1.0)
     for coef0 in (1.0, -1.0):
         sigmoid.set_params(coef0=coef0).fit(X, Y, qid=QID)
@@ -199,13 +203,13 @@ def test_a_failed_partial_fit_does_not_change_the_ranker():
 
 
 def test_a_failed_fit_removes_the_old_model():
-    for ranker in (SparseRankRLS(1.0, landmarks=X[:3]), RankRLS(1.0)):
+    for ranker in (SparseRankRLS(1.0, landmarks=X[:3], scale=None), RankRLS(1.0)):
         ranker.fit(X, Y, qid=QID)
         with pytest.raises(DataError):
             ranker.fit(X, Y, qid=np.arange(12))
         with pytest.raises(NotFittedError):
             ranker.predict(X)
-    ranker = SparseRankRLS(1.0, landmarks=[0, 1]).partial_fit(X, Y, qid=QID)
+    ranker = SparseRankRLS(1.0, landmarks=[0, 1], scale=None).partial_fit(X, Y, qid=QID)
     with pytest.raises(DataError):
         ranker.fit(X[:, :1], Y, qid=np.arange(12))
     ranker.partial_fit(X, Y, qid=QID)
@@ -225,27 +229,29 @@ def test_the_kernel_is_copied():
 
 def test_a_regression_needs_two_rows():
     with pytest.raises(DataError, match="at least two rows: got one"):
-        SparseRLS(1.0).fit_blocks([(X[:1], Y[:1], None)])
-    SparseRLS(1.0, landmarks=X[:2]).fit_blocks([(X[:1], Y[:1], None), (X[1:2], Y[1:2], None)])
+        SparseRLS(1.0, scale=None).fit_blocks([(X[:1], Y[:1], None)])
+    SparseRLS(1.0, landmarks=X[:2], scale=None).fit_blocks(
+        [(X[:1], Y[:1], None), (X[1:2], Y[1:2], None)]
+    )
 
 
 def test_points_must_have_the_columns_of_the_rows():
     frame = pd.DataFrame(X, columns=["a", "b"])
-    SparseRankRLS(1.0, landmarks=frame[:3]).fit(frame, Y, qid=QID)
+    SparseRankRLS(1.0, landmarks=frame[:3], scale=None).fit(frame, Y, qid=QID)
     with pytest.raises(DataError, match=r"in the same order \(a, b\): got b, a"):
-        SparseRankRLS(1.0, landmarks=frame[["b", "a"]][:3]).fit(frame, Y, qid=QID)
+        SparseRankRLS(1.0, landmarks=frame[["b", "a"]][:3], scale=None).fit(frame, Y, qid=QID)
 
 
 def test_scores_that_overflow_float32():
     narrow = X.astype(np.float32)
-    for ranker in (SparseRankRLS(1.0), RankRLS(1.0)):
+    for ranker in (SparseRankRLS(1.0, scale=None), RankRLS(1.0)):
         with pytest.raises(DataError, match="pass X as float64"):
             ranker.fit(narrow, 1e100 * Y, qid=QID).predict(narrow)
 
 
 def test_a_kernel_that_overflows():
     with pytest.raises(DataError, match="not finite"):
-        SparseRankRLS(1.0, kernel="poly", degree=99).fit(1e6 * X, Y, qid=QID)
+        SparseRankRLS(1.0, kernel="poly", degree=99, scale=None).fit(1e6 * X, Y, qid=QID)
     with pytest.raises(DataError, match="overflow"):
         SparseRankRLS(1.0, kernel="linear").fit(1e150 * X, Y, qid=QID)
 
@@ -254,7 +260,9 @@ def test_a_kernel_that_overflows():
 def test_values_too_large_to_choose_landmarks(method):
     X = np.random.default_rng(0).standard_normal((40, 3)) * 1e200
     with pytest.raises(DataError, match="Scale the"):
-        SparseRankRLS(1.0, n_landmarks=5, landmarks=method, random_state=0).fit(X, np.arange(40.0))
+        SparseRankRLS(1.0, n_landmarks=5, landmarks=method, random_state=0, scale=None).fit(
+            X, np.arange(40.0)
+        )
 
 
 @pytest.mark.parametrize(
@@ -276,7 +284,7 @@ def test_invalid_kernels_of_landmarks(kernel, message):
     ],
 )
 def test_parameters_that_change_between_blocks(changes, words):
-    ranker = SparseRankRLS(1.0, n_landmarks=2).partial_fit(X[:4], Y[:4], qid=QID[:4])
+    ranker = SparseRankRLS(1.0, n_landmarks=2, scale=None).partial_fit(X[:4], Y[:4], qid=QID[:4])
     with pytest.raises(ParameterError, match=words):
         ranker.set_params(**changes).partial_fit(X[4:], Y[4:], qid=QID[4:])
 
@@ -284,6 +292,6 @@ def test_parameters_that_change_between_blocks(changes, words):
 def test_components_on_landmarks_check_what_sparse_rankers_check():
     frame = pd.DataFrame(X, columns=["a", "b"])
     with pytest.raises(DataError, match=r"in the same order \(a, b\): got b, a"):
-        KPCRank(1, landmarks=frame[["b", "a"]][:3]).fit(frame, Y, qid=QID)
+        KPCRank(1, landmarks=frame[["b", "a"]][:3], scale=None).fit(frame, Y, qid=QID)
     with pytest.raises(DataError, match="square"):
         KPCRank(1, kernel="precomputed", landmarks=[0, 1]).fit(X, Y, qid=QID)

@@ -47,11 +47,11 @@ def test_coefficients_solve_equation_8(p, ties, weighting, kernel):
 def test_all_rows_as_landmarks_agree_with_the_dual(p, ties, weighting, kernel, pointwise):
     how = {"alpha": 0.5, "kernel": kernel, "gamma": 0.7, "degree": 2}
     if pointwise:
-        sparse, dense = SparseRLS(landmarks=np.arange(len(p.y)), **how), RLS(**how)
+        sparse, dense = SparseRLS(landmarks=np.arange(len(p.y)), **how, scale=None), RLS(**how)
     else:
         how |= {"ties": ties, "weighting": weighting}
         sparse, dense = (
-            SparseRankRLS(landmarks=np.arange(len(p.y)), **how),
+            SparseRankRLS(landmarks=np.arange(len(p.y)), **how, scale=None),
             RankRLS(**how),
         )
     for ranker in (sparse, dense):
@@ -74,7 +74,7 @@ def test_near_singular_landmarks_lose_few_digits(gamma, alpha):
 
 @given(comparisons(max_pairs=60), st.sampled_from(["linear", "rbf"]))
 def test_comparisons(c, kernel):
-    how = {"alpha": 0.3, "kernel": kernel}
+    how = {"alpha": 0.3, "kernel": kernel, "scale": None}
     sparse, dense = SparseRankRLS(landmarks=np.arange(len(c.X)), **how), RankRLS(**how)
     for ranker in (sparse, dense):
         ranker.fit_pairs(c.X, c.pairs, margin=c.margin, weight=c.weight)
@@ -82,7 +82,12 @@ def test_comparisons(c, kernel):
 
 
 @pytest.mark.parametrize(
-    "estimator", [SparseRankRLS(1.0, ties="exclude"), SparseRankRLS(1.0), SparseRLS(1.0)]
+    "estimator",
+    [
+        SparseRankRLS(1.0, ties="exclude", scale=None),
+        SparseRankRLS(1.0, scale=None),
+        SparseRLS(1.0, scale=None),
+    ],
 )
 def test_several_outputs_agree_with_separate_fits(estimator):
     X, _, qid = make()
@@ -99,7 +104,7 @@ def test_several_outputs_agree_with_separate_fits(estimator):
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_choose_n_landmarks(method):
     X, y, qid = make()
-    ranker = SparseRankRLS(1.0, n_landmarks=15, landmarks=method, random_state=3)
+    ranker = SparseRankRLS(1.0, n_landmarks=15, landmarks=method, random_state=3, scale=None)
     first, second = (clone(ranker).fit(X, y, qid=qid) for _ in range(2))
     assert first.landmarks_.shape == (15, 3)
     assert first.rank_ == 15
@@ -126,7 +131,9 @@ def test_expensive_methods_choose_from_a_sample(method, monkeypatch):
     for name in ("_cluster_centres", "pivoted_cholesky_rows", "leverage_rows"):
         monkeypatch.setattr(_landmark_choice, name, record_sizes(getattr(_landmark_choice, name)))
     X, y, qid = make()
-    ranker = SparseRankRLS(1.0, n_landmarks=10, landmarks=method, random_state=3).fit(X, y, qid=qid)
+    ranker = SparseRankRLS(1.0, n_landmarks=10, landmarks=method, random_state=3, scale=None).fit(
+        X, y, qid=qid
+    )
     assert sizes == [40]
     if method != "kmeans":
         assert_allclose(X[ranker.landmark_indices_], ranker.landmarks_)
@@ -144,7 +151,11 @@ def test_sparse_rows_callable_and_precomputed_kernels():
         return np.exp(-0.5 * ((a - b) ** 2).sum())
 
     for kernel in (RBF(1.0), of_two_rows):
-        same = SparseRankRLS(1.0, landmarks=rows, kernel=kernel).fit(X, y, qid=qid).predict(X)
+        same = (
+            SparseRankRLS(1.0, landmarks=rows, kernel=kernel, scale=None)
+            .fit(X, y, qid=qid)
+            .predict(X)
+        )
         assert_allclose(same, want, atol=1e-8)
     K = RBF(1.0)(X)
     precomputed = SparseRankRLS(1.0, landmarks=rows, kernel="precomputed").fit(K, y, qid=qid)
@@ -158,10 +169,14 @@ def test_sparse_rows_callable_and_precomputed_kernels():
 
 def test_float32_in_float32_out():
     X, y, qid = make()
-    wide = SparseRankRLS(1.0, n_landmarks=20, random_state=0).fit(X, y, qid=qid).predict(X)
+    wide = (
+        SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None).fit(X, y, qid=qid).predict(X)
+    )
     narrow = X.astype(np.float32)
     scores = (
-        SparseRankRLS(1.0, n_landmarks=20, random_state=0).fit(narrow, y, qid=qid).predict(narrow)
+        SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None)
+        .fit(narrow, y, qid=qid)
+        .predict(narrow)
     )
     assert scores.dtype == np.float32
     assert_allclose(scores, wide, atol=1e-3)
@@ -175,7 +190,12 @@ def blocks_of(X, y, qid, n_blocks=4):
 @pytest.mark.parametrize("gamma", [None, 1e-3])
 @pytest.mark.parametrize("outputs", [(), (2,)])
 @pytest.mark.parametrize(
-    "estimator", [SparseRankRLS(1.0, ties="exclude"), SparseRankRLS(1.0), SparseRLS(1.0)]
+    "estimator",
+    [
+        SparseRankRLS(1.0, ties="exclude", scale=None),
+        SparseRankRLS(1.0, scale=None),
+        SparseRLS(1.0, scale=None),
+    ],
 )
 def test_blocks_agree_with_a_fit_to_all_rows(estimator, outputs, gamma):
     X, _, qid = make()
@@ -202,12 +222,14 @@ def test_landmarks_of_blocks_are_among_their_rows(method):
     X, y, qid = X[order], y[order], qid[order]
     landmarks = [100, 3, 3, 57] if method == "rows" else method
     n = None if method == "rows" else 20
-    ranker = SparseRankRLS(1.0, n_landmarks=n, landmarks=landmarks, random_state=0)
+    ranker = SparseRankRLS(1.0, n_landmarks=n, landmarks=landmarks, random_state=0, scale=None)
     ranker.fit_blocks(blocks_of(X, y, qid))
     assert len(ranker.landmarks_) == (4 if method == "rows" else 20)
     if method != "kmeans":
         assert_allclose(ranker.landmarks_, X[ranker.landmark_indices_])
-        fixed = SparseRankRLS(1.0, landmarks=ranker.landmark_indices_).fit(X, y, qid=qid)
+        fixed = SparseRankRLS(1.0, landmarks=ranker.landmark_indices_, scale=None).fit(
+            X, y, qid=qid
+        )
         assert_allclose(fixed.predict(X), ranker.predict(X), atol=1e-8)
     if method == "stratified":
         assert np.bincount(qid[ranker.landmark_indices_]).max() == 2
@@ -216,8 +238,8 @@ def test_landmarks_of_blocks_are_among_their_rows(method):
 def test_sparse_blocks_and_sampling():
     X, y, qid = make()
     blocks = [(sp.csr_array(X_part), *rest) for X_part, *rest in blocks_of(X, y, qid)]
-    ranker = SparseRankRLS(1.0, n_landmarks=10, random_state=0).fit_blocks(blocks)
-    dense = SparseRankRLS(1.0, landmarks=ranker.landmarks_.toarray()).fit(X, y, qid=qid)
+    ranker = SparseRankRLS(1.0, n_landmarks=10, random_state=0, scale=None).fit_blocks(blocks)
+    dense = SparseRankRLS(1.0, landmarks=ranker.landmarks_.toarray(), scale=None).fit(X, y, qid=qid)
     assert_allclose(ranker.predict(X), dense.predict(X), atol=1e-8)
 
 
@@ -237,11 +259,12 @@ def test_a_reservoir_is_a_uniform_sample():
     assert abs(counts - 400).max() < 5 * np.sqrt(400)
 
 
+@pytest.mark.filterwarnings("ignore:SparseR.*nearly the same between all rows")
 @pytest.mark.parametrize("alpha", [0.0, 1e-300, 1e-12, 1e-3, 1e12, 1e300])
 @pytest.mark.parametrize(
     ("kernel", "gamma"), [("rbf", 1.0), ("rbf", 1e-12), ("linear", None), ("polynomial", 0.5)]
 )
-@pytest.mark.parametrize("estimator", [SparseRankRLS(1.0), SparseRLS(1.0)])
+@pytest.mark.parametrize("estimator", [SparseRankRLS(1.0, scale=None), SparseRLS(1.0, scale=None)])
 def test_linearly_dependent_landmarks_give_finite_scores(estimator, alpha, kernel, gamma):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((20, 3)), 3, axis=0)
@@ -279,14 +302,20 @@ def refit(ranker, X, y, qid, out):
 @pytest.mark.parametrize(
     "ranker",
     [
-        SparseRankRLS(0.5, landmarks=np.random.default_rng(5).standard_normal((9, 3))),
+        SparseRankRLS(0.5, landmarks=np.random.default_rng(5).standard_normal((9, 3)), scale=None),
         SparseRankRLS(
-            0.5, landmarks=np.random.default_rng(5).standard_normal((9, 3)), ties="exclude"
+            0.5,
+            landmarks=np.random.default_rng(5).standard_normal((9, 3)),
+            ties="exclude",
+            scale=None,
         ),
         SparseRankRLS(
-            0.5, landmarks=np.random.default_rng(5).standard_normal((60, 3)), weighting="queries"
+            0.5,
+            landmarks=np.random.default_rng(5).standard_normal((60, 3)),
+            weighting="queries",
+            scale=None,
         ),
-        SparseRLS(0.5, landmarks=np.random.default_rng(5).standard_normal((9, 3))),
+        SparseRLS(0.5, landmarks=np.random.default_rng(5).standard_normal((9, 3)), scale=None),
     ],
 )
 def test_hold_outs_equal_refits_with_the_same_landmarks(ranker):
@@ -304,11 +333,11 @@ def test_hold_outs_equal_refits_with_the_same_landmarks(ranker):
 
 def test_hold_outs_with_random_landmarks():
     X, y, qid = make()
-    ranker = SparseRankRLS(1.0, n_landmarks=20, random_state=0)
+    ranker = SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None)
     points = clone(ranker).fit(X, y, qid=qid).landmarks_
     drawn, fixed = (
         leave_query_out(r, X, y, qid=qid).predictions
-        for r in (ranker, SparseRankRLS(1.0, landmarks=points))
+        for r in (ranker, SparseRankRLS(1.0, landmarks=points, scale=None))
     )
     assert_allclose(drawn, fixed, atol=1e-8)
 
@@ -318,7 +347,7 @@ def test_a_search_holds_out_exactly(monkeypatch):
     fits = []
     fit = SparseRankRLS.fit
     monkeypatch.setattr(SparseRankRLS, "fit", lambda *a, **k: fits.append(1) or fit(*a, **k))
-    ranker = SparseRankRLS(1.0, n_landmarks=20, random_state=0)
+    ranker = SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None)
     alphas = [0.1, 1.0, 10.0]
     search = RankingSearchCV(ranker, {"alpha": alphas, "gamma": [0.1, 1.0]}).fit(X, y, qid=qid)
     assert len(fits) == 1  # the best candidate, fitted to all rows

@@ -98,7 +98,7 @@ def test_blocks_of_pairs(monkeypatch):
 def test_folds_refit_the_components(kind, by_query):
     X, y, qid, _, _ = make_problem()
     qid = qid if by_query else None
-    ranker = kind(cv=3, max_components=6, rule="best").fit(X, y, qid=qid)
+    ranker = kind(cv=3, max_components=6, rule="best", scale=None).fit(X, y, qid=qid)
     fold = shuffled_folds(36, 3)
     if by_query:
         first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
@@ -106,7 +106,7 @@ def test_folds_refit_the_components(kind, by_query):
     held_out = np.empty((36, 6))
     for k in range(3):
         train = fold != k
-        part = kind(6).fit(X[train], y[train], qid=qid[train] if by_query else None)
+        part = kind(6, scale=None).fit(X[train], y[train], qid=qid[train] if by_query else None)
         held_out[~train] = part.predict_path(X[~train])
     groups = qid if by_query else fold
     want = [disagreement_error(y, f, groups) for f in held_out.T]
@@ -120,12 +120,14 @@ def test_folds_of_comparisons_hold_out_their_rows():
     X, y, _, _, _ = make_problem()
     pairs = np.random.default_rng(0).permutation(36).reshape(18, 2)  # every row in one pair
     margin = y[pairs[:, 0]] - y[pairs[:, 1]]
-    ranker = KPCRank(cv=3, max_components=4).fit_pairs(X, pairs, margin=margin)
+    ranker = KPCRank(cv=3, max_components=4, scale=None).fit_pairs(X, pairs, margin=margin)
     errors = np.empty((3, 4))
     for k in range(3):
         test = shuffled_folds(18, 3) == k
         rows = pairs[~test].ravel()
-        part = KPCRank(4).fit_pairs(X[rows], np.arange(24).reshape(12, 2), margin=margin[~test])
+        part = KPCRank(4, scale=None).fit_pairs(
+            X[rows], np.arange(24).reshape(12, 2), margin=margin[~test]
+        )
         f, g = (part.predict_path(X[pairs[test, side]]) for side in (0, 1))
         errors[k] = ((f - g) * margin[test][:, None] < 0).mean(axis=0)
     assert_allclose(ranker.component_errors_.error, errors.mean(axis=0), atol=1e-12)
@@ -141,21 +143,21 @@ def test_one_standard_error_rule():
     alone = ComponentErrors(numbers, errors.error, np.full(5, np.nan), "one fold")
     assert alone.chosen("one_se") == 4
     X, y, qid, _, _ = make_problem()
-    fewer, best = (KPCRank(rule=rule).fit(X, y, qid=qid) for rule in ("one_se", "best"))
+    fewer, best = (KPCRank(rule=rule, scale=None).fit(X, y, qid=qid) for rule in ("one_se", "best"))
     assert fewer.n_components_ == fewer.component_errors_.one_se_n_components
     assert best.n_components_ == best.component_errors_.best_n_components
     with pytest.raises(ParameterError, match="rule must be one of"):
-        KPCRank(rule="two_se").fit(X, y, qid=qid)
+        KPCRank(rule="two_se", scale=None).fit(X, y, qid=qid)
 
 
 def test_fewer_queries_than_folds():
     X, y, _, _, _ = make_problem()
     qid = np.repeat([0, 1], 18)
-    assert "2 folds" in KPCRank(cv=5).fit(X, y, qid=qid).component_errors_.method
+    assert "2 folds" in KPCRank(cv=5, scale=None).fit(X, y, qid=qid).component_errors_.method
     with pytest.raises(DataError, match="at least two"):
-        KPCRank(cv="leave_query_out").fit(X, y)
+        KPCRank(cv="leave_query_out", scale=None).fit(X, y)
     with pytest.raises(DataError, match="All margins are 0"):
-        KPCRank(cv=2).fit_pairs(X, [[0, 1], [2, 3], [4, 5], [6, 7]], margin=np.zeros(4))
+        KPCRank(cv=2, scale=None).fit_pairs(X, [[0, 1], [2, 3], [4, 5], [6, 7]], margin=np.zeros(4))
 
 
 def test_folds_are_shuffled():
@@ -165,11 +167,15 @@ def test_folds_are_shuffled():
         assert (fold == shuffled_folds(n, n_folds)).all()
     X, _, _, _, _ = make_problem()
     y = np.arange(36) % 3.0
-    errors = KPCRank(cv=3, max_components=3).fit(X, y).component_errors_
+    errors = KPCRank(cv=3, max_components=3, scale=None).fit(X, y).component_errors_
     assert np.isfinite(errors.error).all()
     pairs = np.column_stack((np.arange(0, 36, 2), np.arange(1, 36, 2)))
     margin = np.tile([1.0, 0.0, 0.0], 6)  # without shuffling, two of three folds would be all 0
-    found = KPCRank(cv=3, max_components=3).fit_pairs(X, pairs, margin=margin).component_errors_
+    found = (
+        KPCRank(cv=3, max_components=3, scale=None)
+        .fit_pairs(X, pairs, margin=margin)
+        .component_errors_
+    )
     assert np.isfinite(found.standard_error).all()
 
 
@@ -182,7 +188,9 @@ def test_landmarks_as_row_numbers_refer_to_all_rows(kernel):
     rows = np.unique(rows)[::-1]
     rows_of_x = np.exp(-np.square(X[:, None] - X).sum(axis=2)) if kernel == "precomputed" else X
     options = {"gamma": 1.0, "kernel": kernel}
-    ranker = KPCRank(cv=3, max_components=4, landmarks=rows, **options).fit(rows_of_x, y, qid=qid)
+    ranker = KPCRank(cv=3, max_components=4, landmarks=rows, **options, scale=None).fit(
+        rows_of_x, y, qid=qid
+    )
     held_out = np.empty((36, 4))
     for k in range(3):
         train = fold != k
@@ -194,15 +202,17 @@ def test_landmarks_as_row_numbers_refer_to_all_rows(kernel):
 
 def test_as_many_landmarks_as_rows():
     X, y, qid, _, _ = make_problem()
-    ranker = KPCRank(cv=3, n_landmarks=36, max_components=4, random_state=0).fit(X, y, qid=qid)
+    ranker = KPCRank(cv=3, n_landmarks=36, max_components=4, random_state=0, scale=None).fit(
+        X, y, qid=qid
+    )
     assert len(ranker.landmark_indices_) == 36
-    whole = KPCRank(cv=3, max_components=4).fit(X, y, qid=qid)
+    whole = KPCRank(cv=3, max_components=4, scale=None).fit(X, y, qid=qid)
     assert_allclose(ranker.component_errors_.error, whole.component_errors_.error, atol=1e-12)
     with pytest.raises(ParameterError, match="more than the 36 rows"):
-        KPCRank(cv=3, n_landmarks=37).fit(X, y, qid=qid)
+        KPCRank(cv=3, n_landmarks=37, scale=None).fit(X, y, qid=qid)
     fold = np.flatnonzero(qid == qid[0])
     with pytest.raises(DataError, match="without one of 6 folds: None of the landmarks"):
-        KPCRank(cv=6, landmarks=fold).fit(X, y, qid=qid)
+        KPCRank(cv=6, landmarks=fold, scale=None).fit(X, y, qid=qid)
 
 
 @pytest.mark.parametrize("ties", ["include", "exclude"])
@@ -215,20 +225,20 @@ def test_queries_without_pairs_always_train(ties):
     single = np.flatnonzero(code == 3)
     qid[single] = 100 + np.arange(len(single))
     held_out_queries = [1, 2, 4, 5]
-    ranker = KPCRank(cv=2, max_components=3, ties=ties).fit(X, y, qid=qid)
+    ranker = KPCRank(cv=2, max_components=3, ties=ties, scale=None).fit(X, y, qid=qid)
     held_out = np.zeros((36, 3))
     for k in range(2):
         test = np.isin(code, held_out_queries[k::2])
-        part = KPCRank(3, ties=ties).fit(X[~test], y[~test], qid=qid[~test])
+        part = KPCRank(3, ties=ties, scale=None).fit(X[~test], y[~test], qid=qid[~test])
         held_out[test] = part.predict_path(X[test])
     rows = np.isin(code, held_out_queries)
     want = [disagreement_error(y[rows], f[rows], qid[rows]) for f in held_out.T]
     assert_allclose(ranker.component_errors_.error, want, atol=1e-12)
-    many = KPCRank(cv=30, max_components=3, ties=ties).fit(X, y, qid=qid)
+    many = KPCRank(cv=30, max_components=3, ties=ties, scale=None).fit(X, y, qid=qid)
     assert "4 folds" in many.component_errors_.method
     y[code > 1] = 0.0
     with pytest.raises(DataError, match="needs more queries whose rows have different labels"):
-        KPCRank(ties=ties).fit(X, y, qid=qid)
+        KPCRank(ties=ties, scale=None).fit(X, y, qid=qid)
 
 
 def test_errors_of_a_refit_mention_the_folds():
@@ -236,12 +246,12 @@ def test_errors_of_a_refit_mention_the_folds():
     y = np.zeros(36)
     y[0] = 1.0
     with pytest.raises(DataError, match=r"without one of 5 folds: No query .* use fewer folds"):
-        KPCRank(ties="exclude").fit(X, y)
+        KPCRank(ties="exclude", scale=None).fit(X, y)
     weight = np.zeros(18)
     weight[0] = 1.0
     pairs = np.arange(36).reshape(18, 2)
     with pytest.raises(DataError, match="without one of 3 folds"):
-        KPCRank(cv=3).fit_pairs(X, pairs, weight=weight)
+        KPCRank(cv=3, scale=None).fit_pairs(X, pairs, weight=weight)
 
 
 @pytest.mark.parametrize("cv", [3, "leave_query_out", "leave_pair_out"])
@@ -249,11 +259,11 @@ def test_error_for_a_constant_output(cv):
     X, y, qid, _, _ = make_problem()
     qid = None if cv == "leave_pair_out" else qid
     with pytest.raises(DataError, match=r"labels of output 1 .* Set n_components to a number"):
-        KPCRank(cv=cv).fit(X, np.column_stack((y, np.ones(36))), qid=qid)
+        KPCRank(cv=cv, scale=None).fit(X, np.column_stack((y, np.ones(36))), qid=qid)
 
 
 @pytest.mark.parametrize("cv", ["leave_query_out", "leave_pair_out"])
 def test_comparisons_need_folds(cv):
     X, _, _, _, _ = make_problem()
     with pytest.raises(DataError, match="fit_pairs has comparisons: use a number of folds"):
-        KPCRank(cv=cv).fit_pairs(X, [[0, 1], [2, 3], [4, 5]])
+        KPCRank(cv=cv, scale=None).fit_pairs(X, [[0, 1], [2, 3], [4, 5]])

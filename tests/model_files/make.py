@@ -45,7 +45,9 @@ def fitted_models(X, y, qid):
         rows = qid == query
         blocks.partial_fit(X[rows], y[rows], qid=qid[rows])
     kernel = ConstantKernel(2.0) * RBF(1.5)
-    stream = SparseBilinearRanker(alpha=1e-3, eta0=0.1, refit=False, random_state=0)
+    stream = SparseBilinearRanker(
+        alpha=1e-3, eta0=0.1, schedule="invsqrt", refit=False, random_state=0
+    )
     triplets = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
     return {
         "rankrls": RankRLS(2.0).fit(X, y, qid=qid),
@@ -62,7 +64,7 @@ def fitted_models(X, y, qid):
             kernel, likelihood="gaussian", n_landmarks=4, random_state=0
         ).fit(X, y, qid=qid),
         "sparse-bilinear": SparseBilinearRanker(
-            alpha=1e-3, eta0=0.1, n_iter=200, random_state=0
+            alpha=1e-3, eta0=0.1, schedule="invsqrt", n_iter=200, random_state=0
         ).fit(X, X, triplets),
         "sparse-bilinear-stream": stream.partial_fit(X, X, triplets),
         "additive-rankrls": AdditiveRankRLS(2.0, scale="query-minmax").fit(X, y, qid=qid),

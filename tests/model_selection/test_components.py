@@ -29,7 +29,7 @@ def problem():
 @pytest.mark.parametrize("landmarks", [None, 30])
 def test_leave_query_out_keeps_the_components(problem, alpha, landmarks):
     X, y, qid = problem
-    options = {"n_landmarks": landmarks, "random_state": 0}
+    options = {"n_landmarks": landmarks, "random_state": 0, "scale": None}
     F = KPCRank(5, **options).fit(X, y, qid=qid).transform(X)
     L = grouped_laplacian(y, qid, weighting="rows")
     for kind in (KPCRank, KPCR):
@@ -48,14 +48,14 @@ def test_leave_query_out_keeps_the_components(problem, alpha, landmarks):
 @pytest.mark.parametrize("alpha", [0.0, 0.5])
 def test_leave_pair_out_and_folds_of_one_ranking(problem, alpha):
     X, y, _ = problem
-    F = KPCRank(5).fit(X, y).transform(X)
+    F = KPCRank(5, scale=None).fit(X, y).transform(X)
     for kind in (KPCRank, KPCR):
         pairs = leave_pair_out(kind(5, alpha=alpha), X, y)
         every = component_errors(kind(cv="leave_pair_out", alpha=alpha), X, y)
         assert every.error[4] == pytest.approx(pairs.error[0])
         assert every.standard_error[4] == pytest.approx(pairs.standard_error[0])
-    folds = k_fold(KPCR(5, alpha=alpha), X, y, n_splits=4)
-    single = leave_one_out(KPCR(5, alpha=alpha), X, y)
+    folds = k_fold(KPCR(5, alpha=alpha, scale=None), X, y, n_splits=4)
+    single = leave_one_out(KPCR(5, alpha=alpha, scale=None), X, y)
     for k in range(4):
         fold = np.flatnonzero(np.arange(48) % 4 == k)
         want = fixed_components_regression(F, y, fold, 5, alpha)
@@ -66,8 +66,10 @@ def test_leave_pair_out_and_folds_of_one_ranking(problem, alpha):
 
 def test_pairs_of_queries(problem):
     (X, y, qid), alpha = problem, 0.5
-    F = KPCRank(4).fit(X, y, qid=qid).transform(X)
-    found = leave_pair_out(KPCRank(4, alpha=alpha), X, y, qid=qid, return_differences=True)
+    F = KPCRank(4, scale=None).fit(X, y, qid=qid).transform(X)
+    found = leave_pair_out(
+        KPCRank(4, alpha=alpha, scale=None), X, y, qid=qid, return_differences=True
+    )
     for (i, j), difference in zip(found.pairs[::7], found.differences[0][::7], strict=True):
         rest = np.setdiff1d(np.arange(48), [i, j])
         L = grouped_laplacian(y[rest], qid[rest], weighting="rows")
@@ -78,7 +80,9 @@ def test_pairs_of_queries(problem):
 
 def test_a_search_refits_the_components(problem):
     X, y, qid = problem
-    search = RankingSearchCV(KPCRank(), {"n_components": [2, 5], "alpha": [0.0, 0.1]}, cv=4)
+    search = RankingSearchCV(
+        KPCRank(scale=None), {"n_components": [2, 5], "alpha": [0.0, 0.1]}, cv=4
+    )
     search.fit(X, y, qid=qid)
     first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
     fold = np.array([first[q] for q in qid.tolist()]) % 4
@@ -88,7 +92,7 @@ def test_a_search_refits_the_components(problem):
         held_out = np.empty(48)
         for k in range(4):
             train = fold != k
-            ranker = KPCRank(**params).fit(X[train], y[train], qid=qid[train])
+            ranker = KPCRank(**params, scale=None).fit(X[train], y[train], qid=qid[train])
             held_out[~train] = ranker.predict(X[~train])
         assert score == pytest.approx(-disagreement_error(y, held_out, qid))
 
@@ -96,10 +100,10 @@ def test_a_search_refits_the_components(problem):
 def test_error_messages(problem):
     X, y, qid = problem
     with pytest.raises(ParameterError, match="keep the components fixed"):
-        leave_query_out(KPCRank(), X, y, qid=qid)
+        leave_query_out(KPCRank(scale=None), X, y, qid=qid)
     with pytest.raises(ParameterError, match="keep the components fixed"):
-        leave_pair_out(KPCRank(3, alpha=0.1, selection="spectral"), X, y, qid=qid)
+        leave_pair_out(KPCRank(3, alpha=0.1, selection="spectral", scale=None), X, y, qid=qid)
     with pytest.raises(ParameterError, match="use a small alpha"):
-        leave_pair_out(KPCRank(3), X, y, qid=qid)
+        leave_pair_out(KPCRank(3, scale=None), X, y, qid=qid)
     with pytest.raises(ParameterError, match="needs a KPCRank"):
         component_errors(RankRLS(), X, y, qid=qid)

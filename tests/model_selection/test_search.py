@@ -111,7 +111,7 @@ GRIDS = {
     "kernels": [
         {"alpha": ALPHAS, "kernel": ["rbf"], "gamma": [0.1, 1.0]},
         {"alpha": np.array(ALPHAS), "kernel": ["linear", RBF(0.7), Matern()]},
-        {"kernel": ["poly"]},
+        {"kernel": ["poly"], "scale": [None]},
     ],
     "interpolation": {"alpha": [0.0, 1.0]},
 }
@@ -208,7 +208,7 @@ def test_several_outputs_are_averaged(problem, cv):
 def test_random_folds_are_the_same_for_exact_hold_outs_and_refits(problem, with_queries):
     X, y, qid = problem
     qid = qid if with_queries else None
-    grid = {"alpha": ALPHAS, "kernel": ["linear", "rbf"]}
+    grid = {"alpha": ALPHAS, "kernel": ["linear", "rbf"], "scale": [None]}
     exact = RankingSearchCV(RankRLS(), grid, cv=3, random_state=5).fit(X, y, qid=qid)
     refits = RankingSearchCV(
         make_pipeline(RankRLS()),
@@ -465,7 +465,7 @@ def test_folds_are_weighted_by_their_number_of_queries(problem):
 
 def test_parallel_and_serial_searches_agree(problem):
     X, y, qid = problem
-    grid = {"alpha": ALPHAS, "kernel": ["linear", "rbf"]}
+    grid = {"alpha": ALPHAS, "kernel": ["linear", "rbf"], "scale": [None]}
     for backend, cv in (
         ("loky", "leave_query_out"),
         ("loky", GroupKFold(2)),
@@ -775,7 +775,9 @@ def test_landmarks_by_row_number_are_the_same_rows_in_every_split():
     splits = [(np.arange(12, 60), np.arange(12)), (np.arange(48), np.arange(48, 60))]
     found = []
     for landmarks in (np.arange(20, 40), X[20:40]):
-        search = RankingSearchCV(SparseRankRLS(landmarks=landmarks), {"alpha": [1.0]}, cv=splits)
+        search = RankingSearchCV(
+            SparseRankRLS(landmarks=landmarks, scale=None), {"alpha": [1.0]}, cv=splits
+        )
         found.append(search.fit(X, y, qid=qid).best_score_)
     assert found[0] == pytest.approx(found[1])
 

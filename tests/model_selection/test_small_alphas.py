@@ -42,4 +42,4 @@ def test_more_components_than_the_remaining_rows_determine(kind):
 
 def test_alpha_must_be_positive_if_ties_are_excluded():
     with pytest.raises(ParameterError, match='With ties="exclude", pairs cannot be held out'):
-        leave_pair_out(KPCRank(5, ties="exclude"), X, Y)
+        leave_pair_out(KPCRank(5, ties="exclude", scale=None), X, Y)

@@ -113,13 +113,21 @@ def test_columns_are_standardized_by_the_rows_of_the_fit(kind, dtype):
     X = (rng.normal(size=(50, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e6]).astype(dtype)
     X[:, 1] = 0.1
     new = X[:5] + X[5:10]
-    scaling = ColumnStandard.of(ColumnStatistics.of(kind(X)))
+    is_sparse = kind is sparse.csr_array
+    scaling = ColumnStandard.of(ColumnStatistics.of(kind(X)), centre=not is_sparse)
     got = scaling.scale(kind(new), QueryGroups.of(None, 5))
     assert got.dtype == kind(new).dtype
     got = to_host(got.toarray() if sparse.issparse(got) else got)
-    mean = 0.0 if kind is sparse.csr_array else np.where([0, 1, 0], X[0], X.mean(axis=0))
+    assert is_sparse == (not scaling.mean.any())
+    mean = 0.0 if is_sparse else np.where([0, 1, 0], X[0], X.mean(axis=0))
     deviation = np.where([0, 1, 0], 1.0, X.std(axis=0))
     assert_allclose(got, (new - mean) / deviation, rtol=1e-4, atol=1e-6)
+
+
+def test_sparse_rows_are_centred_if_the_rows_of_the_fit_were():
+    X = np.array([[1.0, 0.0], [3.0, 5.0]])
+    scaling, groups = ColumnStandard.of(ColumnStatistics.of(X)), QueryGroups.of(None, 2)
+    assert_allclose(scaling.scale(sparse.csr_array(X), groups), scaling.scale(X, groups))
 
 
 def test_a_deviation_that_overflows():

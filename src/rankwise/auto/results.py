@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.model_selection.best_mean import PairedDifference
-from rankwise.tables import Column, Table, require_pandas
+from rankwise.tables import Column, Table, TableMixin
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class AutoResults:
+class AutoResults(TableMixin):
     """Every ranker that was tried, at every alpha, with its held-out score.
 
     Print it or show it in a notebook for each ranker at its best alpha; `to_frame` has all.
@@ -110,9 +110,8 @@ class AutoResults:
             "in the mean" if (self.chosen & same).any() else "",
         )
 
-    def to_frame(self) -> Any:
-        """A pandas frame with a row for each ranker and alpha."""
-        columns = {
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
             "ranker": self.names,
             "alpha": self.alphas,
             "score": self.scores,
@@ -121,20 +120,13 @@ class AutoResults:
             "chosen": self.chosen,
             "seconds": self.seconds,
         }
-        return require_pandas("to_table()").DataFrame(columns)
-
-    def __str__(self) -> str:
-        return str(self.to_table())
 
     def __repr__(self) -> str:
         return f"<AutoResults: {len(set(self.names))} rankers, {len(self)} trials>"
 
-    def _repr_html_(self) -> str:
-        return self.to_table().to_html()
-
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(TableMixin):
     """Which parts carry the score of a mean, by held-out predictions.
 
     Attributes
@@ -174,22 +166,14 @@ class Explanation:
         rows.append(("mean of all", 1.0, self.score, None, 1.0))
         return Table(columns, tuple(rows))
 
-    def to_frame(self) -> Any:
-        """A pandas frame with a row for each part."""
-        columns = {
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
             "part": self.names,
             "weight": self.weights,
             "alone": self.alone,
             "without": self.without,
             "correlation": self.correlations,
         }
-        return require_pandas("to_table()").DataFrame(columns)
-
-    def __str__(self) -> str:
-        return str(self.to_table())
 
     def __repr__(self) -> str:
         return f"<Explanation of {len(self.names)} parts>"
-
-    def _repr_html_(self) -> str:
-        return self.to_table().to_html()

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankwise.cli.input_files import read_data, read_data_for, read_model, read_scores, scores_of
+from rankwise.cli.input_files import (
+    last_step,
+    note_scaling,
+    read_data,
+    read_data_for,
+    read_model,
+    read_scores,
+    scores_of,
+)
 from rankwise.cli.options import FillOption, input_argument, input_option, option, refuse
 from rankwise.cli.output_files import check_not_input
 from rankwise.cli.terminal import note, show
@@ -48,9 +56,11 @@ def evaluate(
     """Evaluate a model, or scores from anywhere, on a LETOR file with labels.
 
     Prints MAP, MRR, NDCG, NDCG@k, P@k, the disagreement error (the share of pairs of a query in
-    the wrong order) and Kendall's tau_b, each averaged over queries. The column "undefined" counts
-    the queries for which a metric has no value: a query without a relevant row counts as 0; a
-    query without two different labels is left out of the last two metrics.
+    the wrong order) and Kendall's tau_b, each averaged over queries. The column "s.e." is the
+    standard error over queries: another sample of as many queries would often give a mean that
+    differs by one or two of it. The column "undefined" counts the queries for which a metric has
+    no value: a query without a relevant row counts as 0; a query without two different labels is
+    left out of the last two metrics.
 
     \b
     Examples:
@@ -73,8 +83,7 @@ def evaluate(
         file = read_model(files[0])
         data = read_data_for(file, files[0], files[1], fill)
         values = scores_of(file, data)
-        ranker = file.model[-1] if hasattr(file.model, "steps") else file.model
-        if data.qid is None and getattr(ranker, "n_queries_", 1) > 1:
+        if data.qid is None and getattr(last_step(file.model), "n_queries_", 1) > 1:
             note(f"{files[1]} has no query ids: its rows are ranked together, unlike in training.")
     else:
         data = read_data(files[0], fill=fill)
@@ -86,6 +95,8 @@ def evaluate(
     )
     if per_query is not None:
         _write_per_query(evaluation, per_query)
+    if scores is None:
+        note_scaling(file.model)
     if as_json:
         print(json.dumps(evaluation.to_dict(), indent=2))
         return

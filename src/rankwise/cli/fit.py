@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rankwise.cli.input_files import note_scaling
 from rankwise.cli.options import (
     DataOptions,
     ModelOut,
@@ -74,14 +75,15 @@ def fit(
     With --workers or --cluster, many processes read parts of the file, and the queries may be in
     any order. This works for linear models and for models named sparse-....
 
-    A model fitted with --normalize says so in its file: predict and evaluate then normalize
-    their data, too. Model files contain no pickle: reading one runs no code from it.
+    Features are scaled within each query (see --scale). The model file remembers it: predict and
+    evaluate scale their data in the same way. Model files contain no pickle: reading one runs no
+    code from it.
 
     \b
     Examples:
       rankwise fit train.txt --out model.rankwise
       rankwise fit train.txt --alpha 10 --out model.rankwise
-      rankwise fit train.txt --normalize --valid valid.txt --metric MAP -o m.rankwise
+      rankwise fit train.txt --scale query-ranks --valid valid.txt --metric MAP -o m.rankwise
       rankwise fit train.txt --kernel rbf --valid valid.txt \\
           --alphas 1e-3:1e3:13 --out model.rankwise
       rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.rankwise
@@ -101,12 +103,14 @@ def fit(
     _check_workers(ranker, workers, cluster, data)
     with connected(workers, cluster) as client:
         rows = open_rows(train, data, ranker, client)
+        options.settle_scale(ranker, has_queries=rows.has_queries)
         if valid is None:
             ranker = rows.fit(ranker)
         else:
             held_out = data.read(valid, like=(rows.n_features, train))
             ranker = _best(rows.path(ranker, grid), held_out, selection)
-    save_model(ranker, out, normalized_per_query=data.normalize)
+    save_model(ranker, out)
+    note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))
     note(f"Wrote {out}: {ranker} fitted to {rows.n_rows:,} rows, {rows.n_features} features.")
@@ -154,12 +158,6 @@ def _check_workers(
         )
     if data.fill is not None:
         refuse("fill", "Workers do not read NULL: replace it in the file first.")
-    if data.normalize:
-        refuse(
-            "normalize",
-            "Workers read parts of queries, which cannot be normalized: normalize the file "
-            "first, or leave --workers and --cluster out.",
-        )
     from rankwise.distributed._cluster_fit import check_summable
 
     check_summable(ranker)
@@ -173,7 +171,8 @@ def _best(path: Any, valid: LetorData, selection: SelectionOptions) -> Any:
 
     metric, greater_is_better = selection.metric_function()
     with progress(f"Scoring {len(valid.y):,} rows"):
-        values = np.array([metric(valid.y, scores, valid.qid) for scores in path.predict(valid.X)])
+        scored = path.predict(valid.X, qid=valid.qid)
+        values = np.array([metric(valid.y, scores, valid.qid) for scores in scored])
     best = int(np.argmax(values) if greater_is_better else np.argmin(values))
     rows = tuple(
         (alpha, value, "chosen" if i == best else "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankwise.cli.input_files import read_data, read_model
+from rankwise.cli.input_files import last_step, read_data, read_model
 from rankwise.cli.options import FillOption, input_argument
 from rankwise.tables import Column, text_table
 
@@ -101,12 +101,12 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     from rankwise import AutoRanker
 
     model = file.model
-    ranker = model.steps[-1][1] if hasattr(model, "steps") else model
+    ranker = last_step(model)
     facts: dict[str, Any] = {"type": type(model).__name__}
-    if ranker is not model:
+    if hasattr(model, "steps"):
         facts["steps"] = ", ".join(type(step).__name__ for _, step in model.steps)
     facts["features"] = getattr(model, "n_features_in_", None)
-    facts["features normalized per query"] = file.normalized_per_query
+    facts["scaling"] = getattr(ranker, "scale_", None)
     facts["queries fitted to"] = getattr(ranker, "n_queries_", None)
     if hasattr(ranker, "X_fit_"):
         facts["training rows kept"] = int(ranker.X_fit_.shape[0])

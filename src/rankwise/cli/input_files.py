@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from rankwise.data import LetorData
     from rankwise.persistence import ModelFile
 
+SCALE_NOTES = {
+    "query-minmax": "scaled to [0, 1] within each query (query-minmax)",
+    "query-standard": "scaled to mean 0 and variance 1 within each query (query-standard)",
+    "query-ranks": "replaced by their ranks within each query (query-ranks)",
+    "standard": "scaled by their standard deviations over the training rows (standard)",
+    None: "as they are in the file",
+}
+
 
 def read_data(
     path: Path, *, n_features: int | None = None, whose: str = "", fill: float | None = None
@@ -86,15 +94,6 @@ def explaining_width(
         ) from None
 
 
-def normalized(data: LetorData) -> LetorData:
-    """The same rows, each feature of each query scaled to [0, 1]."""
-    from dataclasses import replace
-
-    from rankwise.data import normalize_per_query
-
-    return replace(data, X=normalize_per_query(data.X, data.qid))
-
-
 def read_model(path: Path) -> ModelFile:
     """Read a model file."""
     from rankwise.persistence import open_model
@@ -106,10 +105,9 @@ def read_model(path: Path) -> ModelFile:
 def read_data_for(
     file: ModelFile, model_path: Path, path: Path, fill: float | None = None
 ) -> LetorData:
-    """Read rows for a model: as many features, normalized if its training rows were."""
+    """Read rows for a model, with as many features."""
     n_features = getattr(file.model, "n_features_in_", None)
-    data = read_data(path, n_features=n_features, whose=f"the model {model_path}", fill=fill)
-    return normalized(data) if file.normalized_per_query else data
+    return read_data(path, n_features=n_features, whose=f"the model {model_path}", fill=fill)
 
 
 def scores_of(file: ModelFile, data: LetorData) -> Any:
@@ -117,15 +115,29 @@ def scores_of(file: ModelFile, data: LetorData) -> Any:
     import numpy as np
 
     from rankwise.errors import DataError
+    from rankwise.model_selection.search.refits import predict_with_queries
 
     with progress(f"Scoring {len(data.y):,} rows"):
-        scores = np.asarray(file.model.predict(data.X))
+        scores = np.asarray(predict_with_queries(file.model, data.X, data.qid))
     if scores.ndim != 1:
         raise DataError(
             f"The model gives {scores.shape[1]} scores per row. The command line works with one: "
             "use predict in Python."
         )
     return scores
+
+
+def last_step(model: Any) -> Any:
+    """The ranker of a model, which may be a pipeline or a search."""
+    model = getattr(model, "best_estimator_", model)
+    return model.steps[-1][1] if hasattr(model, "steps") else model
+
+
+def note_scaling(model: Any) -> None:
+    """Say how a model scales features, where it has a say in it."""
+    ranker = last_step(model)
+    if hasattr(ranker, "scale_"):
+        note(f"Features: {SCALE_NOTES[ranker.scale_]}.")
 
 
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:

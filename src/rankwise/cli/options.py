@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
-from rankwise.cli.input_files import check_queries, normalized, read_data
+from rankwise.cli.input_files import check_queries, read_data
 from rankwise.rankers import ranker_class
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ CHOICES = {
     "kernel": ("linear", "rbf", "laplacian", "polynomial", "sigmoid", "cosine"),
     "ties": ("include", "exclude"),
     "weighting": ("pairs", "rows", "queries"),
+    "scale": ("auto", "query-minmax", "query-standard", "query-ranks", "standard", "none"),
     "landmark_method": ("random", "stratified", "kmeans", "rpcholesky", "leverage"),
 }
 KERNELS_WITH = {
@@ -126,6 +127,16 @@ class RankerOptions:
     coef0: Annotated[
         float | None, ranker_option("C", "Of the polynomial and sigmoid kernels.", "1.0")
     ] = None
+    scale: Annotated[
+        str | None,
+        ranker_option(
+            "NAME",
+            "Scale features within each query, to \\[0, 1] (query-minmax), to mean 0 and variance "
+            "1 (query-standard) or to ranks (query-ranks); over all rows (standard); not at all "
+            "(none); or as the ranker chooses (auto).",
+            "query-minmax, or auto for a file without query ids",
+        ),
+    ] = None
     ties: Annotated[
         str | None,
         ranker_option("NAME", "Whether to include or exclude pairs with equal labels.", "include"),
@@ -171,7 +182,7 @@ class RankerOptions:
         """The one ranker that the options describe."""
         rankers = [ranker for _, ranker in self.combinations()]
         if len(rankers) > 1:
-            listed = ("kernel", "gamma", "ties", "weighting")
+            listed = ("kernel", "gamma", "scale", "ties", "weighting")
             several = next(name for name in listed if len(self._listed(name)) > 1)
             refuse(several, "Give a single value here. To try several, use 'rankwise tune'.")
         return rankers[0]
@@ -197,15 +208,27 @@ class RankerOptions:
         for kernel in kernels:
             has_gamma = kernel is None or kernel in KERNELS_WITH["gamma"]
             gammas = self._listed("gamma") if has_gamma else [None]
-            listed = product(gammas, self._listed("ties"), self._listed("weighting"))
-            for gamma, ties, weighting in listed:
-                varying = {"kernel": kernel, "gamma": gamma, "ties": ties, "weighting": weighting}
+            names = ("scale", "ties", "weighting")
+            for gamma, *others in product(gammas, *(self._listed(name) for name in names)):
+                varying = {
+                    "kernel": kernel,
+                    "gamma": gamma,
+                    **dict(zip(names, others, strict=True)),
+                }
                 given = {
                     name: value
                     for name, value in (varying | fixed).items()
                     if value is not None and kernel in (None, *KERNELS_WITH.get(name, kernels))
                 }
+                if given.get("scale") == "none":
+                    given["scale"] = None
                 yield varying, cls(**given)
+
+    def settle_scale(self, ranker: Any, *, has_queries: bool) -> Any:
+        """A ranker with the scaling that is the default for its training file."""
+        if self.scale is None and has_queries and "scale" in ranker.get_params():
+            ranker.set_params(scale="query-minmax")
+        return ranker
 
     def _listed(self, option: str) -> list[Any]:
         """The values of an option that may list several; one None where it is not given."""
@@ -230,14 +253,6 @@ class RankerOptions:
 class DataOptions:
     """How to read the training file."""
 
-    normalize: Annotated[
-        bool,
-        typer.Option(
-            "--normalize",
-            help="Scale each feature of each query to \\[0, 1] first.",
-            rich_help_panel="Data",
-        ),
-    ] = False
     features: Annotated[
         int | None,
         option("N", "Number of features.", "largest index in TRAIN", min=1, rich_help_panel="Data"),
@@ -258,7 +273,7 @@ class DataOptions:
         n_features, whose = like or (self.features, "--features")
         data = read_data(path, n_features=n_features, whose=str(whose), fill=self.fill)
         self.check_queries(path, len(data.y), has_queries=data.qid is not None)
-        return normalized(data) if self.normalize else data
+        return data
 
     def check_queries(self, path: Path, n_rows: int, *, has_queries: bool) -> None:
         """A file has queries, or its rows were said to be one ranking."""

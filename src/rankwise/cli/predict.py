@@ -8,7 +8,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from rankwise.cli.input_files import read_data_for, read_model, scores_of
+from rankwise.cli.input_files import note_scaling, read_data_for, read_model, scores_of
 from rankwise.cli.options import FillOption, ModelFile, input_argument
 from rankwise.cli.output_files import check_not_input
 
@@ -29,8 +29,8 @@ def predict(
 ) -> None:
     """Score the rows of a LETOR file: one number per line, higher is better.
 
-    Scores order the rows of the same query. They are written with all their digits. If the model
-    was fitted with --normalize, the features are normalized here as well.
+    Scores order the rows of the same query. They are written with all their digits. If the
+    model scales features within queries, so does this command, by the query ids in DATA.
 
     \b
     Examples:
@@ -44,9 +44,10 @@ def predict(
     scores = scores_of(file, read_data_for(file, model, data, fill))
     if out is None:
         _write(scores, sys.stdout)
-        return
-    with replacing(out) as beside, beside.open("w", encoding="ascii") as lines:
-        _write(scores, lines)
+    else:
+        with replacing(out) as beside, beside.open("w", encoding="ascii") as lines:
+            _write(scores, lines)
+    note_scaling(file.model)
 
 
 def _write(scores: Any, file: TextIO) -> None:

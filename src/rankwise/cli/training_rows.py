@@ -1,7 +1,7 @@
 """Where `rankwise fit` finds its rows: in memory, in a file read block by block, on workers.
 
-Each class has `n_rows`, `n_features`, `fit(ranker)`, and `path(ranker, alphas)`, which fits the
-ranker with each alpha.
+Each class has `n_rows`, `n_features`, `has_queries`, `fit(ranker)`, and `path(ranker, alphas)`,
+which fits the ranker with each alpha.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from logging import CRITICAL
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise.cli.input_files import explaining_width, normalized
+from rankwise.cli.input_files import explaining_width
 from rankwise.cli.options import DataOptions
 from rankwise.cli.terminal import progress
 from rankwise.errors import DataError, MissingExtraError
@@ -27,6 +27,7 @@ class InMemory:
     def __init__(self, path: Path, options: DataOptions) -> None:
         self._data = options.read(path)
         self.n_rows, self.n_features = self._data.X.shape
+        self.has_queries = self._data.qid is not None
 
     def fit(self, ranker: Any) -> Any:
         with progress(f"Fitting to {self.n_rows:,} rows"):
@@ -44,7 +45,7 @@ class Streamed:
     def __init__(self, path: Path, options: DataOptions) -> None:
         from rankwise.data import LetorBlocks
 
-        self._path, self._normalize = path, options.normalize
+        self._path = path
         self._report: Callable[..., None]
         self._blocks = LetorBlocks(
             path,
@@ -67,8 +68,7 @@ class Streamed:
             return ranker.path_blocks(self, alphas)
 
     def __iter__(self) -> Iterator[LetorData]:
-        for block in self._blocks:
-            yield normalized(block) if self._normalize else block
+        yield from self._blocks
 
     @contextmanager
     def _showing(self, what: str) -> Iterator[None]:
@@ -88,7 +88,8 @@ class OnWorkers:
             self._parts = Run(client).open([path], None, None, options.features)
         assert self._parts.shape is not None  # LETOR files have one
         self.n_rows, self.n_features = self._parts.shape
-        _check_queries_of_workers(path, options, self.n_rows)
+        self.has_queries = self._parts.has_ids
+        _check_queries_of_workers(path, options, self.n_rows, has_queries=self.has_queries)
 
     def fit(self, ranker: Any) -> Any:
         from rankwise import distributed
@@ -105,12 +106,13 @@ class OnWorkers:
             )
 
 
-def _check_queries_of_workers(path: Path, options: DataOptions, n_rows: int) -> None:
+def _check_queries_of_workers(
+    path: Path, options: DataOptions, n_rows: int, *, has_queries: bool
+) -> None:
     """Workers read parts of the file, to which group sizes beside the file do not belong."""
     from rankwise.data.letor.group_files import group_file_beside
-    from rankwise.data.letor.streaming import has_query_ids
 
-    has_queries, file = has_query_ids(str(path)), group_file_beside(path)
+    file = group_file_beside(path)
     if file is not None and not has_queries:
         raise DataError(
             f"{path} has no qid, and workers do not read the group sizes in {file}. Write qid:ID "

@@ -1,4 +1,4 @@
-"""Ranking data: LETOR files, data sets by name, generated problems, normalization per query."""
+"""Ranking data: LETOR files, data sets by name, generated problems, triplets, normalization."""
 
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.letor.group_files import qid_from_groups
@@ -7,6 +7,7 @@ from rankwise.data.letor.streaming import LetorBlocks
 from rankwise.data.letor.writing import write_letor
 from rankwise.data.normalize import normalize_per_query
 from rankwise.data.synthetic import RankingProblem, make_ranking
+from rankwise.data.triplets import draw_triplets
 
 __all__ = [
     "DatasetInfo",
@@ -14,6 +15,7 @@ __all__ = [
     "LetorData",
     "RankingDataset",
     "RankingProblem",
+    "draw_triplets",
     "list_datasets",
     "load_dataset",
     "make_ranking",

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rankwise.data._described_rows import DescribedRows
 from rankwise.data.letor.reading import read_letor
 from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import Choice, check_value
@@ -23,8 +24,8 @@ FOLDER_VARIABLE = "RANKWISE_DATA"
 PARTS = ("train", "validation", "test")
 
 
-@dataclass(frozen=True, eq=False)
-class RankingDataset:
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingDataset(DescribedRows):
     """Rows to be ranked.
 
     Attributes
@@ -56,6 +57,9 @@ class RankingDataset:
     qid: NDArray[Any] | None
     feature_names: tuple[str, ...] | None = None
     description: str = ""
+
+    def _title(self) -> str:
+        return f"{self.name}: {self.description}" if self.description else self.name
 
 
 @dataclass(frozen=True)

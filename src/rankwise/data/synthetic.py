@@ -8,14 +8,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.data._described_rows import DescribedRows
 from rankwise.errors import ParameterError
 from rankwise.parameters import AnyOf, Choice, Number, Whole, check_value
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class RankingProblem:
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingProblem(DescribedRows):
     """Labelled rows of several queries, and the linear score behind the labels.
 
     Attributes
@@ -34,9 +35,10 @@ class RankingProblem:
     Examples
     --------
     >>> from rankwise.data import make_ranking
-    >>> problem = make_ranking(random_state=0)
-    >>> problem.coef.shape
-    (20,)
+    >>> make_ranking(random_state=0)
+    RankingProblem
+      size     2,285 rows, 20 features, 100 queries of 5 to 40 rows
+      labels   2,285 different, from -6.99 to 4.42
     """
 
     X: Floats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,13 +17,16 @@ from rankwise.distributed._partitions import Partition, Partitions, open_partiti
 from rankwise.distributed._sums import (
     Overview,
     added,
+    partition_statistics,
     partition_totals,
+    scaled_partition,
     surveyed,
     tree,
     with_whole_queries,
 )
 from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
+from rankwise.estimators._scaling import choose_scale, learn_scaling
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
 from rankwise.graph.label_checks import nothing_to_rank
@@ -41,6 +44,7 @@ from rankwise.problem import (
     RowLoss,
 )
 from rankwise.problem.fold_sums import Folds
+from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
 from rankwise.solvers.moments import Moments
 
 Ranker = TypeVar("Ranker", bound=Any)
@@ -244,17 +248,37 @@ class Summed:
         ranker.n_features_in_, ranker.n_queries_ = overview.n_features, overview.n_queries
         if partitions.feature_names is not None:
             ranker.feature_names_in_ = np.asarray(partitions.feature_names, dtype=object)
+        # One ranking whose pairs all count is a regression with a free intercept.
+        one_ranking = bool(overview.split) and overview.n_queries == 1 and loss.ties == "include"
+        one_ranking = one_ranking and not loss.has_intercept
+        name = choose_scale(ranker, overview.columns, has_queries=overview.has_ids)
+        within_queries = name in QUERY_SCALINGS
+        given = partitions  # in the order of the user's rows
+        if within_queries and overview.split:
+            partitions = partitions.numbered(overview.n_rows)
+        if within_queries or not (one_ranking or loss.has_intercept):
+            partitions = with_whole_queries(partitions, overview.split)
+            one_ranking = one_ranking and not within_queries
+
+        def statistics(scaling: Any) -> ColumnStatistics:
+            found: ColumnStatistics
+            parts = partitions.map(partition_statistics, scaling=scaling)
+            (found,) = run([tree(parts, added)])
+            return found
+
+        learn_scaling(ranker, name, overview.columns, statistics, sparse=overview.sparse)
+        ranker.max_query_rows_ = overview.max_query_rows
+        given, partitions = (
+            replace(parts, delayed=parts.map(scaled_partition, scaling=ranker.scaling_))
+            for parts in (given, partitions)
+        )
         space = ranker.make_space(overview.n_features)
         # Not delayed: Dask would move the rows of other workers to the one that holds it.
         system: Any = FeatureSystem(overview.n_features)
         if isinstance(space, LandmarkSpace):
-            landmarks = _choose_landmarks(space, partitions, overview, run)
+            rows = partitions if within_queries else given
+            landmarks = _choose_landmarks(space, rows, overview, run)
             system = delayed(LandmarkSystem.of, pure=False)(space.kernel, landmarks)
-        # One ranking whose pairs all count is a regression with a free intercept.
-        one_ranking = bool(overview.split) and overview.n_queries == 1 and loss.ties == "include"
-        one_ranking = one_ranking and not loss.has_intercept
-        if not one_ranking and not loss.has_intercept:
-            partitions = with_whole_queries(partitions, overview.split)
         summed_loss = RowLoss() if one_ranking else loss
         one = overview.n_queries == 1
         options = {"loss": summed_loss, "with_folds": with_folds, "one_ranking": one}
@@ -327,11 +351,18 @@ def _choose_landmarks(
     seed = int(rng.integers(2**63))
     draws = partitions.map(_sample, range(len(partitions)), size=choice.sample_size(), seed=seed)
     (reservoir,) = run([tree(draws, _joined)])
-    return choice.among_sample(reservoir, space.kernel, rng)
+    landmarks: Landmarks = choice.among_sample(reservoir, space.kernel, rng)
+    # The positions of rows that were moved to whole queries are not those of the user's rows.
+    return Landmarks(landmarks.points, None) if partitions.moved else landmarks
 
 
 def _given_rows(numbers: Any, partitions: Partitions, overview: Overview, run: Run) -> Landmarks:
     check_in_range(numbers, sum(overview.n_rows))
+    if partitions.moved:
+        parts = run(partitions.map(_take_numbers, wanted=numbers))
+        found, rows = stacked([X for X, _ in parts]), np.concatenate([rows for _, rows in parts])
+        order = np.argsort(rows)
+        return Landmarks(found[order[np.searchsorted(rows[order], numbers)]], numbers)
     ends = np.cumsum(overview.n_rows)
     partition_of = np.searchsorted(ends, numbers, side="right")
     used = np.unique(partition_of)
@@ -346,6 +377,13 @@ def _take_rows(partition: Partition, rows: Any) -> Any:
     return partition.checked().X[rows]
 
 
+def _take_numbers(partition: Partition, wanted: Any) -> tuple[Any, Any]:
+    """The rows of a partition with these numbers, and their numbers."""
+    assert partition.numbers is not None  # these partitions are numbered
+    here = np.flatnonzero(np.isin(partition.numbers, wanted))
+    return partition.X[here], partition.numbers[here]
+
+
 def _sample(partition: Partition, number: int, size: int, seed: int) -> Reservoir:
     reservoir = Reservoir(size, np.random.default_rng([seed, number]))
     qid = None if partition.qid is None else np.asarray(partition.qid)
@@ -354,7 +392,7 @@ def _sample(partition: Partition, number: int, size: int, seed: int) -> Reservoi
 
 
 def _joined(reservoirs: list[Reservoir]) -> Reservoir:
-    first = reservoirs[0]
-    for other in reservoirs[1:]:
+    first, *others = [one for one in reservoirs if one.n_rows] or reservoirs[:1]
+    for other in others:
         first.join(other)
     return first

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from dask.base import compute
 from dask.delayed import Delayed, delayed
 from sklearn.pipeline import Pipeline
 
-from rankwise.distributed._partitions import Partition, open_partitions
+from rankwise.distributed._partitions import Partition, Partitions, open_partitions
+from rankwise.distributed._sums import Overview, surveyed, with_whole_queries
+from rankwise.errors import DataError
+from rankwise.estimators._scaling import scales_within_queries
 from rankwise.metrics import evaluate_ranking
+from rankwise.model_selection.search.refits import predict_with_queries
 
 
 def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | None = None) -> Any:
@@ -21,7 +26,8 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     data : Dask array or data frame, str, path or list of these
         A Dask array of features; or as for `fit`.
     label, qid : str, optional
-        Columns of a data frame or of Parquet files that are not features.
+        Columns of a data frame or of Parquet files that are not features. A ranker that scales
+        within queries needs query ids. The number of rows of each query is then computed at once.
 
     Returns
     -------
@@ -47,11 +53,17 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     lengths = data[0].chunks[0] if isinstance(data, tuple) else [np.nan] * len(parts)
     ranker = delayed(estimator, pure=False)
     outputs = _outputs(estimator)
+    if scales_within_queries(estimator):
+        parts, overview = surveyed(parts, _computed)
+        if not overview.has_ids:
+            name = type(estimator).__name__
+            raise DataError(f"{name} scales features within queries: the rows need query ids.")
+        lengths, found = overview.n_rows, _scores_by_query(parts, overview, ranker)
+    else:
+        found = parts.map(_scores, ranker=ranker, names=parts.feature_names)
     blocks = [
         da.from_delayed(scores, (length, *outputs), dtype=np.float64)
-        for scores, length in zip(
-            parts.map(_scores, ranker=ranker, names=parts.feature_names), lengths, strict=True
-        )
+        for scores, length in zip(found, lengths, strict=True)
     ]
     return da.concatenate(blocks)
 
@@ -89,6 +101,9 @@ def evaluate(
     60
     """
     parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
+    if scales_within_queries(estimator):
+        parts, overview = surveyed(parts, _computed)
+        parts = with_whole_queries(parts, overview.split)
     ranker = delayed(estimator, pure=False)
     columns = parts.map(_columns, ranker=ranker, names=parts.feature_names)
     return delayed(_evaluated, pure=False)(columns, options)
@@ -115,11 +130,49 @@ def _scores(part: Partition, ranker: Any, names: list[str] | None) -> Any:
     """Scores of a partition; column names must match those of the fit."""
     if len(part.y) == 0:
         return np.empty((0, *_outputs(ranker)))
-    if names is None or not hasattr(ranker, "feature_names_in_"):
-        return ranker.predict(part.checked().X)
-    import pandas as pd
+    X = part.checked().X
+    if names is not None and hasattr(ranker, "feature_names_in_"):
+        import pandas as pd
 
-    return ranker.predict(pd.DataFrame(part.checked().X, columns=names))
+        X = pd.DataFrame(X, columns=names)
+    return predict_with_queries(ranker, X, part.qid if scales_within_queries(ranker) else None)
+
+
+def _scores_by_query(parts: Partitions, overview: Overview, ranker: Any) -> list[Any]:
+    """Scores of each partition, by a ranker that must see whole queries."""
+    same = {"ranker": ranker, "names": parts.feature_names}
+    if not overview.split:
+        return parts.map(_scores, **same)
+    whole = with_whole_queries(parts.numbered(overview.n_rows), overview.split)
+    scored = whole.map(_numbered_scores, **same)
+    # The first partitions have the rows that stayed there, the others those that were moved.
+    moved = delayed(_pooled, pure=False)(scored[len(parts) :])
+    ends = np.cumsum(overview.n_rows).tolist()
+    back = delayed(_in_order, pure=False)
+    return [
+        back(here, moved, end - n, end)
+        for here, end, n in zip(scored[: len(parts)], ends, overview.n_rows, strict=True)
+    ]
+
+
+def _numbered_scores(part: Partition, ranker: Any, names: list[str] | None) -> tuple[Any, Any]:
+    return part.numbers, _scores(part, ranker, names)
+
+
+def _pooled(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    numbers, scores = zip(*parts, strict=True)
+    return np.concatenate(numbers), np.concatenate(scores)
+
+
+def _in_order(here: tuple[Any, Any], moved: tuple[Any, Any], first: int, end: int) -> Any:
+    """The scores of the rows first:end, from those that stayed and those that were moved."""
+    mine = (moved[0] >= first) & (moved[0] < end)
+    numbers, scores = _pooled([here, (moved[0][mine], moved[1][mine])])
+    return scores[np.argsort(numbers)]
+
+
+def _computed(tasks: list[Any]) -> list[Any]:
+    return list(compute(*tasks))
 
 
 def _columns(part: Partition, ranker: Any, names: list[str] | None) -> tuple[Any, Any, Any]:

@@ -28,6 +28,7 @@ class Partition:
 
     `where` is the name of the partition (or its file) in error messages, `first_row` is the number
     of its first row there, and `rows` are the rows that were selected from it (None for all).
+    `numbers` are the numbers of its rows among those of all partitions, where they are needed.
     """
 
     X: Any
@@ -36,13 +37,17 @@ class Partition:
     where: str
     first_row: int = 0
     rows: Index | None = None
+    numbers: Index | None = None
 
     def take(self, rows: Index) -> Partition:
         """Some of the rows, as a view if they are consecutive."""
         where = as_slice(rows)
         qid = None if self.qid is None else np.asarray(self.qid)[where]
         selected = rows if self.rows is None else self.rows[rows]
-        return replace(self, X=self.X[where], y=self.y[where], qid=qid, rows=selected)
+        numbers = None if self.numbers is None else self.numbers[rows]
+        return replace(
+            self, X=self.X[where], y=self.y[where], qid=qid, rows=selected, numbers=numbers
+        )
 
     def checked(self) -> Partition:
         """The partition itself; raise an error that names the first non-finite feature."""
@@ -63,15 +68,24 @@ class Partition:
 class Partitions:
     """All rows, as delayed `Partition` objects, and the names of features.
 
-    `shape` is the number of rows and features, or None if it is unknown.
+    `shape` is the number of rows and features, or None if it is unknown. `moved` says whether rows
+    are numbered, since they were moved between partitions, and `has_ids`, for LETOR files, whether
+    there are query ids.
     """
 
     delayed: Sequence[Delayed]
     feature_names: list[str] | None = None
     shape: tuple[int, int] | None = None
+    moved: bool = False
+    has_ids: bool = True
 
     def __len__(self) -> int:
         return len(self.delayed)
+
+    def numbered(self, n_rows: Sequence[int]) -> Partitions:
+        """The same partitions, with `numbers`; `n_rows` are their sizes."""
+        first = np.cumsum([0, *n_rows[:-1]])
+        return replace(self, delayed=self.map(_numbered, first.tolist()), moved=True)
 
     def map(self, function: Callable[..., Any], *columns: Sequence[Any], **same: Any) -> list[Any]:
         """``function(partition, entry of each column, **same)`` for each partition, delayed."""
@@ -81,6 +95,10 @@ class Partitions:
         task = delayed(partial(function, **now), pure=False)
         rows = zip(self.delayed, *columns, strict=True)
         return [task(*row, **later) for row in rows]
+
+
+def _numbered(partition: Partition, first: int) -> Partition:
+    return replace(partition, numbers=np.arange(first, first + len(partition.y)))
 
 
 def open_partitions(
@@ -273,7 +291,7 @@ def _of_letor(files: list[str], n_features: int | None) -> Partitions:
     text_ids = any(survey.text_ids for _, survey in used)
     read = delayed(_read_letor, pure=False)
     parts = [read(*span, width, layout, text_ids) for span, _ in used]
-    return Partitions(parts, shape=(n_rows, width))
+    return Partitions(parts, shape=(n_rows, width), has_ids=has_ids)
 
 
 def _read_letor(file: str, span: Any, n_features: int, layout: Any, text_ids: bool) -> Partition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import numpy as np
 from dask.delayed import delayed
 
+from rankwise.backends.arrays import is_sparse
 from rankwise.distributed._partitions import Partition, Partitions
 from rankwise.errors import DataError
 from rankwise.estimators._landmark_choice import stacked
+from rankwise.estimators._scaling import SAMPLE_ROWS, evenly_spaced
 from rankwise.graph import QueryGroups
 from rankwise.problem import Loss, System
 from rankwise.problem.fold_sums import Folds, add_folds, fold_loss, fold_sums
+from rankwise.scaling import ColumnStatistics
 
 FAN_IN = 8  # number of results that one task combines
 MOST_TASKS = 100_000  # to collect the rows of split queries
@@ -22,13 +26,19 @@ MOST_TASKS = 100_000  # to collect the rows of split queries
 
 @dataclass(frozen=True)
 class Survey:
-    """The sizes, the query ids, and the smallest and largest label of a partition."""
+    """The sizes of a partition and of its queries, its labels, and statistics of some rows.
+
+    `labels` are the smallest and the largest one.
+    """
 
     n_rows: int
     n_features: int
     outputs: tuple[int, ...]
-    queries: frozenset[Any]
+    queries: dict[Any, int]
     labels: tuple[float, float]
+    has_ids: bool
+    sparse: bool
+    columns: ColumnStatistics | None
     where: str
 
 
@@ -36,15 +46,20 @@ class Survey:
 class Overview:
     """The surveys of all partitions together.
 
-    `split` maps each query with rows in several partitions to the indices of these partitions.
+    `split` maps each query with rows in several partitions to the indices of these partitions,
+    `max_query_rows` is the size of the largest query, and `columns` are statistics of some rows.
     `constant` is whether all labels are equal.
     """
 
     n_rows: list[int]
     n_features: int
     n_queries: int
+    max_query_rows: int
     split: dict[Any, list[int]]
     constant: bool
+    has_ids: bool
+    sparse: bool
+    columns: ColumnStatistics
 
 
 @dataclass(frozen=True)
@@ -138,19 +153,40 @@ def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
     return level[0]
 
 
-def added(totals: Sequence[Totals | None]) -> Totals | None:
-    """The sum of totals, in their order; None if all are None."""
+def added(parts: Sequence[Any]) -> Any:
+    """The sum of totals or statistics, in their order; None if all are None."""
     total = None
-    for one in totals:
+    for one in parts:
         total = one if total is None else total if one is None else total + one
     return total
 
 
+def partition_statistics(partition: Partition, scaling: Any) -> ColumnStatistics | None:
+    """Statistics of all rows of a partition of whole queries, scaled; None if it has no rows."""
+    if len(partition.y) == 0:
+        return None
+    return ColumnStatistics.of(scaled_partition(partition.checked(), scaling).X)
+
+
+def scaled_partition(partition: Partition, scaling: Any) -> Partition:
+    """A partition with scaled rows; for scalings within queries, it must hold whole queries."""
+    if scaling is None or len(partition.y) == 0:
+        return partition
+    groups = QueryGroups.of(partition.qid, len(partition.y))
+    return replace(partition, X=scaling.scale(partition.checked().X, groups))
+
+
 def _survey(partition: Partition) -> Survey:
-    names = QueryGroups.of(partition.qid, len(partition.y)).names.tolist()
+    groups = QueryGroups.of(partition.qid, len(partition.y))
+    sizes = dict(zip(groups.names.tolist(), groups.sizes.tolist(), strict=True))
     shape = len(partition.y), partition.X.shape[1], partition.y.shape[1:]
     labels = partition.y.min(initial=np.inf), partition.y.max(initial=-np.inf)
-    return Survey(*shape, frozenset(names), labels, partition.where)
+    columns = None
+    if len(partition.y) and partition.X.shape[1]:
+        with np.errstate(invalid="ignore"):  # rows that are not finite are refused later
+            columns = ColumnStatistics.of(evenly_spaced(partition.X, SAMPLE_ROWS))
+    has_ids, sparse = partition.qid is not None, is_sparse(partition.X)
+    return Survey(*shape, sizes, labels, has_ids, sparse, columns, partition.where)
 
 
 def _overview(surveys: Sequence[Survey]) -> Overview:
@@ -165,13 +201,25 @@ def _overview(surveys: Sequence[Survey]) -> Overview:
                 f"{other.outputs}, but {first.where} has {first.n_features} and {first.outputs}."
             )
     sources: dict[Any, list[int]] = {}
+    sizes: Counter[Any] = Counter()
     for k, one in enumerate(surveys):
+        sizes.update(one.queries)
         for query in one.queries:
             sources.setdefault(query, []).append(k)
-    split = {query: found for query, found in sources.items() if len(found) > 1}
     low, high = zip(*(one.labels for one in surveys), strict=True)
-    n_rows, constant = [one.n_rows for one in surveys], min(low) == max(high)
-    return Overview(n_rows, first.n_features, len(sources), split, constant)
+    columns = added([one.columns for one in surveys])
+    assert columns is not None  # partitions without rows were left out
+    return Overview(
+        [one.n_rows for one in surveys],
+        first.n_features,
+        len(sources),
+        max(sizes.values()),
+        {query: found for query, found in sources.items() if len(found) > 1},
+        min(low) == max(high),
+        first.has_ids,
+        first.sparse,
+        columns,
+    )
 
 
 def _without_queries(partition: Partition, queries: set[Any]) -> Partition:
@@ -189,7 +237,10 @@ def _joined(parts: list[Partition]) -> Partition:
     qid = None
     if parts[0].qid is not None:
         qid = np.concatenate([np.asarray(part.qid) for part in parts])
-    return Partition(X, y, qid, parts[0].where)
+    numbers = None
+    if parts[0].numbers is not None:
+        numbers = np.concatenate([part.numbers for part in parts if part.numbers is not None])
+    return Partition(X, y, qid, parts[0].where, numbers=numbers)
 
 
 def _is_in(partition: Partition, queries: set[Any]) -> Any:

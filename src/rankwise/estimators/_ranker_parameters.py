@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from rankwise.kernels import KERNELS, Kernel, NamedKernel, PairFunction, Precomputed
 from rankwise.parameters import AnyOf, Choice, Number, Rule
+from rankwise.scaling import SCALINGS
 
 
 class _Callable:
@@ -27,9 +28,10 @@ ALPHA = AnyOf(Number(0), Choice("auto"))
 
 KERNEL_PARAMETERS: dict[str, Rule] = {
     "kernel": AnyOf(Choice(*KERNELS, "precomputed"), _Callable()),
-    "gamma": AnyOf(None, Number(0, open_low=True)),
+    "gamma": AnyOf(None, Choice("scale"), Number(0, open_low=True)),
     "degree": Number(),
     "coef0": Number(),
+    "scale": AnyOf(None, Choice("auto", *SCALINGS)),
 }
 
 
@@ -40,7 +42,10 @@ LOSS_PARAMETERS: dict[str, Rule] = {
 
 
 def make_kernel(ranker: Any, n_features: int) -> Kernel:
-    """The kernel of a ranker, whose parameters have the same meaning as in KernelRidge."""
+    """The kernel of a ranker, whose parameters have the same meaning as in KernelRidge.
+
+    For gamma="scale", `gamma_` has the value, once the training rows are known.
+    """
     kernel = ranker.kernel
     if callable(kernel):
         # scikit-learn's Gaussian process kernels take whole arrays, other functions two rows.
@@ -49,5 +54,9 @@ def make_kernel(ranker: Any, n_features: int) -> Kernel:
         return clone(kernel) if takes_arrays else PairFunction(kernel)
     if kernel == "precomputed":
         return Precomputed()
-    gamma = 1.0 / n_features if ranker.gamma is None else float(ranker.gamma)
-    return NamedKernel(kernel, gamma=gamma, degree=ranker.degree, coef0=ranker.coef0)
+    gamma = ranker.gamma
+    if gamma is None:
+        gamma = 1.0 / n_features
+    elif gamma == "scale":
+        gamma = getattr(ranker, "gamma_", 1.0)
+    return NamedKernel(kernel, gamma=float(gamma), degree=ranker.degree, coef0=ranker.coef0)

@@ -56,7 +56,9 @@ class RankerMixin:
                 RankwiseWarning,
                 stacklevel=2,
             )
-        scores, labels = (_columns(to_host(values)) for values in (self.predict(X), y))
+        scores, labels = (
+            _columns(to_host(values)) for values in (self._predict_queries(X, qid), y)
+        )
         qid = to_host(qid)
         if scores.shape != labels.shape:
             raise DataError(
@@ -67,6 +69,10 @@ class RankerMixin:
             disagreement_error(y_k, f_k, qid) for y_k, f_k in zip(labels.T, scores.T, strict=True)
         ]
         return 1.0 - float(np.mean(errors))
+
+    def _predict_queries(self, X: Any, qid: Any) -> Any:
+        """Scores of rows, by a ranker that need not know their queries."""
+        return self.predict(X)
 
 
 def _columns(values: Any) -> Any:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.metrics import get_metric
-from rankwise.tables import Column, text_table
+from rankwise.tables import Column, Table, TableMixin, plural
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ROUNDING = 1e-12  # relative difference of equal scores
 FLAT = 0.05  # of the range of all scores: smaller differences do not matter
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOutScores:
+@dataclass(frozen=True, eq=False, repr=False)
+class HeldOutScores(TableMixin):
     """The quality of predictions for held-out rows, for each alpha.
 
     Attributes
@@ -63,10 +67,32 @@ class HeldOutScores:
         flat = max(2.0 * self.standard_error[k], FLAT * np.ptp(self.score))
         return bool(abs(self.score[k] - peer) > flat)
 
-    def __str__(self) -> str:
+    def to_table(self) -> Table:
+        """A row for each alpha: its score, the standard error, and which is best."""
         return alpha_table(
             self.metric, self.alphas, self.score, self.standard_error, self.best_index
         )
+
+    def _frame_columns(self) -> dict[str, Array]:
+        return {
+            "alpha": self.alphas,
+            self.metric: self.score,
+            "standard_error": self.standard_error,
+        }
+
+    def __repr__(self) -> str:
+        k = self.best_index
+        return (
+            f"<{type(self).__name__}: {plural(len(self.alphas), 'alpha')}, best "
+            f"{self.metric} {self.score[k]:.4f} ± {self.standard_error[k]:.4f} at alpha = "
+            f"{self.alphas[k]:.4g}>"
+        )
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the scores against alpha; options are those of `rankwise.plots.plot_hold_out`."""
+        from rankwise.plots import plot_hold_out
+
+        return plot_hold_out(self, **options)
 
 
 def score_predictions(
@@ -87,13 +113,14 @@ def score_predictions(
 
 def alpha_table(
     name: str, alphas: Array, score: Array, standard_error: Array, best_index: int
-) -> str:
-    """A text table of the scores for each alpha, with the best one marked."""
+) -> Table:
+    """A table of the scores for each alpha, with the best one marked."""
     rows = [
         (alpha, value, spread, "best" if k == best_index else "")
         for k, (alpha, value, spread) in enumerate(zip(alphas, score, standard_error, strict=True))
     ]
-    return text_table((Column("alpha", ".4g"), name, "s.e.", ""), rows)
+    columns = (Column("alpha", ".4g"), Column(name), Column("s.e."), Column("", ""))
+    return Table(columns, tuple(rows), best=frozenset({(best_index, 1)}))
 
 
 def mean_and_error(by_output: Sequence[Array]) -> tuple[float, float]:

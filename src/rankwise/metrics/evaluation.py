@@ -30,7 +30,7 @@ from rankwise.metrics.ranking_metric import (
 )
 from rankwise.metrics.significance import PairedTest, described, paired_test
 from rankwise.parameters import AnyOf, check_value
-from rankwise.tables import Column, Table, require_pandas
+from rankwise.tables import Column, Table, plural, require_pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,27 +85,33 @@ class RankingEvaluation:
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value:.4f}" for name, value in self.means.items())
-        return f"<RankingEvaluation of {_plural(self.n_queries, 'query')}: {values}>"
+        return f"<RankingEvaluation of {plural(self.n_queries, 'query')}: {values}>"
 
     def _repr_html_(self) -> str:
         return self._described_table().to_html()
 
     def to_table(self, *, title: str = "", note: str = "") -> Table:
-        """A table with a row per metric: its mean, queries in it, queries undefined."""
-        columns = (Column("metric", ""), Column("mean"), Column("queries"), Column("undefined"))
+        """A table with a row per metric: mean, standard error, queries in it and undefined."""
+        names = ("mean", "s.e.", "queries", "undefined")
+        columns = (Column("metric", ""), *map(Column, names))
         rows = tuple((described(name), *row) for name, *row in self._rows())
         return Table(columns, rows, title, note)
 
     def to_frame(self) -> Any:
-        """A pandas frame with a row per metric: its mean, queries in it, queries undefined."""
-        columns = ["metric", "mean", "queries", "undefined"]
-        return (
-            require_pandas("to_dict()").DataFrame(self._rows(), columns=columns).set_index("metric")
-        )
+        """A pandas frame with a row per metric: mean, standard_error, queries and undefined."""
+        columns = ["metric", "mean", "standard_error", "queries", "undefined"]
+        frame = require_pandas("to_dict()").DataFrame(self._rows(), columns=columns)
+        return frame.set_index("metric")
 
     def _rows(self) -> list[tuple[Any, ...]]:
         return [
-            (name, mean, len(self.per_query[name]), self.n_undefined[name])
+            (
+                name,
+                mean,
+                float(self.per_query[name].standard_error()),
+                len(self.per_query[name]),
+                self.n_undefined[name],
+            )
             for name, mean in self.means.items()
         ]
 
@@ -123,8 +129,13 @@ class RankingEvaluation:
     def to_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain numbers, strings, lists and dictionaries, ready for JSON."""
         metrics: dict[str, dict[str, Any]] = {}
-        for name, mean, queries, undefined in self._rows():
-            metrics[name] = {"mean": mean, "queries": queries, "undefined": undefined}
+        for name, mean, error, queries, undefined in self._rows():
+            metrics[name] = {
+                "mean": mean,
+                "standard_error": error if np.isfinite(error) else None,
+                "queries": queries,
+                "undefined": undefined,
+            }
             if per_query:
                 values = self.per_query[name]
                 metrics[name] |= {"qid": values.qid.tolist(), "values": values.values.tolist()}
@@ -142,7 +153,7 @@ class RankingEvaluation:
 
     def _described_table(self) -> Table:
         """The table, with what was evaluated above it and the conventions below it."""
-        rows, queries = _plural(self.n_rows, "row"), _plural(self.n_queries, "query")
+        rows, queries = plural(self.n_rows, "row"), plural(self.n_queries, "query")
         note = "\n".join((self._conventions(), *self.notes))
         return self.to_table(title=f"Ranking of {rows} in {queries}", note=note)
 
@@ -204,15 +215,15 @@ def evaluate_ranking(
     >>> print(evaluation)
     Ranking of 6 rows in 2 queries
     <BLANKLINE>
-    metric                            mean  queries  undefined
-    ------------------------------  ------  -------  ---------
-    MAP                             0.9167        2          0
-    MRR                             1.0000        2          0
-    P@2                             0.5000        2          0
-    NDCG                            0.9820        2          0
-    NDCG@2                          0.9131        2          0
-    disagreement (lower is better)  0.1667        2          0
-    Kendall tau_b                   0.5749        2          0
+    metric                            mean    s.e.  queries  undefined
+    ------------------------------  ------  ------  -------  ---------
+    MAP                             0.9167  0.0833        2          0
+    MRR                             1.0000  0.0000        2          0
+    P@2                             0.5000  0.0000        2          0
+    NDCG                            0.9820  0.0180        2          0
+    NDCG@2                          0.9131  0.0869        2          0
+    disagreement (lower is better)  0.1667  0.1667        2          0
+    Kendall tau_b                   0.5749  0.2416        2          0
     <BLANKLINE>
     Relevant: label of at least 1. Gain 2^y - 1, discount 1/log2(rank + 1). Tied scores: the mean \
 over their orders; half an error in pairs.
@@ -316,8 +327,3 @@ def _pair_columns(ranked: RankedQueries) -> list[_Column]:
         *_columns(disagreement_error, ["disagreement"], ranked),
         *_columns(kendall_tau, ["Kendall tau_b"], ranked),
     ]
-
-
-def _plural(count: int, word: str) -> str:
-    many = "queries" if word == "query" else f"{word}s"
-    return f"{count:,} {word if count == 1 else many}"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rankwise.errors import UndefinedMetricError
 from rankwise.metrics.ranked_queries import Array, RankedQueries
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, check_value
+from rankwise.tables import plural, require_pandas
 
 Undefined: TypeAlias = float | Literal["skip", "raise"]
 
@@ -51,7 +52,7 @@ float, ndarray of shape (n_cutoffs,) or QueryValues
 """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QueryValues:
     """One value per query.
 
@@ -84,6 +85,25 @@ class QueryValues:
             return float(self.values.mean())
         # Column by column, so that each mean is the one that its cut-off gives alone.
         return np.array([column.mean() for column in self.values.T])
+
+    def standard_error(self) -> Any:
+        """The standard error of `mean`, over queries; NaN if there is only one query."""
+        n = len(self)
+        if n < 2:
+            return np.full(self.values.shape[1:], np.nan)[()]
+        return self.values.std(axis=0, ddof=1) / np.sqrt(n)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row per query."""
+        pandas = require_pandas("values")
+        frame = pandas.DataFrame(self.values.reshape(len(self), -1), index=self.qid)
+        frame.index.name = "qid"
+        return frame.rename(columns={0: "value"}) if self.values.ndim == 1 else frame
+
+    def __repr__(self) -> str:
+        shown = zip(np.atleast_1d(self.mean()), np.atleast_1d(self.standard_error()), strict=True)
+        means = ", ".join(f"{mean:.4f} ± {error:.4f}" for mean, error in shown)
+        return f"<QueryValues: {plural(len(self), 'query')}, mean {means}>"
 
 
 class RankingMetric(Protocol):

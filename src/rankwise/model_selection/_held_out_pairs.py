@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,14 @@ from rankwise.holdout.leave_pair_out import PairDifferences
 from rankwise.holdout.pair_choice import choose_pairs
 from rankwise.holdout.pair_differences import add_wins
 from rankwise.model_selection._hold_outs import hold_out_problem, with_one_alpha
+from rankwise.tables import Table, TableMixin, plural
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True, eq=False)
-class LeavePairOut:
+@dataclass(frozen=True, eq=False, repr=False)
+class LeavePairOut(TableMixin):
     """The errors of held-out pairs, for each alpha.
 
     Attributes
@@ -70,12 +74,35 @@ class LeavePairOut:
         """The alpha with the smallest error."""
         return float(self.alphas[self.best_index])
 
-    def __str__(self) -> str:
+    def to_table(self) -> Table:
+        """A row for each alpha: its AUC, the standard error, and which is best."""
+        return alpha_table("AUC", self.alphas, *self._means(), self.best_index)
+
+    def _means(self) -> tuple[Array, Array]:
+        """AUC and standard error of each alpha, averaged over outputs."""
         auc, spread = (
             values.reshape(len(self.alphas), -1).mean(axis=1)
             for values in (self.auc, self.standard_error)
         )
-        return alpha_table("AUC", self.alphas, auc, spread, self.best_index)
+        return auc, spread
+
+    def _frame_columns(self) -> dict[str, Array]:
+        auc, spread = self._means()
+        return {"alpha": self.alphas, "auc": auc, "standard_error": spread}
+
+    def __repr__(self) -> str:
+        auc, spread = self._means()
+        k = self.best_index
+        return (
+            f"<LeavePairOut: {plural(len(self.alphas), 'alpha')}, best AUC {auc[k]:.4f} ± "
+            f"{spread[k]:.4f} at alpha = {self.alphas[k]:.4g}>"
+        )
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the errors against alpha; options are those of `rankwise.plots.plot_hold_out`."""
+        from rankwise.plots import plot_hold_out
+
+        return plot_hold_out(self, **options)
 
 
 def leave_pair_out(

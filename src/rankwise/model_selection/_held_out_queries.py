@@ -20,7 +20,7 @@ from rankwise.model_selection._hold_outs import hold_out_problem, is_on_componen
 from rankwise.parameters import Whole, as_generator, check_value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeldOut(HeldOutScores):
     """Predictions for held-out rows, and their quality.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +12,7 @@ from zipfile import ZipFile, ZipInfo
 
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.errors import ModelFileError, RankwiseWarning
+from rankwise.errors import ModelFileError
 from rankwise.files import replacing
 from rankwise.persistence.archive import check_members
 from rankwise.persistence.values import decode, encode
@@ -30,21 +29,15 @@ class ModelFile:
     ----------
     model : estimator
         The fitted ranker, or a pipeline with one.
-    normalized_per_query : bool
-        Whether the model was fitted to the output of `rankwise.data.normalize_per_query`, so
-        that new rows must be normalized as well.
     version : str
         The version of rankwise that wrote the file.
     """
 
     model: Any
-    normalized_per_query: bool
     version: str
 
 
-def save_model(
-    model: Any, path: str | os.PathLike[str], *, normalized_per_query: bool = False
-) -> Path:
+def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
     """Write a fitted ranker, or a scikit-learn pipeline with one, to a file.
 
     The file stays readable when classes are renamed or moved; `rankwise.persistence` describes
@@ -56,10 +49,6 @@ def save_model(
     model : estimator
     path : path-like
         Any name; ``.rankwise`` is the usual suffix.
-    normalized_per_query : bool, default=False
-        Whether the features are the output of `rankwise.data.normalize_per_query`. That function
-        needs the queries of new rows, so it cannot be a step of a pipeline. The file records it
-        instead: the command line normalizes new rows, and `load_model` issues a reminder.
 
     Returns
     -------
@@ -87,7 +76,6 @@ def save_model(
         tree = {
             "format": FORMAT,
             "rankwise": version("rankwise"),
-            "normalized_per_query": bool(normalized_per_query),
             "model": encode(model, archive, "The model"),
         }
         archive.writestr(ZipInfo("model.json"), json.dumps(tree, allow_nan=False))
@@ -110,22 +98,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         If the file is damaged, comes from a newer version, or holds anything but a model of
         rankwise or scikit-learn.
-
-    Warns
-    -----
-    RankwiseWarning
-        If the model needs features that are normalized per query. `open_model` returns this
-        information instead.
     """
-    file = open_model(path)
-    if file.normalized_per_query:
-        warnings.warn(
-            f"The model in {path} was fitted to features normalized per query: predict from "
-            "rankwise.data.normalize_per_query(X, qid).",
-            RankwiseWarning,
-            stacklevel=2,
-        )
-    return file.model
+    return open_model(path).model
 
 
 def open_model(path: str | os.PathLike[str]) -> ModelFile:
@@ -145,9 +119,9 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     >>> from rankwise import RankRLS, save_model
     >>> ranker = RankRLS().fit([[0.0], [0.5], [1.0]], [0, 1, 2])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = save_model(ranker, f"{folder}/ranker.rankwise", normalized_per_query=True)
-    ...     open_model(path).normalized_per_query
-    True
+    ...     path = save_model(ranker, f"{folder}/ranker.rankwise")
+    ...     open_model(path).version
+    '0.1.0'
     """
     with open(path, "rb") as file:
         try:
@@ -159,11 +133,16 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
                         f"it has format {tree['format']!r} of rankwise {tree['rankwise']}, and "
                         f"this version ({version('rankwise')}) reads format {FORMAT}"
                     )
+                if tree.get("normalized_per_query"):
+                    raise ModelFileError(
+                        "it is of a development version and needs features that are normalized per "
+                        'query: fit again with scale="query-minmax"'
+                    )
                 model = decode(tree["model"], archive)
             if not hasattr(model, "predict"):
                 raise ModelFileError(f"it holds a {type(model).__name__}, not a ranker")
             check_is_fitted(model, msg="it holds a %(name)s that is not fitted")
-            return ModelFile(model, tree["normalized_per_query"], tree["rankwise"])
+            return ModelFile(model, tree["rankwise"])
         except Exception as error:  # whatever a damaged archive can lead to
             reason = f"missing {error}" if isinstance(error, KeyError) else str(error)
             raise ModelFileError(

@@ -33,6 +33,10 @@ VALUE_OBJECTS = {
     "row-loss": "rankwise.problem.loss.RowLoss",
     "moments": "rankwise.solvers.moments.Moments",
     "centred-moments": "rankwise.solvers.moments.CentredMoments",
+    "query-minmax": "rankwise.scaling.scalings.QueryMinMax",
+    "query-standard": "rankwise.scaling.scalings.QueryStandard",
+    "query-rank": "rankwise.scaling.scalings.QueryRank",
+    "column-standard": "rankwise.scaling.scalings.ColumnStandard",
     "ranking-scorer": "rankwise.model_selection.search.scoring.RankingScorer",
     "score-estimate": "rankwise.model_selection.best_mean.ScoreEstimate",
     "paired-difference": "rankwise.model_selection.best_mean.PairedDifference",
@@ -44,6 +48,8 @@ VALUE_OBJECTS = {
     "gp-approximation": "rankwise.solvers.gp.approximation.Approximation",
     "gp-weights": "rankwise.solvers.gp.differences.WeightPosterior",
     "gp-basis": "rankwise.solvers.gp.weight_space.WeightBasis",
+    "gp-linear-basis": "rankwise.solvers.gp.weight_space.LinearBasis",
+    "on-columns": "rankwise.estimators.gp.on_columns.OnColumns",
     **{
         kernel: f"sklearn.gaussian_process.kernels.{kernel}"
         for kernel in (
@@ -55,8 +61,12 @@ VALUE_OBJECTS = {
 """Where the class of each value object is, by its stable name."""
 
 AXES = {
-    "rankrls": "coef_: outputs features",
-    "rls": "coef_: outputs features",
+    "rankrls": "coef_: outputs features, feature_range_: 2 features",
+    "rls": "coef_: outputs features, feature_range_: 2 features",
+    "sparse-rankrls": "feature_range_: 2 features",
+    "sparse-rls": "feature_range_: 2 features",
+    "kpcrank": "feature_range_: 2 features",
+    "kpcr": "feature_range_: 2 features",
     "ranksvm": "coef_: features",
     "boosted": "held_out_scores_: tried",
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
@@ -75,10 +85,12 @@ AXES = {
     "landmark-factor": "n_landmarks: weights, kept: rank in weights, C: rank rank",
     "moments": "A: rank rank, b: rank outputs",
     "centred-moments": "A: rank rank, b: rank outputs, F_mean: rank, y_mean: outputs",
+    "column-standard": "mean: features, deviation: features",
     "gp-process": "points: points features",
     "gp-mixture": "processes: processes, weights: processes, prior: processes",
     "gp-approximation": "tau: sites, nu: sites",
     "gp-weights": "root: rank rank, mean: rank",
+    "gp-linear-basis": "columns: rank in features, scales: rank",
     "gp-basis": "root: rank rank, first: rank in points, second: rank in points",
 }
 """Axes of the arrays of a ranker or a value object, by its stable name.

@@ -1,8 +1,8 @@
 """Figures of results; they need matplotlib, ``pip install 'rankwise[plots]'``.
 
 Every plot function draws on the Axes passed as ``ax``, or on new ones in a figure that pyplot does
-not manage, and returns the Axes: ``save_figure(ax.figure, "path.pdf")``. Where a function takes a
-mapping, it draws one curve for each name.
+not manage, and returns the Axes: ``save_figure(ax.figure, "path.pdf")``. A notebook shows new ones
+as the value of a cell. Where a function takes a mapping, it draws one curve for each name.
 """
 
 from rankwise.plots._look import COLORS, INK, MARKERS, new_axes, require_matplotlib

@@ -40,6 +40,8 @@ def new_axes(
 ) -> list[Axes]:
     """Axes in the look of this package, row by row, in a figure that pyplot does not manage.
 
+    A notebook shows the figure if the axes are the value of a cell.
+
     Parameters
     ----------
     rows, columns : int, default=1
@@ -54,12 +56,14 @@ def new_axes(
     True
     """
     require_matplotlib()
-    from matplotlib.figure import Figure
+    from rankwise.plots._shown import ShownAxes, ShownFigure
 
     check_value("rows", rows, Whole(1))
     check_value("columns", columns, Whole(1))
-    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-    made: list[Axes] = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    figure = ShownFigure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    kind = {"axes_class": ShownAxes}
+    grid = figure.subplots(rows, columns, squeeze=False, subplot_kw=kind)
+    made: list[Axes] = grid.ravel().tolist()
     for ax in made:
         ax.spines[["top", "right"]].set_visible(False)
         ax.spines[["left", "bottom"]].set_color(INK)

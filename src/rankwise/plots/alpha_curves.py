@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,10 +15,7 @@ from rankwise.plots._look import Curves, axes_or_new, by_name, checked_curves, l
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rankwise.model_selection import HeldOut, LeavePairOut
-
-    Result = HeldOut | LeavePairOut
-
+Result = Any  # a HeldOut or LeavePairOut of model_selection, which may import this module
 Values = NDArray[np.float64]
 NAMES = {
     "disagreement": "disagreement error",
@@ -42,6 +39,8 @@ def plot_alpha_path(
 ) -> Axes:
     """Draw an error against alpha, and mark the best alpha of every ranker.
 
+    An arrow says that the best alpha is the smallest or the largest: a wider grid may be better.
+
     Parameters
     ----------
     alphas : array-like of shape (n_alphas,)
@@ -63,7 +62,7 @@ def plot_alpha_path(
     check_value("better", better, Choice("lower", "higher"))
     alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     curves = checked_curves(errors, n_points=len(alphas), what="alpha")
-    ax = _alpha_axes(ax, alphas)
+    ax = alpha_axes(ax, alphas)
     labels = []
     for i, (name, values) in enumerate(curves.items()):
         mean = values.mean(axis=0)
@@ -85,6 +84,7 @@ def plot_hold_out(
 ) -> Axes:
     """Draw held-out scores against alpha, with a band of one standard error.
 
+    An arrow says that the best alpha is the smallest or the largest: a wider grid may be better.
     With more than two results, only the best has a band; each other has a bar at its best alpha.
 
     Parameters
@@ -121,7 +121,7 @@ def plot_hold_out(
         listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
         raise DataError(f"All results in a plot must have the same metric: got {listed}.")
     alphas = np.concatenate([result.alphas for result in named.values()])
-    ax = _alpha_axes(ax, alphas, height=3.5 + 0.2 * len(named))
+    ax = alpha_axes(ax, alphas, height=3.5 + 0.2 * len(named))
     tops = {name: values[name][result.best_index] for name, result in named.items()}
     best_of_all = (min if lower else max)(tops, key=tops.__getitem__)
     labels = []
@@ -139,7 +139,7 @@ def plot_hold_out(
     return ax
 
 
-def _alpha_axes(ax: Axes | None, alphas: Values, height: float = 3.7) -> Axes:
+def alpha_axes(ax: Axes | None, alphas: Values, height: float = 3.7) -> Axes:
     """Axes with a horizontal axis for these alphas."""
     ax = axes_or_new(ax, size=(7.2, height))
     positive = alphas[alphas > 0]
@@ -153,13 +153,11 @@ def _alpha_axes(ax: Axes | None, alphas: Values, height: float = 3.7) -> Axes:
 
 def _scores(result: Result, quantity: str | None) -> tuple[str, Values, bool]:
     """The name of the values of a result, the values, and whether lower is better."""
-    from rankwise.model_selection import HeldOut, LeavePairOut
-
-    if isinstance(result, LeavePairOut):
+    if hasattr(result, "alphas") and hasattr(result, "auc"):
         if quantity == "auc":
             return "leave-pair-out AUC", result.auc, False
         return "held-out pairs in wrong order", result.error, True
-    if not isinstance(result, HeldOut):
+    if not (hasattr(result, "alphas") and hasattr(result, "greater_is_better")):
         raise DataError(
             "plot_hold_out draws results of leave_pair_out, leave_query_out, k_fold or "
             f"leave_one_out: got {type(result).__name__}."
@@ -214,7 +212,16 @@ def _draw(
         zorder=4, label="_best",
     )  # fmt: skip
     ax.axvline(alphas[best], color=color, lw=1, ls=(0, (2, 3)), alpha=0.6, zorder=1)
-    return f"best {values[best]:.3f}{plus_minus} at α = {_short(alphas[best])}"
+    text = f"best {values[best]:.3f}{plus_minus} at α = {_short(alphas[best])}"
+    if len(x) > 1 and alphas[best] in (x[0], x[-1]):
+        largest = alphas[best] == x[-1]
+        ax.annotate(
+            "", (alphas[best], values[best]), (32 if largest else -32, 0), color=color,
+            textcoords="offset points", zorder=5,
+            arrowprops={"arrowstyle": "<|-", "color": color, "lw": 1.8, "shrinkA": 7, "shrinkB": 0},
+        )  # fmt: skip
+        text += f", the {'largest' if largest else 'smallest'} tried"
+    return text
 
 
 def _short(alpha: float) -> str:

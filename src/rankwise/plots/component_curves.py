@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import DataError
+from rankwise.parameters import Choice, check_value
 from rankwise.plots._look import axes_or_new, by_name, look, name_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rankwise.model_selection import ComponentErrors
 
-
-def plot_scree(ranker: Any, *, ax: Axes | None = None) -> Axes:
+def plot_scree(ranker: Any, *, scale: str = "linear", ax: Axes | None = None) -> Axes:
     """Draw the share of the variance that each component explains, and the cumulative share.
 
     Parameters
     ----------
     ranker : KPCRank or KPCR
         Fitted, with selection="leading".
+    scale : {"linear", "log"}, default="linear"
+        Scale of the vertical axis. "log" shows how small the last shares are.
     ax : matplotlib Axes, optional
 
     Examples
@@ -34,6 +34,7 @@ def plot_scree(ranker: Any, *, ax: Axes | None = None) -> Axes:
     >>> plot_scree(KPCRank(5).fit(X, X[:, 0])).get_xlabel()
     'component'
     """
+    check_value("scale", scale, Choice("linear", "log"))
     if getattr(ranker, "selection", None) != "leading":
         raise DataError(
             'plot_scree draws a KPCRank or KPCR with selection="leading": got '
@@ -44,17 +45,25 @@ def plot_scree(ranker: Any, *, ax: Axes | None = None) -> Axes:
     number = np.arange(1, len(share) + 1)
     size = 4 if len(share) <= 60 else 0
     ax = axes_or_new(ax)
+    from matplotlib.ticker import MaxNLocator
+
     curves = {"share of the variance": share, "cumulative": np.cumsum(share)}
     for k, (name, values) in enumerate(curves.items()):
         color, marker = look(k)
         ax.plot(number, values, color=color, marker=marker, ms=size, lw=1.6, label=name, zorder=3)
-    ax.set(yscale="log", xlabel="component", ylabel="share of the variance")
-    name_curves(ax, list(curves))
+    ax.set(yscale=scale, xlabel="component", ylabel="share of the variance")
+    if scale == "linear":
+        ax.set_ylim(0, 1.02)
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    name_curves(
+        ax, [f"each component, the first {share[0]:.0%}", f"together, in all {share.sum():.0%}"]
+    )
     return ax
 
 
 def plot_component_errors(
-    errors: ComponentErrors | Mapping[str, ComponentErrors],
+    errors: Any,
     *,
     mark: bool = True,
     ax: Axes | None = None,
@@ -81,10 +90,8 @@ def plot_component_errors(
     >>> plot_component_errors(found).get_ylabel()
     'held-out disagreement error (± s.e.)'
     """
-    from rankwise.model_selection import ComponentErrors
-
-    named: dict[str, ComponentErrors] = by_name(errors)
-    if not all(isinstance(found, ComponentErrors) for found in named.values()):
+    named = by_name(errors)
+    if not all(hasattr(found, "one_se_n_components") for found in named.values()):
         raise DataError(
             "plot_component_errors draws a result of component_errors, or a mapping of names to "
             f"results: got {type(errors).__name__}."

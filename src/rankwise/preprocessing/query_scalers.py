@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import to_host
-from rankwise.estimators._scaled_queries import warn_of_missing_queries
+from rankwise.estimators._scaling import warn_of_missing_queries
 from rankwise.estimators._validation import check_rows
 from rankwise.graph import QueryGroups
 from rankwise.scaling import QueryMinMax, QueryRank, QueryStandard, Scaling
@@ -71,9 +71,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = check_rows(self, X)
         groups = QueryGroups.of(to_host(qid), X.shape[0])
         if qid is None:
-            warn_of_missing_queries(
-                self, "transform", X.shape[0], self.n_queries_, self.max_query_rows_, 3
-            )
+            warn_of_missing_queries(self, "transform", X.shape[0])
         return self.scaling.scale(X, groups)
 
     def fit_transform(self, X: Any, y: Any = None, *, qid: Any = None) -> Any:
@@ -152,8 +150,8 @@ class QueryMinMaxScaler(QueryScaler):
     >>> y, qid = [0, 2, 1, 1, 0], ["a", "a", "a", "b", "b"]
     >>> with sklearn.config_context(enable_metadata_routing=True):
     ...     pipeline = make_pipeline(QueryMinMaxScaler(), RankRLS(1.0)).fit(X, y, qid=qid)
-    ...     pipeline.predict(X, qid=qid).argsort()
-    array([0, 4, 2, 1, 3])
+    ...     pipeline.predict(X, qid=qid).round(3)
+    array([ 0.   ,  0.727,  0.364,  0.727, -0.091])
     """
 
     scaling: ClassVar[Scaling] = QueryMinMax()

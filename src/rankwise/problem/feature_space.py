@@ -19,6 +19,7 @@ from rankwise.problem.problem import (
     Problem,
     Solution,
     join_tasks,
+    plain,
     with_intercepts,
 )
 from rankwise.solvers.moments import CentredMoments, Moments
@@ -42,6 +43,20 @@ class FeatureBasis:
         """`coef_` has the shape that scikit-learn's linear models use."""
         w = solution.weights
         return {"coef_": w.T if w.ndim == 2 else w, "solver_": self.solver}
+
+
+def unscaled_solution(solution: Solution, mean: Array, deviation: Array) -> Solution:
+    """The solution on features x, given one on features (x - mean) / deviation.
+
+    The scores are the same if the loss has an intercept, and up to a constant otherwise.
+    """
+    on = backend_of(solution.weights)
+    scales = on.array(deviation).reshape(-1, *[1] * (solution.weights.ndim - 1))
+    weights = solution.weights / scales
+    intercept = solution.intercept
+    if not (isinstance(intercept, float) and intercept == 0.0):
+        intercept = plain(on.array(intercept) - on.array(mean) @ weights)
+    return Solution(weights, intercept)
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,13 @@ class ColumnStatistics:
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         return ColumnStatistics(n, low, high, mean, squares)
 
+    def transformed(self, shift: Array, divisor: Array) -> ColumnStatistics:
+        """The statistics of ``(X - shift) / divisor``."""
+        low, high, mean = (
+            (values - shift) / divisor for values in (self.low, self.high, self.mean)
+        )
+        return ColumnStatistics(self.n_rows, low, high, mean, self.squares / divisor**2)
+
     @property
     def constant(self) -> Any:
         """Which features have a single value."""

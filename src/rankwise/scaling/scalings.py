@@ -116,8 +116,9 @@ class QueryRank:
 class ColumnStandard:
     """Each feature with mean 0 and variance 1 over the rows that it was made from.
 
-    Features that are constant there are only shifted. Sparse rows are divided, but not shifted, as
-    in ``StandardScaler(with_mean=False)``.
+    Features that are constant there are only shifted. If it was made from sparse rows, values are
+    divided but not shifted, as in ``StandardScaler(with_mean=False)``: rows stay sparse. If it was
+    made from dense rows, sparse rows become dense.
 
     Examples
     --------
@@ -135,25 +136,25 @@ class ColumnStandard:
     within_queries: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, statistics: ColumnStatistics) -> ColumnStandard:
-        """From the statistics of some rows."""
+    def of(cls, statistics: ColumnStatistics, *, centre: bool = True) -> ColumnStandard:
+        """From the statistics of some rows; `centre` is False if these are sparse."""
         deviation = statistics.deviation
         if not (np.isfinite(deviation).all() and np.isfinite(statistics.mean).all()):
             column = int(np.argmin(np.isfinite(deviation) & np.isfinite(statistics.mean)))
             raise DataError(
                 f"The standard deviation of feature {column} overflows: divide it by a constant."
             )
-        mean = np.where(statistics.constant, statistics.low, statistics.mean)
+        mean = np.where(statistics.constant, statistics.low, statistics.mean) * centre
         return cls(mean, np.where(deviation == 0, 1.0, deviation))
 
     def scale(self, X: Any, groups: QueryGroups) -> Any:
-        if is_sparse(X):
+        if is_sparse(X) and not self.mean.any():
             X = _csr_copy(X)
             X.data /= self.deviation[X.indices].astype(X.dtype, copy=False)
             return X
         on = backend_of(X)
         mean, deviation = on.array(self.mean), on.array(self.deviation)
-        out = on.copy(X)
+        out = on.copy(X.toarray() if is_sparse(X) else X)
         step = max(1, on.block_bytes(2**21) // (8 * max(X.shape[1], 1)))
         for start in range(0, len(out), step):  # in float64, some rows at a time
             rows = slice(start, start + step)

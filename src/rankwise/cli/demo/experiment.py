@@ -99,9 +99,11 @@ def _tune(
     ranker.fit(train.X, train.y, qid=train.qid)  # the first call may compile; it is not timed
     fit_seconds, _ = _timed(lambda: ranker.fit(train.X, train.y, qid=train.qid))
     path_seconds, path = _timed(lambda: ranker.path(train.X, train.y, ALPHAS, qid=train.qid))
-    errors = [disagreement_error(valid.y, s, valid.qid) for s in path.predict(valid.X)]
+    errors = [
+        disagreement_error(valid.y, s, valid.qid) for s in path.predict(valid.X, qid=valid.qid)
+    ]
     chosen = path.estimator(int(np.argmin(errors)))
-    scores = chosen.predict(test.X)
+    scores = chosen.predict(test.X, qid=test.qid)
     evaluation = evaluate_ranking(test.y, scores, test.qid)
     by_position = np.empty((0, 0))
     if test.qid is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from rankwise.cli.input_files import note_scaling
 from rankwise.cli.options import (
     DataOptions,
     ModelOut,
@@ -50,23 +51,23 @@ def tune(
     --one-ranking, every pair of rows is held out instead (with --folds, that many folds of
     rows).
 
-    The options --kernel, --gamma, --ties and --weighting take several values, separated by
+    The options --kernel, --gamma, --scale, --ties and --weighting take several values, separated by
     commas, and every combination is tried. Prints how well each does at its best alpha, with the
     standard error over queries, draws a picture of it, and writes the best model. Says how far the
     best is from the next, and whether the data could tell.
 
-    A model fitted with --normalize says so in its file: predict and evaluate then normalize
-    their data, too.
+    Features are scaled within each query (see --scale). The model file remembers it: predict and
+    evaluate scale their data in the same way.
 
     \b
     Examples:
       rankwise tune train.txt --out model.rankwise
-      rankwise tune train.txt --normalize --metric MAP --ties include,exclude \\
+      rankwise tune train.txt --scale query-minmax,query-ranks --metric MAP \\
           -o model.rankwise
       rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
           --plot report.html -o model.rankwise
       rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
-          --normalize -o model.rankwise
+          -o model.rankwise
     """
     from rankwise.persistence import save_model
 
@@ -76,6 +77,8 @@ def tune(
     check_writable(out, train)
     picture = _picture_file(plot, out)
     rows = data.read(train)
+    for _, ranker in rankers:
+        options.settle_scale(ranker, has_queries=rows.qid is not None)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.cli.tune.trials import HoldOutPlan, run_trials
     from rankwise.cli.tune.tuning_page import settings_table, write_picture
@@ -86,7 +89,7 @@ def tune(
     best = study.best
     with progress(f"Fitting the best to {len(rows.y):,} rows"):
         best.ranker.set_params(alpha=best.alpha).fit(rows.X, rows.y, qid=rows.qid)
-    save_model(best.ranker, out, normalized_per_query=data.normalize)
+    save_model(best.ranker, out)
     show(settings_table(study))
     for line in study.words():
         note(line)
@@ -96,6 +99,7 @@ def tune(
     hint = selection.remark_on(best.alpha)
     if hint:
         note(hint)
+    note_scaling(best.ranker)
     note(f"Wrote {out}: {best.ranker} fitted to {len(rows.y):,} rows, {rows.X.shape[1]} features.")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from rankwise.data._described_rows import DescribedRows
 from rankwise.data.letor.parsing import TEXT_QID, copy_tokens
 from rankwise.data.letor.text_blocks import Float, Span, TextBlock, parsed_blocks, text_size
 from rankwise.errors import LetorFormatError, ParameterError
@@ -30,8 +31,8 @@ takes 12 bytes per cell instead of 8, and products run at BLAS speed."""
 _LEAST_GROWTH, _MOST_GROWTH = 1 << 16, 1 << 25
 
 
-@dataclass(frozen=True, eq=False)
-class LetorData:
+@dataclass(frozen=True, eq=False, repr=False)
+class LetorData(DescribedRows):
     """The rows of a LETOR file.
 
     Attributes

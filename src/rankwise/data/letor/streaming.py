@@ -220,12 +220,6 @@ def survey_span(
     return SpanSurvey(n_rows, n_values, largest, has_ids, text_ids)
 
 
-def has_query_ids(path: str) -> bool:
-    """Whether the first row of a file has a query id; the other rows must agree."""
-    with closing(parsed_blocks(path, None, np.float64)) as blocks:
-        return bool(next((block.has_qid for block in blocks if block.n_rows), False))
-
-
 def letor_spans(path: str, n_bytes: int) -> list[Span | None]:
     """Cut a file at ends of lines into spans of about `n_bytes`; None is the whole of a file.
 

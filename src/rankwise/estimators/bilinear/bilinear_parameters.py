@@ -13,10 +13,10 @@ from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, Whole, check_
 from rankwise.solvers.bilinear.bilinear_sgd import SCHEDULES, BilinearSGD
 
 PARAMETERS: dict[str, Rule] = {
-    "alpha": AnyOf(Number(0, open_low=True), None),
+    "alpha": AnyOf(Number(0, open_low=True), Choice("auto"), None),
     "target_density": AnyOf(Number(0, 1, open_low=True), None),
     "n_iter": AnyOf(Whole(1), None),
-    "eta0": Number(0, open_low=True),
+    "eta0": AnyOf(Number(0, open_low=True), Choice("auto")),
     "schedule": Choice(*SCHEDULES),
     "shrink_every": Whole(1),
     "refit": Flag(),
@@ -31,19 +31,23 @@ STREAM_PARAMETERS = (
     "alpha", "eta0", "schedule", "shrink_every", "structure", "init", "dtype", "refit", "n_jobs",
 )  # fmt: skip
 """Parameters that cannot change during a stream."""
-DEFAULT_DENSITY = 0.1
+
+
+def number(value: Any) -> float | None:
+    """A parameter that is a number; None if it is to be chosen ("auto", or None in old files)."""
+    return None if value is None or isinstance(value, str) else float(value)
 
 
 def check_bilinear_parameters(ranker: Any, shape: tuple[int, int]) -> None:
     """Check every parameter, alone and together with the others and the features."""
     check_parameters(ranker, PARAMETERS)
     for name in ("alpha", "target_density"):
-        if ranker.structure != "sparse" and getattr(ranker, name) is not None:
+        if ranker.structure != "sparse" and number(getattr(ranker, name)) is not None:
             raise ParameterError(
                 f'{name} is for structure="sparse": structure={ranker.structure!r} has no L1 '
                 "norm. Leave it out."
             )
-    if ranker.alpha is not None and ranker.target_density is not None:
+    if number(ranker.alpha) is not None and ranker.target_density is not None:
         raise ParameterError("alpha and target_density exclude each other: pass one of them.")
     needs_square = ranker.init == "identity" or ranker.structure in ("diagonal", "identity")
     if needs_square and shape[0] != shape[1]:
@@ -83,42 +87,38 @@ def check_streamable(ranker: Any, stream: dict[str, Any] | None) -> None:
         raise ParameterError(
             "partial_fit sees every triplet once, and a refit needs them twice: set refit=False."
         )
-    if ranker.structure == "sparse" and ranker.alpha is None:
+    if ranker.structure == "sparse" and number(ranker.alpha) is None:
         raise ParameterError("partial_fit cannot try several alphas on a stream: set alpha.")
+    if ranker.structure != "identity" and number(ranker.eta0) is None:
+        raise ParameterError("partial_fit cannot try several rates on a stream: set eta0.")
 
 
-def steps_of(ranker: Any) -> dict[str, Any]:
-    """The arguments of `BilinearSGD` that are parameters, without λ."""
+def steps_of(ranker: Any, eta0: float) -> dict[str, Any]:
+    """The arguments of `BilinearSGD` that are parameters or a rate, without λ."""
     return {
-        "eta0": ranker.eta0,
+        "eta0": eta0,
         "schedule": ranker.schedule,
         "shrink_every": ranker.shrink_every,
         "n_threads": int(ranker.n_jobs),
     }
 
 
-def learner_for(ranker: Any, W: sp.csr_array, lam: float) -> BilinearSGD:
+def learner_for(ranker: Any, W: sp.csr_array, eta0: float, lam: float) -> BilinearSGD:
     """A learner for the structure of W."""
     frozen = ranker.structure in ("diagonal", "identity")
     dense_from = 0 if ranker.structure == "dense" else None
-    return BilinearSGD(W, lam=lam, frozen=frozen, dense_from=dense_from, **steps_of(ranker))
+    return BilinearSGD(W, lam=lam, frozen=frozen, dense_from=dense_from, **steps_of(ranker, eta0))
 
 
-def first_lam(ranker: Any, n_steps: int) -> float:
-    """λ, or one to begin a search with, where the sum of all shrinkage is about 1."""
-    if ranker.structure != "sparse":
-        return 0.0
-    if ranker.alpha is not None:
-        return float(ranker.alpha)
-    steps = n_steps if ranker.schedule == "constant" else 2.0 * np.sqrt(n_steps)
-    return float(1.0 / (ranker.eta0 * steps))
+def given_lam(ranker: Any) -> float | None:
+    """λ; None if it is to be chosen."""
+    return number(ranker.alpha) if ranker.structure == "sparse" else 0.0
 
 
-def wanted_density(ranker: Any) -> float | None:
-    """The density to search for; None where alpha is given."""
-    if ranker.structure != "sparse" or ranker.alpha is not None:
-        return None
-    return DEFAULT_DENSITY if ranker.target_density is None else float(ranker.target_density)
+def first_lam(schedule: str, eta0: float, n_steps: int) -> float:
+    """A λ to begin a search with, where the sum of all shrinkage is about 1."""
+    steps = n_steps if schedule == "constant" else 2.0 * np.sqrt(n_steps)
+    return float(1.0 / (eta0 * steps))
 
 
 def starting_weights(ranker: Any, shape: tuple[int, int]) -> sp.csr_array:

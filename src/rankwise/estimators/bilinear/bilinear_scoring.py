@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, is_sparse
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.estimators.bilinear.triplet_checks import check_rows, check_triplets, columns_of
 from rankwise.parameters import Whole, check_value
 from rankwise.solvers.bilinear.lazy_steps import Ints, csr_parts, score_rows
@@ -38,7 +39,8 @@ class BilinearScorer(BaseEstimator):
     def predict(self, Q: Any, D: Any) -> Array:
         """Score of each document for the query in the same row: f_k = q_k'W d_k.
 
-        Each takes O(nnz(q) times the entries of a row of W) time.
+        Each takes O(nnz(q) times the entries of a row of W) time. A query without a feature that
+        W knows has the score 0 for every document; a warning says so.
 
         Parameters
         ----------
@@ -57,10 +59,14 @@ class BilinearScorer(BaseEstimator):
                 f"predict takes one document per query: got {queries.shape[0]} queries and "
                 f"{documents.shape[0]} documents. score_all takes all pairs."
             )
+        self._warn_of_empty(queries)
         return self._score_rows(queries, documents)
 
     def score_all(self, Q: Any, D: Any) -> Array:
         """Score of every document for every query: F = Q W D'.
+
+        A query without a feature that W knows has the score 0 for every document; a warning says
+        so.
 
         Parameters
         ----------
@@ -73,6 +79,7 @@ class BilinearScorer(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         queries, documents = self._new_queries(Q), self._new_documents(D)
+        self._warn_of_empty(queries)
         scores = np.empty((queries.shape[0], documents.shape[0]))
         size = max(1, BLOCK_BYTES // (8 * max(self.coef_.shape[1], 1)))
         for begin in range(0, queries.shape[0], size):
@@ -199,6 +206,21 @@ class BilinearScorer(BaseEstimator):
         _check_width(documents, self.n_document_features_, "D", "documents")
         self._check_columns(D)
         return documents
+
+    def _warn_of_empty(self, queries: sp.csr_array) -> None:
+        """Warn if a query has no feature with a weight: all documents are equal for it."""
+        weighted = np.diff(self.coef_.indptr) > 0
+        entries = np.repeat(np.arange(queries.shape[0]), np.diff(queries.indptr))
+        known = np.bincount(entries[weighted[queries.indices]], minlength=queries.shape[0])
+        empty = np.flatnonzero(known == 0)
+        if len(empty):
+            warnings.warn(
+                f"Row {empty[0]} of Q has no feature that this ranker has a weight for "
+                f"({len(empty)} of {queries.shape[0]} queries): all documents score 0 for it, and "
+                "their order means nothing.",
+                RankwiseWarning,
+                stacklevel=3,
+            )
 
     def _check_columns(self, D: Any) -> None:
         """Raise an error if a data frame has other columns than in the fit."""

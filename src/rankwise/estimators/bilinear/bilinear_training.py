@@ -17,15 +17,22 @@ from numpy.typing import NDArray
 from rankwise.errors import ModelFileError, RankwiseWarning
 from rankwise.estimators.bilinear.bilinear_parameters import (
     first_lam,
+    given_lam,
     learner_for,
+    number,
     steps_of,
-    wanted_density,
 )
 from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint
+from rankwise.estimators.bilinear.step_choice import (
+    StepChoice,
+    Trials,
+    new_trials,
+    split_queries,
+)
 from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
 from rankwise.solvers.bilinear.lazy_steps import CSR, Ints
 from rankwise.solvers.bilinear.learning import Curve, DensitySearch, learn, new_curve
-from rankwise.solvers.bilinear.triplet_sampling import TripletSampler
+from rankwise.solvers.bilinear.triplet_sampling import TripletSampler, TripletsInOrder
 
 FIT, REFIT = "fit", "refit"
 CURVE_POINTS = 20
@@ -35,7 +42,10 @@ CURVE_POINTS = 20
 class TrainingRecord:
     """How far a fit has come: everything but the state of the learner."""
 
-    lam: float
+    eta0: float = 0.0
+    lam: float = 0.0
+    n_steps: int = 0
+    trials: Trials = field(default_factory=new_trials)
     seed: int = 0
     stage: str = FIT
     lams: list[float] = field(default_factory=list)
@@ -46,7 +56,7 @@ class TrainingRecord:
 
 @dataclass
 class BilinearTraining:
-    """A fit, repeated as often as the density search needs, and a refit.
+    """A choice of rate and λ, a fit, repeated as often as the density search needs, and a refit.
 
     Attributes
     ----------
@@ -59,6 +69,10 @@ class BilinearTraining:
     sampler_for : callable
         Makes the sampler for a seed.
     n_steps : int
+    shared : bool
+        Whether queries are documents as well.
+    triplets : ndarray of shape (n, 3) or None
+        All of them; None: they are drawn from classes or grades.
     record : TrainingRecord
         With the seed of the sampler; a checkpoint brings its own.
     checkpoint : FitCheckpoint or None
@@ -73,13 +87,69 @@ class BilinearTraining:
     start: sp.csr_array
     sampler_for: Callable[[int], TripletSampler]
     n_steps: int
+    shared: bool
+    triplets: Ints | None
     record: TrainingRecord
     checkpoint: FitCheckpoint | None = None
     checkpoint_every: int = 25_000
+    sampler: TripletSampler = field(init=False)
 
     def run(self) -> sp.csr_array:
-        """W; `record` has λ and the curves."""
+        """W; `record` has the rate, λ, the number of steps and the curves."""
         learner = self._resumed()
+        self.sampler = self.sampler_for(self.record.seed)
+        if not self._chosen():
+            return self._run(learner)
+        n_queries, seed = len(self.Q.indptr) - 1, self.record.seed
+        split = split_queries(self.sampler, n_queries, self.shared, self.triplets, seed)
+        self.sampler = split.training
+        if isinstance(split.training, TripletsInOrder):
+            self.n_steps = len(split.training.triplets)
+        choice = StepChoice(
+            self.Q, self.D, split, self._from_start, self.n_steps, self.record.trials
+        )
+        if learner is None:
+            chosen = choice.choose(
+                self.ranker.schedule,
+                number(self.ranker.eta0),
+                0.0 if self.ranker.target_density is not None else given_lam(self.ranker),
+            )
+            if chosen is None:
+                return self._start_again()
+            self.record.eta0, self.record.lam = chosen
+        W = self._run(learner)
+        order, start = choice.order(self._learner(W)), choice.order(self._from_start(1.0, 0.0))
+        choice.note(self.record.eta0, self.record.lam, self.n_steps, order)
+        return W if order.better_than(start) else self._start_again()
+
+    def _chosen(self) -> bool:
+        """Whether the rate or λ is chosen on held-out queries."""
+        by_density = self.ranker.target_density is not None
+        return number(self.ranker.eta0) is None or (
+            given_lam(self.ranker) is None and not by_density
+        )
+
+    def _from_start(self, eta0: float, lam: float) -> BilinearSGD:
+        return learner_for(self.ranker, self.start, eta0, lam)
+
+    def _start_again(self) -> sp.csr_array:
+        """W before the first step, which is better than anything that was learned."""
+        start, *others = self.record.trials["score"]
+        warnings.warn(
+            f"No rate and alpha ranks held-out queries better than W before the first step: "
+            f"{start:.4f} of their triplets are in the right order at the start, and "
+            f"{max(others):.4f} after the best of {len(others)} runs (see trials_). W stays as it "
+            "was. More queries or triplets may help; numbers for alpha and eta0 avoid the choice.",
+            RankwiseWarning,
+            stacklevel=5,
+        )
+        record = self.record
+        self.record = TrainingRecord(trials=record.trials, seed=record.seed)
+        return self.start
+
+    def _run(self, learner: BilinearSGD | None) -> sp.csr_array:
+        """W after the fit and the refit."""
+        self.record.n_steps = self.n_steps
         if self.record.stage == FIT:
             learner = self._fit(learner)
             learner.trim()  # W is copied next
@@ -113,14 +183,15 @@ class BilinearTraining:
 
     def _learner(self, W: sp.csr_array) -> BilinearSGD:
         if self.record.stage == REFIT:
-            return BilinearSGD(W, lam=0.0, frozen=True, **steps_of(self.ranker))
-        return learner_for(self.ranker, W, self.record.lam)
+            rate = steps_of(self.ranker, self.record.eta0)
+            return BilinearSGD(W, lam=0.0, frozen=True, **rate)
+        return learner_for(self.ranker, W, self.record.eta0, self.record.lam)
 
     def _learn(self, learner: BilinearSGD, curve: Curve, description: str) -> None:
-        n, sampler = self.n_steps, self.sampler_for(self.record.seed)
+        n = self.n_steps
         with _bar(self.ranker.verbose, description, n) as show:
             for _ in learn(
-                learner, self.Q, self.D, sampler, n, curve,
+                learner, self.Q, self.D, self.sampler, n, curve,
                 record_every=self.ranker.record_every or max(1, n // CURVE_POINTS),
                 pause_every=self.checkpoint_every if self.checkpoint else n,
                 held_out=self.held_out, show=show,
@@ -130,7 +201,7 @@ class BilinearTraining:
 
     def _fit(self, learner: BilinearSGD | None) -> BilinearSGD:
         """Algorithm 1, repeated until the density is right if one is wanted."""
-        record, target = self.record, wanted_density(self.ranker)
+        record, target = self.record, self.ranker.target_density
         if target is None:
             learner = learner or self._learner(self.start)
             self._learn(learner, record.curve, "fit")
@@ -140,7 +211,7 @@ class BilinearTraining:
         while True:
             given_up = search.exhausted()
             if learner is None:
-                first = first_lam(self.ranker, self.n_steps)
+                first = first_lam(self.ranker.schedule, record.eta0, self.n_steps)
                 record.lam = search.nearest() if given_up else search.next(first)
                 record.curve = new_curve()
                 learner = self._learner(self.start)

@@ -18,8 +18,9 @@ from rankwise.estimators.bilinear.bilinear_parameters import (
     STREAM_PARAMETERS,
     check_bilinear_parameters,
     check_streamable,
-    first_lam,
+    given_lam,
     learner_for,
+    number,
     starting_weights,
 )
 from rankwise.estimators.bilinear.bilinear_scoring import BilinearScorer
@@ -70,26 +71,33 @@ class SparseBilinearRanker(BilinearScorer):
     two to four times as much during the fit. Shrinkage is lazy and costs nothing.
     ``structure="dense"`` takes a full matrix.
 
+    Unless `alpha` (or `target_density`) and `eta0` are numbers, a fifth of the queries are held
+    out, with the documents that they prefer if most other queries do without these. At most 16
+    short runs choose the rate and alpha, and W is then learned from the other queries. If it does
+    not rank the held-out ones better than W before the first step did, that start is kept, with a
+    warning. To learn from all queries, fit again with the numbers `alpha_` and `eta0_`.
+
     Use it where relevance is not a class. If documents belong to known classes, and documents of
     the same class are relevant to each other, a classifier ranks far better; see the guide.
 
     Parameters
     ----------
-    alpha : float, optional
+    alpha : float or "auto", default="auto"
         Weight of the L1 norm, λ in the paper; above 0. Useful values are small, about one over
-        the sum of all rates. None: chosen to reach `target_density`. Only for
-        ``structure="sparse"``.
+        the sum of all rates. "auto": chosen on held-out queries, or to reach `target_density`; None
+        means the same. Numbers are only for ``structure="sparse"``.
     target_density : float, optional
         Share of the entries of W that are not 0 at the end; W may have up to 5 % less. Found by
-        repeated fits with different alpha. None, without alpha: 0.1.
+        repeated fits with different alpha. If W does not get that dense with any alpha, the search
+        ends with a warning.
     n_iter : int or None, default=100_000
         Steps, each with a triplet drawn at random. None: one step for each triplet, in order.
-    eta0 : float, default=200.0
-        Rate of the first step, C in the paper.
-    schedule : {"invsqrt", "constant", "adagrad"}, default="invsqrt"
-        Rate of step t: eta0 / sqrt(t); eta0; or, for each row of W, eta0 divided by the root of the
-        sum of its squared gradients, which was better than the first in our trials, with an `eta0`
-        of 4 on texts and of 1 on images.
+    eta0 : float or "auto", default="auto"
+        Rate of the first step, C in the paper, which has 200 with "invsqrt". "auto": chosen on
+        held-out queries.
+    schedule : {"adagrad", "invsqrt", "constant"}, default="adagrad"
+        Rate of step t: for each row of W, eta0 divided by the root of the sum of its squared
+        gradients; eta0 / sqrt(t), as in the paper; or eta0.
     shrink_every : int, default=100
         Steps between two shrinkages, T in the paper; at most all steps.
     refit : bool, default=True
@@ -118,8 +126,13 @@ class SparseBilinearRanker(BilinearScorer):
     ----------
     coef_ : csr_array of shape (n_query_features, n_document_features)
         W.
-    alpha_ : float
-        The alpha that was used; 0 for structures without an L1 norm.
+    alpha_, eta0_ : float
+        The alpha and rate that were used; alpha is 0 for structures without an L1 norm, and both
+        are 0 if W is what it was before the first step.
+    trials_ : dict of ndarray
+        If alpha or eta0 was chosen: "eta0", "alpha", "n_iter", "loss" and "score" of W before the
+        first step, of the short runs, and of the fit. On triplets of held-out queries, "score" is
+        the share in the right order; "loss" is the log loss of the order, and compares the runs.
     density_ : float
         Share of the entries of `coef_` that are not 0.
     memory_bytes_ : int
@@ -161,12 +174,12 @@ class SparseBilinearRanker(BilinearScorer):
 
     def __init__(
         self,
-        alpha: float | None = None,
+        alpha: float | str | None = "auto",
         *,
         target_density: float | None = None,
         n_iter: int | None = 100_000,
-        eta0: float = 200.0,
-        schedule: str = "invsqrt",
+        eta0: float | str = "auto",
+        schedule: str = "adagrad",
         shrink_every: int = 100,
         refit: bool = True,
         structure: str = "sparse",
@@ -379,12 +392,13 @@ class SparseBilinearRanker(BilinearScorer):
             check_bilinear_parameters(self, shape)
             self._set_names(Q, D, query_names, document_names)
         self._forget()  # steps that fail leave nothing to resume from
-        learner = learner_for(self, starting_weights(self, shape), first_lam(self, 1))
+        eta0, lam = number(self.eta0) or 0.0, given_lam(self) or 0.0
+        learner = learner_for(self, starting_weights(self, shape), eta0, lam)
         if stream:
             learner.restore(stream["state"])
         if self.structure != "identity":
             learner.advance(csr_parts(queries), csr_parts(documents), rows)
-        self._keep(learner.weights(), TrainingRecord(first_lam(self, 1)), learner.step)
+        self._keep(learner.weights(), TrainingRecord(eta0, lam, learner.step))
         parameters = {name: getattr(self, name) for name in STREAM_PARAMETERS}
         self.stream_ = {"parameters": parameters, "state": learner.state()}
         return self
@@ -414,9 +428,10 @@ class SparseBilinearRanker(BilinearScorer):
                 f"W shrinks every {self.shrink_every} steps, but there are only {n_steps}: alpha "
                 "would have no effect. Lower shrink_every, or take more steps."
             )
-        record, start = TrainingRecord(first_lam(self, n_steps)), starting_weights(self, shape)
+        record = TrainingRecord(number(self.eta0) or 0.0, given_lam(self) or 0.0)
+        start = starting_weights(self, shape)
         if self.structure == "identity":
-            self._keep(start, record, 0)
+            self._keep(start, TrainingRecord())
             if held_out is not None:
                 error = 1.0 - self._share_in_order(*held_out)
                 only = {"step": 0, "loss": math.nan, "density": self.density_, "error": error}
@@ -434,10 +449,12 @@ class SparseBilinearRanker(BilinearScorer):
         record.seed = int(as_generator(self.random_state).integers(2**63))
         training = BilinearTraining(
             self, csr_parts(Q), csr_parts(renumbered(D, numbers)), aside,
-            renumbered(start, numbers), sampler_for, n_steps, record, kept, checkpoint_every,
+            renumbered(start, numbers), sampler_for, n_steps, Q is D,
+            evidence[0] if evidence[0].ndim == 2 else None, record, kept,
+            checkpoint_every,
         )  # fmt: skip
         W = training.run()
-        self._keep(renumbered(W, np.argsort(numbers).astype(np.int32)), training.record, n_steps)
+        self._keep(renumbered(W, np.argsort(numbers).astype(np.int32)), training.record)
         return self
 
     def _owner(
@@ -452,15 +469,18 @@ class SparseBilinearRanker(BilinearScorer):
             arrays += [*csr_parts(held_out[0]), *csr_parts(held_out[1]), held_out[2]]
         return fingerprint(params, arrays)
 
-    def _keep(self, W: sp.csr_array, record: TrainingRecord, n_steps: int) -> None:
+    def _keep(self, W: sp.csr_array, record: TrainingRecord) -> None:
         if not np.isfinite(W.data).all():
             raise DataError(OVERFLOWED)
         self.coef_ = W
-        self.alpha_ = record.lam
+        self.alpha_, self.eta0_ = record.lam, record.eta0
         self.density_ = W.nnz / max(W.shape[0] * W.shape[1], 1)
-        self.n_iter_ = n_steps
+        self.n_iter_ = record.n_steps
         self.learning_curve_ = {name: np.array(x, float) for name, x in record.curve.items()}
-        self.__dict__.pop("refit_curve_", None)
+        for name in ("refit_curve_", "trials_"):
+            self.__dict__.pop(name, None)
+        if record.trials["score"]:
+            self.trials_ = {name: np.array(x) for name, x in record.trials.items()}
         if record.refit_curve["step"]:
             self.refit_curve_ = {name: np.array(x) for name, x in record.refit_curve.items()}
 

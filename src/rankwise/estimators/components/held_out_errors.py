@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -21,11 +21,14 @@ from rankwise.kernels import Precomputed
 from rankwise.problem import Problem, Task
 from rankwise.solvers.kpca import Count
 from rankwise.solvers.nested_least_squares import rounding_noise
-from rankwise.tables import text_table
+from rankwise.tables import Column, Table, TableMixin
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True, eq=False)
-class ComponentErrors:
+@dataclass(frozen=True, eq=False, repr=False)
+class ComponentErrors(TableMixin):
     """Held-out errors for 1, 2, 3, ... components.
 
     Attributes
@@ -73,7 +76,8 @@ class ComponentErrors:
         """The number that a rule chooses."""
         return self.one_se_n_components if rule == "one_se" else self.best_n_components
 
-    def __str__(self) -> str:
+    def to_table(self) -> Table:
+        """A row for each number of components: its error, the standard error, and marks."""
         rows = []
         for p, error, spread in zip(
             self.n_components, self.error, self.standard_error, strict=True
@@ -83,8 +87,30 @@ class ComponentErrors:
                 marks.append("fewest within one s.e.")
             if p == self.best_n_components:
                 marks.append("best")
-            rows.append((f"{p}", f"{error:.4f}", f"{spread:.4f}", ", ".join(marks)))
-        return text_table(("components", "error", "s.e.", ""), rows)
+            rows.append((int(p), error, spread, ", ".join(marks)))
+        columns = (Column("components"), Column("error"), Column("s.e."), Column("", ""))
+        best = self.best_n_components - 1
+        return Table(columns, tuple(rows), best=frozenset({(best, 1)}))
+
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
+            "n_components": self.n_components,
+            "error": self.error,
+            "standard_error": self.standard_error,
+        }
+
+    def __repr__(self) -> str:
+        p = self.best_n_components
+        return (
+            f"<ComponentErrors: 1 to {len(self.error)} components, best error "
+            f"{self.error[p - 1]:.4f} ± {self.standard_error[p - 1]:.4f} at {p}>"
+        )
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the errors; options are those of `rankwise.plots.plot_component_errors`."""
+        from rankwise.plots import plot_component_errors
+
+        return plot_component_errors(self, **options)
 
 
 def held_out_errors(

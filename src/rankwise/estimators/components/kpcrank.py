@@ -15,8 +15,8 @@ from rankwise.estimators._ranker_parameters import (
     LOSS_PARAMETERS,
     make_kernel,
 )
+from rankwise.estimators._scaling import prepare_rows
 from rankwise.estimators._scores import returned_scores
-from rankwise.estimators._validation import check_rows
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
@@ -47,12 +47,15 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     #: A search refits, because exact hold-outs would keep components that use held-out rows.
     exact_search: ClassVar[bool] = False
 
-    def predict_path(self, X: Any) -> Any:
+    # Routing, as in `RankerMixin`.
+    __metadata_request__transform = {"qid": True}  # noqa: RUF012
+
+    def predict_path(self, X: Any, *, qid: Any = None) -> Any:
         """Scores with 1, 2, ..., `n_components_` components.
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_rows, n_features)
+        X, qid
             As for `predict`.
 
         Returns
@@ -61,7 +64,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Column j has the scores with j + 1 components; the last column is `predict(X)`.
         """
         check_is_fitted(self)
-        X = check_rows(self, X)
+        X = prepare_rows(self, X, qid, "predict_path")
         F = self.basis_.coordinates(X)
         on, solution = backend_of(F), self.solution_
         scores = on.xp.tensordot(F, on.array(solution.path), 1)
@@ -70,12 +73,12 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             intercept = on.array(intercept)
         return returned_scores(X, scores + intercept)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any, *, qid: Any = None) -> Any:
         """Coordinates of rows on the components, which have mean 0 over the training rows.
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_rows, n_features)
+        X, qid
             As for `predict`.
 
         Returns
@@ -84,7 +87,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             The scores are ``transform(X) @ coef_.T``, plus the intercept if there is one.
         """
         check_is_fitted(self)
-        X = check_rows(self, X)
+        X = prepare_rows(self, X, qid, "transform")
         return returned_scores(X, self.basis_.coordinates(X))
 
     def fit_transform(self, X: Any, y: Any, *, qid: Any = None) -> Any:
@@ -99,7 +102,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         ndarray of shape (n_rows, n_components_)
         """
-        return self.fit(X, y, qid=qid).transform(X)
+        return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
     def set_fitted(self, basis: Any, solution: Any) -> Self:
         """Store a solution and the components that it uses as the fitted model."""
@@ -151,8 +154,9 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         - "cv": chosen by held-out errors, see `cv` and `rule`.
     alpha : float, default=0.0
         Ridge penalty on the weights, at least 0. With all components, this is `RankRLS`.
-    kernel, gamma, degree, coef0
-        As for `RankRLS`, but with "rbf" as default.
+    kernel, gamma, degree, coef0, scale
+        As for `RankRLS`, but with "rbf" as default. If landmarks are points, scale="auto" leaves
+        rows as they are.
     ties, weighting
         As for `RankRLS`.
     selection : {"leading", "spectral"}, default="leading"
@@ -201,7 +205,8 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         Weights of the training rows or landmarks in each component.
     component_means_ : ndarray of shape (n_components_,)
         Means over the training rows, which are subtracted from the components.
-    X_fit_, landmarks_, landmark_indices_, kernel_, basis_, solution_, n_queries_
+    X_fit_, landmarks_, landmark_indices_, kernel_, scale_, scaling_, gamma_, feature_range_, \
+max_query_rows_, basis_, solution_, n_queries_
         As for `RankRLS` and `SparseRankRLS`.
     n_features_in_, feature_names_in_
         Number and names of the features seen in `fit`.
@@ -239,9 +244,10 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         *,
         alpha: float = 0.0,
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         ties: str = "include",
         weighting: str = "rows",
         selection: str = "leading",
@@ -259,6 +265,7 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.ties = ties
         self.weighting = weighting
         self.selection = selection
@@ -293,7 +300,7 @@ class KPCR(ComponentMixin, LeastSquaresRanker):
     ----------
     n_components : int, float, "auto" or "cv", default="cv"
         As for `KPCRank`; "cv" also uses the order of rows of the same query.
-    alpha, kernel, gamma, degree, coef0
+    alpha, kernel, gamma, degree, coef0, scale
         As for `KPCRank`.
     cv, rule, max_components, n_landmarks, landmarks, random_state, device
         As for `KPCRank`.
@@ -304,7 +311,8 @@ class KPCR(ComponentMixin, LeastSquaresRanker):
 dual_components_, component_means_, idle_components_
         As for `KPCRank`.
     intercept_ : float or ndarray of shape (n_outputs,)
-    X_fit_, landmarks_, landmark_indices_, kernel_, n_queries_, n_features_in_, feature_names_in_
+    X_fit_, landmarks_, landmark_indices_, kernel_, scale_, scaling_, gamma_, feature_range_, \
+max_query_rows_, n_queries_, n_features_in_, feature_names_in_
         As for `KPCRank`.
 
     Examples
@@ -325,9 +333,10 @@ dual_components_, component_means_, idle_components_
         *,
         alpha: float = 0.0,
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         cv: Any = 5,
         rule: str = "best",
         max_components: int | None = 200,
@@ -342,6 +351,7 @@ dual_components_, component_means_, idle_components_
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.cv = cv
         self.rule = rule
         self.max_components = max_components

@@ -13,7 +13,7 @@ from rankwise.backends.arrays import Array
 from rankwise.backends.blas import matmul
 from rankwise.estimators.gp.kernel_values import kernel_values
 from rankwise.solvers.gp.approximation import Approximation
-from rankwise.solvers.gp.weight_space import WeightBasis
+from rankwise.solvers.gp.weight_space import LinearBasis, WeightBasis
 
 _BLOCK_BYTES = 64 * 2**20  # kernel values in memory at a time
 _PAIR_BLOCK = 64  # pairs at a time: a kernel matrix is computed for its diagonal
@@ -33,12 +33,13 @@ class Hyperparameters:
 class ConditionedProcess:
     """The process at one setting of its hyperparameters, conditioned on the comparisons.
 
-    `points`, of shape (n_points, n_features), are those of the basis: compared rows or landmarks.
+    `points`, of shape (n_points, n_features), are those of the basis: compared rows or landmarks,
+    or none for a linear basis.
     """
 
     hyper: Hyperparameters
     points: Array
-    basis: WeightBasis
+    basis: WeightBasis | LinearBasis
     approximation: Approximation
 
     def mean(self, X: Array, reference: Array | None = None) -> Array:
@@ -48,6 +49,8 @@ class ConditionedProcess:
         basis, u = self.basis, self.approximation.weights.mean
         if not len(basis):
             return np.zeros(len(X))
+        if isinstance(basis, LinearBasis):
+            return np.asarray(u @ basis.features(X))
         w = solve_triangular(basis.root, u, trans="T", lower=True, check_finite=False)
         out = np.empty(len(X))
         for part in self._blocks(len(X)):
@@ -85,6 +88,9 @@ class ConditionedProcess:
         """Mean and variance of f(x1) - f(x2), row by row: O(r^2 m)."""
         mean, variance = np.empty(len(X1)), np.empty(len(X1))
         kernel = self.hyper.kernel
+        if isinstance(self.basis, LinearBasis):
+            c = self.basis.features(X1) - self.basis.features(X2)
+            return self.approximation.weights.mean @ c, self._conditioned(np.zeros(len(X1)), c)
         for start in range(0, len(X1), _PAIR_BLOCK):
             part = slice(start, start + _PAIR_BLOCK)
             a, b = X1[part], X2[part]
@@ -122,6 +128,8 @@ class ConditionedProcess:
         """c with f(X) = c'u + a part independent of the comparisons, of shape (r, m)."""
         if not len(self.basis):
             return np.zeros((0, len(X)))
+        if isinstance(self.basis, LinearBasis):
+            return self.basis.features(X)
         return self.basis.project(kernel_values(self.hyper.kernel, self.points, X))
 
     def _conditioned(self, prior: Array, c: Array) -> Array:
@@ -131,7 +139,7 @@ class ConditionedProcess:
         return np.asarray(rest + np.einsum("ij,ij->j", whitened, whitened))
 
     def _blocks(self, n_rows: int) -> list[slice]:
-        step = max(1, _BLOCK_BYTES // (8 * max(len(self.points), 1)))
+        step = max(1, _BLOCK_BYTES // (8 * max(len(self.points), len(self.basis), 1)))
         return [slice(k, min(k + step, n_rows)) for k in range(0, n_rows, step)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -12,6 +12,7 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess, Hyperparameters
 from rankwise.estimators.gp.kernel_values import kernel_gradient, kernel_values
+from rankwise.estimators.gp.linear_kernels import LinearCoordinates, linear_coordinates
 from rankwise.solvers.gp.approximation import (
     Approximation,
     factor_gradient,
@@ -23,8 +24,11 @@ from rankwise.solvers.gp.ep import expectation_propagation
 from rankwise.solvers.gp.laplace import laplace
 from rankwise.solvers.gp.observations import PairObservations
 from rankwise.solvers.gp.weight_space import (
+    LinearBasis,
+    WeightBasis,
     WeightSpace,
     rows_gradient,
+    weights_of_columns,
     weights_of_landmarks,
     weights_of_pairs,
     weights_of_rows,
@@ -79,8 +83,9 @@ class Evidence:
     does not converge raises `NotConverged`. `n_sweeps` counts the sweeps of all posteriors.
 
     One value costs a posterior (`solvers.gp.ep`). A gradient also needs the derivatives of the
-    kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks. The sites of the last gradient
-    are where the next posterior starts.
+    kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks, or with r coordinates of a linear
+    kernel, which is not evaluated at all. The sites of the last gradient are where the next
+    posterior starts.
     """
 
     hyper: Hyperparameters
@@ -175,12 +180,15 @@ class Evidence:
         start = self._sites(space, hyper) if start is None else start
         _, approximation = self._infer(space, hyper, start)
         points = self.X if self.landmarks is None else self.landmarks
+        if isinstance(space.basis, LinearBasis):
+            points = points[:0]
         return ConditionedProcess(hyper, points, space.basis, approximation)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """log p(comparisons | theta), and its gradient in theta."""
         hyper = self.at(theta)
-        if self.landmarks is None:
+        linear = self._linear(hyper.kernel)
+        if self.landmarks is None and linear is None:
             K, dK = kernel_gradient(hyper.kernel, self.X)
             space = self._space(hyper.kernel, K)
         else:
@@ -189,7 +197,10 @@ class Evidence:
         self._last = (space.differences.prior_variances / hyper.noise**2, a)
         scale = 1.0 if differences is space.differences else hyper.noise**-2
         with np.errstate(over="ignore", invalid="ignore"):  # checked below
-            if self.landmarks is None:
+            if linear is not None:
+                by_scale = (factor_gradient(differences, a) * differences.C).sum(axis=0)
+                by_kernel = 2.0 * by_scale @ linear.slopes
+            elif self.landmarks is None:
                 pairs = self.observed.first, self.observed.second
                 M = rows_gradient(space, differences, a, len(self.X), pairs)
                 by_kernel = scale * np.einsum("ij,ijp->p", M, dK)
@@ -251,7 +262,8 @@ class Evidence:
         scikit-learn differentiates k(X, X) only. So rows and landmarks are stacked, as many rows
         at a time as there are landmarks.
         """
-        basis, Z = space.basis, landmarks[space.basis.first]
+        basis = cast(WeightBasis, space.basis)
+        Z = landmarks[basis.first]
         r = len(basis)
         if r == 0:
             return np.zeros(len(kernel.theta))
@@ -271,6 +283,14 @@ class Evidence:
             gradient += np.einsum("ij,ijp->p", by_rows[start : start + r], block)
         return np.asarray(gradient)
 
+    def _linear(self, kernel: Any) -> LinearCoordinates | None:
+        """The coordinates of a linear kernel, if they are fewer than rows and pairs."""
+        if self.landmarks is not None:
+            return None
+        found = linear_coordinates(kernel, self.X.shape[1])
+        few = min(len(self.X), len(self.observed))
+        return found if found is not None and len(found) <= few else None
+
     def _space(self, kernel: Any, K: Array | None = None) -> WeightSpace:
         """The weights of the compared pairs; K, if given, is overwritten."""
         first, second = self.observed.first, self.observed.second
@@ -278,6 +298,10 @@ class Evidence:
             K_nm = kernel_values(kernel, self.X, self.landmarks)
             K_mm = kernel_values(kernel, self.landmarks)
             return weights_of_landmarks(K_nm, K_mm, first, second)
+        linear = self._linear(kernel)
+        if linear is not None:
+            basis = LinearBasis(linear.columns, linear.scales)
+            return weights_of_columns(basis, self.X, first, second)
         K = kernel_values(kernel, self.X) if K is None else K
         few_rows = len(self.X) <= len(first)
         return (weights_of_rows if few_rows else weights_of_pairs)(K, first, second)

@@ -23,14 +23,17 @@ from rankwise.estimators.gp.hyperparameters import (
     width_grid,
 )
 from rankwise.estimators.gp.kernel_values import has_own_parts
+from rankwise.estimators.gp.linear_kernels import linear_coordinates
 from rankwise.estimators.gp.parameter_checks import (
     check_gp_parameters,
     first_flips,
     may_learn_flips,
     noise_bounds,
 )
+from rankwise.estimators.gp.pool import pool_of, told
 from rankwise.estimators.gp.posterior_queries import PosteriorMixin, dense
 from rankwise.estimators.gp.process_mixture import ProcessMixture
+from rankwise.estimators.gp.suggest import POOL
 from rankwise.estimators.gp.training_comparisons import check_comparisons, comparisons_of_scores
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
@@ -39,6 +42,7 @@ from rankwise.graph.label_checks import check_labels_differ
 from rankwise.parameters import as_generator
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.solvers.gp.observations import PairObservations
+from rankwise.solvers.gp.pool import PoolPosterior
 
 
 class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
@@ -60,7 +64,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     For N compared pairs of n rows and a kernel matrix of numerical rank r <= min(n, N), a sweep
     takes O(r^2 min(n, N) + N r) time, and some ten sweeps are needed. Each step of the optimizer
     needs as much, plus O(n^2) per hyperparameter. Memory: several n x n matrices. With
-    `n_landmarks`, r is their number, and it is O(N r^2) time and O((n + N) r) memory.
+    `n_landmarks`, r is their number, and it is O(N r^2) time and O((n + N) r) memory. So it is for
+    linear kernels (DotProduct, constants, their sums, `OnColumns` of these), where r is the number
+    of columns: no kernel matrix is computed.
 
     Parameters
     ----------
@@ -163,6 +169,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     weight_: Array
     landmarks_: Array | None
     threshold_: float
+    _pool: PoolPosterior | None = None
 
     def __init__(
         self,
@@ -252,8 +259,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         margin : array-like of shape (n_pairs,), optional
             By how much the first row is better (gaussian; None: by 1). For probit, 1: the first
             won, 0: a tie, -1: the second won. Booleans (True: the first won, False: the second)
-            and the words "first", "tie" and "second" mean the same numbers. Numbers that are all
-            0 or 1 are refused if there are both: 0 could be meant as a tie or as a loss.
+            and the words "first", "tie" and "second" mean the same numbers. If there are only 1s
+            and 0s, 0 could be meant as a tie or as a loss: integers are refused, and floats are
+            ties, with a warning.
         weight : array-like of shape (n_pairs,), optional
             How often each comparison counts, whole or not. None: once.
 
@@ -275,7 +283,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
 
         The hyperparameters stay as they are (`fit_pairs` would choose them again). At the first
         tie of ``tie_model="threshold"``, the threshold becomes the parameter `threshold`. The sites
-        of earlier comparisons are the start. O(n_points^2) for the kernel and a few sweeps.
+        of earlier comparisons are the start. After `suggest_pair` on the training rows, few sites
+        change: O(n^2) for each of them. A few sweeps follow when something else than the next pair
+        is asked.
 
         Parameters
         ----------
@@ -304,10 +314,51 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         comparisons = Comparisons(self.pairs_, self.margin_, self.weight_) + new
         threshold = self.threshold_ or self._threshold(self._observations(new))
         evidence = self._fitted_evidence(X_fit, comparisons, threshold)
+        pool = None
+        if self._pool is not None and X is None and threshold == self.threshold_:
+            pool = told(self._pool, X_fit, evidence)
+        if pool is not None:
+            self.__dict__.pop("posterior_", None)  # made again when it is needed
+            self._pool, self.n_sweeps_ = pool, 1
+            self.log_marginal_likelihood_value_ = pool.log_evidence
+            self._keep_comparisons(comparisons)
+            return self
         posterior = self.posterior_.updated(evidence)
         self.theta_, self.threshold_ = evidence.start, threshold
         self._keep(X_fit, comparisons, posterior)
         return self
+
+    def __getattr__(self, name: str) -> Any:
+        """The posterior, if `tell` has only updated the moments of the training rows."""
+        pool = vars(self).get("_pool")
+        if name != "posterior_" or pool is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        comparisons = Comparisons(self.pairs_, self.margin_, self.weight_)
+        evidence = self._fitted_evidence(self.X_fit_, comparisons, self.threshold_)
+        process = evidence.condition(evidence.hyper, (pool.tau, pool.nu))
+        self.posterior_ = ProcessMixture.of([process], np.ones(1))
+        return self.posterior_
+
+    def __getstate__(self) -> Any:
+        """The state for copies and files: with the posterior, without what it is made of."""
+        if vars(self).get("_pool") is not None:
+            _ = self.posterior_
+        return {key: value for key, value in super().__getstate__().items() if key != "_pool"}
+
+    def _pool_moments(self, X: Array) -> tuple[Array, Array] | None:
+        """Mean and covariance of scores, if X are the training rows, and kept for `tell`."""
+        if len(X) > POOL or not np.array_equal(X, self.X_fit_):
+            return None
+        updates = self.likelihood == "probit" and self.inference == "ep"
+        if not updates or self.landmarks_ is not None or len(self.grid_weights_) > 1:
+            return None
+        if self._pool is None:
+            comparisons = Comparisons(self.pairs_, self.margin_, self.weight_)
+            process = self.posterior_.best
+            self._pool = pool_of(process, self.X_fit_, self._observations(comparisons))
+        pool, noise = self._pool, self.noise_
+        covariance = pool.covariance if noise == 1.0 else noise**2 * pool.covariance
+        return noise * pool.mean, covariance
 
     def log_marginal_likelihood(self, theta: Any = None, *, eval_gradient: bool = False) -> Any:
         """Evidence of the comparisons, log p(comparisons | theta).
@@ -362,7 +413,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     ) -> Array | None:
         """The landmarks, or None for exact inference."""
         if self.n_landmarks is None and self.landmarks is None:
-            check_kernel_fits(n_compared, advice="Use n_landmarks, or fewer rows.")
+            linear = linear_coordinates(kernel, X.shape[1])
+            if linear is None or len(linear) > n_compared:
+                check_kernel_fits(n_compared, advice="Use n_landmarks, or fewer rows.")
             return None
         if has_own_parts(kernel):
             raise ParameterError(
@@ -377,15 +430,18 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     def _keep(self, X: Array, comparisons: Comparisons, posterior: ProcessMixture) -> None:
         """Set the attributes that a fit and `tell` change."""
         best = posterior.best.approximation
-        self.X_fit_, self.posterior_ = X, posterior
-        self.pairs_, self.margin_ = comparisons.pairs, comparisons.margin
-        self.weight_ = comparisons.weight
+        self.X_fit_, self.posterior_, self._pool = X, posterior, None
+        self._keep_comparisons(comparisons)
         self.grid_kernels_ = [process.hyper.kernel for process in posterior.processes]
         self.grid_weights_ = posterior.weights
         self.converged_ = all(p.approximation.converged for p in posterior.processes)
         self.n_sweeps_ = best.n_sweeps
         self.log_marginal_likelihood_value_ = best.log_evidence
         warn_unless_converged(posterior.processes, self._inference())
+
+    def _keep_comparisons(self, comparisons: Comparisons) -> None:
+        self.pairs_, self.margin_ = comparisons.pairs, comparisons.margin
+        self.weight_ = comparisons.weight
 
     def _observations(self, comparisons: Comparisons) -> PairObservations:
         if self.likelihood == "gaussian":

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
-from rankwise.estimators.gp.suggest import STRATEGIES, candidate_pairs, choose
+from rankwise.estimators.gp.suggest import STRATEGIES, Candidates, choose
 from rankwise.parameters import Choice, Whole, as_generator, check_value
 
 _N_SAMPLES = Whole(1, 10**9)
@@ -23,6 +23,9 @@ class PosteriorMixin:
     tie_model: str
     posterior_: ProcessMixture
     X_fit_: Array
+    noise_: float
+    flips_: float
+    _pool_moments: Any
 
     def predict(
         self,
@@ -205,6 +208,9 @@ class PosteriorMixin:
     ) -> Index:
         """Choose the rows to compare next.
 
+        If X are the training rows, at most 2,000, their moments are kept for the next question,
+        and `tell` updates them: O(n^3) for the first question, and O(n^2) for others.
+
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
@@ -240,10 +246,28 @@ class PosteriorMixin:
         check_value("strategy", strategy, Choice(*STRATEGIES))
         X = self._new(X)
         rng = as_generator(random_state)
-        pairs = candidate_pairs(len(X), candidates, rng)
-        check_value("n_pairs", n_pairs, Whole(1, len(pairs)))
+        among = Candidates.of(len(X), candidates, rng)
+        check_value("n_pairs", n_pairs, Whole(1, len(among)))
+
+        def moments(rows: Index) -> tuple[Array, Array]:
+            known = self._pool_moments(X)
+            if known is None:
+                return self.posterior_.mean_and_covariance(X[rows])
+            mean, covariance = known
+            if len(rows) == len(X):
+                return mean, covariance
+            return mean[rows], covariance[np.ix_(rows, rows)]
+
         chosen = choose(
-            self.posterior_, X, pairs, strategy, n_pairs, likelihood=self.likelihood, rng=rng
+            among,
+            strategy,
+            n_pairs,
+            moments=moments,
+            sample=lambda rows, n: self.posterior_.sample(X[rows], n, rng),
+            likelihood=self.likelihood,
+            noise=self.noise_,
+            flips=self.flips_,
+            rng=rng,
         )
         return chosen[0] if n_pairs == 1 else chosen
 

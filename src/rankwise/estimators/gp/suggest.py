@@ -2,74 +2,98 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import entr, ndtr
+from scipy.special import ndtr
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.backends.jit import compiled
 from rankwise.errors import DataError
-from rankwise.estimators.gp.process_mixture import ProcessMixture
 from rankwise.graph.comparisons import Comparisons
 from rankwise.parameters import Whole, check_value
 
 STRATEGIES = ("bald", "eubo", "thompson", "random")
 Score = Callable[[Array, Array, Array], Array]  # of means of both rows, variance of d
+Best = Callable[[Array, Array, Index, Index, Array], int]  # mean, covariance, i, j, which are left
 POOL = 2000  # largest number of rows whose pairs are all candidates
 
 
-def candidate_pairs(n_rows: int, candidates: Any, rng: np.random.Generator) -> Index:
-    """Pairs of different rows to choose from: given, drawn, or all pairs of at most POOL rows."""
-    if n_rows < 2:
-        raise DataError(f"A comparison needs two rows: X has {n_rows}.")
-    if candidates is None:
-        rows = np.arange(n_rows)
-        if n_rows > POOL:
-            rows = np.sort(rng.choice(n_rows, POOL, replace=False))
-        i, j = np.triu_indices(len(rows), 1)
-        return np.column_stack((rows[i], rows[j]))
-    if np.ndim(candidates) == 0:
-        check_value("candidates", candidates, Whole(1, 10**9))
-        i = rng.integers(0, n_rows, candidates)
-        j = (i + rng.integers(1, n_rows, candidates)) % n_rows
-        return np.unique(np.sort(np.column_stack((i, j)), axis=1), axis=0)
-    pairs = Comparisons.check(n_rows, candidates, allow_empty=True).pairs
-    if not len(pairs):
-        raise DataError("candidates is empty: give pairs of rows, their number, or None for all.")
-    _, where = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
-    return pairs[np.sort(where)]  # each pair once, in either order
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Pairs to choose from: some rows, and pairs of their positions."""
+
+    rows: Index
+    pairs: Index  # of shape (n_candidates, 2)
+
+    @classmethod
+    def of(cls, n_rows: int, candidates: Any, rng: np.random.Generator) -> Candidates:
+        """Pairs of different rows: given, drawn, or all pairs of at most POOL rows."""
+        if n_rows < 2:
+            raise DataError(f"A comparison needs two rows: X has {n_rows}.")
+        if candidates is None:
+            rows = np.arange(n_rows)
+            if n_rows > POOL:
+                rows = np.sort(rng.choice(n_rows, POOL, replace=False))
+            return cls(rows, np.column_stack(np.triu_indices(len(rows), 1)))
+        if np.ndim(candidates) == 0:
+            check_value("candidates", candidates, Whole(1, 10**9))
+            i = rng.integers(0, n_rows, candidates)
+            j = (i + rng.integers(1, n_rows, candidates)) % n_rows
+            pairs = np.unique(np.sort(np.column_stack((i, j)), axis=1), axis=0)
+        else:
+            pairs = Comparisons.check(n_rows, candidates, allow_empty=True).pairs
+            if not len(pairs):
+                raise DataError(
+                    "candidates is empty: give pairs of rows, their number, or None for all."
+                )
+            _, where = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
+            pairs = pairs[np.sort(where)]  # each pair once, in either order
+        rows, where = np.unique(pairs, return_inverse=True)
+        return cls(rows, where.reshape(pairs.shape))
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def take(self, chosen: Any) -> Index:
+        """Row numbers of some pairs."""
+        return self.rows[self.pairs[chosen]]
 
 
 def choose(
-    mixture: ProcessMixture,
-    X: Array,
-    pairs: Index,
+    candidates: Candidates,
     strategy: str,
     n_pairs: int,
     *,
+    moments: Callable[[Index], tuple[Array, Array]],
+    sample: Callable[[Index, int], Array],
     likelihood: str,
+    noise: float,
+    flips: float,
     rng: np.random.Generator,
 ) -> Index:
-    """Some of the pairs, of shape (n_pairs, 2), the most useful first."""
+    """Some of the pairs, of shape (n_pairs, 2), the most useful first.
+
+    `moments` gives mean and covariance of the scores of some rows, and `sample` draws from them.
+    """
     if strategy == "random":
-        return pairs[rng.choice(len(pairs), n_pairs, replace=False)]
-    rows, where = np.unique(pairs, return_inverse=True)
-    numbered = where.reshape(pairs.shape)
+        return candidates.take(rng.choice(len(candidates), n_pairs, replace=False))
     if strategy == "thompson":
-        draws = mixture.sample(X[rows], 2 * n_pairs, rng)
-        return pairs[_duels(draws, numbered)]
-    mean, covariance = mixture.mean_and_covariance(X[rows])
-    noise, flips = mixture.best.hyper.noise, mixture.best.hyper.flips
+        return candidates.take(_duels(sample(candidates.rows, 2 * n_pairs), candidates.pairs))
+    mean, covariance = moments(candidates.rows)
 
-    def score(first: Array, second: Array, variance: Array) -> Array:
-        if strategy == "eubo":
-            return eubo(first, second, variance)
-        if likelihood == "gaussian":
-            return information(variance, noise)
-        return bald(first - second, variance, noise, flips)
-
-    return pairs[choose_greedily(mean, covariance, numbered, score, noise, n_pairs)]
+    if strategy == "eubo":
+        best = best_by(eubo)
+    elif likelihood == "gaussian":
+        best = best_by(lambda first, second, variance: information(variance, noise))
+    else:
+        best = partial(_most_informative, noise, flips)
+    chosen = choose_greedily(mean, covariance, candidates.pairs, best, noise, n_pairs)
+    return candidates.take(chosen)
 
 
 def _duels(draws: Array, pairs: Index) -> list[int]:
@@ -93,14 +117,84 @@ def bald(mean: Array, variance: Array, noise: float, flips: float = 0.0) -> Arra
     with w such that both have the same curvature at 0. Its mean has a closed form (Houlsby et
     al., 2011, for e = 0). The error of the score is at most 0.03 nats.
     """
-    m, v = mean / noise, variance / noise**2
+    out = np.empty(len(mean))
+    _bald(mean / noise, variance / noise**2, flips, out)
+    return out
+
+
+@compiled
+def _bald(mean: Array, variance: Array, flips: float, out: Array) -> None:
+    for k in range(len(mean)):
+        out[k] = _information(mean[k], variance[k], flips)
+
+
+@compiled
+def _information(m: float, v: float, flips: float) -> float:
+    """`bald` of one pair, in units of the noise."""
     share = 1.0 - 2.0 * flips
-    p = flips + share * ndtr(m / np.sqrt(1.0 + v))
-    least = float(entr(flips) + entr(1.0 - flips))
-    height = np.log(2.0) - least
-    width = 0.5 * np.pi * height / share**2
-    expected = least + height * np.sqrt(width / (v + width)) * np.exp(-0.5 * m**2 / (v + width))
-    return np.asarray(np.maximum(entr(p) + entr(1.0 - p) - expected, 0.0))
+    least = _binary_entropy(flips)
+    height = math.log(2.0) - least
+    width = 0.5 * math.pi * height / share**2
+    p = flips + share * 0.5 * math.erfc(-m / math.sqrt(2.0 + 2.0 * v))
+    expected = math.sqrt(width / (v + width)) * math.exp(-0.5 * m * m / (v + width))
+    return max(_binary_entropy(p) - least - height * expected, 0.0)
+
+
+@compiled
+def _most_informative(
+    noise: float, flips: float, mean: Array, covariance: Array, i: Index, j: Index, left: Array
+) -> int:
+    """The pair with the largest `bald`.
+
+    No pair of a given variance is more informative than equals, and equals are the more informative
+    the larger the variance. So a pair is passed over if its variance is at most that of equals who
+    are as informative as the best pair so far.
+    """
+    best, value, least_variance = -1, -1.0, -1.0
+    for promising in range(2):  # at first, look for a good pair only
+        start, reach = -1, -np.inf
+        for k in range(len(i)):
+            if not left[k]:
+                continue
+            v = covariance[i[k], i[k]] + covariance[j[k], j[k]] - 2.0 * covariance[i[k], j[k]]
+            m = mean[i[k]] - mean[j[k]]
+            if promising == 0:
+                if v - m * m > reach:
+                    start, reach = k, v - m * m
+                continue
+            if v <= least_variance:
+                continue
+            new = _information(m / noise, max(v, 0.0) / noise**2, flips)
+            if new > value or (new == value and k < best):
+                best, value = k, new
+                least_variance = noise**2 * _variance_of_equals(new, v / noise**2, flips)
+        if promising == 0:
+            k = start
+            v = covariance[i[k], i[k]] + covariance[j[k], j[k]] - 2.0 * covariance[i[k], j[k]]
+            m = (mean[i[k]] - mean[j[k]]) / noise
+            best, value = k, _information(m, max(v, 0.0) / noise**2, flips)
+            least_variance = noise**2 * _variance_of_equals(value, v / noise**2, flips)
+    return best
+
+
+@compiled
+def _variance_of_equals(value: float, most: float, flips: float) -> float:
+    """A variance below `most` up to which equals are less informative than `value`."""
+    low, high = 0.0, max(most, 0.0)
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        if _information(0.0, middle, flips) < value:
+            low = middle
+        else:
+            high = middle
+    return low * (1.0 - 1e-9)
+
+
+@compiled
+def _binary_entropy(p: float) -> float:
+    if p <= 0.0 or p >= 1.0:
+        return 0.0
+    return -p * math.log(p) - (1.0 - p) * math.log1p(-p)
 
 
 def information(variance: Array, noise: float) -> Array:
@@ -117,26 +211,37 @@ def eubo(first: Array, second: Array, variance: Array) -> Array:
     return np.asarray(second + gap * ndtr(z) + spread * density)
 
 
+def best_by(score: Score) -> Best:
+    """The choice of the pair with the largest score."""
+
+    def best(mean: Array, covariance: Array, i: Index, j: Index, left: Array) -> int:
+        spread = np.diagonal(covariance)
+        variance = np.maximum(spread[i] + spread[j] - 2.0 * covariance[i, j], 0.0)
+        return int(np.argmax(np.where(left, score(mean[i], mean[j], variance), -np.inf)))
+
+    return best
+
+
 def choose_greedily(
-    mean: Array, covariance: Array, pairs: Index, score: Score, noise: float, n_pairs: int
+    mean: Array, covariance: Array, pairs: Index, best_of: Best, noise: float, n_pairs: int
 ) -> Index:
-    """Indices of the candidates with the best score, one after the other.
+    """Indices of the best candidates, one after the other.
 
     After each choice the covariance shrinks as it will after the comparison, whatever its
     outcome: cov <- cov - c c' / (s^2 + v) with s^2 = noise^2 pi / 2, the variance of a
     comparison between equals. So a batch does not repeat a question. O(m^2 + candidates) per
-    choice; `covariance` is overwritten.
+    choice.
     """
-    i, j = pairs.T
+    i, j = pairs.T.copy()
     left = np.full(len(pairs), True)
-    chosen = []
-    for _ in range(n_pairs):
-        variance = covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j]
-        values = np.where(left, score(mean[i], mean[j], np.maximum(variance, 0.0)), -np.inf)
-        best = int(np.argmax(values))
+    chosen: list[int] = []
+    while True:
+        best = int(best_of(mean, covariance, i, j, left))
         left[best] = False
         chosen.append(best)
+        if len(chosen) == n_pairs:
+            return np.asarray(chosen, dtype=np.intp)
         column = covariance[:, i[best]] - covariance[:, j[best]]
-        shrinkage = 0.5 * np.pi * noise**2 + max(variance[best], 0.0)
-        covariance -= column[:, None] * (column / shrinkage)
-    return np.asarray(chosen, dtype=np.intp)
+        variance = column[i[best]] - column[j[best]]
+        shrinkage = 0.5 * np.pi * noise**2 + max(variance, 0.0)
+        covariance = covariance - column[:, None] * (column / shrinkage)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError
+from rankwise.errors import DataError, RankwiseWarning
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.comparisons import Comparisons, says_who_won
 
@@ -32,11 +33,14 @@ def check_comparisons(
         )
     wins_and_zeros = likelihood == "probit" and set(given.margin) == {0.0, 1.0}
     if wins_and_zeros and not says_who_won(margin):
-        raise DataError(
+        advice = (
             "margin has only 1 and 0, and 0 stands for a tie. If the second row won where it is 0, "
             'use booleans, or 2 * margin - 1. If these are ties, use the words "first" and "tie", '
             'as in numpy.where(margin == 0, "tie", "first").'
         )
+        if np.asarray(margin).dtype.kind != "f":
+            raise DataError(advice)
+        warnings.warn(advice, RankwiseWarning, stacklevel=3)
     return given.take(given.weight > 0)
 
 

@@ -17,12 +17,17 @@ from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import RankwiseWarning
 from rankwise.estimators._device import returned
+from rankwise.estimators._scale_warnings import warn_of_scales
+from rankwise.estimators._scaling import prepare_rows, scale_training
 from rankwise.estimators._scores import predicted_scores
-from rankwise.estimators._validation import check_rows, check_training
+from rankwise.estimators._validation import check_training
 from rankwise.estimators.ranker_mixin import RankerMixin
+from rankwise.graph import QueryGroups
 from rankwise.parameters import Rule, check_alphas, check_parameters
-from rankwise.problem import Fit, Loss, Problem, Space
+from rankwise.problem import FeatureBasis, Fit, Loss, Problem, Space
+from rankwise.problem.feature_space import unscaled_solution
 from rankwise.problem.problem import side_by_side
+from rankwise.scaling import ColumnStandard
 
 if TYPE_CHECKING:
     from rankwise.holdout.alpha_choice import AlphaChoice
@@ -40,12 +45,17 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     alpha: Any
     #: Defaults for rankers without these parameters.
     kernel: Any = None
+    gamma: Any = None
+    scale: Any = None
     device: Any = None
 
     #: A rule for each parameter; see `rankwise.parameters`.
     parameters: ClassVar[Mapping[str, Rule]]
     #: Whether a search may use exact hold-outs instead of refits.
     exact_search: ClassVar[bool] = True
+
+    # Routing, as in `RankerMixin`: rankers that scale within queries need qid to predict.
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
 
     @abstractmethod
     def make_loss(self) -> Loss:
@@ -74,11 +84,13 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         qid = to_host(qid)
         X, y = check_training(self, X, y)
         loss = self.make_loss()
-        problem = Problem(X, loss.tasks(y, qid), loss, self.make_space(X.shape[1]), qid)
-        self.n_queries_ = problem.groups.n_groups
-        n_pairs = [task.n_learnable for task in problem.tasks]
-        loss.check_learnable(n_pairs, problem.n_rows, self.n_queries_)
-        return problem
+        groups = QueryGroups.of(qid, X.shape[0])
+        tasks = loss.tasks(y, groups)
+        self.n_queries_ = groups.n_groups
+        n_pairs = [task.n_learnable for task in tasks]
+        loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
+        X = scale_training(self, X, groups, has_queries=qid is not None)
+        return Problem(X, tasks, loss, self.make_space(X.shape[1]), qid)
 
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit to scored rows. A fit that fails leaves the ranker unfitted.
@@ -121,6 +133,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             choice = choose_alpha(problem)
         alpha = float(self.alpha) if choice is None else choice.alpha
         self.set_fitted(*only_solution(problem.solve([alpha]), problem.X))
+        warn_of_scales(self, problem.X)
         return self.set_alpha(alpha, choice)
 
     def set_alpha(self, alpha: float, choice: AlphaChoice | None = None) -> Self:
@@ -173,13 +186,16 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         values = data_alphas(problem) if given is None else given
         return RegularizationPath.of(values, template, problem.solve(values.tolist()), problem.X)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
 
         Parameters
         ----------
         X : array-like, sparse or tensor of shape (n_rows, n_features)
             With ``kernel="precomputed"``, kernel values with all training rows.
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, if the ranker scales within queries (see `scale_`). None: the
+            rows are those of one query. It has no effect on other rankers.
 
         Returns
         -------
@@ -187,13 +203,16 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             In the dtype of X (float32 or float64). If X is a tensor, a tensor on its device.
         """
         check_is_fitted(self)
-        solution = self.solution_
-        return predicted_scores(
-            self.basis_, check_rows(self, X), solution.weights, solution.intercept
-        )
+        X, solution = prepare_rows(self, X, qid, "predict"), self.solution_
+        return predicted_scores(self.basis_, X, solution.weights, solution.intercept)
+
+    def _predict_queries(self, X: Any, qid: Any) -> Any:
+        return self.predict(X, qid=qid)
 
     def set_fitted(self, basis: Any, solution: Any) -> Self:
         """Store a basis and a solution in it as the fitted model.
+
+        A linear function of standardized features is stored as one of the features themselves.
 
         Parameters
         ----------
@@ -204,7 +223,11 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         -------
         self
         """
-        self.basis_, self.solution_ = basis, solution
+        scaling = getattr(self, "scaling_", None)
+        if isinstance(basis, FeatureBasis) and isinstance(scaling, ColumnStandard):
+            solution = unscaled_solution(solution, scaling.mean, scaling.deviation)
+            scaling = None
+        self.basis_, self.solution_, self.scaling_ = basis, solution, scaling
         for name, value in basis.attributes(solution).items():
             setattr(self, name, value)
         if self.make_loss().has_intercept:
@@ -224,6 +247,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         if "solution_" in state:
             if "alpha_" not in state:  # from a version without it
                 self.alpha_ = float(self.alpha)
+            self.__dict__.setdefault("scale_", None)  # as before there were scalings
             self.set_fitted(self.basis_, self.solution_)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -269,13 +293,14 @@ class RegularizationPath:
     def __repr__(self) -> str:
         return f"RegularizationPath({self.template!r}, {len(self)} alphas)"
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores for every alpha, shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs).
 
-        All alphas share one product, so kernel values are computed once.
+        All alphas share one product, so kernel values are computed once. `qid` is needed for
+        rankers that scale within queries.
         """
         solutions = self.fit.solutions
-        X = check_rows(self.template, X)
+        X = prepare_rows(self.template, X, qid, "predict")
         weights = [solution.weights for solution in solutions]
         outputs = tuple(weights[0].shape[1:])
         intercepts = [np.broadcast_to(to_host(s.intercept), outputs) for s in solutions]

@@ -9,18 +9,29 @@ from typing import Any, ClassVar, Self
 
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._device import moved
+from rankwise.estimators._scale_warnings import warn_of_scales
+from rankwise.estimators._scaling import (
+    choose_scale,
+    column_sample,
+    learn_scaling,
+    note_queries,
+    note_rows,
+    scale_training,
+    scaled_rows,
+)
 from rankwise.estimators._validation import check_training
 from rankwise.estimators.least_squares.base import RegularizationPath, only_solution
 from rankwise.graph.label_checks import nothing_to_rank
-from rankwise.graph.query_groups import check_ids
+from rankwise.graph.query_groups import QueryGroups, check_ids
 from rankwise.parameters import as_generator, check_alphas, check_parameters
 from rankwise.problem import BlockSums, LandmarkSpace, LandmarkSystem
 from rankwise.problem.fold_sums import FoldSum
+from rankwise.scaling import ColumnStatistics, Scaling
 
 
 class FitBlocksMixin:
@@ -64,16 +75,24 @@ class FitBlocksMixin:
         min_rows = 2 if sums is None else 1
         X, y = check_training(self, X, y, reset=sums is None, min_rows=min_rows)
         loss, qid = self.make_loss(), to_host(qid)
-        space = self.make_space(X.shape[1])
+        groups = QueryGroups.of(qid, X.shape[0])
         if sums is None:
-            system = space.system(X, qid)
+            X = scale_training(self, X, groups, has_queries=qid is not None)
+            system = self.make_space(X.shape[1]).system(X, qid)
             sums = BlockSums.of(system, loss, X, y, qid, with_folds=self.alpha == "auto")
         else:
-            _check_same_space(space, sums.system)
+            _check_same_scale(self)
+            _check_same_space(self.make_space(X.shape[1]), sums.system)
             _check_folds(self.alpha, sums)
+            note_rows(self, X)
+            note_queries(self, groups)
+            X = scaled_rows(self, X, groups)
             sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
         self._fit_sums(sums, X)
-        self.block_sums_, self.n_queries_ = sums, sums.n_queries
+        self.n_queries_ = sums.n_queries
+        if not hasattr(self, "block_sums_"):
+            warn_of_scales(self, X)
+        self.block_sums_ = sums
         return self
 
     def fit_blocks(self, blocks: Iterable[Any]) -> Self:
@@ -81,6 +100,7 @@ class FitBlocksMixin:
 
         There are two passes over the blocks: the first samples rows from which landmarks are
         chosen, the second sums moments. If `landmarks` are points, only the second pass is needed.
+        scale="standard" and gamma="scale" need another pass. Scalings within queries do not.
         Memory is needed for a block, a few r by r matrices, and the sampled rows (20 for each
         landmark, at least 10,000). Only the set of query ids grows with the number of blocks.
 
@@ -104,11 +124,13 @@ class FitBlocksMixin:
         >>> y = np.sin(X[:, 0])
         >>> halves = [(X[half], y[half], qid[half]) for half in (slice(0, 30), slice(30, 60))]
         >>> ranker = SparseRankRLS(alpha=0.1, landmarks=np.arange(10))
-        >>> scores = ranker.fit_blocks(halves).predict(X)
-        >>> bool(np.allclose(scores, ranker.fit(X, y, qid=qid).predict(X)))
+        >>> scores = ranker.fit_blocks(halves).predict(X, qid=qid)
+        >>> bool(np.allclose(scores, ranker.fit(X, y, qid=qid).predict(X, qid=qid)))
         True
         """
-        self._fit_sums(*sum_blocks(self, blocks, with_folds=self.alpha == "auto"))
+        sums, X = sum_blocks(self, blocks, with_folds=self.alpha == "auto")
+        self._fit_sums(sums, X)
+        warn_of_scales(self, X)
         return self
 
     def _fit_sums(self, sums: BlockSums, X: Any) -> None:
@@ -160,10 +182,14 @@ def sum_blocks(
         )
     if not isinstance(blocks, Iterable):
         raise DataError(f"blocks must be a list of triples (X, y, qid): got {blocks!r}.")
-    system = _system_of_blocks(ranker, blocks)
+    has_points = ranker.make_space(1).choice.points is not None
+    if iter(blocks) is blocks and (not has_points or ranker.gamma == "scale"):
+        raise _only_once()
+    checked = CheckedBlocks(ranker, blocks)
+    system = None if has_points else _system_of_blocks(ranker, checked)
     loss, sums, X = ranker.make_loss(), None, None
     low, high = float("inf"), -float("inf")
-    for X, y, qid in _checked_blocks(ranker, blocks):
+    for X, y, qid in checked:
         low, high = min(low, float(y.min())), max(high, float(y.max()))
         if sums is None:
             if system is None:  # landmarks are points
@@ -180,16 +206,9 @@ def sum_blocks(
     return sums, X
 
 
-def _system_of_blocks(ranker: Any, blocks: Iterable[Any]) -> LandmarkSystem | None:
-    """A system on landmarks from a pass over the blocks; None if landmarks are points."""
-    if ranker.make_space(1).choice.points is not None:
-        return None
-    if iter(blocks) is blocks:
-        raise _only_once()
-    rows = (
-        (X, None if qid is None else check_ids(qid, len(y)))
-        for X, y, qid in _checked_blocks(ranker, blocks)
-    )
+def _system_of_blocks(ranker: Any, blocks: CheckedBlocks) -> LandmarkSystem:
+    """A system on landmarks from a pass over the blocks."""
+    rows = ((X, None if qid is None else check_ids(qid, len(y))) for X, y, qid in blocks)
     first = next(rows, None)  # for the number of features
     if first is None:
         raise _no_blocks()
@@ -200,28 +219,64 @@ def _system_of_blocks(ranker: Any, blocks: Iterable[Any]) -> LandmarkSystem | No
     return LandmarkSystem.of(space.kernel, landmarks, space.precision, on)
 
 
-def _checked_blocks(ranker: Any, blocks: Iterable[Any]) -> Iterator[tuple[Any, Array, Any]]:
-    """Validate the blocks one by one."""
-    first = True
-    for k, block in enumerate(blocks):
-        if hasattr(block, "X") and hasattr(block, "y"):
-            X, y, qid = block.X, block.y, getattr(block, "qid", None)
-        elif isinstance(block, (tuple, list)) and len(block) == 3:
-            X, y, qid = block
-        else:
-            raise DataError(
-                f"Block {k} is not a triple (X, y, qid): got {type(block).__name__}. Pass a "
-                "list of triples, as in [(X, y, qid)]."
-            )
-        if hasattr(X, "shape") and X.shape[0] == 0:
-            continue
-        try:
-            X, y = check_training(ranker, X, y, reset=first, min_rows=1)
-        except ValueError as error:
-            error.add_note(f"The error is in block {k}, counting from 0.")
-            raise
-        yield X, y, to_host(qid)
-        first = False
+class CheckedBlocks:
+    """Blocks that are validated one by one, and scaled.
+
+    The first pass resets the ranker and chooses the scaling by the first block. If that needs
+    statistics of all rows, there is a pass over the blocks to collect them.
+    """
+
+    def __init__(self, ranker: Any, blocks: Iterable[Any]) -> None:
+        self._ranker, self._blocks, self._is_new = ranker, blocks, True
+
+    def __iter__(self) -> Iterator[tuple[Any, Array, Any]]:
+        ranker = self._ranker
+        for X, y, qid in self._validated():
+            groups = QueryGroups.of(qid, len(y))
+            if self._is_new:
+                self._learn_scaling(X, qid)
+                self._is_new = False
+            note_rows(ranker, X)
+            note_queries(ranker, groups)
+            yield scaled_rows(ranker, X, groups), y, qid
+
+    def _learn_scaling(self, X: Any, qid: Any) -> None:
+        ranker, overview = self._ranker, column_sample(self._ranker, X)
+        name = choose_scale(ranker, overview, has_queries=qid is not None)
+        learn_scaling(ranker, name, overview, self._statistics, sparse=is_sparse(as_given(X)))
+
+    def _statistics(self, scaling: Scaling | None) -> ColumnStatistics:
+        """Statistics of all blocks, in the middle of the first pass."""
+        found = None
+        for X, y, qid in self._validated(reset=False):
+            groups = QueryGroups.of(qid, len(y))
+            rows = X if scaling is None else scaling.scale(as_given(X), groups)
+            here = ColumnStatistics.of(rows)
+            found = here if found is None else found + here
+        assert found is not None  # the first block has rows
+        return found
+
+    def _validated(self, *, reset: bool = True) -> Iterator[tuple[Any, Array, Any]]:
+        first = reset and self._is_new
+        for k, block in enumerate(self._blocks):
+            if hasattr(block, "X") and hasattr(block, "y"):
+                X, y, qid = block.X, block.y, getattr(block, "qid", None)
+            elif isinstance(block, (tuple, list)) and len(block) == 3:
+                X, y, qid = block
+            else:
+                raise DataError(
+                    f"Block {k} is not a triple (X, y, qid): got {type(block).__name__}. Pass a "
+                    "list of triples, as in [(X, y, qid)]."
+                )
+            if hasattr(X, "shape") and X.shape[0] == 0:
+                continue
+            try:
+                X, y = check_training(self._ranker, X, y, reset=first, min_rows=1)
+            except ValueError as error:
+                error.add_note(f"The error is in block {k}, counting from 0.")
+                raise
+            yield X, y, to_host(qid)
+            first = False
 
 
 def _check_same_space(space: LandmarkSpace, system: LandmarkSystem) -> None:
@@ -245,6 +300,15 @@ def _check_folds(alpha: Any, sums: BlockSums) -> None:
         raise ParameterError(
             'alpha="auto" needs sums that were not stored for the earlier blocks, as alpha was a '
             'number. Start again with a clone and alpha="auto".'
+        )
+
+
+def _check_same_scale(ranker: Any) -> None:
+    """Raise an error if the scaling changed since the first block."""
+    if ranker.scale not in ("auto", ranker.scale_):
+        raise ParameterError(
+            f"scale={ranker.scale!r}, but the rows of earlier blocks have scale={ranker.scale_!r}. "
+            "Start again with a clone."
         )
 
 

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Self
 
 from rankwise.backends.arrays import to_host
 from rankwise.errors import DataError
+from rankwise.estimators._scaling import scale_training
 from rankwise.estimators._validation import check_rows
-from rankwise.graph import PreferenceGraph
+from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.parameters import check_parameters
 from rankwise.problem import Problem, Task
 
@@ -58,6 +59,7 @@ class FitPairsMixin:
         if not graph.n_pairs:
             raise DataError("All comparisons have weight 0: there is nothing to learn from.")
         self.n_queries_ = 1
+        X = scale_training(self, X, QueryGroups.of(None, X.shape[0]), has_queries=False)
         space = self.make_space(X.shape[1])
         self.fit_problem(Problem(X, [Task(graph, None)], self.make_loss(), space))
         return self

@@ -44,12 +44,31 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
         "linear", "rbf", "laplacian", "polynomial" (or "poly"), "sigmoid", "cosine",
         "precomputed", a function of two rows, or a kernel of
         ``sklearn.gaussian_process.kernels``.
-    gamma : float, optional
-        For the rbf, laplacian, polynomial and sigmoid kernels. None: 1 / n_features.
+    gamma : float, "scale" or None, default=None
+        For the rbf, laplacian, polynomial and sigmoid kernels. None: 1 / n_features. "scale":
+        1 / (n_features * X.var()), of the rows after scaling.
     degree : float, default=3
         For the polynomial kernel.
     coef0 : float, default=1.0
         For the polynomial and sigmoid kernels.
+    scale : str or None, default="auto"
+        How features are scaled, in `fit` and in `predict`:
+
+        - "query-minmax": each feature of each query from 0 to 1;
+        - "query-standard": each feature of each query to mean 0 and variance 1;
+        - "query-ranks": each value of a query by its rank, from -1/2 to 1/2;
+        - "standard": each feature to mean 0 and variance 1 over the training rows (sparse rows are
+          only divided). With a linear kernel, `coef_` is then that of the features as they are;
+        - None: not at all;
+        - "auto": "query-minmax" with qid and "standard" without, if it is needed. It is for the
+          rbf, laplacian, polynomial and sigmoid kernels, unless gamma is a number, and for the
+          linear kernel if alpha is "auto" and the standard deviations of features differ by more
+          than a factor of 1000. Numbers for gamma and alpha are in units of the features, which
+          are then left as they are.
+
+        A ranker that scales within queries needs qid in `predict`; rows without qid are one query.
+        Exact hold-outs of queries are those of refits. In hold-outs of rows and pairs, queries are
+        scaled with their held-out rows, and "standard" and gamma="scale" use all rows, not labels.
     ties : {"include", "exclude"}, default="include"
         Whether pairs with equal scores count. If they do, their predictions should be equal. If
         they do not, each output is fitted separately, since outputs have different ties.
@@ -77,11 +96,23 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
     dual_coef_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
         Weights of the training rows; only with other kernels.
     X_fit_ : array or sparse of shape (n_rows, n_features)
-        The training rows; only with kernels that need them to predict.
+        The training rows, scaled; only with kernels that need them to predict.
     kernel_ : callable
         The kernel with its parameters; only with kernels other than linear.
     solver_ : str
         "primal" or "dual".
+    scale_ : str or None
+        The scaling in use.
+    scaling_ : rankwise.scaling.Scaling or None
+        What `predict` does to rows.
+    gamma_ : float
+        The value of gamma="scale".
+    feature_range_ : ndarray of shape (2, n_features) or None
+        The smallest and largest values of features in training rows, or in some of them. `predict`
+        warns of rows that are far outside. Not kept for sparse rows, for fewer than 20 rows, and if
+        the ranker scales within queries.
+    max_query_rows_ : int
+        Number of rows of the largest query seen in `fit`.
     basis_, solution_ : rankwise.problem.Basis, rankwise.problem.Solution
         The fitted model as objects, from which the attributes above are derived.
     n_queries_ : int
@@ -138,9 +169,10 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
         alpha: float | str = "auto",
         *,
         kernel: Any = "linear",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         ties: str = "include",
         weighting: str = "rows",
         solver: str = "auto",
@@ -151,6 +183,7 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.ties = ties
         self.weighting = weighting
         self.solver = solver
@@ -180,13 +213,13 @@ class RLS(LeastSquaresRanker):
     alpha : float or "auto", default="auto"
         Regularization strength, at least 0. "auto" chooses it as `RankRLS` does if there are
         queries, and by the squared error of single rows held out if there are none.
-    kernel, gamma, degree, coef0, solver, device
+    kernel, gamma, degree, coef0, scale, solver, device
         As for `RankRLS`.
 
     Attributes
     ----------
-    alpha_, alpha_curve_, coef_, dual_coef_, X_fit_, kernel_, solver_, basis_, solution_, \
-n_queries_, n_features_in_, feature_names_in_
+    alpha_, alpha_curve_, coef_, dual_coef_, X_fit_, kernel_, solver_, scale_, scaling_, gamma_, \
+feature_range_, max_query_rows_, basis_, solution_, n_queries_, n_features_in_, feature_names_in_
         As for `RankRLS`.
     intercept_ : float or ndarray of shape (n_outputs,)
 
@@ -209,9 +242,10 @@ n_queries_, n_features_in_, feature_names_in_
         alpha: float | str = "auto",
         *,
         kernel: Any = "linear",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         solver: str = "auto",
         device: Any = None,
     ) -> None:
@@ -220,6 +254,7 @@ n_queries_, n_features_in_, feature_names_in_
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.solver = solver
         self.device = device
 

@@ -61,8 +61,9 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
         10,000 rows if that is more, so their cost does not grow with the number of rows.
         "rpcholesky" takes O(r^3) time and 160 r^2 bytes for r landmarks, or 80,000 r bytes if that
         is more.
-    kernel, gamma, degree, coef0
-        As for `RankRLS`, but with "rbf" as default.
+    kernel, gamma, degree, coef0, scale
+        As for `RankRLS`, but with "rbf" as default. If landmarks are points, rows must have their
+        units: scale="auto" leaves them as they are.
     ties, weighting
         As for `RankRLS`.
     random_state : int, Generator or None, default=None
@@ -84,13 +85,15 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
     dual_coef_ : ndarray of shape (n_landmarks,) or (n_landmarks, n_outputs)
         Weights of the landmarks.
     landmarks_ : array or sparse of shape (n_landmarks, n_features)
-        The landmarks; not with a precomputed kernel.
+        The landmarks, scaled as rows are; not with a precomputed kernel.
     landmark_indices_ : ndarray of shape (n_landmarks,)
         Their row numbers, if they are training rows; in `partial_fit`, rows of the first call.
     rank_ : int
         Number of landmarks with coefficients other than 0: the numerical rank of K_RR.
     kernel_ : callable
         The kernel with its parameters.
+    scale_, scaling_, gamma_, feature_range_, max_query_rows_
+        As for `RankRLS`.
     block_sums_ : rankwise.problem.BlockSums
         The sums over the blocks so far; only after `partial_fit`.
     basis_, solution_ : rankwise.problem.Basis, rankwise.problem.Solution
@@ -132,9 +135,10 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
         n_landmarks: int | None = None,
         landmarks: Any = "random",
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         ties: str = "include",
         weighting: str = "rows",
         random_state: Any = None,
@@ -148,6 +152,7 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.ties = ties
         self.weighting = weighting
         self.random_state = random_state
@@ -177,13 +182,13 @@ class SparseRLS(FitBlocksMixin, LeastSquaresRanker):
     alpha : float or "auto", default="auto"
         Regularization strength, at least 0. "auto" chooses it as `RLS` does, and in blocks as
         `SparseRankRLS` does.
-    n_landmarks, landmarks, kernel, gamma, degree, coef0, random_state, device, precision
+    n_landmarks, landmarks, kernel, gamma, degree, coef0, scale, random_state, device, precision
         As for `SparseRankRLS`.
 
     Attributes
     ----------
-    alpha_, alpha_curve_, dual_coef_, landmarks_, landmark_indices_, rank_, kernel_, \
-block_sums_, basis_, solution_, n_queries_
+    alpha_, alpha_curve_, dual_coef_, landmarks_, landmark_indices_, rank_, kernel_, scale_, \
+scaling_, gamma_, feature_range_, max_query_rows_, block_sums_, basis_, solution_, n_queries_
         As for `SparseRankRLS`.
     intercept_ : float or ndarray of shape (n_outputs,)
     n_features_in_, feature_names_in_
@@ -212,9 +217,10 @@ block_sums_, basis_, solution_, n_queries_
         n_landmarks: int | None = None,
         landmarks: Any = "random",
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        scale: str | None = "auto",
         random_state: Any = None,
         device: Any = None,
         precision: str = "float64",
@@ -226,6 +232,7 @@ block_sums_, basis_, solution_, n_queries_
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
         self.random_state = random_state
         self.device = device
         self.precision = precision

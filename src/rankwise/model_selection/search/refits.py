@@ -55,7 +55,8 @@ def refit(
         X = _fit_transform(steps, X, y, qid)
     path = ranker.path(X, y, alphas, qid=qid)
     fitted = perf_counter()
-    scores = to_host(path.predict(new if steps is None else _transform(steps, new, new_qid)))
+    new = new if steps is None else _transform(steps, new, new_qid)
+    scores = to_host(path.predict(new, qid=new_qid))
     return Predicted(scores, fitted - start, perf_counter() - fitted)
 
 

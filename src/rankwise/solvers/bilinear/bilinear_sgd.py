@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -129,6 +130,16 @@ class BilinearSGD:
         W = self._unsorted_weights()
         W.sort_indices()
         return W
+
+    def sum_of_rates(self) -> float:
+        """Sum of the rates so far; with adagrad, the median over the rows that have changed."""
+        if self._rule.schedule != ADAGRAD:
+            return float(self._store.rates[0])
+        rows = self._store.rows[self._store.rows["squares"] > 0.0]
+        if not len(rows):
+            return math.inf
+        rates = self._rule.eta0 / np.sqrt(rows["squares"])
+        return float(np.median(rows["total"] + rows["part"] + rates * (self.step - rows["since"])))
 
     def trim(self) -> None:
         """Release the memory that only further steps would need; W stays the same."""

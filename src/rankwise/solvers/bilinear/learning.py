@@ -111,7 +111,16 @@ class DensitySearch:
     def exhausted(self) -> bool:
         """Whether further trials are pointless."""
         before, last = self.densities[:-PATIENCE], self.densities[-PATIENCE:]
-        return len(self.lams) >= MAX_TRIALS or (bool(before) and set(last) <= set(before))
+        repeated = bool(before) and set(last) <= set(before)
+        return len(self.lams) >= MAX_TRIALS or repeated or self._saturated()
+
+    def _saturated(self) -> bool:
+        """Whether a much lower λ gave hardly more entries, all trials being too sparse."""
+        trials = sorted(zip(self.lams, self.densities, strict=True))
+        if len(trials) < 2 or max(self.densities) >= self.target:
+            return False
+        (low, most), (high, fewer) = trials[:2]
+        return high >= 5.0 * low and most <= (1 + TOLERANCE) * fewer
 
     def nearest(self) -> float:
         """The λ whose density came closest."""
@@ -139,5 +148,5 @@ class DensitySearch:
         end = x[-1] if above else x[0]
         gap = (y[-1] if above else y[0]) - aim
         moved = len(self.densities) < 2 or self.densities[-1] != self.densities[-2]
-        least = 0.2 if moved else math.log(10.0)
+        least = 0.2 if moved and (above or len(self.lams) < 2) else math.log(10.0)
         return math.exp(end + math.copysign(min(max(abs(gap), least), math.log(30.0)), gap))

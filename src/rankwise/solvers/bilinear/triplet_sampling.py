@@ -13,8 +13,11 @@ from rankwise.backends.arrays import Array
 from rankwise.solvers.bilinear.lazy_steps import Ints
 
 BLOCK = 1 << 14
+MAX_DRAWS = 1000
 Draw = Callable[[np.random.Generator, int], Ints]
 """Draws some triplets, as an array of three columns."""
+Keep = Callable[[Ints], NDArray[np.bool_]]
+"""Says which triplets are wanted."""
 
 
 class TripletSampler(Protocol):
@@ -22,6 +25,12 @@ class TripletSampler(Protocol):
 
     def between(self, start: int, stop: int) -> Ints:
         """Triplets start to stop - 1, all in one block."""
+
+    def sample(self, rng: np.random.Generator, n: int) -> Ints:
+        """At most n random triplets; none if there are none."""
+
+    def select(self, keep: Keep) -> TripletSampler:
+        """Only some of the triplets."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,12 @@ class TripletsInOrder:
 
     def between(self, start: int, stop: int) -> Ints:
         return self.triplets[start:stop]
+
+    def sample(self, rng: np.random.Generator, n: int) -> Ints:
+        return self.triplets[rng.permutation(len(self.triplets))[:n]]
+
+    def select(self, keep: Keep) -> TripletsInOrder:
+        return TripletsInOrder(self.triplets[keep(self.triplets)])
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,28 @@ class DrawnTriplets:
         number = start // BLOCK
         block = self.draw(np.random.default_rng([self.seed, number]), BLOCK)
         return block[start - number * BLOCK : stop - number * BLOCK]
+
+    def sample(self, rng: np.random.Generator, n: int) -> Ints:
+        return self.draw(rng, n)
+
+    def select(self, keep: Keep) -> DrawnTriplets:
+        return DrawnTriplets(selected(self.draw, keep), self.seed)
+
+
+def selected(draw: Draw, keep: Keep) -> Draw:
+    """Some of the triplets that would be drawn: nothing if they are too rare to be found."""
+
+    def draw_more(rng: np.random.Generator, n: int) -> Ints:
+        found, n_found = [np.empty((0, 3), np.int64)], 0
+        for _ in range(MAX_DRAWS):
+            drawn = draw(rng, BLOCK)
+            found.append(drawn[keep(drawn)])
+            n_found += len(found[-1])
+            if n_found >= n or n_found == 0:
+                break
+        return np.concatenate(found)[:n]
+
+    return draw_more
 
 
 def from_triplets(triplets: Ints) -> Draw:

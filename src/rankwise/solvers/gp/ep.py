@@ -64,7 +64,7 @@ def expectation_propagation(
         near = laplace(differences, counts, threshold, tol=_ROUGH)
         tau, nu = near.tau, near.nu
     given = (counts, threshold, flips)
-    matched, good = np.empty((n, 2)), np.zeros((2, n))
+    matched, good = np.empty((n, 3)), np.zeros((2, n))
     steps = _Steps()
     rows = np.ascontiguousarray(differences.C) if sequential else differences.C
     for sweep in range(max_sweeps + 1):
@@ -82,7 +82,7 @@ def expectation_propagation(
             tau, nu = tau.copy(), nu.copy()
             sweep_in_turn(rows, first, second, S, weights.mean.copy(), prior, tau, nu, *given)
         else:
-            tau, nu = steps.next(good, matched.T, residual, retreated)
+            tau, nu = steps.next(good, matched[:, :2].T, residual, retreated)
     evidence += 0.5 * float(nu @ mean) - 0.5 * weights.log_det
     return Approximation(
         weights,

@@ -354,8 +354,8 @@ def update_sites(
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Match every site to its tilted moments, all from the same posterior.
 
-    Row k of `out` becomes the new tau and nu. Returns the largest error of the moments, in
-    units of sqrt(1 + v), the evidence of the sites, and its slopes in t and e.
+    Row k of `out` becomes the new tau and nu, and the error of its moments, in units of
+    sqrt(1 + v). Returns the largest error, the evidence of the sites, and its slopes in t and e.
     """
     worst = evidence = by_t = by_e = 0.0
     for k in range(len(m)):
@@ -375,7 +375,8 @@ def update_sites(
         out[k, 1] = (slope + mean * bend) / left
         off_mean = abs(mean + variance * slope - m[k]) / math.sqrt(1.0 + v[k])
         off_variance = abs(variance * left - v[k]) / (1.0 + v[k])
-        worst = max(worst, off_mean, off_variance)
+        out[k, 2] = max(off_mean, off_variance)
+        worst = max(worst, out[k, 2])
     return worst, evidence, by_t, by_e
 
 

@@ -12,6 +12,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.solvers.gp.approximation import Approximation, covariance_gradient
 from rankwise.solvers.gp.differences import Differences, PivotedCholesky
 
+CONSTANT = -1  # instead of a column: 1 in every row
 _NO_SECOND = -1  # instead of a second point: the value at the first, not a difference
 
 
@@ -42,11 +43,27 @@ class WeightBasis:
 
 
 @dataclass(frozen=True, eq=False)
+class LinearBasis:
+    """f(x) = sum_j u_j scales_j x[columns_j]: the weights are those of a linear function."""
+
+    columns: Index  # -1 stands for a constant
+    scales: Array
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def features(self, X: Array) -> Array:
+        """c with f = c'u at rows of X, of shape (r, m)."""
+        values = np.where(self.columns == CONSTANT, 1.0, X[:, self.columns])
+        return np.asarray((values * self.scales).T)
+
+
+@dataclass(frozen=True, eq=False)
 class WeightSpace:
     """Differences as linear functions of the weights, and what the weights stand for."""
 
     differences: Differences
-    basis: WeightBasis
+    basis: WeightBasis | LinearBasis
     order: Index | None = None  # which rows or comparisons the rows of C are
 
     def scaled(self, scale: float) -> Differences:
@@ -81,6 +98,12 @@ def weights_of_landmarks(K_nm: Array, K_mm: Array, first: Index, second: Index) 
     """One weight per landmark: f at the rows follows from f at the landmarks. O(n r^2)."""
     basis = _values_at(PivotedCholesky.of(np.asfortranarray(K_mm)))
     C = np.ascontiguousarray(basis.project(K_nm.T).T)
+    return WeightSpace(Differences(C, first, second), basis)
+
+
+def weights_of_columns(basis: LinearBasis, X: Array, first: Index, second: Index) -> WeightSpace:
+    """One weight per coordinate of a linear function: for fewer of them than rows and pairs."""
+    C = np.ascontiguousarray(basis.features(X).T)
     return WeightSpace(Differences(C, first, second), basis)
 
 

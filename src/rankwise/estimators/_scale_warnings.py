@@ -1,0 +1,80 @@
+"""Warnings about features whose scales make a fit useless; each says what to do."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.errors import RankwiseWarning
+from rankwise.estimators._scaling import MOST_SPREAD, SAMPLE_ROWS, evenly_spaced, spread
+from rankwise.kernels import NamedKernel
+from rankwise.problem import FeatureBasis
+from rankwise.scaling import ColumnStatistics
+
+KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
+LEAST_ROWS = 20  # fewer say little about a kernel
+SHARE = 0.01  # of the pairs of rows, which may be exceptions
+NEAR_ZERO, NEAR_ONE = 1e-3, 1.0 - 1e-4  # similarities of rows, from 0 to 1
+
+
+def warn_of_scales(ranker: Any, X: Any, stacklevel: int = 3) -> None:
+    """Warn after a fit to the rows X, as the ranker sees them; at most once.
+
+    The features may have very different scales, or the kernel may be nearly constant or nearly
+    the identity on these rows.
+    """
+    kernel = getattr(ranker.basis_, "kernel", None)
+    is_linear = isinstance(ranker.basis_, FeatureBasis)
+    if not (is_linear or isinstance(kernel, NamedKernel)):
+        return
+    message = None
+    if ranker.scale_ is None and not (is_linear and ranker.alpha == 0):
+        message = _spread_message(ranker, ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS)))
+    if message is None and kernel is not None:
+        message = _kernel_message(kernel, evenly_spaced(X, KERNEL_ROWS))
+    if message is not None:
+        name = type(ranker).__name__
+        warnings.warn(f"{name}: {message}", RankwiseWarning, stacklevel=stacklevel + 1)
+
+
+def _spread_message(ranker: Any, statistics: ColumnStatistics) -> str | None:
+    ratio = spread(statistics)
+    if ratio <= MOST_SPREAD:
+        return None
+    deviations = np.where(statistics.deviation > 0, statistics.deviation, np.nan)
+    low, high = int(np.nanargmin(deviations)), int(np.nanargmax(deviations))
+    names = getattr(ranker, "feature_names_in_", None)
+    low_name, high_name = (f"feature {k}" if names is None else repr(names[k]) for k in (low, high))
+    advice = "query-minmax" if ranker.n_queries_ > 1 else "standard"
+    return (
+        f"the standard deviations of features differ by a factor of {ratio:.0e}, from "
+        f"{deviations[low]:.1e} ({low_name}) to {deviations[high]:.1e} ({high_name}), and the "
+        f'largest features decide alone. Use scale="{advice}", or scale the features first.'
+    )
+
+
+def _kernel_message(kernel: NamedKernel, X: Any) -> str | None:
+    if kernel.name in ("linear", "cosine") or X.shape[0] < LEAST_ROWS:
+        return None
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        K = np.asarray(to_host(kernel(backend_of(X).rows(X, slice(None)))))
+        size = np.sqrt(K.diagonal())
+        similarity = (K / size[:, None] / size)[np.triu_indices(len(K), 1)]
+    if not np.isfinite(similarity).all():  # of a sigmoid kernel, which need not be positive
+        return None
+    advice = 'Use gamma="scale", or gamma=None with scale="auto".'
+    if np.quantile(abs(similarity), 1 - SHARE) < NEAR_ZERO:
+        return (
+            f"the {kernel.name} kernel with gamma={kernel.gamma:.3g} is nearly 0 between different "
+            f"rows, so the ranker cannot generalize. A smaller gamma makes rows similar. {advice}"
+        )
+    if np.quantile(similarity, SHARE) > NEAR_ONE:
+        return (
+            f"the {kernel.name} kernel with gamma={kernel.gamma:.3g} is nearly the same between "
+            f"all rows, which it hardly distinguishes. A larger gamma does. {advice}"
+        )
+    return None

@@ -1,0 +1,214 @@
+"""The scaling of a ranker: how it is chosen, and how new rows are scaled in the same way."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import is_sparse, is_tensor, to_host
+from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.errors import ParameterError, RankwiseWarning
+from rankwise.estimators._device import send_rows
+from rankwise.estimators._validation import check_rows
+from rankwise.graph import QueryGroups
+from rankwise.graph.query_groups import check_ids
+from rankwise.scaling import QUERY_SCALINGS, ColumnStandard, ColumnStatistics, Scaling
+
+MOST_SPREAD = 1000.0  # between the standard deviations of features, before it matters
+SAMPLE_ROWS = 20_000  # of training rows, for ranges and spreads
+NEW_ROWS = 1000  # of new rows, whose values are compared with those ranges
+RANGE_ROWS = 20  # training rows, fewer of which say little about the range
+FEW = 0.05  # of the features, which may be far
+FAR = 10.0  # ranges beyond the range of the training rows
+WITH_GAMMA = ("rbf", "laplacian", "polynomial", "poly", "sigmoid")
+
+
+def scale_training(ranker: Any, X: Any, groups: QueryGroups, *, has_queries: bool) -> Any:
+    """Choose the scaling of a ranker, store it as fitted attributes, and return scaled rows."""
+    overview = column_sample(ranker, X)
+    name = choose_scale(ranker, overview, has_queries=has_queries)
+
+    def statistics(scaling: Scaling | None) -> ColumnStatistics:
+        return ColumnStatistics.of(X if scaling is None else scaling.scale(as_given(X), groups))
+
+    learn_scaling(ranker, name, overview, statistics, sparse=is_sparse(as_given(X)))
+    note_queries(ranker, groups)
+    return scaled_rows(ranker, X, groups)
+
+
+def column_sample(ranker: Any, X: Any) -> ColumnStatistics | None:
+    """Statistics of some rows, evenly spaced; None if the columns of X are not features."""
+    if ranker.kernel == "precomputed":
+        return None
+    return ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
+
+
+def choose_scale(
+    ranker: Any, overview: ColumnStatistics | None, *, has_queries: bool
+) -> str | None:
+    """The name of the scaling that the parameter `scale` stands for."""
+    given_points = _has_points(ranker)
+    if ranker.scale != "auto":
+        if ranker.scale is not None and (ranker.kernel == "precomputed" or given_points):
+            what = "landmarks are points" if given_points else 'kernel="precomputed"'
+            raise ParameterError(
+                f"scale={ranker.scale!r} scales the features of rows in queries, but {what}: scale "
+                "the rows first, for example with rankwise.QueryMinMaxScaler, and use scale=None."
+            )
+        return ranker.scale
+    if given_points or not isinstance(ranker.kernel, str) or overview is None:
+        return None
+    if ranker.kernel in WITH_GAMMA:
+        wanted = ranker.gamma is None or ranker.gamma == "scale"
+    else:
+        in_units_of_features = ranker.kernel != "linear" or not isinstance(ranker.alpha, str)
+        wanted = not in_units_of_features and spread(overview) > MOST_SPREAD
+    default = "query-minmax" if has_queries else ColumnStandard.name
+    return default if wanted else None
+
+
+def spread(statistics: ColumnStatistics) -> float:
+    """The ratio of the largest to the smallest standard deviation of features that vary."""
+    deviations = statistics.deviation[statistics.deviation > 0]
+    return float(deviations.max() / deviations.min()) if len(deviations) else 1.0
+
+
+def learn_scaling(
+    ranker: Any,
+    name: str | None,
+    overview: ColumnStatistics | None,
+    statistics: Callable[[Scaling | None], ColumnStatistics],
+    *,
+    sparse: bool,
+) -> None:
+    """Store the scaling with this name as fitted attributes.
+
+    These are `scale_`, `scaling_`, `feature_range_` and, for gamma="scale", `gamma_`.
+    ``statistics(scaling)`` returns those of all rows after a scaling within queries, or as they
+    are; it is called only if they are needed.
+    """
+    has_gamma = isinstance(ranker.kernel, str) and ranker.kernel in WITH_GAMMA
+    scale_gamma = has_gamma and ranker.gamma == "scale"
+    scaling: Scaling | None = None if name is None else QUERY_SCALINGS.get(name)
+    found: ColumnStatistics | None = None
+    if name == ColumnStandard.name or scale_gamma:
+        found = statistics(scaling)
+    if name == ColumnStandard.name and found is not None:
+        scaling = ColumnStandard.of(found, centre=not sparse)
+        found = found.transformed(scaling.mean, scaling.deviation)
+    ranker.scale_, ranker.scaling_ = name, scaling
+    if scale_gamma and found is not None:
+        variance = found.variance
+        ranker.gamma_ = 1.0 / (len(found.mean) * variance) if variance > 0 else 1.0
+    ranker.feature_range_ = None
+    known = overview is not None and not sparse and overview.n_rows >= RANGE_ROWS
+    if overview is not None and known and not _is_within_queries(ranker):
+        ranker.feature_range_ = np.stack([overview.low, overview.high])
+
+
+def note_rows(ranker: Any, X: Any) -> None:
+    """Add rows to the range of features, where it is kept."""
+    if ranker.feature_range_ is not None and not is_sparse(as_given(X)):
+        low, high = ranker.feature_range_
+        new = ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
+        ranker.feature_range_ = np.stack([np.minimum(low, new.low), np.maximum(high, new.high)])
+
+
+def note_queries(ranker: Any, groups: QueryGroups) -> None:
+    """Remember the number of rows of the largest query."""
+    largest = int(groups.sizes.max(initial=0))
+    ranker.max_query_rows_ = max(largest, getattr(ranker, "max_query_rows_", 1))
+
+
+def scaled_rows(ranker: Any, X: Any, groups: QueryGroups) -> Any:
+    """Validated rows, scaled as the training rows were."""
+    if ranker.scaling_ is None:
+        return X
+    scaled = ranker.scaling_.scale(as_given(X), groups)
+    return scaled if is_tensor(scaled) else send_rows(scaled, ranker.device)
+
+
+def prepare_rows(ranker: Any, X: Any, qid: Any, method: str) -> Any:
+    """Validated and scaled rows for a method that the user calls."""
+    X, qid = check_rows(ranker, X), to_host(qid)
+    if not _is_within_queries(ranker):
+        if qid is not None:
+            check_ids(qid, X.shape[0])
+        _warn_of_far_values(ranker, X, method)
+    elif qid is None:
+        warn_of_missing_queries(ranker, method, X.shape[0])
+    if ranker.scaling_ is None:
+        return X
+    return scaled_rows(ranker, X, QueryGroups.of(qid, X.shape[0]))
+
+
+def warn_of_missing_queries(owner: Any, method: str, n_rows: int, stacklevel: int = 4) -> None:
+    """Warn if rows without qid can hardly be those of a single query."""
+    if owner.n_queries_ > 1 and n_rows > owner.max_query_rows_:
+        warnings.warn(
+            f"{type(owner).__name__} scales features within queries and was fitted on "
+            f"{owner.n_queries_} queries of at most {owner.max_query_rows_} rows, but {method} got "
+            f"{n_rows} rows without qid and scales them as one query. Pass qid. In a pipeline, use "
+            "sklearn.set_config(enable_metadata_routing=True) and pass qid to the pipeline, or use "
+            "the parameter scale of the ranker in place of a transformer.",
+            RankwiseWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
+    """Warn if values of new rows are far from those of the training rows."""
+    known, given = getattr(ranker, "feature_range_", None), as_given(X)
+    if known is None or is_sparse(given):
+        return
+    (low, high), some, xp = known, evenly_spaced(given, NEW_ROWS), backend_of(given).xp
+    new_low, new_high = (to_host(extreme(some, 0)) for extreme in (xp.amin, xp.amax))
+    with np.errstate(over="ignore"):
+        beyond = np.maximum(low - new_low, new_high - high) > FAR * (high - low)
+    if not beyond.any():
+        return
+    far = np.flatnonzero(beyond & (high > low))
+    # A few features may be far by chance, where training rows have hardly any values but one.
+    if len(far) <= FEW * np.count_nonzero(high > low):
+        return
+    names = getattr(ranker, "feature_names_in_", None)
+    named = [f"feature {k}" if names is None else repr(names[k]) for k in far[:3].tolist()]
+    more = f" and {len(far) - 3} more" if len(far) > 3 else ""
+    k = int(far[0])
+    warnings.warn(
+        f"{type(ranker).__name__}.{method} got values far outside those of the training rows, in "
+        f"{', '.join(named)}{more}: {new_low[k]:g} to {new_high[k]:g} in {named[0]}, where the "
+        f"training rows have {low[k]:g} to {high[k]:g}. Scale new rows as the training rows were "
+        "scaled, for example in a pipeline or by the parameter scale.",
+        RankwiseWarning,
+        stacklevel=4,
+    )
+
+
+def evenly_spaced(X: Any, n: int) -> Any:
+    """At most n rows, at equal distances."""
+    X = as_given(X)
+    return X[:: -(-X.shape[0] // n)]
+
+
+def scales_within_queries(model: Any) -> bool:
+    """Whether a fitted ranker, or a step of a pipeline or search, scales within queries."""
+    model = getattr(model, "best_estimator_", model)
+    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
+    scalings = (getattr(step, "scaling_", getattr(step, "scaling", None)) for step in steps)
+    return any(getattr(scaling, "within_queries", False) for scaling in scalings)
+
+
+def _is_within_queries(ranker: Any) -> bool:
+    return ranker.scaling_ is not None and ranker.scaling_.within_queries
+
+
+def _has_points(ranker: Any) -> bool:
+    """Whether landmarks are points, which belong to no query and are in units of their own."""
+    landmarks = getattr(ranker, "landmarks", None)
+    if landmarks is None or isinstance(landmarks, str):
+        return False
+    return is_sparse(landmarks) or np.ndim(to_host(landmarks)) == 2

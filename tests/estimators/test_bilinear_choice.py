@@ -1,0 +1,243 @@
+"""The rate and alpha that the bilinear ranker chooses, and the start that it keeps."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from rankwise import SparseBilinearRanker, load_model, save_model
+from rankwise.data import draw_triplets
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.estimators.bilinear.step_choice import MAX_HELD_OUT, order_of, split_queries
+from rankwise.solvers.bilinear.triplet_sampling import (
+    DrawnTriplets,
+    TripletsInOrder,
+    from_classes,
+    from_triplets,
+)
+from tests.bilinear_texts import texts, texts_and_triplets
+
+
+def questions_and_answers(n, n_words, n_shared, n_synonyms):
+    """Answers have some words of their questions, synonyms of others, and words of any kind."""
+    rng = np.random.default_rng(0)
+    synonym = rng.permutation(n_words)
+    asked = rng.integers(n_words, size=(n, 6))
+    own, other = asked[:, :n_shared], asked[:, n_shared : n_shared + n_synonyms]
+    answered = np.hstack([own, synonym[other], rng.integers(n_words, size=(n, 8))])
+    rows = []
+    for words in (asked, answered):
+        X = np.zeros((n, n_words))
+        np.put_along_axis(X, words, 1.0, axis=1)
+        rows.append(sp.csr_array(X / np.linalg.norm(X, axis=1, keepdims=True)))
+    return rows
+
+
+def reciprocal_rank(scores):
+    own = scores.diagonal()[:, None]
+    return np.mean(1 / ((scores > own).sum(axis=1) + ((scores == own).sum(axis=1) + 1) / 2))
+
+
+def learned(problem, n_train, **parameters):
+    """A ranker fitted to the first questions; how it and the cosine rank answers to the others."""
+    Q, D = problem
+    own = np.arange(n_train)
+    triplets = draw_triplets(np.column_stack([own, own]), n_train, n_negatives=6, random_state=0)
+    settings = {"n_iter": 6000, "random_state": 0, **parameters}
+    ranker = SparseBilinearRanker(**settings).fit(Q, D, triplets)
+    new = slice(n_train, None)
+    ours, cosine = ranker.score_all(Q[new], D[new]), (Q[new] @ D[new].T).toarray()
+    return ranker, reciprocal_rank(ours), reciprocal_rank(cosine)
+
+
+def test_a_good_cosine_is_kept_with_a_warning():
+    problem = questions_and_answers(400, 500, 5, 0)
+    with pytest.warns(RankwiseWarning, match=r"better than W before the first step: [\d.]+ of"):
+        ranker, ours, cosine = learned(problem, 300)
+    assert cosine > 0.9
+    assert ours == cosine
+    assert_array_equal(ranker.coef_.toarray(), np.eye(500))
+    assert (ranker.eta0_, ranker.alpha_, ranker.n_iter_) == (0.0, 0.0, 0)
+    assert ranker.trials_["n_iter"][0] == 0
+    assert len(ranker.learning_curve_["step"]) == 0
+
+
+@pytest.mark.parametrize("schedule", ["adagrad", "invsqrt"])
+@pytest.mark.parametrize(("n_shared", "n_synonyms"), [(2, 4), (0, 6)])
+def test_a_poor_cosine_is_improved(n_shared, n_synonyms, schedule):
+    problem = questions_and_answers(900, 150, n_shared, n_synonyms)
+    ranker, ours, cosine = learned(problem, 750, schedule=schedule)
+    assert ours > cosine + 0.1
+    trials = ranker.trials_
+    assert trials["loss"][-1] < trials["loss"][0]
+    assert trials["score"][-1] >= trials["score"][0]
+    assert ranker.eta0_ == trials["eta0"][-1] > 0
+    assert ranker.alpha_ == trials["alpha"][-1] > 0
+    assert trials["n_iter"][-1] == ranker.n_iter_ == 6000
+
+
+@pytest.mark.parametrize("structure", ["dense", "diagonal"])
+def test_a_rate_is_chosen_without_an_l1_norm(structure):
+    problem = questions_and_answers(900, 150, 2, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankwiseWarning)  # a diagonal has little to learn
+        ranker, ours, cosine = learned(problem, 750, structure=structure)
+    assert ours >= cosine - 0.02
+    assert ranker.alpha_ == 0.0
+    assert len(ranker.trials_["eta0"]) >= 7
+
+
+def test_numbers_are_used_as_they_are():
+    X, _, triplets = texts_and_triplets()
+    ranker = SparseBilinearRanker(1e-3, eta0=0.5, n_iter=200, random_state=0).fit(X, X, triplets)
+    assert (ranker.alpha_, ranker.eta0_, ranker.n_iter_) == (1e-3, 0.5, 200)
+    assert not hasattr(ranker, "trials_")
+
+
+@pytest.mark.parametrize(("name", "value"), [("alpha", 1e-3), ("eta0", 0.5)])
+def test_one_of_both_may_be_a_number(name, value):
+    X, labels = texts(150)
+    ranker = SparseBilinearRanker(**{name: value}, n_iter=500, random_state=0)
+    ranker.fit_classes(X, labels)
+    assert getattr(ranker, f"{name}_") == value
+    tried = ranker.trials_[name][1:]
+    assert_allclose(tried, value)
+
+
+def test_classes_and_grades():
+    X, labels = texts(150)
+    new, new_labels = texts(80, seed=5)
+    cosine = SparseBilinearRanker(structure="identity").fit_classes(X, labels)
+    ranker = SparseBilinearRanker(n_iter=2000, random_state=0).fit_classes(X, labels)
+    triplets = from_classes(new_labels)(np.random.default_rng(0), 2000)
+    assert ranker.score(new, new, triplets) > cosine.score(new, new, triplets)
+    qid = np.repeat(np.arange(50), 3)
+    grades = (labels[qid] == labels).astype(float)
+    graded = SparseBilinearRanker(n_iter=2000, random_state=0)
+    graded.fit_graded(X[:50], X, grades, qid)
+    assert graded.trials_["loss"][-1] < graded.trials_["loss"][0]
+
+
+def test_a_choice_is_the_same_for_the_same_seed_and_is_saved(tmp_path):
+    X, labels = texts(150)
+    first, second = (
+        SparseBilinearRanker(n_iter=500, random_state=0).fit_classes(X, labels) for _ in range(2)
+    )
+    assert_array_equal(first.coef_.toarray(), second.coef_.toarray())
+    save_model(first, tmp_path / "model.rankwise")
+    loaded = load_model(tmp_path / "model.rankwise")
+    assert loaded.eta0_ == first.eta0_
+    assert_array_equal(loaded.trials_["loss"], first.trials_["loss"])
+
+
+def test_a_checkpoint_resumes_after_the_choice(tmp_path):
+    X, labels = texts(150)
+    how = {"n_iter": 2000, "random_state": 0}
+    whole = SparseBilinearRanker(**how).fit_classes(X, labels)
+    path = tmp_path / "run.npz"
+    for _ in range(2):  # the second call resumes at the end
+        ranker = SparseBilinearRanker(**how)
+        ranker.fit_classes(X, labels, checkpoint=path, checkpoint_every=500)
+        assert_array_equal(ranker.coef_.toarray(), whole.coef_.toarray())
+        assert_array_equal(ranker.trials_["loss"], whole.trials_["loss"])
+        assert (ranker.eta0_, ranker.alpha_) == (whole.eta0_, whole.alpha_)
+
+
+def test_no_query_is_in_both_parts():
+    rng = np.random.default_rng(0)
+    own = np.arange(200)
+    pairs = np.column_stack([own, own])
+    rows = draw_triplets(pairs, 200, n_negatives=5, random_state=0)
+    for sampler in (TripletsInOrder(rows), DrawnTriplets(from_triplets(rows), 3)):
+        split = split_queries(sampler, 200, False, rows, 7)
+        training, aside = split.training.sample(rng, 5000), split.held_out
+        assert not set(training[:, 0]) & set(aside[:, 0])
+        assert not set(training[:, 1:].ravel()) & set(aside[:, 1:].ravel())  # nor a document
+        assert len(np.unique(aside[:, 0])) == 40
+        assert (aside[:, 0] == aside[:, 1]).all()
+        assert (aside[:, 1] != aside[:, 2]).all()
+        assert len(aside) <= MAX_HELD_OUT
+
+
+def test_comparisons_of_own_documents_are_kept_as_they_are():
+    rows = np.column_stack([np.arange(50), 2 * np.arange(50), 2 * np.arange(50) + 1])
+    split = split_queries(TripletsInOrder(rows), 50, False, rows, 0)
+    assert {tuple(row) for row in split.held_out} <= {tuple(row) for row in rows}
+    assert len(split.held_out) == 10
+
+
+def test_documents_that_all_queries_share_stay():
+    rng = np.random.default_rng(0)
+    better = rng.integers(4, size=100)
+    rows = np.column_stack([np.arange(100), better, (better + 1) % 4])
+    split = split_queries(TripletsInOrder(rows), 100, False, rows, 0)
+    assert len(split.training.sample(rng, 1000)) == 80
+    assert len(split.held_out) == 20
+
+
+def test_held_out_rows_of_classes_are_in_no_training_triplet():
+    _, labels = texts(60)
+    sampler = DrawnTriplets(from_classes(labels), 0)
+    split = split_queries(sampler, 60, True, None, 0)
+    training = split.training.sample(np.random.default_rng(0), 3000)
+    assert not set(training.ravel()) & set(split.held_out.ravel())
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])
+def test_the_loss_of_an_order_does_not_depend_on_scale(scale):
+    rng = np.random.default_rng(0)
+    margins, queries = rng.standard_normal(200) + 0.5, rng.integers(20, size=200)
+    assert_allclose(
+        order_of(scale * margins, queries).losses, order_of(margins, queries).losses, atol=1e-6
+    )
+
+
+def test_an_order_by_hand():
+    order = order_of(np.array([1.0, 0.0, -1.0, 2.0]), np.array([3, 3, 5, 5]))
+    assert_array_equal(order.shares, [0.75, 0.5])
+    none = order_of(np.zeros(4), np.array([3, 3, 5, 5]))
+    assert_allclose(none.losses, np.log(2))
+    assert not none.better_than(none)
+    assert order.better_than(order_of(np.array([-1.0, -1.0, -1.0, 1.0]), np.array([3, 3, 5, 5])))
+
+
+def test_too_few_queries_to_choose():
+    with pytest.raises(DataError, match="1 are too few to hold some out"):
+        SparseBilinearRanker(n_iter=100).fit(np.eye(3), np.eye(3)[::-1].copy(), [[0, 0, 1]])
+
+
+def test_a_stream_needs_numbers():
+    with pytest.raises(ParameterError, match="set eta0"):
+        SparseBilinearRanker(1e-3, refit=False).partial_fit(np.eye(3), np.eye(3), [[0, 0, 1]])
+    with pytest.raises(ParameterError, match="set alpha"):
+        SparseBilinearRanker(eta0=1.0, refit=False).partial_fit(np.eye(3), np.eye(3), [[0, 0, 1]])
+
+
+def test_a_density_that_w_does_not_reach_ends_the_search_soon():
+    X, labels = texts(60, n_words=60, n_classes=15)
+    ranker = SparseBilinearRanker(
+        target_density=0.9, eta0=0.1, n_iter=300, refit=False, random_state=0
+    )
+    with pytest.warns(RankwiseWarning, match="No alpha gave the density 0.9") as caught:
+        ranker.fit_classes(X, labels)
+    n_fits = int(str(caught[0].message).split("nearest of ")[1].split()[0])
+    assert n_fits <= 6
+    assert ranker.alpha_ > 1e-6
+
+
+def test_an_empty_query_scores_0_with_a_warning():
+    X, _, triplets = texts_and_triplets()
+    ranker = SparseBilinearRanker(1e-3, eta0=0.5, n_iter=200, random_state=0).fit(X, X, triplets)
+    Q = X[:5].copy()
+    Q[[1, 3]] = 0.0
+    message = r"Row 1 of Q has no feature that this ranker has a weight for \(2 of 5 queries\)"
+    with pytest.warns(RankwiseWarning, match=message):
+        scores = ranker.score_all(Q, X)
+    assert_array_equal(scores[[1, 3]], 0.0)
+    with pytest.warns(RankwiseWarning, match=message):
+        assert_array_equal(ranker.predict(sp.csr_array(Q), X[:5])[[1, 3]], 0.0)
+    with pytest.warns(RankwiseWarning, match="1 of 1 queries"):
+        rows, _ = ranker.rank(Q[1], X, k=3)
+    assert len(rows) == 3
