@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise import AdditiveRankRLS, RankRLS, load_model, save_model
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.model_selection import leave_query_out
 from rankwise.problem import RampBasis
 from tests.strategies import problems
@@ -57,7 +57,8 @@ def test_the_curves_add_up_to_the_score():
 
 def test_functions_are_constant_outside_of_their_knots():
     ranker = AdditiveRankRLS(0.1).fit(np.arange(20.0)[:, None], np.arange(20.0))
-    low, first, last, high = ranker.predict([[-1e6], [0.0], [19.0], [1e6]])
+    with pytest.warns(RankwiseWarning, match="far outside"):
+        low, first, last, high = ranker.predict([[-1e6], [0.0], [19.0], [1e6]])
     assert_allclose([low, high], [first, last])
 
 

@@ -73,6 +73,15 @@ class RampSpace:
     """Sums of piecewise linear functions, with `n_ramps` ramps for each feature.
 
     The regularizer is the sum of the squared rises of the functions between knots.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import PairLoss, Problem, RampSpace
+    >>> X, y, loss = np.array([[0.0], [1.0], [3.0]]), np.array([0.0, 2.0, 2.0]), PairLoss()
+    >>> fit = Problem(X, loss.tasks(y, None), loss, RampSpace(2)).solve([1e-9])
+    >>> fit.solutions[0].weights.round(3)  # up by 2 from 0 to 1, and level from 1 to 3
+    array([2., 0.])
     """
 
     n_ramps: int
