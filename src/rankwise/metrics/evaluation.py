@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,18 @@ from rankwise.metrics.ranking_metric import (
     settle_undefined,
 )
 from rankwise.metrics.significance import PairedTest, described, paired_test
-from rankwise.parameters import AnyOf, check_value
+from rankwise.parameters import AnyOf, Choice, check_value
 from rankwise.tables import Column, Table, plural, require_pandas
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
 class RankingEvaluation:
     """All metrics of one ranking, with the values of each query.
 
-    Print it, show it in a notebook, or call `to_table`, `to_frame`, `per_query_frame` or
+    Print it, show it in a notebook, or call `plot`, `to_table`, `to_frame`, `per_query_frame` or
     `to_dict`; `compare` tests it against another ranker on the same queries.
 
     Attributes
@@ -150,6 +153,24 @@ class RankingEvaluation:
     def compare(self, other: RankingEvaluation) -> dict[str, PairedTest]:
         """A `paired_test` on each metric that both have; this ranker is a, `other` is b."""
         return {name: paired_test(self, other, name) for name in self.means if name in other.means}
+
+    def plot(self, metric: str | None = None, **options: Any) -> Axes:
+        """Draw a metric on every query.
+
+        Parameters
+        ----------
+        metric : str, optional
+            By default "NDCG@10", or the first metric if there is none of this name.
+        **options
+            Those of `rankwise.plots.plot_query_values`.
+        """
+        from rankwise.plots import plot_query_values
+
+        if metric is None:
+            metric = "NDCG@10" if "NDCG@10" in self.means else next(iter(self.means))
+        check_value("metric", metric, Choice(*self.means))
+        found = self.per_query[metric]
+        return plot_query_values(found.values, names=found.qid.tolist(), metric=metric, **options)
 
     def _described_table(self) -> Table:
         """The table, with what was evaluated above it and the conventions below it."""

@@ -14,6 +14,11 @@ from rankwise.model_selection._held_out_queries import (
     leave_one_out,
     leave_query_out,
 )
+from rankwise.model_selection._learning_curve import QueryLearningCurve, query_learning_curve
+from rankwise.model_selection._permutation_importance import (
+    PermutationImportance,
+    permutation_importance,
+)
 from rankwise.model_selection.best_mean import PairedDifference, ScoreEstimate
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
@@ -25,6 +30,8 @@ __all__ = [
     "LeavePairOut",
     "MeanRanker",
     "PairedDifference",
+    "PermutationImportance",
+    "QueryLearningCurve",
     "RankingSearchCV",
     "ScoreEstimate",
     "component_errors",
@@ -32,5 +39,7 @@ __all__ = [
     "leave_one_out",
     "leave_pair_out",
     "leave_query_out",
+    "permutation_importance",
+    "query_learning_curve",
     "tournament_scores",
 ]

@@ -96,8 +96,11 @@ class PairedDifference:
     --------
     >>> import numpy as np
     >>> gap = PairedDifference.of(np.array([0.1, 0.0, 0.2, 0.1]))
-    >>> gap.difference, gap.standard_error, gap.is_clear
-    (0.1, 0.0408, True)
+    >>> round(gap.difference, 3), round(gap.standard_error, 3), gap.is_clear
+    (0.1, 0.041, False)
+    >>> gap.words("This ranker", "that one", "ndcg@10")
+    'This ranker is 0.1000 better than that one in ndcg@10, with a standard error of 0.0408: the \
+data cannot tell them apart.'
     """
 
     difference: float

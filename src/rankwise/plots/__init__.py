@@ -7,11 +7,21 @@ as the value of a cell. Where a function takes a mapping, it draws one curve for
 
 from rankwise.plots._look import COLORS, INK, MARKERS, new_axes, require_matplotlib
 from rankwise.plots.alpha_curves import plot_alpha_path, plot_hold_out
+from rankwise.plots.candidate_differences import plot_differences_from_best
+from rankwise.plots.coefficient_paths import plot_coefficient_path
+from rankwise.plots.comparison_graph import plot_comparisons
 from rankwise.plots.component_curves import plot_component_errors, plot_scree
 from rankwise.plots.diagonal_curves import plot_reliability, plot_roc
-from rankwise.plots.query_curves import plot_ndcg_curve, plot_query_differences
+from rankwise.plots.feature_bars import plot_coefficients, plot_importance
+from rankwise.plots.query_curves import (
+    plot_ndcg_curve,
+    plot_query_differences,
+    plot_query_values,
+)
+from rankwise.plots.rank_heat_map import plot_rank_probabilities
 from rankwise.plots.saving import figure_svg, save_figure
 from rankwise.plots.score_intervals import plot_item_ranking, plot_posterior
+from rankwise.plots.training_sizes import plot_training_sizes
 from rankwise.plots.training_steps import plot_learning_curve
 
 __all__ = [
@@ -21,16 +31,24 @@ __all__ = [
     "figure_svg",
     "new_axes",
     "plot_alpha_path",
+    "plot_coefficient_path",
+    "plot_coefficients",
+    "plot_comparisons",
     "plot_component_errors",
+    "plot_differences_from_best",
     "plot_hold_out",
+    "plot_importance",
     "plot_item_ranking",
     "plot_learning_curve",
     "plot_ndcg_curve",
     "plot_posterior",
     "plot_query_differences",
+    "plot_query_values",
+    "plot_rank_probabilities",
     "plot_reliability",
     "plot_roc",
     "plot_scree",
+    "plot_training_sizes",
     "require_matplotlib",
     "save_figure",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -112,4 +113,63 @@ def plot_query_differences(
     ax.set(xlabel="queries, ordered by difference", ylabel=f"difference in {metric}")
     ax.set_xlim(0, len(gaps) + 1)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return ax
+
+
+def plot_query_values(
+    values: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    metric: str = "NDCG@10",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the value of a metric on every query, in descending order, with their mean.
+
+    The band is a 95% interval of the mean. Up to 40 queries have their names on the axis; of more,
+    the five with the lowest values are named in the figure.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_queries,)
+        Such as ``ndcg(y, scores, qid, k=10, per_query=True).values``.
+    names : sequence of str, optional
+        The queries. None: they have no names.
+    metric : str, default="NDCG@10"
+        Name of the metric.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_query_values([0.5, 0.9, 0.7], names=["a", "b", "c"])
+    >>> [tick.get_text() for tick in ax.get_xticklabels()]
+    ['b', 'c', 'a']
+    """
+    given = np.asarray(values, dtype=np.float64)
+    if given.ndim != 1 or not len(given) or not np.isfinite(given).all():
+        raise DataError("values must have one finite number for each query, at least one.")
+    n = len(given)
+    labels = [] if names is None else [str(name) for name in names]
+    if labels and len(labels) != n:
+        raise DataError(f"names needs one entry per query: got {len(labels)} for {n} queries.")
+    order = np.argsort(-given, kind="stable")
+    ranks = np.arange(1, n + 1)
+    ax = axes_or_new(ax)
+    ax.bar(ranks, given[order], width=0.85, color=COLORS[0], lw=0, zorder=2)
+    mean = given.mean()
+    text = f"mean {mean:.3f}"
+    if n > 1:
+        half = BAND * given.std(ddof=1) / np.sqrt(n)
+        ax.axhspan(mean - half, mean + half, color=COLORS[1], alpha=0.25, lw=0, zorder=3)
+        text += f", 95% interval {mean - half:.3f} to {mean + half:.3f}"
+    ax.axhline(mean, color=COLORS[1], lw=1.8, zorder=4, label=text)
+    name_curves(ax, [text])
+    ax.set_xlim(0, n + 1)
+    if labels and n <= 40:
+        turn = 0 if max(map(len, labels)) * n <= 70 else 90
+        ax.set_xticks(ranks, [labels[k] for k in order], rotation=turn)
+    elif labels:
+        lowest = ", ".join(labels[k] for k in order[:-6:-1])
+        where = ax.transAxes
+        ax.text(0.99, 0.97, f"lowest: {lowest}", color=INK, ha="right", va="top", transform=where)
+    ax.set(xlabel=f"{n:,} queries, ordered by {metric}", ylabel=metric)
     return ax

@@ -62,7 +62,7 @@ class AdditiveRankRLS(LeastSquaresRanker):
     >>> y, qid = np.abs(X[:, 0]) - X[:, 1], np.arange(400) // 10
     >>> ranker = AdditiveRankRLS(0.01, n_ramps=4).fit(X, y, qid=qid)
     >>> ranker.predict([[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]).round(1)
-    array([-0.5, -1.5, -0.5])
+    array([-1. , -1.9, -1. ])
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import RankwiseWarning
+from rankwise.errors import DataError, RankwiseWarning
 from rankwise.estimators._device import returned
 from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import prepare_rows, scale_training
@@ -28,8 +28,11 @@ from rankwise.problem import FeatureBasis, Fit, Loss, Problem, Space
 from rankwise.problem.feature_space import unscaled_solution
 from rankwise.problem.problem import side_by_side
 from rankwise.scaling import ColumnStandard
+from rankwise.tables import require_pandas
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from rankwise.holdout.alpha_choice import AlphaChoice
     from rankwise.holdout.held_out_scores import HeldOutScores
 
@@ -292,6 +295,30 @@ class RegularizationPath:
 
     def __repr__(self) -> str:
         return f"RegularizationPath({self.template!r}, {len(self)} alphas)"
+
+    def coefficients(self) -> Array:
+        """The coefficients of a linear ranker with one output, shape (n_alphas, n_features)."""
+        found = [to_host(getattr(self.estimator(i), "coef_", None)) for i in range(len(self))]
+        if found[0] is None or found[0].ndim != 1:
+            raise DataError(
+                "A path of coefficients needs one coefficient per feature: use the linear kernel, "
+                "and y with one column."
+            )
+        return np.array(found, dtype=np.float64)
+
+    def to_frame(self) -> Any:
+        """The `coefficients` as a pandas frame: a row for each alpha, a column for each feature."""
+        pandas, coefs = require_pandas("coefficients()"), self.coefficients()
+        names = getattr(self.template, "feature_names_in_", None)
+        columns = [f"x{j}" for j in range(coefs.shape[1])] if names is None else names
+        index = pandas.Index(self.alphas, name="alpha")
+        return pandas.DataFrame(coefs, index=index, columns=columns)
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the coefficients; options are those of `rankwise.plots.plot_coefficient_path`."""
+        from rankwise.plots import plot_coefficient_path
+
+        return plot_coefficient_path(self, **options)
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores for every alpha, shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs).

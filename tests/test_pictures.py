@@ -1,0 +1,220 @@
+"""What pictures of features, queries, comparisons and candidates show, and what they refuse."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rankwise import RankRLS, SparseBilinearRanker
+from rankwise.data import make_ranking
+from rankwise.errors import DataError, ParameterError
+from rankwise.metrics import evaluate_ranking
+from rankwise.model_selection import PermutationImportance, QueryLearningCurve
+from rankwise.plots import (
+    COLORS,
+    plot_coefficient_path,
+    plot_coefficients,
+    plot_comparisons,
+    plot_differences_from_best,
+    plot_importance,
+    plot_query_values,
+    plot_rank_probabilities,
+    plot_training_sizes,
+)
+
+DATA = make_ranking(n_queries=8, rows_per_query=5, n_features=3, n_levels=3, random_state=0)
+
+
+def ticks(axis):
+    return [tick.get_text() for tick in axis.get_ticklabels()]
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_coefficients_have_names_signs_and_order():
+    frame = DATA.to_frame()[["x2", "x0", "x1"]]
+    ranker = RankRLS().fit(frame, DATA.y, qid=DATA.qid)
+    ax = plot_coefficients(ranker)
+    order = np.argsort(-np.abs(ranker.coef_))
+    assert ticks(ax.yaxis) == [frame.columns[k] for k in order]
+    assert_allclose([bar.get_width() for bar in ax.patches], ranker.coef_[order])
+    ax = plot_coefficients([1.0, -3.0, 2.0], top=2)
+    assert [bar.get_facecolor()[:3] for bar in ax.patches] == [
+        tuple(int(color[k : k + 2], 16) / 255 for k in (1, 3, 5))
+        for color in (COLORS[1], COLORS[0])
+    ]
+    assert ax.get_xlabel() == "coefficient, the 2 largest of 3"
+    scaled = make_pipeline(StandardScaler(), RankRLS()).fit(DATA.X, DATA.y)
+    assert len(plot_coefficients(scaled).patches) == 3
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: plot_coefficients(RankRLS()), "RankRLS has none. Fit it first"),
+        (lambda: plot_coefficients(np.ones((3, 2))), r"got shape \(3, 2\)"),
+        (lambda: plot_coefficients([1.0, np.nan]), "finite"),
+        (lambda: plot_coefficients([1.0], names=["a", "b"]), "got 2 for 1 features"),
+        (lambda: plot_coefficient_path([1.0]), "path.X, y, alphas.*got list"),
+        (lambda: plot_importance([1.0]), "permutation_importance: got list"),
+        (lambda: plot_query_values([]), "one finite number"),
+        (lambda: plot_query_values([1.0, np.nan]), "one finite number"),
+        (lambda: plot_query_values([1.0], names=["a", "b"]), "got 2 for 1 queries"),
+        (lambda: plot_training_sizes([1.0]), "query_learning_curve: got list"),
+        (lambda: plot_rank_probabilities([0.5, 0.5]), r"got shape \(2,\)"),
+        (lambda: plot_rank_probabilities([[2.0]]), "between 0 and 1"),
+        (lambda: plot_rank_probabilities([[1.0]], names=[]), "got 0 for 1"),
+        (lambda: plot_comparisons([]), "the preferred item first"),
+        (lambda: plot_comparisons([[0, -1]]), "integers from 0"),
+        (lambda: plot_comparisons([[0.0, 1.0]]), "integers from 0"),
+        (lambda: plot_comparisons([[0, 3]], names=["a", "b"]), r"got \[2\] for items 0 to 3"),
+        (lambda: plot_comparisons([[0, 1]], scores=[1.0, np.inf]), "finite"),
+        (lambda: plot_differences_from_best({}), "at least one"),
+        (lambda: plot_differences_from_best({"a": [np.nan], "b": [1.0]}), "no query"),
+        (lambda: plot_differences_from_best({"a": [1.0, 2.0], "b": [1.0]}), "b has 1 values"),
+    ],
+)
+def test_pictures_that_cannot_be_drawn(draw, message):
+    with pytest.raises(DataError, match=message):
+        draw()
+
+
+def test_a_bilinear_ranker_has_no_coefficient_per_feature():
+    ranker = SparseBilinearRanker()
+    ranker.coef_ = sparse.csr_array(np.eye(2))
+    with pytest.raises(DataError, match="See related_features"):
+        plot_coefficients(ranker)
+
+
+def test_a_path_of_coefficients():
+    path = RankRLS().path(DATA.X, DATA.y, [100.0, 0.1], qid=DATA.qid)
+    coefs = path.coefficients()
+    assert_allclose(coefs, [path.estimator(i).coef_ for i in range(2)])
+    frame = path.to_frame()
+    assert list(frame.columns) == ["x0", "x1", "x2"]
+    assert_allclose(frame.loc[0.1], coefs[1])
+    ax = path.plot(top=2)
+    largest = np.argsort(-np.abs(coefs).max(axis=0))
+    assert texts(ax) == [f"x{j}" for j in largest[:2]]
+    grey, first = ax.get_lines()[:2]
+    assert_allclose(grey.get_ydata(), coefs[::-1, largest[2]])
+    assert_allclose(first.get_ydata(), coefs[::-1, largest[0]])
+    with pytest.raises(DataError, match="use the linear kernel"):
+        RankRLS(kernel="rbf").path(DATA.X, DATA.y, [1.0]).to_frame()
+
+
+def test_names_at_the_end_of_a_path_do_not_overlap():
+    path = RankRLS().path(np.repeat(DATA.X[:, :1], 5, axis=1), DATA.y, [1.0, 10.0], qid=DATA.qid)
+    heights = np.sort([text.xyann[1] for text in path.plot().texts])
+    gap = 0.06 * np.ptp(path.coefficients())
+    assert (np.diff(heights) > gap).all()
+
+
+def test_importance_with_intervals():
+    found = PermutationImportance(
+        ["a", "b", "c"], np.array([0.1, 0.3, -0.1]), np.array([0.1, 0.05, 0.0]), "map", 0.8, True
+    )
+    ax = found.plot(top=2)
+    assert ticks(ax.yaxis) == ["b", "a"]
+    assert ax.get_xlabel() == "drop in map without the feature, the 2 largest of 3"
+    low, high = ax.collections[0].get_segments()[1][:, 0]
+    assert_allclose([low, high], [0.1 - 0.196, 0.1 + 0.196])
+
+
+def test_values_by_query_and_their_mean():
+    result = evaluate_ranking(DATA.y, DATA.score + np.sin(np.arange(40)), DATA.qid)
+    ax = result.plot("MAP")
+    values = result.per_query["MAP"].values
+    assert_allclose([bar.get_height() for bar in ax.patches[:8]], np.sort(values)[::-1])
+    assert ticks(ax.xaxis) == [str(k) for k in np.argsort(-values, kind="stable")]
+    half = 1.96 * values.std(ddof=1) / np.sqrt(8)
+    (label,) = (text.get_text() for text in ax.get_legend().get_texts())
+    mean = values.mean()
+    assert label == f"mean {mean:.3f}, 95% interval {mean - half:.3f} to {mean + half:.3f}"
+    assert result.plot().get_ylabel() == "NDCG@10"
+    with pytest.raises(ParameterError, match="metric must be one of MAP"):
+        result.plot("ap")
+
+
+def test_of_many_queries_the_lowest_are_named():
+    ax = plot_query_values(np.arange(50.0), names=[f"q{k}" for k in range(50)])
+    assert texts(ax) == ["lowest: q0, q1, q2, q3, q4"]
+    assert not plot_query_values(np.arange(50.0)).texts
+    assert plot_query_values([1.0]).get_legend().get_texts()[0].get_text() == "mean 1.000"
+
+
+def test_training_sizes_by_name():
+    def curve(metric="map"):
+        return QueryLearningCurve(
+            np.array([2, 8]), np.array([0.5, 0.6]), np.array([0.1, 0.05]), metric, True
+        )
+
+    ax = plot_training_sizes({"a": curve(), "b": curve()})
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    assert ax.get_ylabel() == "held-out map (± s.e.)"
+    assert curve().plot().get_legend() is None
+    with pytest.raises(DataError, match="the same metric: got map, ndcg"):
+        plot_training_sizes({"a": curve(), "b": curve("ndcg")})
+
+
+def test_rank_probabilities_are_ordered_by_expected_rank():
+    chance = np.array([[0.1, 0.2, 0.7], [0.9, 0.1, 0.0], [0.0, 0.7, 0.3]])
+    ax = plot_rank_probabilities(chance, names="abc")
+    assert ticks(ax.yaxis) == ["b", "c", "a"]
+    assert texts(ax) == ["90", "10", "70", "30", "10", "20", "70"]
+    assert_allclose(ax.collections[0].get_array()[..., 3], chance[[1, 2, 0]])
+    assert len(texts(plot_rank_probabilities(chance, top=2))) == 3
+    many = plot_rank_probabilities(np.full((20, 20), 0.05))
+    assert many.get_xlabel().startswith("rank: the darker")
+    assert not many.texts
+
+
+def test_the_graph_of_comparisons_shows_surprises():
+    pairs = [[0, 1], [0, 1], [1, 2], [2, 0]]
+    ax = plot_comparisons(pairs, scores=[3.0, 2.0, 1.0], names="abc")
+    assert texts(ax) == ["a", "b", "c"]
+    lines = ax.get_lines()[:3]
+    assert [line.get_color() == COLORS[1] for line in lines] == [False, True, False]
+    assert_allclose(lines[0].get_ydata(), [3.0, 2.0])
+    assert lines[0].get_linewidth() > lines[2].get_linewidth()
+    assert ax.get_xlabel() == ""
+    shares = plot_comparisons(pairs)
+    dots = [line.get_ydata()[0] for line in shares.get_lines()[3:]]
+    assert_allclose(dots, [2 / 3, 1 / 3, 0.5])
+
+
+def test_groups_that_no_comparison_connects_are_named():
+    ax = plot_comparisons([[0, 1], [2, 3], [5, 2]])
+    assert ax.get_xlabel() == "2 groups that no comparison connects"
+    assert texts(ax) == ["0", "1", "2", "3", "5"]  # item 4 was not compared
+    assert not plot_comparisons([[k, k + 1] for k in range(70)]).texts
+
+
+def test_differences_from_the_best_are_paired():
+    rng = np.random.default_rng(0)
+    easy = rng.normal(size=30)
+    values = {"low": easy - 0.5, "same": easy + 0.01 * rng.normal(size=30), "best": easy + 0.1}
+    values["same"] += 0.1 - (values["same"] - easy).mean() - 1e-3
+    ax = plot_differences_from_best(values, metric="MAP")
+    assert [text.split(":")[0] for text in ticks(ax.yaxis)] == ["best", "same", "low"]
+    widths = sorted(
+        np.ptp(part.get_segments()[k][:, 0])
+        for part in ax.collections
+        for k in range(len(part.get_segments()))
+    )
+    gap = values["best"] - values["same"]
+    assert_allclose(widths[-1], 2 * 1.96 * gap.std(ddof=1) / np.sqrt(30))
+    reached = [line.get_xdata() for line in ax.get_lines() if line.get_markerfacecolor() == "white"]
+    assert_allclose(reached[0], [0.0, -1e-3], atol=1e-12)
+    lower = plot_differences_from_best(values, greater_is_better=False, top=1)
+    assert ticks(lower.yaxis)[0].startswith("low")
+    assert lower.get_xlabel() == "score behind the best, by query, the best 1 of 3"
+
+
+def test_queries_without_a_value_for_all_are_left_out():
+    ax = plot_differences_from_best({"a": [0.5, np.nan, 0.7], "b": [0.1, 0.9, 0.2]})
+    assert ticks(ax.yaxis) == ["a: 0.600", "b: 0.150"]
