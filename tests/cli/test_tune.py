@@ -296,7 +296,12 @@ def test_words_say_how_far_the_choice_is_from_the_next(files, tune, tmp_path):
     data = read_letor(files.train)
     a, b = (
         leave_query_out(
-            RankRLS(ties=ties), data.X, data.y, qid=data.qid, alphas=GRID, metric="ndcg@3"
+            RankRLS(ties=ties, scale="query-minmax"),
+            data.X,
+            data.y,
+            qid=data.qid,
+            alphas=GRID,
+            metric="ndcg@3",
         )
         for ties in ("include", "exclude")
     )
