@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import closing, nullcontext
 from copy import deepcopy
 from itertools import islice
 from time import perf_counter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
@@ -43,7 +42,12 @@ from rankwise.model_selection.search.refits import (
     refit,
 )
 from rankwise.model_selection.search.scoring import RankingScorer
+from rankwise.model_selection.search.search_results import candidates_frame, plot_candidates
 from rankwise.model_selection.search.splits import Splits, make_splits
+from rankwise.progress import progress_bar
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def _has_best_estimator(search: RankingSearchCV) -> bool:
@@ -94,7 +98,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     refit : bool, default=True
         Whether to fit the best candidate to all rows, which `predict` and `score` need.
     verbose : bool, default=False
-        Whether to show a progress bar on stderr, if it is a terminal.
+        Whether to show progress, on stderr if it is a terminal, or in a notebook.
     random_state : int or Generator, optional
         If `cv` is an integer, assign queries (or rows) to folds in random order. None: in turn.
 
@@ -111,6 +115,10 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         In scikit-learn's form: ``params`` and ``param_*``, ``mean_test_score``,
         ``std_test_score``, ``rank_test_score``, ``split0_test_score`` and so on,
         ``mean_fit_time``, ``std_fit_time``, ``mean_score_time``, ``std_score_time``. See Notes.
+        With "leave_query_out" there is no column for each query: see `split_scores_`.
+    split_scores_ : ndarray of shape (n_candidates, n_splits)
+        The score of every candidate in every split, or on every query with "leave_query_out"; no
+        columns with "leave_pair_out".
     n_splits_ : int
         Number of queries, folds or splits; with "leave_pair_out", of pairs.
     scorer_ : RankingScorer
@@ -204,7 +212,10 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             splits = make_splits(self.cv, data, self.random_state)
             outcomes = self._hold_out_splits(batches, candidates, data, splits, scorer)
             self.n_splits_ = len(splits)
-        self.cv_results_ = make_results(candidates, batches, outcomes)
+        each_query = isinstance(self.cv, str) and self.cv == "leave_query_out"
+        self.cv_results_, self.split_scores_ = make_results(
+            candidates, batches, outcomes, by_split=not each_query
+        )
         self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
         self.best_params_ = candidates[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
@@ -268,6 +279,31 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         return self.scorer_(y, self.predict(X, qid=qid), qid)
 
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each candidate, the best first.
+
+        It has the parameters, the score, how far it is behind the best, and the standard error of
+        this difference over splits or queries.
+        """
+        check_is_fitted(self)
+        return candidates_frame(self.cv_results_["params"], self.cv_results_, self.split_scores_)
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw how far candidates are behind the best, with intervals of these differences.
+
+        Parameters
+        ----------
+        **options
+            Those of `rankwise.plots.plot_differences_from_best`, such as `top`.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        check_is_fitted(self)
+        candidates = self.cv_results_["params"]
+        return plot_candidates(candidates, self.split_scores_, self.scorer_, **options)
+
     def _check_estimator(self) -> None:
         missing = [name for name in ("fit", "predict") if not hasattr(self.estimator, name)]
         if isinstance(self.estimator, type) or missing:
@@ -319,9 +355,10 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         results = parallel(delayed(_attempt)(*task) for task in tasks)
         try:
-            with _progress(len(tasks), bool(self.verbose)) as advance:
-                for result in results:
-                    advance()
+            with progress_bar("Searching", len(tasks)) if self.verbose else nullcontext() as show:
+                for done, result in enumerate(results, 1):
+                    if show is not None:
+                        show(done)
                     yield result
         finally:
             with warnings.catch_warnings():  # about tasks that an error has cancelled
@@ -377,17 +414,3 @@ def _score(
     fit_time = np.broadcast_to([part.fit_time / shares for part in found], shape)
     score_time += [part.predict_time / shares for part in found]
     return summarize(np.stack(values), counts, fit_time, score_time)
-
-
-@contextmanager
-def _progress(total: int, wanted: bool) -> Iterator[Callable[[], None]]:
-    """A function to call after each task, which advances a bar if stderr is a terminal."""
-    if not (wanted and sys.stderr.isatty()):
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Searching", total=total)
-        yield lambda: bar.advance(task)
