@@ -70,6 +70,11 @@ def write_picture(study: Study, path: Path, train: Path) -> None:
     Page(
         f"Tuning on {train.name}",
         f"{study.plan}: {metric} is best with {chosen}, {value}.",
-        [Section("", [figure]), Section("All settings", tables), Section("The model", [model])],
+        [
+            Section("", [Text(line) for line in study.words()]),
+            Section("", [figure]),
+            Section("All settings", tables),
+            Section("The model", [model]),
+        ],
         footer=f"Made by `rankwise tune`, rankwise {__version__}.",
     ).write(path)

@@ -35,7 +35,8 @@ class Outcome:
     """Held-out scores of a batch, with a row for each of its candidates.
 
     `splits`, `fit_time` and `score_time` have a column for each split. Without splits, `splits` has
-    no columns, and the times have one.
+    no columns, and the times have one. `predictions`, if they are kept, are those of the held-out
+    rows of all splits.
     """
 
     mean: Array
@@ -43,6 +44,7 @@ class Outcome:
     splits: Array
     fit_time: Array
     score_time: Array
+    predictions: Array | None = None
 
 
 def list_candidates(param_grid: Any) -> list[dict[str, Any]]:
