@@ -26,6 +26,13 @@ class AnswerComparisons:
         The number of each pair's prompt. Pairs of a prompt belong in the same fold.
     feature_names : list of str, or None
         Names of the columns of X, if each feature has a column of the frame.
+
+    Examples
+    --------
+    >>> from rankwise.data import read_chosen_rejected
+    >>> frame = {"prompt": ["a"], "chosen_length": [12], "rejected_length": [80]}
+    >>> read_chosen_rejected(frame).feature_names
+    ['length']
     """
 
     X: Array
