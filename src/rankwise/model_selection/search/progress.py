@@ -1,26 +1,23 @@
-"""Progress of a search on the terminal."""
+"""Progress of a search."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
+
+from rankwise.progress import progress_bar
 
 
 @contextmanager
 def progress(total: int, what: str, wanted: bool) -> Iterator[Callable[..., None]]:
-    """A function to call after each task, which advances a bar if stderr is a terminal.
+    """A function to call after each task, perhaps with a few words about the task that is done.
 
-    It may be called with a few words about the task that is done.
+    It advances a bar on a terminal, or a line in a notebook.
     """
-    if not (wanted and sys.stderr.isatty()):
+    if not wanted:
         yield lambda words="": None
         return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda words="": bar.update(
-            task, advance=1, description=f"{what}: {words}" if words else what
-        )
+    done = count(1)
+    with progress_bar(what, total) as show:
+        yield lambda words="": show(next(done), words)

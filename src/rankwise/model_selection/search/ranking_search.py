@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
 from time import perf_counter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
@@ -50,8 +50,12 @@ from rankwise.model_selection.search.refits import (
     refit,
 )
 from rankwise.model_selection.search.scoring import RankingScorer
+from rankwise.model_selection.search.search_results import candidates_frame, plot_candidates
 from rankwise.model_selection.search.splits import Splits, make_splits
 from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def _has_best_estimator(search: RankingSearchCV) -> bool:
@@ -108,7 +112,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     n_best : int, default=10
         Greatest number of candidates in such a mean.
     verbose : bool, default=False
-        Whether to show a progress bar on stderr, if it is a terminal.
+        Whether to show progress, on stderr if it is a terminal, or in a notebook.
     random_state : int or Generator, optional
         If `cv` is an integer, assign queries (or rows) to folds in random order. None: in turn.
 
@@ -125,6 +129,10 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         In scikit-learn's form: ``params`` and ``param_*``, ``mean_test_score``,
         ``std_test_score``, ``rank_test_score``, ``split0_test_score`` and so on,
         ``mean_fit_time``, ``std_fit_time``, ``mean_score_time``, ``std_score_time``. See Notes.
+        With "leave_query_out" there is no column for each query: see `split_scores_`.
+    split_scores_ : ndarray of shape (n_candidates, n_splits)
+        The score of every candidate in every split, or on every query with "leave_query_out"; no
+        columns with "leave_pair_out".
     n_splits_ : int
         Number of queries, folds or splits; with "leave_pair_out", of pairs.
     scorer_ : RankingScorer
@@ -227,7 +235,10 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             splits = make_splits(self.cv, data, self.random_state)
             outcomes = self._hold_out_splits(batches, candidates, data, splits, scorer)
             self.n_splits_ = len(splits)
-        self.cv_results_ = make_results(candidates, batches, outcomes)
+        each_query = isinstance(self.cv, str) and self.cv == "leave_query_out"
+        self.cv_results_, self.split_scores_ = make_results(
+            candidates, batches, outcomes, by_split=not each_query
+        )
         self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
         self.best_params_ = candidates[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
@@ -299,6 +310,31 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 stacklevel=2,
             )
         return self.scorer_(y, self.predict(X, qid=qid), qid)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each candidate, the best first.
+
+        It has the parameters, the score, how far it is behind the best, and the standard error of
+        this difference over splits or queries.
+        """
+        check_is_fitted(self)
+        return candidates_frame(self.cv_results_["params"], self.cv_results_, self.split_scores_)
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw how far candidates are behind the best, with intervals of these differences.
+
+        Parameters
+        ----------
+        **options
+            Those of `rankwise.plots.plot_differences_from_best`, such as `top`.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        check_is_fitted(self)
+        candidates = self.cv_results_["params"]
+        return plot_candidates(candidates, self.split_scores_, self.scorer_, **options)
 
     def _check_estimator(self) -> None:
         check_value("refit", self.refit, AnyOf(Flag(), Choice(MEAN_OF_BEST)))
