@@ -199,7 +199,7 @@ def test_a_page_has_everything(files, run, tmp_path):
     )  # fmt: skip
     text = page.read_text()
     assert text.count("<svg") == 1
-    assert "The best 4 of 6 settings." in text
+    assert "The best 4 of 6 settings. Below: how far each is behind the best on the same" in text
     assert text.count("<table>") == 2
     assert text.count("chosen") == 2
     assert "Every alpha with" in text
