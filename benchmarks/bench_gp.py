@@ -13,16 +13,21 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
+from scipy.optimize import minimize
 from scipy.special import ndtr
-from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, WhiteKernel
 from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import GridSearchCV
 
 from benchmarks.harness import Result, best_times, extra_memory, megabytes, seconds
 from rankwise import PairwiseGP
 
 ROWS, COMPARISONS, FLIPPED, NEW = 400, 1000, 0.05, 5000
+VOTED, VOTES, TIES = 59, 8931, 0.39
+LINEAR_ROWS, LINEAR_COLUMNS, LINEAR_PAIRS = 7861, 40, 4000
+ASKED = 1000
 ITEMS, PAIRS = 2000, 5000
 MANY_ITEMS, MANY_PAIRS, LANDMARKS = 50_000, 100_000, 300
 
@@ -206,5 +211,138 @@ def fit_many(problem: tuple[Any, Any, Any]) -> PairwiseGP:
     return gp.fit_pairs(X, pairs)
 
 
+def votes_with_ties() -> tuple[Any, Any, Any]:
+    """Items without features, and votes of which 39% are ties."""
+    rng = np.random.default_rng(0)
+    quality = 0.8 * rng.standard_normal(VOTED)
+    first = rng.integers(0, VOTED, VOTES)
+    second = (first + rng.integers(1, VOTED, VOTES)) % VOTED
+    gap = quality[first] - quality[second] + rng.standard_normal(VOTES)
+    tie = np.abs(gap) < np.quantile(np.abs(gap), TIES)
+    return quality, np.column_stack((first, second)), np.where(tie, 0.0, np.sign(gap))
+
+
+def davidson(pairs: Any, outcome: Any) -> Any:
+    """Davidson's model of ties by maximum likelihood, with its gradient: one term for each vote."""
+    first, second = pairs.T
+    win, loss = (outcome > 0).astype(float), (outcome < 0).astype(float)
+    tie = 1.0 - win - loss
+
+    def objective(x: Any) -> tuple[float, Any]:
+        score, nu = x[:-1], x[-1]
+        terms = np.stack((score[first], score[second], nu + 0.5 * (score[first] + score[second])))
+        top = terms.max(axis=0)
+        chance = np.exp(terms - top)
+        total = chance.sum(axis=0)
+        chance /= total
+        value = win @ terms[0] + loss @ terms[1] + tie @ terms[2] - (top + np.log(total)).sum()
+        off = chance - np.stack((win, loss, tie))
+        by_score = np.bincount(first, off[0] + 0.5 * off[2], VOTED)
+        by_score += np.bincount(second, off[1] + 0.5 * off[2], VOTED)
+        penalty = 0.005 * (score @ score)  # fixes the level
+        return penalty - float(value), np.append(by_score + 0.01 * score, off[2].sum())
+
+    return minimize(objective, np.zeros(VOTED + 1), jac=True, method="L-BFGS-B").x[:-1]
+
+
+def beside_davidson() -> list[Result]:
+    quality, pairs, outcome = votes_with_ties()
+    gp = PairwiseGP(WhiteKernel(1.0), tie_model="threshold")
+    X = np.arange(VOTED)[:, None]
+    gp.fit_pairs(X, pairs[:50], margin=outcome[:50])
+    fitted, plain, peer = best_times(
+        lambda: gp.fit_pairs(X, pairs, margin=outcome),
+        lambda: clone(gp).set_params(flips=0.0).fit_pairs(X, pairs, margin=outcome),
+        lambda: davidson(pairs, outcome),
+    )
+    ours, theirs = (
+        np.corrcoef(scores, quality)[0, 1] for scores in (gp.predict(X), davidson(pairs, outcome))
+    )
+    what = f"{VOTED} items, {VOTES:,} votes, {TIES:.0%} ties"
+    return [
+        Result(
+            f"fit with a threshold, {what}",
+            f"{seconds(fitted)}, correlation with the truth {ours:.4f}",
+            f"Davidson's model by SciPy: {seconds(peer)}, {theirs:.4f}",
+            fitted / peer,
+            10.0,
+        ),
+        Result(
+            f'flips="auto", {what}',
+            seconds(fitted),
+            f"flips=0.0: {seconds(plain)}",
+            fitted / plain,
+            2.0,
+        ),
+    ]
+
+
+def linear_kernel() -> list[Result]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((LINEAR_ROWS, LINEAR_COLUMNS))
+    f = X @ (0.4 * rng.standard_normal(LINEAR_COLUMNS))
+    first = rng.permutation(LINEAR_ROWS)[:LINEAR_PAIRS]
+    second = (first + rng.integers(1, LINEAR_ROWS, LINEAR_PAIRS)) % LINEAR_ROWS
+    won = f[first] - f[second] + rng.standard_normal(LINEAR_PAIRS) > 0
+    pairs = np.column_stack((first, second))
+    gp = PairwiseGP(1.0 * DotProduct(0.0, "fixed"))
+    gp.fit_pairs(X[:100, :2], pairs[:20] % 100, margin=won[:20])
+    peer = LogisticRegressionCV(
+        Cs=10,
+        fit_intercept=False,
+        scoring="neg_log_loss",
+        l1_ratios=(0,),
+        use_legacy_attributes=False,
+    )
+    fitted, tuned = best_times(
+        lambda: gp.fit_pairs(X, pairs, margin=won), lambda: peer.fit(X[first] - X[second], won)
+    )
+    return [
+        Result(
+            f"linear kernel, {LINEAR_ROWS:,} x {LINEAR_COLUMNS} features, {LINEAR_PAIRS:,} pairs",
+            seconds(fitted),
+            f"LogisticRegressionCV on differences: {seconds(tuned)}",
+            fitted / tuned,
+            5.0,
+        )
+    ]
+
+
+def a_question() -> list[Result]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((ASKED, 5))
+    f = 2 * np.sin(X).sum(axis=1)
+    first = rng.integers(0, ASKED, 2 * ASKED)
+    second = (first + rng.integers(1, ASKED, 2 * ASKED)) % ASKED
+    won = f[first] - f[second] + rng.standard_normal(2 * ASKED) > 0
+    gp = PairwiseGP(4.0 * Matern(2.0, nu=2.5), optimizer=None)
+    gp.fit_pairs(X, np.column_stack((first, second)), margin=won)
+
+    def ask() -> None:
+        i, j = gp.suggest_pair(X)
+        gp.tell([i, j], margin=bool(f[i] - f[j] + rng.standard_normal() > 0))
+
+    ask()  # computes the moments of all rows
+    question, refit = best_times(
+        ask, lambda: clone(gp).fit_pairs(X, gp.pairs_, margin=gp.margin_), repeats=5
+    )
+    return [
+        Result(
+            f"a question (suggest_pair and tell), {ASKED:,} rows",
+            seconds(question),
+            f"the posterior from the start: {seconds(refit)}",
+            question / refit,
+            0.2,
+        )
+    ]
+
+
 def cases() -> list[Result]:
-    return [*beside_peers(), *many_rows(), *inducing()]
+    return [
+        *beside_peers(),
+        *beside_davidson(),
+        *linear_kernel(),
+        *a_question(),
+        *many_rows(),
+        *inducing(),
+    ]

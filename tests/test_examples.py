@@ -26,6 +26,7 @@ def example(name, folder):
 
 def test_all_examples_are_tested():
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == [
+        "from_raw_data_to_the_best_ranker",
         "leading_and_spectral_components",
         "leave_pair_out_auc",
         "pooled_auc_bias",
@@ -33,6 +34,14 @@ def test_all_examples_are_tested():
         "sample_size_curve",
         "search_that_explains",
     ]
+
+
+def test_from_raw_data_to_the_best_ranker(tmp_path):
+    printed = example("from_raw_data_to_the_best_ranker", tmp_path)
+    low, high = map(float, re.search(r"expected:.*interval (\S+) to (\S+)", printed).groups())
+    found, plain = map(float, re.search(r"new queries: (\S+); .* has (\S+)", printed).groups())
+    assert low - 0.05 < found < high + 0.05
+    assert found > plain + 0.02
 
 
 def test_leading_and_spectral_components(tmp_path):

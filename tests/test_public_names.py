@@ -29,6 +29,7 @@ PARTS = {
         "LandmarkSystem",
         "Landmarks",
         "Loss",
+        "RampBasis",
         "Solution",
         "Space",
         "System",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rankwise.rankers import RANKERS, TRANSFORMERS
 
 if TYPE_CHECKING:
+    from rankwise.auto.auto_ranker import AutoRanker as AutoRanker
     from rankwise.estimators.bilinear.sparse_bilinear import (
         SparseBilinearRanker as SparseBilinearRanker,
     )
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.gp.on_columns import OnColumns as OnColumns
     from rankwise.estimators.gp.pairwise_gp import PairwiseGP as PairwiseGP
+    from rankwise.estimators.least_squares.additive_rankrls import (
+        AdditiveRankRLS as AdditiveRankRLS,
+    )
     from rankwise.estimators.least_squares.rankrls import RLS as RLS
     from rankwise.estimators.least_squares.rankrls import RankRLS as RankRLS
     from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS as SparseRankRLS
     from rankwise.estimators.least_squares.sparse_rankrls import SparseRLS as SparseRLS
     from rankwise.estimators.rank_svm import RankSVM as RankSVM
+    from rankwise.model_selection.mean_ranker import MeanRanker as MeanRanker
     from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
@@ -41,6 +46,7 @@ _HOME = {
     "save_model": "rankwise.persistence",
 }
 _SUBMODULES = (
+    "auto",
     "data",
     "errors",
     "graph",
@@ -55,8 +61,11 @@ _SUBMODULES = (
 __all__ = [
     "KPCR",
     "RLS",
+    "AdditiveRankRLS",
+    "AutoRanker",
     "BoostedRanker",
     "KPCRank",
+    "MeanRanker",
     "OnColumns",
     "PairwiseGP",
     "QueryMinMaxScaler",

@@ -20,6 +20,9 @@ RANKERS = {
     "sparse-bilinear": "rankwise.estimators.bilinear.sparse_bilinear.SparseBilinearRanker",
     "ranksvm": "rankwise.estimators.rank_svm.RankSVM",
     "boosted": "rankwise.estimators.boosted.boosted_ranker.BoostedRanker",
+    "additive-rankrls": "rankwise.estimators.least_squares.additive_rankrls.AdditiveRankRLS",
+    "mean": "rankwise.model_selection.mean_ranker.MeanRanker",
+    "auto": "rankwise.auto.auto_ranker.AutoRanker",
     "ranking-search": "rankwise.model_selection.search.ranking_search.RankingSearchCV",
 }
 """Where the class of each ranker is, by its stable name."""

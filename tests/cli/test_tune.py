@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from rankwise import RLS, RankRLS, load_model
 from rankwise.cli.terminal import progress
 from rankwise.data import normalize_per_query, read_letor, write_letor
-from rankwise.metrics import average_precision
+from rankwise.metrics import average_precision, ndcg
 from rankwise.model_selection import k_fold, leave_pair_out, leave_query_out
 from rankwise.persistence import open_model
 
@@ -199,7 +199,7 @@ def test_a_page_has_everything(files, run, tmp_path):
     )  # fmt: skip
     text = page.read_text()
     assert text.count("<svg") == 1
-    assert "The best 4 of 6 settings." in text
+    assert "The best 4 of 6 settings. Below: how far each is behind the best on the same" in text
     assert text.count("<table>") == 2
     assert text.count("chosen") == 2
     assert "Every alpha with" in text
@@ -287,3 +287,39 @@ def test_ohsumed_without_a_validation_file(data_folder, run, tune, tmp_path):
         return float(next(line for line in table.splitlines() if line.startswith("MAP")).split()[1])
 
     assert map_of(tuned) == pytest.approx(map_of(fitted), abs=0.01)
+
+
+def test_words_say_how_far_the_choice_is_from_the_next(files, tune, tmp_path):
+    out = tmp_path / "model.rankwise"
+    options = ("--alphas", "0.1:1000:5", "--metric", "ndcg@3")
+    result = tune(files.train, "-o", out, *options, "--ties", "include,exclude")
+    data = read_letor(files.train)
+    a, b = (
+        leave_query_out(
+            RankRLS(ties=ties, scale="query-minmax"),
+            data.X,
+            data.y,
+            qid=data.qid,
+            alphas=GRID,
+            metric="ndcg@3",
+        )
+        for ties in ("include", "exclude")
+    )
+    values = [
+        ndcg(data.y, r.predictions[r.best_index], data.qid, k=3, per_query=True).values
+        for r in (a, b)
+    ]
+    gap = values[0] - values[1]
+    gap = gap if gap.mean() >= 0 else -gap
+    error = gap.std(ddof=1) / np.sqrt(len(gap))
+    assert f"The best is {gap.mean():.4f} better than the next (ties" in result.stderr
+    assert f"in ndcg@3, with a standard error of {error:.4f}: the data cannot" in result.stderr
+    assert "The best of 10 scores is optimistic" in result.stderr
+
+    alone = tune(files.train, "-o", out, *options)
+    next_best = np.sort(a.score)[-2]
+    assert (
+        f"The best is {a.score.max() - next_best:.4f} better than the next (alpha" in alone.stderr
+    )
+    single = tune(files.train, "-o", out, "--alphas", "1")
+    assert "The best" not in single.stderr

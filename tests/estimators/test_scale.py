@@ -130,7 +130,7 @@ class TestAuto:
     @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "polynomial", "sigmoid"])
     def test_kernels_with_gamma(self, kernel, data):
         X, y, qid = data
-        ranker = SparseRankRLS(kernel=kernel, n_landmarks=10, random_state=0)
+        ranker = SparseRankRLS(1.0, kernel=kernel, n_landmarks=10, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a sigmoid kernel is not positive definite
             assert ranker.fit(X, y, qid=qid).scale_ == "query-minmax"
@@ -317,3 +317,30 @@ def test_model_files(ranker, name, data, tmp_path):
     same = load_model(save_model(ranker, tmp_path / "model.rankwise"))
     assert_array_equal(same.predict(X, qid=qid), ranker.predict(X, qid=qid))
     assert (same.scale_, same.max_query_rows_) == (name, 10)
+
+
+@pytest.mark.parametrize("within", [True, False])
+@pytest.mark.parametrize(
+    "ranker", [SparseRankRLS(n_landmarks=30, random_state=0), RankRLS(kernel="rbf")]
+)
+def test_auto_finds_out_whether_scores_depend_on_the_other_rows_of_a_query(ranker, within):
+    rng = np.random.default_rng(3)
+    qid = np.repeat(np.arange(20), 12)
+    X = rng.standard_normal((240, 2)) + 8 * rng.standard_normal((20, 2))[qid]
+    scaled = QueryMinMaxScaler().fit(X, qid=qid).transform(X, qid=qid)
+    y = np.abs((scaled[:, 0] - 0.5) if within else X[:, 0])
+    fitted = clone(ranker).fit(X, y, qid=qid)
+    assert fitted.scale_ == ("query-minmax" if within else "standard")
+    shuffle = rng.permutation(240)
+    again = clone(ranker).fit(X[shuffle], y[shuffle], qid=qid[shuffle])
+    assert again.scale_ == fitted.scale_
+
+
+def test_auto_tries_scalings_on_a_sample_of_queries():
+    """Many rows, of which the sampled queries have no different labels."""
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(300), 5)
+    X, y = rng.standard_normal((1500, 2)), np.zeros(1500)
+    y[:5] = np.arange(5)
+    ranker = SparseRankRLS(n_landmarks=20, random_state=0).fit(X, y, qid=qid)
+    assert ranker.scale_ == "query-minmax"

@@ -18,8 +18,11 @@ from sklearn.preprocessing import StandardScaler
 from rankwise import (
     KPCR,
     RLS,
+    AdditiveRankRLS,
+    AutoRanker,
     BoostedRanker,
     KPCRank,
+    MeanRanker,
     PairwiseGP,
     RankingSearchCV,
     RankRLS,
@@ -64,6 +67,9 @@ def fitted_models(X, y, qid):
             alpha=1e-3, eta0=0.1, schedule="invsqrt", n_iter=200, random_state=0
         ).fit(X, X, triplets),
         "sparse-bilinear-stream": stream.partial_fit(X, X, triplets),
+        "additive-rankrls": AdditiveRankRLS(2.0, scale="query-minmax").fit(X, y, qid=qid),
+        "mean": MeanRanker([RankRLS(2.0), RankSVM(2.0)]).fit(X, y),
+        "auto": AutoRanker(n_best=3, random_state=0).fit(X, y, qid=qid),
         "ranksvm": RankSVM(2.0).fit(X, y, qid=qid),
         "boosted": BoostedRanker(min_samples_leaf=2, max_estimators=3).fit(X, y, qid=qid),
         "ranking-search": RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}).fit(X, y, qid=qid),

@@ -37,6 +37,7 @@ from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, load_model, s
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.metrics import disagreement_error, get_metric
 from rankwise.model_selection import k_fold, leave_pair_out, leave_query_out
+from rankwise.model_selection.search.search_results import candidate_names
 
 ALPHAS = [0.1, 3.0, 100.0]
 QUERIES = [7, 1, 4, 2, 3, 5]
@@ -88,9 +89,10 @@ def naive(estimator, grid, X, y, qid, tests, trains=None, scoring="disagreement"
 
 
 def split_scores(search):
-    return np.column_stack(
-        [search.cv_results_[f"split{k}_test_score"] for k in range(search.n_splits_)]
-    )
+    assert search.split_scores_.shape[1] == search.n_splits_
+    by_split = isinstance(search.cv, str) == ("split0_test_score" not in search.cv_results_)
+    assert by_split  # a column for each split, but not for each query
+    return search.split_scores_
 
 
 def check_against(search, splits, means):
@@ -789,3 +791,42 @@ def test_a_failed_fit_leaves_no_earlier_result():
     with pytest.raises(ValueError, match="NaN"):
         search.fit(np.full((20, 2), np.nan), y, qid=qid)
     assert not hasattr(search, "best_estimator_")
+
+
+def test_a_search_as_a_frame_and_as_a_picture(problem):
+    X, y, qid = problem
+    grid = {"alpha": [1e-3, 1.0, 1e5], "ties": ["include"]}
+    search = RankingSearchCV(RankRLS(), grid, scoring="auc").fit(X, y, qid=qid)
+    frame = search.to_frame()
+    assert frame["rank"].is_monotonic_increasing
+    assert_allclose(frame["score"], np.sort(search.cv_results_["mean_test_score"])[::-1])
+    best = frame.index[0]
+    behind = search.split_scores_[best] - search.split_scores_
+    behind = behind[:, ~np.isnan(behind[0])]  # queries without a pair have no AUC
+    assert_allclose(frame["behind_best"], behind.mean(axis=1)[frame.index], atol=1e-12)
+    error = behind.std(axis=1, ddof=1) / np.sqrt(behind.shape[1])
+    assert_allclose(frame["standard_error"], error[frame.index], atol=1e-12)
+    ax = search.plot(top=2)
+    names = [tick.get_text().split(":")[0] for tick in ax.get_yticklabels()]
+    assert names == [f"alpha {alpha:.4g}" for alpha in frame["alpha"][:2]]
+    assert ax.get_xlabel() == "auc behind the best, by query, the best 2 of 3"
+
+
+def test_a_search_over_pairs_has_no_splits_to_plot(problem):
+    X, y, qid = problem
+    search = RankingSearchCV(RankRLS(), {"alpha": [1.0, 10.0]}, cv="leave_pair_out")
+    search.fit(X, y, qid=qid)
+    assert search.split_scores_.shape == (2, 0)
+    assert search.to_frame()["standard_error"].isna().all()
+    with pytest.raises(DataError, match="has no splits"):
+        search.plot()
+
+
+def test_names_of_candidates():
+    rbf, linear = {"kernel": "rbf", "gamma": 0.1}, {"kernel": "linear", "gamma": 0.1}
+    assert candidate_names([rbf, linear]) == ["kernel rbf", "kernel linear"]
+    assert candidate_names([rbf]) == ["kernel rbf, gamma 0.1"]
+    assert candidate_names([{"ranker__alpha": 1.0}, {}]) == ["alpha 1", ""]
+    twice = candidate_names([{"alpha": 1.0}, {"alpha": 1.0 + 1e-9}])
+    assert twice == ["alpha 1 (candidate 0)", "alpha 1 (candidate 1)"]
+    assert len(candidate_names([{"a": "x" * 50}])[0]) == 32

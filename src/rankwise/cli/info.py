@@ -98,6 +98,8 @@ def _label_facts(y: Any) -> dict[str, Any]:
 
 def model_facts(file: ModelFile) -> dict[str, Any]:
     """Type, parameters and training rows of a model."""
+    from rankwise import AutoRanker
+
     model = file.model
     ranker = last_step(model)
     facts: dict[str, Any] = {"type": type(model).__name__}
@@ -112,6 +114,11 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
         facts["landmarks"] = f"{len(ranker.dual_coef_)}, of which {ranker.rank_} count"
     facts["trees"] = getattr(ranker, "n_estimators_", None)
     facts["alpha"] = getattr(ranker, "alpha_", None)
+    if isinstance(ranker, AutoRanker):
+        facts["expected on new queries"] = str(ranker.score_estimate_)
+        facts["parts"] = {
+            f"{k}: {part.name}": repr(part.ranker) for k, part in enumerate(ranker.parts_, 1)
+        }
     facts["form"] = getattr(ranker, "solver_", None)
     facts["written by"] = f"rankwise {file.version}" if file.version else None
     facts["parameters"] = {

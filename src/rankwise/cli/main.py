@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rankwise.cli.auto.auto import auto
 from rankwise.cli.demo.demo import demo
 from rankwise.cli.evaluate import evaluate
 from rankwise.cli.fit import fit
@@ -25,6 +26,7 @@ says what is wrong; set RANKWISE_TRACEBACK=1 to see the traceback as well.
 \b
 Examples:
   rankwise demo
+  rankwise auto train.txt --out model.rankwise
   rankwise fit train.txt --valid valid.txt --out model.rankwise
   rankwise tune train.txt --out model.rankwise
   rankwise evaluate model.rankwise test.txt
@@ -37,7 +39,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, fit, tune, predict, evaluate, info):
+for command in (demo, auto, fit, tune, predict, evaluate, info):
     app.command(help=as_help(command.__doc__ or ""))(command)
 
 

@@ -1,5 +1,6 @@
-"""Ranking data: LETOR files, data sets by name, generated problems, triplets, normalization."""
+"""Ranking data: LETOR files, data sets, problems, comparisons, triplets, normalization."""
 
+from rankwise.data.chosen_rejected import AnswerComparisons, read_chosen_rejected
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.letor.group_files import qid_from_groups
 from rankwise.data.letor.reading import LetorData, read_letor
@@ -10,6 +11,7 @@ from rankwise.data.synthetic import RankingProblem, make_ranking
 from rankwise.data.triplets import draw_triplets
 
 __all__ = [
+    "AnswerComparisons",
     "DatasetInfo",
     "LetorBlocks",
     "LetorData",
@@ -21,6 +23,7 @@ __all__ = [
     "make_ranking",
     "normalize_per_query",
     "qid_from_groups",
+    "read_chosen_rejected",
     "read_letor",
     "write_letor",
 ]

@@ -12,6 +12,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import RankwiseWarning
 from rankwise.estimators._scaling import MOST_SPREAD, SAMPLE_ROWS, evenly_spaced, spread
 from rankwise.kernels import NamedKernel
+from rankwise.problem import FeatureBasis
 from rankwise.scaling import ColumnStatistics
 
 KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
@@ -27,7 +28,7 @@ def warn_of_scales(ranker: Any, X: Any, stacklevel: int = 3) -> None:
     the identity on these rows.
     """
     kernel = getattr(ranker.basis_, "kernel", None)
-    is_linear = kernel is None
+    is_linear = isinstance(ranker.basis_, FeatureBasis)
     if not (is_linear or isinstance(kernel, NamedKernel)):
         return
     message = None

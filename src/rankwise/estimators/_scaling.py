@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import is_sparse, is_tensor, to_host
+from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import ParameterError, RankwiseWarning
 from rankwise.estimators._device import send_rows
+from rankwise.estimators._scale_choice import WITHIN_QUERIES, better_scale
 from rankwise.estimators._validation import check_rows
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import check_ids
@@ -26,10 +27,19 @@ FAR = 10.0  # ranges beyond the range of the training rows
 WITH_GAMMA = ("rbf", "laplacian", "polynomial", "poly", "sigmoid")
 
 
-def scale_training(ranker: Any, X: Any, groups: QueryGroups, *, has_queries: bool) -> Any:
-    """Choose the scaling of a ranker, store it as fitted attributes, and return scaled rows."""
+def scale_training(
+    ranker: Any, X: Any, groups: QueryGroups, *, has_queries: bool, y: Array | None = None
+) -> Any:
+    """Choose the scaling of a ranker, store it as fitted attributes, and return scaled rows.
+
+    With labels, and if alpha is chosen by hold-outs, these choose between scaling within queries
+    and over all rows.
+    """
     overview = column_sample(ranker, X)
     name = choose_scale(ranker, overview, has_queries=has_queries)
+    is_open = ranker.scale == "auto" and isinstance(ranker.alpha, str) and groups.n_groups > 1
+    if is_open and y is not None and name == WITHIN_QUERIES:
+        name = better_scale(ranker, X, y, groups)
 
     def statistics(scaling: Scaling | None) -> ColumnStatistics:
         return ColumnStatistics.of(X if scaling is None else scaling.scale(as_given(X), groups))
@@ -66,7 +76,7 @@ def choose_scale(
     else:
         in_units_of_features = ranker.kernel != "linear" or not isinstance(ranker.alpha, str)
         wanted = not in_units_of_features and spread(overview) > MOST_SPREAD
-    default = "query-minmax" if has_queries else ColumnStandard.name
+    default = WITHIN_QUERIES if has_queries else ColumnStandard.name
     return default if wanted else None
 
 

@@ -19,6 +19,8 @@ from rankwise.model_selection._permutation_importance import (
     PermutationImportance,
     permutation_importance,
 )
+from rankwise.model_selection.best_mean import PairedDifference, ScoreEstimate
+from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
 __all__ = [
@@ -26,9 +28,12 @@ __all__ = [
     "HeldOut",
     "HeldOutScores",
     "LeavePairOut",
+    "MeanRanker",
+    "PairedDifference",
     "PermutationImportance",
     "QueryLearningCurve",
     "RankingSearchCV",
+    "ScoreEstimate",
     "component_errors",
     "k_fold",
     "leave_one_out",

@@ -3,8 +3,9 @@
 A `Problem` holds training rows and two value objects:
 
 - a `Loss` defines which errors count: those of pairs (`PairLoss`) or of single rows (`RowLoss`);
-- a `Space` defines the ranking functions: linear ones (`FeatureSpace`), kernel expansions on all
-  rows (`KernelSpace`) or on landmarks (`LandmarkSpace`), or functions of kernel components.
+- a `Space` defines the ranking functions: linear ones (`FeatureSpace`), sums of piecewise linear
+  functions of single features (`RampSpace`), kernel expansions on all rows (`KernelSpace`) or on
+  landmarks (`LandmarkSpace`), or functions of kernel components.
 
 ``problem.solve(alphas)`` returns a `Fit`: a `Basis`, which predicts, and one `Solution` per alpha.
 ``problem.coordinates()`` returns the rows in the form that exact hold-outs need.
@@ -19,6 +20,7 @@ from rankwise.problem.kernel_space import KernelBasis, KernelSpace
 from rankwise.problem.landmark_space import LandmarkBasis, Landmarks, LandmarkSpace, LandmarkSystem
 from rankwise.problem.loss import Loss, PairLoss, RowLoss, Task
 from rankwise.problem.problem import Basis, Coordinates, Fit, Problem, Solution, Space, System
+from rankwise.problem.ramp_space import RampBasis, RampSpace
 
 __all__ = [
     "Basis",
@@ -37,6 +39,8 @@ __all__ = [
     "Loss",
     "PairLoss",
     "Problem",
+    "RampBasis",
+    "RampSpace",
     "RowLoss",
     "Solution",
     "Space",

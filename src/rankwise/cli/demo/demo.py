@@ -55,8 +55,7 @@ def demo(
         model = save_model(experiment.rankers[0].ranker, out / "model.rankwise")
         for name, part in experiment.parts.items():
             write_letor(out / f"{name}.txt", part.X, part.y, part.qid)
-        seconds = time.perf_counter() - begin
-        report = write_report(experiment, real, seconds, out / "report.html")
+        report = write_report(experiment, real, out / "report.html")
     show(comparison(experiment))
     for tuned in experiment.rankers:
         print(f"{tuned.name}: alpha = {tuned.alpha:.4g}, chosen on the validation queries")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +30,6 @@ class TunedRanker:
         Of the chosen ranker on the test rows.
     ndcg : ndarray of shape (n_queries, n_positions)
         Of the chosen ranker on the test queries; empty where there are no queries.
-    fit_seconds, path_seconds : float
-        For one alpha, and for all of them.
     """
 
     name: str
@@ -40,8 +37,6 @@ class TunedRanker:
     errors: NDArray[np.float64]
     evaluation: RankingEvaluation
     ndcg: NDArray[np.float64]
-    fit_seconds: float
-    path_seconds: float
 
     @property
     def alpha(self) -> float:
@@ -97,8 +92,7 @@ def _tune(
 ) -> TunedRanker:
     """Fit for every alpha, choose on the validation rows, evaluate on the test rows."""
     ranker.fit(train.X, train.y, qid=train.qid)  # the first call may compile; it is not timed
-    fit_seconds, _ = _timed(lambda: ranker.fit(train.X, train.y, qid=train.qid))
-    path_seconds, path = _timed(lambda: ranker.path(train.X, train.y, ALPHAS, qid=train.qid))
+    path = ranker.path(train.X, train.y, ALPHAS, qid=train.qid)
     errors = [
         disagreement_error(valid.y, s, valid.qid) for s in path.predict(valid.X, qid=valid.qid)
     ]
@@ -108,12 +102,4 @@ def _tune(
     by_position = np.empty((0, 0))
     if test.qid is not None:
         by_position = ndcg(test.y, scores, test.qid, k=POSITIONS, per_query=True).values
-    return TunedRanker(
-        name, chosen, np.array(errors), evaluation, by_position, fit_seconds, path_seconds
-    )
-
-
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    begin = time.perf_counter()
-    result = work()
-    return time.perf_counter() - begin, result
+    return TunedRanker(name, chosen, np.array(errors), evaluation, by_position)

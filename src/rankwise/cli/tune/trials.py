@@ -15,6 +15,7 @@ from rankwise.data import LetorData
 from rankwise.model_selection import (
     HeldOut,
     LeavePairOut,
+    PairedDifference,
     k_fold,
     leave_pair_out,
     leave_query_out,
@@ -80,11 +81,14 @@ class HoldOutPlan:
             f"Leave-pair-out over {rows}" if self.leaves_pairs else f"{self.folds} folds of {rows}"
         )
 
-    def score(self, ranker: Any, alphas: Sequence[float]) -> HeldOut | LeavePairOut:
-        """The held-out score of `ranker` at each alpha."""
+    def score(
+        self, ranker: Any, alphas: Sequence[float]
+    ) -> tuple[HeldOut | LeavePairOut, NDArray[np.float64] | None]:
+        """The held-out score of `ranker` at each alpha, and its values on each query, if any."""
         X, y, qid = self.data.X, self.data.y, self.data.qid
         if self.leaves_pairs:
-            return leave_pair_out(ranker, X, y, alphas=alphas)
+            return leave_pair_out(ranker, X, y, alphas=alphas), None
+        values = None
         if self.folds is not None and not self.has_queries:
             result = k_fold(
                 ranker, X, y, n_splits=self.folds, alphas=alphas, metric=self.metric,
@@ -94,32 +98,36 @@ class HoldOutPlan:
             result = leave_query_out(
                 ranker, X, y, qid=qid, alphas=alphas, metric=self.metric, n_splits=self.folds
             )
+            values = self._by_query(result)
             if self.selection.relevant is not None:
-                result = self._with_relevant(result)
+                spread = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
+                result = replace(result, score=values.mean(axis=1), standard_error=spread)
         # Drop the predictions: one per row and alpha is too much to keep for every setting.
-        return replace(result, predictions=np.empty((len(result.alphas), 0)))
+        return replace(result, predictions=np.empty((len(result.alphas), 0))), values
 
-    def _with_relevant(self, result: HeldOut) -> HeldOut:
-        """The same hold-out, scored with the least label that counts as relevant."""
+    def _by_query(self, result: HeldOut) -> NDArray[np.float64]:
+        """The metric on each query, for each alpha."""
         metric, _ = self.selection.metric_function()
-        values = np.array(
+        return np.array(
             [
                 metric(self.data.y, scores, self.data.qid, per_query=True).values
                 for scores in result.predictions
             ]
         )
-        spread = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
-        return replace(result, score=values.mean(axis=1), standard_error=spread)
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One setting: its parameters, a ranker with them, and its score at every alpha."""
+    """One setting: its parameters, a ranker with them, and its score at every alpha.
+
+    `by_query` has the values behind the scores, a row for each alpha; None if there are no queries.
+    """
 
     setting: dict[str, Any]
     ranker: Any
     result: HeldOut | LeavePairOut
     quantity: str | None
+    by_query: NDArray[np.float64] | None
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -136,11 +144,15 @@ class Trial:
         return self.result.best_alpha
 
     @property
+    def sign(self) -> float:
+        """-1 where lower values are better."""
+        greater = isinstance(self.result, HeldOut) and self.result.greater_is_better
+        return 1.0 if greater or self.quantity == "auc" else -1.0
+
+    @property
     def gain(self) -> float:
         """The best value, with its sign changed where lower is better."""
-        greater = isinstance(self.result, HeldOut) and self.result.greater_is_better
-        sign = 1.0 if greater or self.quantity == "auc" else -1.0
-        return sign * float(self.values[self.best])
+        return self.sign * float(self.values[self.best])
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +176,40 @@ class Study:
         """The parameters in which a trial differs from others."""
         return _label(trial.setting, self.varied)
 
+    @property
+    def n_scores(self) -> int:
+        """The number of settings and alphas that were compared."""
+        return sum(len(trial.values) for trial in self.trials)
+
+    def runner_up(self) -> tuple[str, PairedDifference | None]:
+        """The next best setting or, if there is only one, the next best alpha of it.
+
+        With how much better the best is, by the difference over queries, if there are any.
+        """
+        best = self.best
+        if len(self.trials) > 1:
+            other = self.ranked[1]
+            k, name = other.best, f"{self.label(other)}, alpha {other.alpha:.4g}"
+        else:
+            gains = best.sign * best.values
+            gains[best.best] = -np.inf
+            other, k = best, int(np.argmax(gains))
+            name = f"alpha {best.result.alphas[k]:.4g}"
+        if best.by_query is None or other.by_query is None:
+            return name, None
+        gap = best.sign * (best.by_query[best.best] - other.by_query[k])
+        return name, PairedDifference.of(gap)
+
+    def words(self) -> list[str]:
+        """How far the choice is from the runner-up, and what its score is worth."""
+        if self.n_scores == 1:
+            return []
+        name, gap = self.runner_up()
+        lines = [f"The best of {self.n_scores} scores is optimistic: expect less on new queries."]
+        if gap is not None:
+            lines.insert(0, gap.words("The best", f"the next ({name})", self.plan.metric))
+        return lines
+
 
 def run_trials(
     plan: HoldOutPlan,
@@ -177,7 +223,8 @@ def run_trials(
     trials = []
     for done, (setting, ranker) in enumerate(rankers):
         progress(done, len(rankers), _label(setting, varied))
-        trials.append(Trial(setting, ranker, plan.score(ranker, alphas), plan.quantity))
+        result, by_query = plan.score(ranker, alphas)
+        trials.append(Trial(setting, ranker, result, plan.quantity, by_query))
     return Study(plan, varied, tuple(trials))
 
 

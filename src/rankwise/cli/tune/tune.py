@@ -53,7 +53,8 @@ def tune(
 
     The options --kernel, --gamma, --scale, --ties and --weighting take several values, separated by
     commas, and every combination is tried. Prints how well each does at its best alpha, with the
-    standard error over queries, draws a picture of it, and writes the best model.
+    standard error over queries, draws a picture of it, and writes the best model. Says how far the
+    best is from the next, and whether the data could tell.
 
     Features are scaled within each query (see --scale). The model file remembers it: predict and
     evaluate scale their data in the same way.
@@ -90,6 +91,8 @@ def tune(
         best.ranker.set_params(alpha=best.alpha).fit(rows.X, rows.y, qid=rows.qid)
     save_model(best.ranker, out)
     show(settings_table(study))
+    for line in study.words():
+        note(line)
     if picture is not None:
         write_picture(study, picture, train)
         note(f"Wrote {picture}: open {picture.resolve().as_uri()}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from rankwise.estimators.bilinear.step_choice import (
     new_trials,
     split_queries,
 )
+from rankwise.progress import progress_bar
 from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
 from rankwise.solvers.bilinear.lazy_steps import CSR, Ints
 from rankwise.solvers.bilinear.learning import Curve, DensitySearch, learn, new_curve
@@ -244,29 +244,12 @@ class BilinearTraining:
 def _bar(
     verbose: bool, description: str, n_steps: int
 ) -> Iterator[Callable[[int, str], None] | None]:
-    """A line on stderr with loss, density and speed."""
+    """A line on stderr, or in a notebook, with loss, density and speed."""
     if not verbose:
         yield None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (  # no more than 80 characters together
-        TextColumn("{task.description}", markup=False),
-        BarColumn(10),
-        TaskProgressColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[words]}", markup=False),
-    )
-    with Progress(*columns, console=Console(file=sys.stderr)) as bar:
-        task = bar.add_task(description, total=n_steps, words="")
-        yield lambda step, words: bar.update(task, completed=step, words=words, refresh=True)
+    with progress_bar(description, n_steps, keep=True) as show:
+        yield show
 
 
 def by_frequency(D: sp.csr_array) -> NDArray[np.int32]:

@@ -120,7 +120,8 @@ class SparseBilinearRanker(BilinearScorer):
     random_state : int, Generator or None, default=None
         Seed for drawing triplets. The same seed gives the same W, bit for bit, on one machine.
     verbose : bool, default=False
-        Whether to show a progress bar with loss, density and steps per second on stderr.
+        Whether to show a progress bar with loss, density and steps per second, on stderr or in a
+        notebook.
 
     Attributes
     ----------

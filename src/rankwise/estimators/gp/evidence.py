@@ -84,8 +84,8 @@ class Evidence:
 
     One value costs a posterior (`solvers.gp.ep`). A gradient also needs the derivatives of the
     kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks, or with r coordinates of a linear
-    kernel, which is not evaluated at all. The sites of the last gradient are where the next
-    posterior starts.
+    kernel, which is not evaluated at all. The sites of the gradient with the best value are where
+    the next posterior starts.
     """
 
     hyper: Hyperparameters
@@ -97,7 +97,8 @@ class Evidence:
     prior_scale: Any = None
     must_converge: bool = False
     n_sweeps: int = 0
-    _last: tuple[Array, Approximation] | None = None
+    _best: tuple[Array, Approximation] | None = None
+    _best_value: float = -np.inf
 
     def __post_init__(self) -> None:
         shape = np.shape(self.prior_scale)
@@ -160,6 +161,7 @@ class Evidence:
             inference=inference,
             must_converge=True,
             n_sweeps=0,
+            _best_value=-np.inf,
         )
 
     def log_prior(self, theta: Array) -> tuple[float, Array]:
@@ -175,7 +177,7 @@ class Evidence:
         return self.condition(self.at(theta))
 
     def condition(self, hyper: Hyperparameters, start: Sites | None = None) -> ConditionedProcess:
-        """The posterior at some hyperparameters, from given sites or those of the last gradient."""
+        """The posterior at some hyperparameters, from given sites or those of the best gradient."""
         space = self._space(hyper.kernel)
         start = self._sites(space, hyper) if start is None else start
         _, approximation = self._infer(space, hyper, start)
@@ -194,7 +196,9 @@ class Evidence:
         else:
             space = self._space(hyper.kernel)
         differences, a = self._infer(space, hyper, self._sites(space, hyper))
-        self._last = (space.differences.prior_variances / hyper.noise**2, a)
+        if a.log_evidence >= self._best_value:
+            self._best_value = a.log_evidence
+            self._best = (space.differences.prior_variances / hyper.noise**2, a)
         scale = 1.0 if differences is space.differences else hyper.noise**-2
         with np.errstate(over="ignore", invalid="ignore"):  # checked below
             if linear is not None:
@@ -230,12 +234,12 @@ class Evidence:
         return differences, found
 
     def _sites(self, space: WeightSpace, hyper: Hyperparameters) -> Sites | None:
-        """The sites of the last gradient, adapted to the present prior."""
-        if self._last is None or self.inference.likelihood == "gaussian":
+        """The sites of the best gradient, adapted to the present prior."""
+        if self._best is None or self.inference.likelihood == "gaussian":
             return None
-        before, last = self._last
+        before, best = self._best
         now = space.differences.prior_variances / hyper.noise**2
-        return last.sites_for(np.divide(now, before, out=np.ones_like(now), where=before > 0))
+        return best.sites_for(np.divide(now, before, out=np.ones_like(now), where=before > 0))
 
     def _likelihood_slopes(
         self, hyper: Hyperparameters, differences: Differences, a: Approximation

@@ -16,17 +16,18 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings, NotConverged
+from rankwise.solvers.gp.ep import gain_of_flips
 
 Objective = Callable[[Array], tuple[float, Array]]  # minus the evidence, and its gradient
 
 _MEDIAN_ROWS = 500  # rows whose median distance is taken
 _WIDEST = 1e150  # a distance whose square is finite
-_FIRST_SHARE = 0.05  # share of flips where the search starts
+_FEW, _FIRST_SHARE = 0.01, 0.05  # share of flips that is tried, and where the search starts
 _STEPS_IN_REACH = 3.0  # how far the rise of the last two values is extrapolated
 _LAST_SWEEPS = 2.5  # times that patience, if the rise is in reach
 _PATIENCE = 0.4  # sweeps with flips for each sweep without, unless the evidence rises enough
 _COST_OF_INTEGRALS = 8.0  # relative cost of a pair with several comparisons, with flips
-_REACH, _BOXES = 1.5, 20  # size of the optimizer's first box, in logarithms; number of boxes
+_REACH, _BOXES = 1.0, 20  # size of the optimizer's first box, in logarithms; number of boxes
 _STEPS, _CLOSE = 100, 1e-7  # iterations in a box, and the relative change that ends them
 _NEGLIGIBLE = 8.0  # distance from the best log evidence beyond which weights are negligible
 
@@ -70,26 +71,29 @@ def optimize(
 def learn_flips(evidence: Evidence, theta: Array, optimizer: Any) -> tuple[Evidence, Array]:
     """Add a share of flips if the comparisons support it; otherwise return what was given.
 
-    If noise explains all contradictions, the evidence falls with the share from the start: its
-    slope at a share of 0 decides whether one is tried at all. A share is kept if the best evidence
-    with it is greater by half the logarithm of the number of comparisons (Schwarz's penalty for a
-    parameter). The search ends at the first posterior that does not converge. It also ends when it
-    has cost about half as much as the fit without flips, unless such an evidence is found, or is in
-    reach: a few more steps like the last ones would lead there. Then it may cost as much.
+    If noise explains all contradictions, the evidence falls with the share from the start: a share
+    is tried if one flip in a hundred explains the comparisons better than none. It is kept if the
+    best evidence with it is greater by half the logarithm of the number of comparisons (Schwarz's
+    penalty for a parameter). The search ends at the first posterior that does not converge. It also
+    ends when it has cost about half as much as the fit without flips, unless such an evidence is
+    found, or is in reach: a few more steps like the last ones would lead there. Then it may cost as
+    much as the fit.
     """
     plain = evidence.process(theta).approximation
-    if not plain.flips_slope > 0:
+    counts, threshold = evidence.observed.values, evidence.at(theta).threshold
+    if not plain.flips_slope > 0 or not gain_of_flips(plain, counts, threshold, _FEW) > 0:
         return evidence, theta
+    penalty = 0.5 * np.log(max(float(counts.sum()), 1.0))
     flipped, begin = evidence.with_flips(_FIRST_SHARE), np.append(theta, np.log(_FIRST_SHARE))
-    penalty = 0.5 * np.log(max(float(evidence.observed.values.sum()), 1.0))
-    enough = plain.log_evidence + evidence.log_prior(theta)[0] + penalty
-    repeated = float(np.mean(evidence.observed.values.sum(axis=1) != 1.0))
+    without = plain.log_evidence + evidence.log_prior(theta)[0]
+    enough = without + penalty
+    repeated = float(np.mean(counts.sum(axis=1) != 1.0))
     patience = _PATIENCE * evidence.n_sweeps / (1.0 + _COST_OF_INTEGRALS * repeated)
     values: list[float] = []
 
     def watched(objective: Objective, start: Array, bounds: Array) -> tuple[Array, float]:
         def value_and_gradient(at: Array) -> tuple[float, Array]:
-            if flipped.n_sweeps > patience and max(values) <= enough:
+            if values and flipped.n_sweeps > patience and max(values) <= enough:
                 rise = max(values) - max(values[:-2], default=-np.inf)
                 in_reach = max(values) + _STEPS_IN_REACH * rise > enough
                 if not in_reach or flipped.n_sweeps > _LAST_SWEEPS * patience:

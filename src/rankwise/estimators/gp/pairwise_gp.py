@@ -430,7 +430,8 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     def _keep(self, X: Array, comparisons: Comparisons, posterior: ProcessMixture) -> None:
         """Set the attributes that a fit and `tell` change."""
         best = posterior.best.approximation
-        self.X_fit_, self.posterior_, self._pool = X, posterior, None
+        self.X_fit_, self.posterior_ = X, posterior
+        self.__dict__.pop("_pool", None)
         self._keep_comparisons(comparisons)
         self.grid_kernels_ = [process.hyper.kernel for process in posterior.processes]
         self.grid_weights_ = posterior.weights

@@ -92,7 +92,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self.n_queries_ = groups.n_groups
         n_pairs = [task.n_learnable for task in tasks]
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
-        X = scale_training(self, X, groups, has_queries=qid is not None)
+        X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
         return Problem(X, tasks, loss, self.make_space(X.shape[1]), qid)
 
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
@@ -152,6 +152,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self
         """
         self.alpha_ = alpha
+        self.__dict__.pop("preference_slope_", None)  # of an earlier fit to comparisons
         if choice is not None:
             self.alpha_curve_ = choice.curve
             if choice.curve is not None and choice.curve.rises_at_end:

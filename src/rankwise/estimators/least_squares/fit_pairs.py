@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+from sklearn.utils.validation import check_is_fitted
+
 from rankwise.backends.arrays import to_host
-from rankwise.errors import DataError
+from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._scaling import scale_training
 from rankwise.estimators._validation import check_rows
 from rankwise.graph import PreferenceGraph, QueryGroups
@@ -20,6 +23,9 @@ class FitPairsMixin:
     make_loss: Any
     make_space: Any
     fit_problem: Any
+    predict: Any
+    alpha: Any
+    alpha_: float
 
     def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
         """Fit to comparisons between rows.
@@ -36,7 +42,8 @@ class FitPairsMixin:
             Row numbers of X, the preferred row first. Pairs may be repeated and may contradict
             each other.
         margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
-            The difference between the scores of the first and the second row. None: 1.
+            The difference between the scores of the first and the second row. None: 1. Booleans
+            (True: the first row won) and the words "first", "tie" and "second" mean 1, 0 and -1.
         weight : array-like of shape (n_pairs,), optional
             The weight of each comparison. None: 1.
 
@@ -61,5 +68,49 @@ class FitPairsMixin:
         self.n_queries_ = 1
         X = scale_training(self, X, QueryGroups.of(None, X.shape[0]), has_queries=False)
         space = self.make_space(X.shape[1])
-        self.fit_problem(Problem(X, [Task(graph, None)], self.make_loss(), space))
+        from rankwise.holdout.alpha_choice import settled  # compiles loops
+        from rankwise.holdout.preference_slope import preference_slope
+
+        problem = settled(Problem(X, [Task(graph, None)], self.make_loss(), space))
+        self.fit_problem(problem)
+        self.preference_slope_ = preference_slope(
+            problem, float(self.alpha_), kernels=self.alpha == "auto"
+        )
         return self
+
+    def predict_preference(self, X1: Any, X2: Any) -> Any:
+        """Probability that a row of X1 is preferred to the row of X2, row by row.
+
+        Only after `fit_pairs`.
+        It is 1 / (1 + exp(-a (f(x1) - f(x2)))). The slope a, `preference_slope_`, was fitted to the
+        differences that fits without each comparison predict for it (Platt, 1999).
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+
+        Examples
+        --------
+        >>> from rankwise import RankRLS
+        >>> X = [[0.0], [1.0], [2.0], [3.0]]
+        >>> ranker = RankRLS(alpha=1.0).fit_pairs(X, [[1, 0], [2, 1], [3, 1], [2, 3]])
+        >>> bool(ranker.predict_preference([[3.0]], [[0.0]])[0] > 0.5)
+        True
+        """
+        check_is_fitted(self)
+        slope = getattr(self, "preference_slope_", None)
+        if slope is None:
+            raise ParameterError(
+                "Probabilities need a fit to comparisons, fit_pairs, with one margin per pair, and "
+                'a linear kernel, landmarks (SparseRankRLS), or alpha="auto" with up to 4,000 rows.'
+            )
+        one, two = self.predict(X1), self.predict(X2)
+        if one.shape != two.shape:
+            raise DataError(
+                f"X1 and X2 are compared row by row: got {len(one)} and {len(two)} rows."
+            )
+        return 1.0 / (1.0 + backend_of(one).xp.exp(-slope * (one - two)))

@@ -35,7 +35,8 @@ class Outcome:
     """Held-out scores of a batch, with a row for each of its candidates.
 
     `splits`, `fit_time` and `score_time` have a column for each split. Without splits, `splits` has
-    no columns, and the times have one.
+    no columns, and the times have one. `predictions`, if they are kept, are those of the held-out
+    rows of all splits.
     """
 
     mean: Array
@@ -43,6 +44,7 @@ class Outcome:
     splits: Array
     fit_time: Array
     score_time: Array
+    predictions: Array | None = None
 
 
 def list_candidates(param_grid: Any) -> list[dict[str, Any]]:
@@ -111,9 +113,16 @@ def summarize(values: Array, counts: Array, fit_time: Array, score_time: Array) 
 
 
 def make_results(
-    candidates: list[dict[str, Any]], batches: Sequence[Batch], outcomes: Sequence[Outcome]
-) -> dict[str, Any]:
-    """`cv_results_` as in scikit-learn."""
+    candidates: list[dict[str, Any]],
+    batches: Sequence[Batch],
+    outcomes: Sequence[Outcome],
+    *,
+    by_split: bool,
+) -> tuple[dict[str, Any], Array]:
+    """`cv_results_` as in scikit-learn, and the scores of candidates (rows) in splits.
+
+    With `by_split`, the results have a column for each split, too.
+    """
     back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
 
     def of(name: str) -> Array:
@@ -128,12 +137,13 @@ def make_results(
             [params.get(name, np.ma.masked) for params in candidates]
         )
     results["params"] = candidates
-    for k, column in enumerate(of("splits").T):
-        results[f"split{k}_test_score"] = column
+    splits = of("splits")
+    if by_split:
+        results |= {f"split{k}_test_score": column for k, column in enumerate(splits.T)}
     results["mean_test_score"] = of("mean")
     results["std_test_score"] = of("std")
     results["rank_test_score"] = rankdata(-of("mean"), method="min").astype(np.int32)
-    return results
+    return results, splits
 
 
 def _masked(values: list[Any]) -> Any:

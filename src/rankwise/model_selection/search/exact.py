@@ -37,9 +37,17 @@ def has_shortcut(estimator: Any, alphas: list[float] | None, splits: Splits) -> 
 
 
 def exact(
-    estimator: Any, alphas: list[float], data: LabelledRows, splits: Splits, scorer: RankingScorer
+    estimator: Any,
+    alphas: list[float] | None,
+    data: LabelledRows,
+    splits: Splits,
+    scorer: RankingScorer,
 ) -> Predicted:
-    """Predictions for ``splits.rows``, shape (n_alphas, n_rows, ...)."""
+    """Predictions for ``splits.rows``, shape (n_alphas, n_rows, ...).
+
+    Without alphas, those of the estimator: its own, or, if it is "auto", a grid that follows the
+    scale of the data.
+    """
     start = perf_counter()
     X, y, qid = data.X, data.y, data.qid
     if splits.order is not None:  # rows are assigned to folds in this order
@@ -59,7 +67,7 @@ def exact(
     scores = to_host(found.predictions)
     if splits.order is not None:
         scores = scores[:, np.argsort(splits.order)]
-    return Predicted(scores[:, splits.rows], perf_counter() - start, 0.0)
+    return Predicted(scores[:, splits.rows], perf_counter() - start, 0.0, found.alphas)
 
 
 def check_pair_search(estimator: Any, scorer: RankingScorer) -> None:

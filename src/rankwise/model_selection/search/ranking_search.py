@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import closing
 from copy import deepcopy
+from dataclasses import replace
 from itertools import islice
 from time import perf_counter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.errors import ParameterError, RankwiseError, RankwiseWarning
 from rankwise.estimators._validation import forget
+from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.candidates import (
     Batch,
     Outcome,
@@ -36,6 +37,12 @@ from rankwise.model_selection.search.exact import (
     has_shortcut,
 )
 from rankwise.model_selection.search.labelled_rows import LabelledRows
+from rankwise.model_selection.search.mean_of_best import (
+    MEAN_OF_BEST,
+    check_mean_search,
+    held_out_pool,
+)
+from rankwise.model_selection.search.progress import progress
 from rankwise.model_selection.search.refits import (
     Predicted,
     fit_with_queries,
@@ -43,7 +50,12 @@ from rankwise.model_selection.search.refits import (
     refit,
 )
 from rankwise.model_selection.search.scoring import RankingScorer
+from rankwise.model_selection.search.search_results import candidates_frame, plot_candidates
 from rankwise.model_selection.search.splits import Splits, make_splits
+from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def _has_best_estimator(search: RankingSearchCV) -> bool:
@@ -91,17 +103,23 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
           row numbers. Candidates are refitted. It is an error to split a query.
     n_jobs : int, optional
         Number of processes for parameters other than alpha and for refits. None: 1; -1: all cores.
-    refit : bool, default=True
+    refit : bool or "mean-of-best", default=True
         Whether to fit the best candidate to all rows, which `predict` and `score` need.
+        "mean-of-best" fits the best candidates, and `predict` returns the mean of their scores,
+        standardized within queries (see `MeanRanker`). This often ranks better than the best one:
+        a candidate joins the mean unless a paired t test over queries finds that it is worse, by
+        more than 5%; at most two that differ only in alpha join.
+    n_best : int, default=10
+        Greatest number of candidates in such a mean.
     verbose : bool, default=False
-        Whether to show a progress bar on stderr, if it is a terminal.
+        Whether to show progress, on stderr if it is a terminal, or in a notebook.
     random_state : int or Generator, optional
         If `cv` is an integer, assign queries (or rows) to folds in random order. None: in turn.
 
     Attributes
     ----------
     best_estimator_ : estimator
-        Fitted to all rows with the best parameters; only with `refit`.
+        Fitted to all rows with the best parameters, or the `MeanRanker`; only with `refit`.
     best_params_ : dict
     best_score_ : float
         Held-out score of the best candidate (the first one, if several are equal).
@@ -111,10 +129,19 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         In scikit-learn's form: ``params`` and ``param_*``, ``mean_test_score``,
         ``std_test_score``, ``rank_test_score``, ``split0_test_score`` and so on,
         ``mean_fit_time``, ``std_fit_time``, ``mean_score_time``, ``std_score_time``. See Notes.
+        With "leave_query_out" there is no column for each query: see `split_scores_`.
+    split_scores_ : ndarray of shape (n_candidates, n_splits)
+        The score of every candidate in every split, or on every query with "leave_query_out"; no
+        columns with "leave_pair_out".
     n_splits_ : int
         Number of queries, folds or splits; with "leave_pair_out", of pairs.
     scorer_ : RankingScorer
         ``scorer_(y, scores, qid)`` computes the score.
+    mean_indices_ : ndarray
+        Indices of the candidates of the mean in `cv_results_`; only with "mean-of-best".
+    score_estimate_ : ScoreEstimate
+        What to expect of the mean on new queries: each query is scored by a mean that was chosen
+        without it; only with "mean-of-best".
     refit_time_ : float
         Seconds to fit the best candidate; only with `refit`.
     n_queries_ : int
@@ -162,7 +189,8 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         scoring: str | Callable[..., Any] = "disagreement",
         cv: Any = "leave_query_out",
         n_jobs: int | None = None,
-        refit: bool = True,
+        refit: bool | str = True,
+        n_best: int = 10,
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -172,6 +200,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.cv = cv
         self.n_jobs = n_jobs
         self.refit = refit
+        self.n_best = n_best
         self.verbose = verbose
         self.random_state = random_state
 
@@ -193,6 +222,8 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         scorer = RankingScorer.of(self.scoring)
         forget(self)
         data = LabelledRows.of(X, y, qid)
+        if self.refit == MEAN_OF_BEST:
+            check_mean_search(self.cv, scorer, data)
         validate_data(self, X, skip_check_array=True)
         candidates = list_candidates(self.param_grid)
         batches = make_batches(self.estimator, candidates)
@@ -204,7 +235,10 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             splits = make_splits(self.cv, data, self.random_state)
             outcomes = self._hold_out_splits(batches, candidates, data, splits, scorer)
             self.n_splits_ = len(splits)
-        self.cv_results_ = make_results(candidates, batches, outcomes)
+        each_query = isinstance(self.cv, str) and self.cv == "leave_query_out"
+        self.cv_results_, self.split_scores_ = make_results(
+            candidates, batches, outcomes, by_split=not each_query
+        )
         self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
         self.best_params_ = candidates[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
@@ -212,8 +246,17 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.n_queries_ = data.groups.n_groups
         if self.refit:
             start = perf_counter()
-            self.best_estimator_ = with_params(self.estimator, self.best_params_)
-            fit_with_queries(self.best_estimator_, data.X, data.y, data.qid)
+            best: Any = with_params(self.estimator, self.best_params_)
+            if self.refit == MEAN_OF_BEST:
+                pool = held_out_pool(batches, outcomes, data, splits, scorer)
+                self.mean_indices_ = pool.choose(self.n_best)
+                outer = pool.outer_values(self.n_best)
+                self.score_estimate_ = pool.estimate(self.mean_indices_, outer)
+                best = MeanRanker(
+                    [with_params(self.estimator, candidates[k]) for k in self.mean_indices_]
+                )
+            fit_with_queries(best, data.X, data.y, data.qid)
+            self.best_estimator_ = best
             self.refit_time_ = perf_counter() - start
         return self
 
@@ -268,7 +311,34 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         return self.scorer_(y, self.predict(X, qid=qid), qid)
 
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each candidate, the best first.
+
+        It has the parameters, the score, how far it is behind the best, and the standard error of
+        this difference over splits or queries.
+        """
+        check_is_fitted(self)
+        return candidates_frame(self.cv_results_["params"], self.cv_results_, self.split_scores_)
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw how far candidates are behind the best, with intervals of these differences.
+
+        Parameters
+        ----------
+        **options
+            Those of `rankwise.plots.plot_differences_from_best`, such as `top`.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        check_is_fitted(self)
+        candidates = self.cv_results_["params"]
+        return plot_candidates(candidates, self.split_scores_, self.scorer_, **options)
+
     def _check_estimator(self) -> None:
+        check_value("refit", self.refit, AnyOf(Flag(), Choice(MEAN_OF_BEST)))
+        check_value("n_best", self.n_best, Whole(1))
         missing = [name for name in ("fit", "predict") if not hasattr(self.estimator, name)]
         if isinstance(self.estimator, type) or missing:
             raise ParameterError(
@@ -309,17 +379,20 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             tasks.extend(new)
             parts.append(len(new))
         with closing(self._run(tasks)) as results:
-            return [
+            outcomes = [
                 _score(list(islice(results, n)), batch, candidates, data, splits, scorer)
                 for batch, n in zip(batches, parts, strict=True)
             ]
+        if self.refit == MEAN_OF_BEST:
+            return outcomes
+        return [replace(outcome, predictions=None) for outcome in outcomes]
 
     def _run(self, tasks: list[tuple[Any, ...]]) -> Generator[Any]:
         """Yield the results of tasks, in order."""
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         results = parallel(delayed(_attempt)(*task) for task in tasks)
         try:
-            with _progress(len(tasks), bool(self.verbose)) as advance:
+            with progress(len(tasks), "Searching", bool(self.verbose)) as advance:
                 for result in results:
                     advance()
                     yield result
@@ -376,18 +449,5 @@ def _score(
     shares = len(splits) // len(found) * n  # of the time of a part
     fit_time = np.broadcast_to([part.fit_time / shares for part in found], shape)
     score_time += [part.predict_time / shares for part in found]
-    return summarize(np.stack(values), counts, fit_time, score_time)
-
-
-@contextmanager
-def _progress(total: int, wanted: bool) -> Iterator[Callable[[], None]]:
-    """A function to call after each task, which advances a bar if stderr is a terminal."""
-    if not (wanted and sys.stderr.isatty()):
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Searching", total=total)
-        yield lambda: bar.advance(task)
+    outcome = summarize(np.stack(values), counts, fit_time, score_time)
+    return replace(outcome, predictions=predictions)

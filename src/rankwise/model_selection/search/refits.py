@@ -23,11 +23,12 @@ from rankwise.model_selection.search.splits import Splits
 
 
 class Predicted(NamedTuple):
-    """Scores for each alpha (or a single set of scores), and times in seconds."""
+    """Scores for each alpha (or a single set of scores), times in seconds, and the alphas."""
 
     scores: Array
     fit_time: float
     predict_time: float
+    alphas: Array | None = None
 
 
 def refit(

@@ -100,6 +100,17 @@ def expectation_propagation(
     )
 
 
+def gain_of_flips(a: Approximation, counts: Array, threshold: float, share: float) -> float:
+    """How much a share of flips changes the evidence, if the sites stay as they are: one sweep.
+
+    The evidence is stationary in the sites, so it is the gain up to second order.
+    """
+    sites = (a.mean, a.variance, np.full(len(a.mean), np.inf), a.tau, a.nu)
+    given, out = (np.ascontiguousarray(counts), threshold), np.empty((len(counts), 3))
+    with_flips, without = (update_sites(*sites, *given, e, out)[1] for e in (share, 0.0))
+    return float(with_flips - without)
+
+
 def _proper(
     differences: Differences, tau: Array, nu: Array, good: Array
 ) -> tuple[WeightPosterior, Array, Array, bool]:

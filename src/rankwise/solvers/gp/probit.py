@@ -39,8 +39,9 @@ def _hermite_rule(n_nodes: int) -> tuple[Array, Array]:
 
 
 # Errors stay below 1e-9 up to these variances, and up to _WIDE for _FEW comparisons.
-_NARROW, _MEDIUM, _WIDE, _FEW = 0.1, 0.25, 0.5, 10.0
+_NARROWEST, _NARROW, _MEDIUM, _WIDE, _FEW = 0.02, 0.1, 0.25, 0.5, 10.0
 _ONE_MODE = 0.5  # variance times number of comparisons, up to which flips give no second mode
+_Z11, _W11 = _hermite_rule(11)
 _Z15, _W15 = _hermite_rule(15)
 _Z31, _W31 = _hermite_rule(31)
 
@@ -169,7 +170,9 @@ def tilted(
         value, first, second, _, by_t, _, _, by_e = log_likelihood(m, a, b, c, t, e)
         return value, first, -second, by_t, by_e
     n = a + b + c
-    if e == 0.0 and v <= _NARROW:
+    if e == 0.0 and v <= _NARROWEST:
+        return _near_mode(m, v, a, b, c, t, e, near, _Z11, _W11)
+    if (e == 0.0 and v <= _NARROW) or (v <= _NARROWEST and n * v <= 0.2 * _ONE_MODE):
         return _near_mode(m, v, a, b, c, t, e, near, _Z15, _W15)
     if (v <= _MEDIUM or (v <= _WIDE and n <= _FEW)) and (e == 0.0 or n * v <= _ONE_MODE):
         return _near_mode(m, v, a, b, c, t, e, near, _Z31, _W31)

@@ -1,0 +1,179 @@
+"""What AutoRanker tried, and what it made of it: values that print themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array
+from rankwise.model_selection.best_mean import PairedDifference
+from rankwise.tables import Column, Table, TableMixin
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A ranker of the mean: its name, its weight, and the fitted ranker."""
+
+    name: str
+    weight: float
+    ranker: Any
+
+
+@dataclass(frozen=True, eq=False)
+class AutoResults(TableMixin):
+    """Every ranker that was tried, at every alpha, with its held-out score.
+
+    Print it or show it in a notebook for each ranker at its best alpha; `to_frame` has all.
+
+    Attributes
+    ----------
+    metric : str
+    greater_is_better : bool
+    names : list of str
+        The ranker of each trial.
+    alphas : ndarray of shape (n_trials,)
+        Its alpha; NaN for rankers without one.
+    scores : ndarray of shape (n_trials,)
+        Held-out score, a mean over queries.
+    behind, standard_errors : ndarray of shape (n_trials,)
+        How far behind the best trial it is, a mean over the same queries, and the standard error of
+        this difference.
+    chosen : ndarray of bool, shape (n_trials,)
+        Whether it is part of the mean.
+    seconds : ndarray of shape (n_trials,)
+        The time of the ranker, divided among its alphas.
+    left_out : list of str
+        Rankers that were not tried, and why.
+    n_queries : int
+        Queries with a score; for one global ranking, folds of its rows.
+    """
+
+    metric: str
+    greater_is_better: bool
+    names: list[str]
+    alphas: Array
+    scores: Array
+    behind: Array
+    standard_errors: Array
+    chosen: Any
+    seconds: Array
+    left_out: list[str]
+    n_queries: int
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def best_trials(self) -> dict[str, int]:
+        """The trial with the best alpha of each ranker, best first."""
+        best: dict[str, int] = {}
+        for k in np.argsort(self.behind, kind="stable").tolist():
+            best.setdefault(self.names[k], k)
+        return best
+
+    @property
+    def runner_up(self) -> tuple[str, str, PairedDifference] | None:
+        """The best ranker, the next, and their difference; None if only one was tried."""
+        if len(self.best_trials) < 2:
+            return None
+        (best, _), (second, k) = list(self.best_trials.items())[:2]
+        error = float(self.standard_errors[k])
+        return best, second, PairedDifference(float(self.behind[k]), error, self.n_queries)
+
+    def to_table(self) -> Table:
+        """Each ranker at its best alpha, best first."""
+        rows = tuple(self._row(name, k) for name, k in self.best_trials.items())
+        columns = (
+            Column("ranker", ""),
+            Column("alpha", ".3g"),
+            Column(self.metric),
+            Column("behind best"),
+            Column("s.e."),
+            Column("seconds", ".2f"),
+            Column("", ""),
+        )
+        note = "The best of many scores is optimistic: score_estimate_ is not."
+        note = "\n".join((note, *(f"Not tried: {line}" for line in self.left_out)))
+        return Table(columns, rows, note=note, best=frozenset({(0, 2)}))
+
+    def _row(self, name: str, best: int) -> tuple[Any, ...]:
+        same = np.array([other == name for other in self.names])
+        return (
+            name,
+            self.alphas[best],
+            self.scores[best],
+            self.behind[best],
+            self.standard_errors[best],
+            self.seconds[same].sum(),
+            "in the mean" if (self.chosen & same).any() else "",
+        )
+
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
+            "ranker": self.names,
+            "alpha": self.alphas,
+            "score": self.scores,
+            "behind": self.behind,
+            "standard_error": self.standard_errors,
+            "chosen": self.chosen,
+            "seconds": self.seconds,
+        }
+
+    def __repr__(self) -> str:
+        return f"<AutoResults: {len(set(self.names))} rankers, {len(self)} trials>"
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation(TableMixin):
+    """Which parts carry the score of a mean, by held-out predictions.
+
+    Attributes
+    ----------
+    metric : str
+    score : float
+        Of the mean of all parts.
+    names : list of str
+    weights : ndarray of shape (n_parts,)
+    alone : ndarray of shape (n_parts,)
+        Score of each part alone.
+    without : ndarray of shape (n_parts,)
+        Score of the mean of the other parts; NaN if there is no other.
+    correlations : ndarray of shape (n_parts,)
+        Correlation of the scores of a part and of the mean within queries.
+    """
+
+    metric: str
+    score: float
+    names: list[str]
+    weights: Array
+    alone: Array
+    without: Array
+    correlations: Array
+
+    def to_table(self) -> Table:
+        """A row for each part, and one for the mean."""
+        columns = (
+            Column("part", ""),
+            Column("weight", ".3f"),
+            Column(f"{self.metric} alone"),
+            Column("mean without it"),
+            Column("correlation", ".3f"),
+        )
+        parts = (self.weights, self.alone, self.without, self.correlations)
+        rows = list(zip(self.names, *(values.tolist() for values in parts), strict=True))
+        rows.append(("mean of all", 1.0, self.score, None, 1.0))
+        return Table(columns, tuple(rows))
+
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
+            "part": self.names,
+            "weight": self.weights,
+            "alone": self.alone,
+            "without": self.without,
+            "correlation": self.correlations,
+        }
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {len(self.names)} parts>"

@@ -1,0 +1,118 @@
+"""Hold-outs of candidates on the same folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwise.auto.candidates import Candidate
+from rankwise.backends.arrays import Array, Index
+from rankwise.errors import DataError
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.model_selection.search.exact import exact
+from rankwise.model_selection.search.labelled_rows import LabelledRows
+from rankwise.model_selection.search.refits import refit
+from rankwise.model_selection.search.scoring import RankingScorer
+from rankwise.model_selection.search.splits import Splits
+
+QUERY_FOLDS = 10
+REFIT_FOLDS = 5  # for rankers without exact hold-outs
+ROW_FOLDS = 5  # of one global ranking
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Held-out predictions of a candidate, with a row for each of its alphas.
+
+    `alphas` is None, and there is one row, for a ranker without exact hold-outs.
+    """
+
+    candidate: Candidate
+    alphas: Array | None
+    predictions: Array
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    def ranker(self, k: int) -> Any:
+        """The ranker at the k-th alpha, not fitted."""
+        ranker = clone(self.candidate.ranker)
+        return ranker if self.alphas is None else ranker.set_params(alpha=float(self.alphas[k]))
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """The folds for exact hold-outs and for refits, and the rows that are compared.
+
+    `groups` are the queries or, for one global ranking, its folds: scores of different folds have
+    different offsets.
+    """
+
+    exact: Splits
+    refits: Splits
+    groups: Index
+    unit: str
+
+
+def make_folds(data: LabelledRows) -> Folds:
+    """Folds of whole queries, or of the rows of one global ranking.
+
+    Queries without two different labels teach nothing: they are dealt out after the others, so that
+    every fold leaves something to learn from.
+    """
+    if data.groups.n_groups == 1:
+        n_rows = len(data)
+        if n_rows < 4:
+            raise DataError(f"AutoRanker needs at least 4 rows, to hold some out: got {n_rows}.")
+        rows = np.arange(n_rows)
+        splits = _dealt(rows, rows, min(ROW_FOLDS, n_rows // 2))
+        return Folds(splits, splits, rows % len(splits), "folds")
+    groups, labels = data.groups, data.y[data.groups.order]
+    starts = groups.indptr[:-1]
+    differ = np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts)
+    n_learnable = int(np.count_nonzero(differ))
+    if n_learnable < 2:
+        raise DataError(
+            "AutoRanker needs at least two queries with different labels, to hold one out: got "
+            f"{n_learnable} of {groups.n_groups}. Use RankRLS, or add queries."
+        )
+    place = np.empty(groups.n_groups, dtype=np.intp)
+    place[np.argsort(~differ, kind="stable")] = np.arange(groups.n_groups)
+    exact, refits = (
+        _dealt(place, groups.codes, min(n_learnable, most)) for most in (QUERY_FOLDS, REFIT_FOLDS)
+    )
+    return Folds(exact, refits, groups.codes, "queries")
+
+
+def _dealt(place: Any, codes: Any, n_folds: int) -> Splits:
+    """Units (queries or rows) dealt out to folds by their place in a line."""
+    fold = (place % n_folds)[codes]
+    order = np.argsort(place[codes], kind="stable")
+    return Splits([np.flatnonzero(fold == k) for k in range(n_folds)], None, n_folds, order)
+
+
+def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str) -> Trial:
+    """Predictions for all rows by rankers that were trained without their fold."""
+    start = perf_counter()
+    ranker, alphas = candidate.ranker, None
+    if isinstance(ranker, LeastSquaresRanker) and ranker.exact_search and ranker.alpha != 0:
+        splits = folds.exact
+        held_out = exact(ranker, None, data, splits, RankingScorer.of(metric))
+        assert held_out.alphas is not None  # of a least-squares ranker
+        # The largest alpha first: the first of equal scores is the best.
+        order = np.argsort(-held_out.alphas)
+        found, alphas = held_out.scores[order], held_out.alphas[order]
+    else:
+        splits = folds.refits
+        parts = [refit(ranker, None, data, splits, k).scores for k in range(len(splits))]
+        found = np.concatenate(parts, axis=1)
+    if found.ndim != 2 or not np.isfinite(found).all():
+        raise DataError(f"The scores of {candidate.name!r} must be one finite number for each row.")
+    predictions = np.empty_like(found)
+    predictions[:, splits.rows] = found
+    return Trial(candidate, alphas, predictions, perf_counter() - start)

@@ -1,0 +1,65 @@
+"""Probabilities from differences of scores: Platt's logistic function of held-out differences."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from rankwise.backends.arrays import Array, to_host
+from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.holdout.alpha_choice import COMPARISONS, KERNEL_ROWS, system_of
+from rankwise.holdout.comparison_hold_out import ComparisonHat
+from rankwise.problem import Problem
+
+
+def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | None:
+    """a of P(first wins) = 1 / (1 + exp(-a (f(first) - f(second)))), or None if it costs too much.
+
+    Every difference is that of the fit without the comparison, on at most COMPARISONS of them. With
+    features and landmarks, it costs about as much as a fit. A kernel matrix needs an
+    eigendecomposition: only with `kernels`, and up to KERNEL_ROWS rows.
+    """
+    graph = problem.tasks[0].graph
+    assert isinstance(graph, ComparisonGraph)
+    counted = np.flatnonzero(graph.weight > 0)
+    if graph.margin.ndim > 1 or len(counted) < 2:
+        return None
+    number = min(COMPARISONS, len(counted))
+    some = counted[np.linspace(0, len(counted) - 1, number).round().astype(np.intp)]
+    system = system_of(problem)
+    if system is not None:
+        hat = ComparisonHat.from_sums(problem, system, some)
+    else:
+        K = None
+        if kernels and problem.n_rows <= KERNEL_ROWS:
+            K = problem.coordinates().kernel
+        if K is None:
+            return None
+        hat = ComparisonHat.from_kernel(problem, K, some, lam)
+    differences = np.asarray(to_host(hat.held_out(lam)), dtype=np.float64)[:, 0]
+    return logistic_slope(differences, graph.margin[some], graph.weight[some])
+
+
+def logistic_slope(differences: Array, margin: Array, weight: Array) -> float:
+    """The slope of greatest likelihood, at least 0; a margin of 0 is half a win for each row.
+
+    As in Platt's paper, outcomes are 1 - 1 / (n + 2) instead of 1, so that the slope is finite.
+    """
+    n = len(differences)
+    target = 0.5 + 0.5 * np.sign(margin) * n / (n + 2.0)
+    scale = float(np.abs(differences).max(initial=0.0))
+    if scale == 0.0:
+        return 0.0
+    d = differences / scale
+
+    def slope(a: float) -> float:
+        """Derivative of minus the log-likelihood."""
+        return float((weight * d) @ (expit(a * d) - target))
+
+    high = 1.0
+    if slope(0.0) >= 0.0:
+        return 0.0
+    while slope(high) < 0.0 and high < 1e12:
+        high *= 2.0
+    return float(brentq(slope, 0.0, high)) / scale if slope(high) > 0.0 else high / scale

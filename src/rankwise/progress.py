@@ -1,0 +1,82 @@
+"""Progress of long computations, on a terminal or in a notebook."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+Show = Callable[..., None]  # called with what is done so far, and perhaps a few words
+SECONDS = 0.3  # between two updates in a notebook
+
+
+def in_notebook() -> bool:
+    """Whether the program runs in a Jupyter kernel; does not import IPython."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+@contextmanager
+def progress_bar(what: str, total: int, *, keep: bool = False) -> Iterator[Show]:
+    """Show progress on stderr or in a notebook; yields a function to call with the progress.
+
+    On a terminal this is rich's bar, in a notebook a line that is replaced. The line is written by
+    the thread that computes: rich would use a thread of its own and ask for ipywidgets. In a file
+    or pipe, there is only the last line, and only with `keep`, which also keeps it on a terminal.
+    """
+    if in_notebook():
+        yield from _notebook_line(what, total)
+        return
+    if not (keep or sys.stderr.isatty()):
+        yield lambda done, words="": None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (  # no more than 80 characters together
+        TextColumn("{task.description}", markup=False),
+        BarColumn(10),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[words]}", markup=False),
+    )
+    with Progress(*columns, console=Console(file=sys.stderr), transient=not keep) as bar:
+        task = bar.add_task(what, total=total, words="")
+
+        def show(done: int, words: str = "") -> None:
+            bar.update(task, completed=done, words=words, refresh=bool(words))
+
+        yield show
+
+
+def _notebook_line(what: str, total: int) -> Iterator[Show]:
+    """A line of text in the output of a cell, replaced as the work proceeds."""
+    from IPython.display import display
+
+    start = shown = monotonic()
+    handle: Any = None
+
+    def line(done: int, words: str) -> dict[str, str]:
+        now = monotonic() - start
+        share = f"{done / total:.0%}" if total else f"{done:,}"
+        return {"text/plain": "  ".join(filter(None, (what, share, f"{now:.1f} s", words)))}
+
+    def show(done: int, words: str = "") -> None:
+        nonlocal handle, shown
+        if handle is None:
+            handle = display(line(done, words), raw=True, display_id=True)
+        elif monotonic() - shown > SECONDS or done >= total:
+            handle.update(line(done, words), raw=True)
+        else:
+            return
+        shown = monotonic()
+
+    yield show

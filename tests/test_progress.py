@@ -1,0 +1,101 @@
+"""Progress in notebooks, and the note about compilation."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from rankwise import RankingSearchCV, RankRLS
+from rankwise.backends.jit import CompileNote
+from rankwise.data import make_ranking
+from rankwise.progress import in_notebook, progress_bar
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """A Jupyter kernel, as far as progress needs one; collects the lines that it would show."""
+    lines = []
+    handle = SimpleNamespace(update=lambda line, raw: lines.append(line["text/plain"]))
+
+    def display(line, *, raw, display_id):
+        assert raw
+        assert display_id
+        lines.append(line["text/plain"])
+        return handle
+
+    python, module = ModuleType("IPython"), ModuleType("IPython.display")
+    python.get_ipython = lambda: SimpleNamespace(kernel=object())
+    module.display = display
+    monkeypatch.setitem(sys.modules, "IPython", python)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    return lines
+
+
+def test_a_line_in_a_notebook_is_replaced(notebook, capsys):
+    assert in_notebook()
+    with progress_bar("fit", 200) as show:
+        show(50, "loss 0.5")
+        show(60)  # too soon after the first
+        show(200, "loss 0.1")
+    first, last = notebook
+    assert first.startswith("fit  25%  ")
+    assert first.endswith(" s  loss 0.5")
+    assert last.startswith("fit  100%  ")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_search_shows_progress_in_a_notebook(notebook):
+    data = make_ranking(n_queries=4, rows_per_query=4, n_features=2, random_state=0)
+    search = RankingSearchCV(RankRLS(), {"alpha": [1.0], "ties": ["include", "exclude"]})
+    search.fit(data.X, data.y, qid=data.qid)
+    assert notebook == []
+    search.set_params(verbose=True).fit(data.X, data.y, qid=data.qid)
+    assert notebook[-1].startswith("Searching  100%  ")
+
+
+def test_no_progress_in_files(capsys):
+    with progress_bar("fit", 2) as show:
+        show(1)
+    assert capsys.readouterr() == ("", "")
+    with progress_bar("fit", 2, keep=True) as show:
+        show(2, "done")
+    assert "100%" in capsys.readouterr().err
+
+
+def compile_event(module):
+    function = SimpleNamespace(__module__=module)
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
+
+
+def test_long_compilation_is_explained_once(notebook, capsys):
+    note = CompileNote()
+    note.patience = -1.0  # any time is long
+    for _ in range(2):
+        note.on_start(compile_event("rankwise.metrics"))
+        note.on_end(compile_event("rankwise.metrics"))
+    assert capsys.readouterr().err.count("compiles its loops at their first use") == 1
+
+
+def test_short_compilation_and_that_of_others_is_not_mentioned(notebook, capsys):
+    note = CompileNote()
+    note.patience = 1e6
+    note.on_start(compile_event("rankwise.metrics"))
+    note.on_start(compile_event("numba.np"))
+    note.on_end(compile_event("numba.np"))
+    assert note.depth == 1
+    note.on_end(compile_event("rankwise.metrics"))
+    assert note.depth == 0
+    assert note.seconds > 0
+    other = CompileNote()
+    other.on_start(compile_event("somebody.else"))
+    other.on_end(compile_event("somebody.else"))
+    assert other.seconds == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_compilation_is_not_mentioned_in_files(capsys):
+    note = CompileNote()
+    note.patience = -1.0
+    note.on_start(compile_event("rankwise.metrics"))
+    note.on_end(compile_event("rankwise.metrics"))
+    assert capsys.readouterr().err == ""
