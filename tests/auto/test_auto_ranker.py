@@ -44,7 +44,7 @@ def data():
 @pytest.fixture(scope="module")
 def fitted(data):
     X, y, qid = data
-    return AutoRanker(random_state=0).fit(X, y, qid=qid)
+    return AutoRanker(boosted=False, random_state=0).fit(X, y, qid=qid)
 
 
 def test_defaults_on_queries(data, fitted):
@@ -171,7 +171,9 @@ def test_names_sparse_rows_and_single_precision(data):
     assert ranker.feature_names_in_.tolist() == list("abcd")
     with pytest.raises(ValueError, match="feature names"):
         ranker.predict(frame[list("dcba")], qid=qid)
-    sparse = AutoRanker(random_state=0).fit(sp.csr_array(np.maximum(X, 0)), y, qid=qid)
+    sparse = AutoRanker(boosted=False, random_state=0).fit(
+        sp.csr_array(np.maximum(X, 0)), y, qid=qid
+    )
     assert sparse.score(sp.csr_array(np.maximum(X, 0)), y, qid=qid) > 0.7
     single = AutoRanker(candidates="linear").fit(X.astype(np.float32), y, qid=qid)
     assert_allclose(
@@ -183,7 +185,7 @@ def test_one_ranking(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 3)) * [1.0, 1e4, 1e-4]
     y = np.abs(X[:, 0]) + 1e4 * X[:, 2]
-    ranker = AutoRanker(random_state=0).fit(X, y)
+    ranker = AutoRanker(boosted=False, random_state=0).fit(X, y)
     assert ranker.metric_ == "disagreement"
     assert ranker.score_estimate_.unit == "folds"
     assert ranker.score_estimate_.score < 0.2
@@ -200,7 +202,7 @@ def test_one_ranking(tmp_path):
 @pytest.mark.parametrize("n_queries", [2, 3])
 def test_few_queries(n_queries):
     data = make_ranking(n_queries, rows_per_query=6, n_features=3, n_levels=3, random_state=0)
-    ranker = AutoRanker(random_state=0).fit(data.X, data.y, qid=data.qid)
+    ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
     assert len(ranker.parts_) == 10  # nothing can be told apart
     assert ranker.score_estimate_.n_queries == n_queries
     assert np.isfinite(ranker.predict(data.X, qid=data.qid)).all()
@@ -248,22 +250,24 @@ def test_own_candidates(data):
 def test_boosted_trees(data):
     pytest.importorskip("lightgbm")
     X, y, qid = data
-    ranker = AutoRanker(candidates=CHEAP[:1], boosted="auto", random_state=0)
+    ranker = AutoRanker(candidates=CHEAP[:1], boosted=True, random_state=0)
     assert "boosted trees" in ranker.fit(X, y, qid=qid).results_.names
+    ranker.set_params(boosted="auto")  # the list says what to try
+    assert "boosted trees" not in ranker.fit(X, y, qid=qid).results_.names
 
 
 def test_budgets(data):
     X, y, qid = data
-    ranker = AutoRanker(time_budget=0.0).fit(X, y, qid=qid)
+    ranker = AutoRanker(boosted=False, time_budget=0.0).fit(X, y, qid=qid)
     assert set(ranker.results_.names) == {"linear, query-minmax"}
     assert len(ranker.results_.left_out) == 13
     assert "Not tried: rbf, query-minmax, as the time was up" in str(ranker.results_)
     least = 16 * len(y) * 4
-    ranker = AutoRanker(memory_budget=2 * least).fit(X, y, qid=qid)
+    ranker = AutoRanker(boosted=False, memory_budget=2 * least).fit(X, y, qid=qid)
     assert {name.split(",")[0] for name in ranker.results_.names} == {"linear"}
     assert "additive, query-minmax, which needs" in ranker.results_.left_out[0]
     with pytest.raises(KernelSizeError, match="too little memory for each of 14 candidates: lin"):
-        AutoRanker(memory_budget=least / 2).fit(X, y, qid=qid)
+        AutoRanker(boosted=False, memory_budget=least / 2).fit(X, y, qid=qid)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +315,7 @@ def test_the_mean_is_better_than_its_parts_on_new_queries():
     score = 0.5 * Z[:, 0] * Z[:, 1] + np.abs(Z[:, 2]) + Z[:, 3]
     y = np.digitize(score + 2 * rng.standard_normal(2400), [0, 2, 4]).astype(float)
     train = qid < 60
-    ranker = AutoRanker(random_state=0).fit(Z[train], y[train], qid=qid[train])
+    ranker = AutoRanker(boosted=False, random_state=0).fit(Z[train], y[train], qid=qid[train])
     new, labels, queries = Z[~train], y[~train], qid[~train]
     mean = ndcg(labels, ranker.predict(new, qid=queries), queries, k=10)
     alone = [

@@ -69,7 +69,7 @@ def fitted_models(X, y, qid):
         "sparse-bilinear-stream": stream.partial_fit(X, X, triplets),
         "additive-rankrls": AdditiveRankRLS(2.0, scale="query-minmax").fit(X, y, qid=qid),
         "mean": MeanRanker([RankRLS(2.0), RankSVM(2.0)]).fit(X, y),
-        "auto": AutoRanker(n_best=3, random_state=0).fit(X, y, qid=qid),
+        "auto": AutoRanker(n_best=3, boosted=False, random_state=0).fit(X, y, qid=qid),
         "ranksvm": RankSVM(2.0).fit(X, y, qid=qid),
         "boosted": BoostedRanker(min_samples_leaf=2, max_estimators=3).fit(X, y, qid=qid),
         "ranking-search": RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}).fit(X, y, qid=qid),

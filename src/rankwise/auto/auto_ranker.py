@@ -43,9 +43,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     """The mean of the best of several rankers, all chosen by exact hold-outs.
 
     Linear, additive and Gaussian rankers are tried on several scalings of the features, each at
-    some fifteen values of alpha. Every query is predicted by rankers that were trained without its
-    fold, exactly and without refitting where the ranker allows it. The best rankers are fitted to
-    all rows, and their scores, standardized within queries, are averaged.
+    some fifteen values of alpha, and boosted trees if LightGBM is installed. Every query is
+    predicted by rankers that were trained without its fold, exactly and without refitting where
+    the ranker allows it. The best rankers are fitted to all rows, and their scores, standardized
+    within queries, are averaged.
 
     Choosing one of many settings overfits, and means of several good ones rank better. So little
     is chosen and much is averaged: a ranker, at its best alpha, joins the mean unless a paired t
@@ -64,9 +65,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         What to try: all kinds of rankers, one kind, or a list of rankers. Least-squares rankers in
         a list whose alpha is "auto" are tried at many alphas. Other rankers, pipelines and the
         rankers of other libraries are refitted for each fold, as in `RankingSearchCV`.
-    boosted : bool or "auto", default=False
+    boosted : bool or "auto", default="auto"
         Whether to try boosted trees as well: a `BoostedRanker`, which is refitted for each fold and
-        takes longer than all other rankers together. "auto": if LightGBM is installed.
+        takes longer than all other rankers together. "auto": if ``candidates="auto"`` and
+        LightGBM is installed (``pip install 'rankwise[boost]'``).
     time_budget : float, optional
         Seconds. When they have passed, no further ranker is tried; cheap ones come first. The
         fits of the best to all rows are not included. None: no limit.
@@ -131,7 +133,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         metric: str = "auto",
         n_best: int = 10,
         candidates: Any = "auto",
-        boosted: bool | str = False,
+        boosted: bool | str = "auto",
         time_budget: float | None = None,
         memory_budget: float | None = None,
         verbose: bool = False,
@@ -244,7 +246,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 f"candidates must be one of auto, {', '.join(KINDS)}, or a list of rankers: got "
                 f"{self.candidates!r}."
             )
-        if self.boosted is True or (self.boosted == "auto" and find_spec("lightgbm")):
+        is_open = self.boosted == "auto" and self.candidates == "auto"
+        if self.boosted is True or (is_open and find_spec("lightgbm")):
             seed = int(rng.integers(2**31))
             found.append(Candidate("boosted trees", BoostedRanker(cv=3, random_state=seed)))
         return found

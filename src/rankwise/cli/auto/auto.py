@@ -50,15 +50,21 @@ def auto(
         str, option("NAME", "Rankers to try: auto (all), linear, additive or kernel.")
     ] = "auto",
     boosted: Annotated[
-        bool, typer.Option("--boosted", help="Try boosted trees as well (needs LightGBM).")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--boosted/--no-boosted",
+            help="Try boosted trees as well (default: if LightGBM is installed).",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, option("N", "Seed for the choice of landmarks.", min=0)] = 0,
     data: DataOptions,
 ) -> None:
     """Find a good ranker for a LETOR file: start here.
 
     Tries linear rankers, sums of functions of single features, and kernels, on several scalings of
-    the features and at many strengths of regularization. Each is judged by exact hold-outs:
+    the features and at many strengths of regularization, and boosted trees if LightGBM is
+    installed. Each is judged by exact hold-outs:
     every query is predicted by rankers trained without it. The best are averaged, and the mean is
     fitted to all rows.
 
@@ -91,7 +97,7 @@ def auto(
         metric=metric,
         n_best=n_best,
         candidates=candidates,
-        boosted=boosted,
+        boosted="auto" if boosted is None else boosted,
         time_budget=time_budget,
         memory_budget=None if memory_budget is None else memory_budget * 1e6,
         verbose=True,
