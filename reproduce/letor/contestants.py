@@ -41,12 +41,18 @@ def out_of_the_box(ranker: Any) -> Contestant:
         fitted = clone(ranker).fit(pool.X, pool.y, qid=pool.qid)
         words = f"alpha {fitted.alpha_:.3g}" if hasattr(fitted, "alpha_") else ""
         if isinstance(fitted, AutoRanker):
-            words = "; ".join(f"{part.name}, {part.ranker.alpha:.3g}" for part in fitted.parts_)
+            words = "; ".join(_described(part) for part in fitted.parts_)
         if isinstance(fitted, BoostedRanker):
             words = f"{fitted.n_estimators_} trees"
         return Chosen(words, lambda X, qid: _predict(fitted, X, qid))
 
     return contestant
+
+
+def _described(part: Any) -> str:
+    """The name of a part of a mean and, where it has one, its alpha."""
+    alpha = getattr(part.ranker, "alpha", None)
+    return part.name if alpha is None else f"{part.name}, {alpha:.3g}"
 
 
 def _predict(ranker: Any, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
@@ -188,6 +194,7 @@ CONTESTANTS: dict[str, Contestant] = {
     ),
     "AutoRanker": out_of_the_box(AutoRanker(random_state=0)),
     "AutoRanker by MAP": out_of_the_box(AutoRanker(metric="map", random_state=0)),
+    "AutoRanker without trees": out_of_the_box(AutoRanker(boosted=False, random_state=0)),
     "BoostedRanker": out_of_the_box(BoostedRanker(random_state=0)),
     **{f"{name}, tuned": tuned_trees(library) for name, library in LIBRARIES.items()},
 }
