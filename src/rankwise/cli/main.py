@@ -12,7 +12,7 @@ from rankwise.cli.evaluate import evaluate
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
 from rankwise.cli.predict import predict
-from rankwise.cli.terminal import Program, as_help
+from rankwise.cli.terminal import Program, as_command, as_help
 from rankwise.cli.tune.tune import tune
 
 ABOUT = """Learning to rank, at the price of regression.
@@ -40,7 +40,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (demo, auto, fit, tune, predict, evaluate, info):
-    app.command(help=as_help(command.__doc__ or ""))(command)
+    timed = command is not info
+    app.command(help=as_help(command.__doc__ or ""))(as_command(command, timed=timed))
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 import typer
 
 from rankwise.cli.input_files import check_queries, read_data
+from rankwise.cli.terminal import with_parameters
 from rankwise.rankers import ranker_class
 
 if TYPE_CHECKING:
@@ -52,13 +53,24 @@ ModelFile = Annotated[Path, input_argument(metavar="MODEL", help="Model file to 
 ModelOut = Annotated[
     Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
 ]
-
+Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist already.")]
 FillOption = Annotated[
     float | None,
     option(
         "NUMBER",
         "Read NULL, a missing value in LETOR, as this.",
         "an error",
+        rich_help_panel="Data",
+    ),
+]
+
+FeaturesOption = Annotated[
+    int | None,
+    option(
+        "N",
+        "Confirm the number of features of the model, for data that have fewer.",
+        "largest index in DATA",
+        min=1,
         rich_help_panel="Data",
     ),
 ]
@@ -89,10 +101,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             values[name] = kind(**{f.name: values.pop(f.name) for f in fields(kind)})
         command(**values)
 
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return run
+    return with_parameters(run, parameters, like=command)
 
 
 @dataclass(frozen=True, kw_only=True)
