@@ -3,6 +3,7 @@
 from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.model_selection._component_errors import component_errors
+from rankwise.model_selection._cross_validation import CrossValidation, cross_validate
 from rankwise.model_selection._held_out_pairs import (
     LeavePairOut,
     leave_pair_out,
@@ -25,6 +26,7 @@ from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
 __all__ = [
     "ComponentErrors",
+    "CrossValidation",
     "HeldOut",
     "HeldOutScores",
     "LeavePairOut",
@@ -35,6 +37,7 @@ __all__ = [
     "RankingSearchCV",
     "ScoreEstimate",
     "component_errors",
+    "cross_validate",
     "k_fold",
     "leave_one_out",
     "leave_pair_out",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, RankwiseWarning
+from rankwise.errors import DataError, warn
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.comparisons import Comparisons, says_who_won
 
@@ -40,7 +39,7 @@ def check_comparisons(
         )
         if np.asarray(margin).dtype.kind != "f":
             raise DataError(advice)
-        warnings.warn(advice, RankwiseWarning, stacklevel=3)
+        warn(advice)
     return given.take(given.weight > 0)
 
 
