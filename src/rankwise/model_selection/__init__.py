@@ -3,6 +3,7 @@
 from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.model_selection._component_errors import component_errors
+from rankwise.model_selection._cross_validation import CrossValidation, cross_validate
 from rankwise.model_selection._held_out_pairs import (
     LeavePairOut,
     leave_pair_out,
@@ -26,6 +27,7 @@ from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
 __all__ = [
     "ComponentErrors",
+    "CrossValidation",
     "HeldOut",
     "HeldOutScores",
     "LeavePairOut",
@@ -37,6 +39,7 @@ __all__ = [
     "ScoreEstimate",
     "compare_rankers",
     "component_errors",
+    "cross_validate",
     "k_fold",
     "leave_one_out",
     "leave_pair_out",
