@@ -192,19 +192,13 @@ def test_every_combination_is_tried(files, tune, tmp_path):
 
 
 def test_the_table_has_the_ten_best(files, tune, tmp_path):
-    options = "--weighting", "rows,queries,pairs", "--scale", "none,query-minmax,query-ranks"
+    options = (
+        *("--weighting", "rows,queries,pairs", "--scale", "none,query-minmax,query-ranks"),
+        *("--ties", "include,exclude", "--alphas", 1),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # features on different scales
-        result = tune(
-            files.train,
-            "-o",
-            tmp_path / "m",
-            *options,
-            "--alphas",
-            "1",
-            "--ties",
-            "include,exclude",
-        )
+        result = tune(files.train, "-o", tmp_path / "m.rankwise", *options)
     rows = lines_of(result)
     assert len(rows) == 10
     values = [float(row[-3]) for row in rows]
@@ -228,7 +222,7 @@ def test_rankers_without_exact_hold_outs_are_refitted(files, tune, tmp_path):
     got = load_model(out)
     assert got.get_params()["ranksvm__alpha"] == search.best_params_["ranksvm__alpha"]
     assert rows[0][1] == search.best_params_["ranksvm__weighting"] == got[-1].weighting
-    want = search.best_estimator_.predict(data.X, qid=data.qid)
+    want = search.predict(data.X, qid=data.qid)
     with config_context(enable_metadata_routing=True):
         assert_allclose(got.predict(data.X, qid=data.qid), want, rtol=1e-5, atol=1e-8)
 

@@ -66,7 +66,7 @@ class _Refits:
         return cls(rankers)
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
-        from rankwise.model_selection.search.refits import predict_with_queries
+        from rankwise.routing import predict_with_queries
 
         return [predict_with_queries(ranker, X, qid) for ranker in self._rankers]
 
