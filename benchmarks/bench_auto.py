@@ -1,4 +1,4 @@
-"""AutoRanker: all candidates, their choice and the final fits, in under a hundred fits of one kernel."""
+"""AutoRanker: all candidates, their choice and the final fits, in a hundred fits of one kernel."""
 
 from __future__ import annotations
 
