@@ -43,6 +43,16 @@ def option(metavar: str, help: str, default: str | bool = True, **more: Any) -> 
     return typer.Option(metavar=metavar, help=help, show_default=default, **more)
 
 
+def words_of(name: str) -> Callable[[str], list[str]]:
+    """What a shell may complete in an option that takes words, perhaps several with commas."""
+
+    def complete(incomplete: str) -> list[str]:
+        begun, comma, _ = incomplete.rpartition(",")
+        return [f"{begun}{comma}{word}" for word in CHOICES[name]]
+
+    return complete
+
+
 ranker_option = partial(option, rich_help_panel="Ranker")
 alpha_option = partial(option, rich_help_panel="Choosing alpha")
 input_option = partial(option, exists=True, dir_okay=False)
@@ -115,6 +125,7 @@ class RankerOptions:
             "rankrls compares the rows of a query; rls is plain regression; sparse-rankrls "
             "and sparse-rls use a kernel on landmarks, for very many rows; boosted grows trees "
             "with LightGBM and chooses their number on held-out queries of TRAIN.",
+            autocompletion=words_of("model"),
         ),
     ] = "rankrls"
     kernel: Annotated[
@@ -124,6 +135,7 @@ class RankerOptions:
             "linear, rbf, laplacian, polynomial, sigmoid or cosine. With all but linear, the "
             "model file holds the training rows, or the landmarks.",
             "linear, or rbf for sparse models",
+            autocompletion=words_of("kernel"),
         ),
     ] = None
     gamma: Annotated[
@@ -144,11 +156,17 @@ class RankerOptions:
             "1 (query-standard) or to ranks (query-ranks); over all rows (standard); not at all "
             "(none); or as the ranker chooses (auto).",
             "query-minmax, or auto for a file without query ids",
+            autocompletion=words_of("scale"),
         ),
     ] = None
     ties: Annotated[
         str | None,
-        ranker_option("NAME", "Whether to include or exclude pairs with equal labels.", "include"),
+        ranker_option(
+            "NAME",
+            "Whether to include or exclude pairs with equal labels.",
+            "include",
+            autocompletion=words_of("ties"),
+        ),
     ] = None
     weighting: Annotated[
         str | None,
@@ -157,6 +175,7 @@ class RankerOptions:
             "Weight of a pair: 1 (pairs), 1 / rows of its query (rows), or 1 / pairs of its "
             "query (queries).",
             "rows",
+            autocompletion=words_of("weighting"),
         ),
     ] = None
     landmarks: Annotated[
@@ -174,6 +193,7 @@ class RankerOptions:
             "NAME",
             f"How to choose landmarks: {', '.join(CHOICES['landmark_method'])}.",
             "random",
+            autocompletion=words_of("landmark_method"),
         ),
     ] = None
     seed: Annotated[
