@@ -3,6 +3,11 @@
 from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.model_selection._component_errors import component_errors
+from rankwise.model_selection._held_out_comparisons import (
+    HeldOutComparisons,
+    leave_comparison_out,
+    leave_item_out,
+)
 from rankwise.model_selection._held_out_pairs import (
     LeavePairOut,
     leave_pair_out,
@@ -26,6 +31,7 @@ from rankwise.model_selection.search.ranking_search import RankingSearchCV
 __all__ = [
     "ComponentErrors",
     "HeldOut",
+    "HeldOutComparisons",
     "HeldOutScores",
     "LeavePairOut",
     "MeanRanker",
@@ -36,6 +42,8 @@ __all__ = [
     "ScoreEstimate",
     "component_errors",
     "k_fold",
+    "leave_comparison_out",
+    "leave_item_out",
     "leave_one_out",
     "leave_pair_out",
     "leave_query_out",

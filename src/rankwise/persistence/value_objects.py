@@ -22,6 +22,7 @@ VALUE_OBJECTS = {
     "component-basis": "rankwise.estimators.components.component_space.ComponentBasis",
     "ramp-basis": "rankwise.problem.ramp_space.RampBasis",
     "solution": "rankwise.problem.problem.Solution",
+    "context-solution": "rankwise.problem.context_space.ContextSolution",
     "component-solution": "rankwise.estimators.components.component_space.ComponentSolution",
     "component-errors": "rankwise.estimators.components.held_out_errors.ComponentErrors",
     "held-out-scores": "rankwise.holdout.held_out_scores.HeldOutScores",
@@ -80,6 +81,7 @@ AXES = {
     "component-basis": "points: points features, rows: points in training-rows, "
     "A: points weights, means: weights, eigenvalues: weights",
     "solution": "weights: weights outputs, intercept: outputs",
+    "context-solution": "weights: weights outputs, intercept: outputs, context: context outputs",
     "component-solution": "weights: weights outputs, intercept: outputs, "
     "path: weights weights outputs, idle: idle in weights",
     "landmark-factor": "n_landmarks: weights, kept: rank in weights, C: rank rank",

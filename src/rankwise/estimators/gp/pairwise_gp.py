@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import ParameterError
+from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
@@ -253,7 +254,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
             Sparse rows are converted to dense ones.
-        pairs : array-like of shape (n_pairs, 2)
+        pairs : array-like of shape (n_pairs, 2), or rankwise.data.Comparisons
             Row numbers of X, the preferred row first. Pairs may be repeated and contradict each
             other. Without any pair, the posterior is the prior.
         margin : array-like of shape (n_pairs,), optional
@@ -272,10 +273,12 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         check_gp_parameters(self)
         rng = as_generator(self.random_state)
         with _unchanged_on_error(self):
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-            given = check_comparisons(X.shape[0], pairs, margin, weight, self.likelihood)
-            self._learn(dense(X), given, None, rng)
+            rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+            given = check_comparisons(X, rows.shape[0], pairs, margin, weight, self.likelihood)
+            self._learn(dense(rows), given, None, rng)
             self.n_queries_ = 1
+        if len(given):
+            warn_of_parts(self, X, given, rows.shape[0])
         return self
 
     def tell(self, pair: Any, *, margin: Any = None, weight: Any = None, X: Any = None) -> Self:
@@ -306,7 +309,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         pairs = np.atleast_2d(np.asarray(pair)) if np.size(pair) else np.zeros((0, 2), np.intp)
         margin = None if margin is None else np.atleast_1d(margin)
         weight = None if weight is None else np.atleast_1d(weight)
-        new = check_comparisons(len(rows), pairs, margin, weight, self.likelihood)
+        new = check_comparisons(None, len(rows), pairs, margin, weight, self.likelihood)
         X_fit = self.X_fit_
         if X is not None:
             new = Comparisons(new.pairs + len(X_fit), new.margin, new.weight)
