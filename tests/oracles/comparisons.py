@@ -23,7 +23,7 @@ def clustered_error(values, weight, groups):
     """The standard error of a weighted mean, a sum over groups."""
     mean = np.average(values, weights=weight)
     total, n = 0.0, 0
-    for group in set(groups):
+    for group in {group for group, w in zip(groups, weight, strict=True) if w > 0}:
         inside = [k for k in range(len(groups)) if groups[k] == group]
         total += sum(weight[k] * (values[k] - mean) for k in inside) ** 2
         n += 1

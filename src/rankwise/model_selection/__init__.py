@@ -4,7 +4,7 @@ from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.model_selection._component_errors import component_errors
 from rankwise.model_selection._held_out_comparisons import (
-    HeldOutComparisons,
+    LeaveComparisonOut,
     leave_comparison_out,
     leave_item_out,
 )
@@ -32,8 +32,8 @@ from rankwise.model_selection.search.ranking_search import RankingSearchCV
 __all__ = [
     "ComponentErrors",
     "HeldOut",
-    "HeldOutComparisons",
     "HeldOutScores",
+    "LeaveComparisonOut",
     "LeavePairOut",
     "MeanRanker",
     "PairedDifference",

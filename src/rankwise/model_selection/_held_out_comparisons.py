@@ -28,7 +28,7 @@ METRIC = Choice(*GREATER_IS_BETTER)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HeldOutComparisons(HeldOutScores):
+class LeaveComparisonOut(HeldOutScores):
     """Predictions for held-out comparisons, and their quality.
 
     Attributes
@@ -163,7 +163,7 @@ def leave_comparison_out(
     alphas: Any = None,
     metric: str = "accuracy",
     n_splits: int | None = None,
-) -> HeldOutComparisons:
+) -> LeaveComparisonOut:
     """Predict every comparison by a ranker trained without it, exactly, without refitting.
 
     With groups, a comparison is predicted without its whole group: a prompt, a rater, a session.
@@ -187,7 +187,7 @@ def leave_comparison_out(
 
     Returns
     -------
-    HeldOutComparisons
+    LeaveComparisonOut
 
     Examples
     --------
@@ -233,7 +233,7 @@ def leave_item_out(
     context: Any = None,
     alphas: Any = None,
     metric: str = "accuracy",
-) -> HeldOutComparisons:
+) -> LeaveComparisonOut:
     """Predict comparisons of items that nobody has compared yet, exactly, without refitting.
 
     Parameters
@@ -251,7 +251,7 @@ def leave_item_out(
 
     Returns
     -------
-    HeldOutComparisons
+    LeaveComparisonOut
 
     Examples
     --------
@@ -330,13 +330,13 @@ def without_folds(edges: EdgeSystem, lams: Sequence[float], fold: Index) -> Arra
 
 def _result(
     alphas: Array, differences: Array, compared: Index, graph: Any, codes: Index, metric: str
-) -> HeldOutComparisons:
+) -> LeaveComparisonOut:
     observed = ObservedComparisons(graph.margin[compared], graph.weight[compared], codes[compared])
 
     def probabilities() -> Array:
         return np.stack([observed.probability(one) for one in differences])
 
     score, error = scores_of(metric, observed, differences, probabilities)
-    return HeldOutComparisons(
+    return LeaveComparisonOut(
         alphas, score, error, metric, GREATER_IS_BETTER[metric], differences, compared, observed
     )

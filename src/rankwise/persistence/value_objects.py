@@ -39,6 +39,7 @@ VALUE_OBJECTS = {
     "query-rank": "rankwise.scaling.scalings.QueryRank",
     "column-standard": "rankwise.scaling.scalings.ColumnStandard",
     "ranking-scorer": "rankwise.model_selection.search.scoring.RankingScorer",
+    "comparison-scorer": "rankwise.model_selection.search.comparison_search.ComparisonScorer",
     "score-estimate": "rankwise.model_selection.best_mean.ScoreEstimate",
     "paired-difference": "rankwise.model_selection.best_mean.PairedDifference",
     "auto-results": "rankwise.auto.results.AutoResults",
@@ -68,7 +69,7 @@ AXES = {
     "sparse-rls": "feature_range_: 2 features",
     "kpcrank": "feature_range_: 2 features",
     "kpcr": "feature_range_: 2 features",
-    "ranksvm": "coef_: features",
+    "ranksvm": "coef_: features, context_coef_: context",
     "boosted": "held_out_scores_: tried",
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
     "pairwise-gp": "X_fit_: rows features, landmarks_: landmarks features, margin_: comparisons, "

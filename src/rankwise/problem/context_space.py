@@ -54,13 +54,13 @@ class ContextSpace:
         """The same problem, with the context columns as further rows of features or a kernel."""
         n, X, space = len(self.scale), problem.X, self.space
         if isinstance(space, FeatureSpace):
-            return replace(problem, X=_with_units(X, n), space=FeatureSpace(space.form(X)))
+            return replace(problem, X=with_units(X, n), space=FeatureSpace(space.form(X)))
         if isinstance(space, KernelSpace):
             check_kernel_fits(problem.n_rows + n, backend_of(X), n_matrices=2)
-            K = _with_units(training_kernel(space.kernel, X), n)
+            K = with_units(training_kernel(space.kernel, X), n)
             return replace(problem, X=K, space=KernelSpace(Precomputed()))
         features = space.coordinates(problem).features
-        return replace(problem, X=_with_units(features, n), space=FeatureSpace("primal"))
+        return replace(problem, X=with_units(features, n), space=FeatureSpace("primal"))
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Solve the plain problem, and take its solutions apart."""
@@ -121,7 +121,7 @@ def _squared_distances(space: Any, X: Any, first: Any, second: Any) -> Array:
         return np.asarray(diagonal[:n] + diagonal[n:] - 2.0 * K[np.arange(n), n + np.arange(n)])
 
 
-def _with_units(X: Any, n: int) -> Any:
+def with_units(X: Any, n: int) -> Any:
     """X with n further rows and columns, which are those of the identity."""
     given = as_given(X)
     if is_sparse(given):

@@ -282,7 +282,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             given = check_comparisons(X, rows.shape[0], pairs, margin, weight, self.likelihood)
             self._learn(dense(rows), given, None, rng)
             self.n_queries_ = 1
-        if len(given):
+        if len(given) and has_own_parts(self.kernel_):  # other kernels link all rows
             warn_of_parts(self, X, given, rows.shape[0])
         return self
 
