@@ -113,7 +113,7 @@ def test_what_a_search_refuses(votes):
     grid = {"alpha": ALPHAS}
 
     def fails(error, words, ranker=None, grid=grid, options=None, **changed):
-        search = RankingSearchCV(ranker or RankRLS(), grid, **(options or {}))
+        search = RankingSearchCV(RankRLS() if ranker is None else ranker, grid, **(options or {}))
         with pytest.raises(error, match=words):
             search.fit_pairs(X, pairs, **{**given, **changed})
 

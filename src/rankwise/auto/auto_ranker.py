@@ -17,6 +17,7 @@ from rankwise.auto.results import AutoResults, Explanation, Part
 from rankwise.auto.trials import Folds, Trial, hold_out, make_folds
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import KernelSizeError, ParameterError
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._validation import DTYPES, forget
 from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.ranker_mixin import RankerMixin
@@ -148,6 +149,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
+    @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Try all candidates, and fit the best to all rows.
 

@@ -13,10 +13,10 @@ from rankwise.auto.candidates import Candidate
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.search.exact import exact
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.refits import refit
-from rankwise.model_selection.search.scoring import RankingScorer
 from rankwise.model_selection.search.splits import Splits
 
 QUERY_FOLDS = 10

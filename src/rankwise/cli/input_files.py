@@ -153,7 +153,7 @@ def scores_of(file: ModelFile, data: LetorData) -> Any:
     import numpy as np
 
     from rankwise.errors import DataError
-    from rankwise.model_selection.search.refits import predict_with_queries
+    from rankwise.routing import predict_with_queries
 
     with progress(f"Scoring {len(data.y):,} rows"):
         scores = np.asarray(predict_with_queries(file.model, data.X, data.qid))

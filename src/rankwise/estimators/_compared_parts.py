@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.dispatch import as_given
-from rankwise.errors import RankwiseWarning
+from rankwise.errors import warn
 from rankwise.graph.comparisons import Comparisons
 
 EQUAL = 1e-9  # relative to the spread of scores: differences that are only rounding errors
@@ -49,13 +48,11 @@ def warn_of_parts(ranker: Any, X: Any, comparisons: Comparisons, n_rows: int) ->
     unlinked = unlinked[np.argsort(-sizes[unlinked], kind="stable")]
     named = [_named(comparisons.names(np.flatnonzero(part == k))) for k in unlinked[:SHOWN]]
     more = f"; and {len(unlinked) - SHOWN} more parts" if len(unlinked) > SHOWN else ""
-    warnings.warn(
+    warn(
         f"The comparisons fall into {len(unlinked)} parts that neither comparisons nor shared "
         "features link, and items of different parts cannot be ranked against each other: "
         f"{'; '.join(named)}{more}. Compare items of different parts, or rank each part on its "
-        "own: Comparisons.parts() lists them.",
-        RankwiseWarning,
-        stacklevel=3,
+        "own: Comparisons.parts() lists them."
     )
 
 

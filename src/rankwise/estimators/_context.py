@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.comparisons import check_context
@@ -11,6 +13,12 @@ from rankwise.graph.comparisons import check_context
 
 def context_effect(ranker: Any, context: Any, n_pairs: int) -> Array:
     """z'g for the context z of new comparisons and the coefficients g of a fitted ranker."""
+    values = fitted_context(ranker, context, n_pairs)
+    return np.asarray(values @ ranker.context_coef_)
+
+
+def fitted_context(ranker: Any, context: Any, n_pairs: int) -> Array:
+    """The context of new comparisons, with the columns that a ranker was fitted to."""
     coef = getattr(ranker, "context_coef_", None)
     if coef is None:
         raise ParameterError(
@@ -22,4 +30,4 @@ def context_effect(ranker: Any, context: Any, n_pairs: int) -> Array:
         raise DataError(
             f"context has {values.shape[1]} columns, but the ranker was fitted with {len(coef)}."
         )
-    return values @ coef
+    return values

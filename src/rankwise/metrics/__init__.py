@@ -25,6 +25,7 @@ from rankwise.metrics.listwise import (
 from rankwise.metrics.metric_names import METRICS, Metric, get_metric
 from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
 from rankwise.metrics.ranking_metric import QueryValues
+from rankwise.metrics.ranking_scorer import make_ranking_scorer
 from rankwise.metrics.significance import PairedTest, paired_test
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "expected_reciprocal_rank",
     "get_metric",
     "kendall_tau",
+    "make_ranking_scorer",
     "ndcg",
     "paired_test",
     "precision_at_k",

@@ -3,6 +3,7 @@
 from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.model_selection._component_errors import component_errors
+from rankwise.model_selection._cross_validation import CrossValidation, cross_validate
 from rankwise.model_selection._held_out_comparisons import (
     LeaveComparisonOut,
     leave_comparison_out,
@@ -31,6 +32,7 @@ from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
 __all__ = [
     "ComponentErrors",
+    "CrossValidation",
     "HeldOut",
     "HeldOutScores",
     "LeaveComparisonOut",
@@ -43,6 +45,7 @@ __all__ = [
     "ScoreEstimate",
     "compare_rankers",
     "component_errors",
+    "cross_validate",
     "k_fold",
     "leave_comparison_out",
     "leave_item_out",

@@ -8,7 +8,7 @@ from typing import Any
 from rankwise.backends.arrays import to_host
 from rankwise.errors import ParameterError
 from rankwise.metrics import RankingComparison, compare_rankings
-from rankwise.model_selection.search.refits import predict_with_queries
+from rankwise.routing import predict_with_queries
 
 
 def compare_rankers(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -12,7 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.errors import DataError, ParameterError, warn
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import DTYPES, forget
@@ -167,6 +167,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit to labelled rows.
 
@@ -211,12 +212,10 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         self.held_out_scores_ = None if curve is None else curve.scores
         self.metric_ = metric
         if not self.booster_.feature_importance("split").any():
-            warnings.warn(
+            warn(
                 "No tree has a split, so all rows get the same score: the features are constant, "
                 "or a leaf needs more rows than there are. Check X, or use a smaller "
                 "min_samples_leaf.",
-                RankwiseWarning,
-                stacklevel=2,
             )
         return self
 

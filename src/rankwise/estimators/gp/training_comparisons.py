@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, RankwiseWarning
+from rankwise.errors import DataError, warn
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.comparisons import Comparisons, says_who_won
 from rankwise.graph.query_groups import missing_entries
 
 
 def check_comparisons(
-    X: Any, n_rows: int, pairs: Any, margin: Any, weight: Any, likelihood: str
+    X: Any, n_rows: int, pairs: Any, margin: Any, weight: Any, context: Any, likelihood: str
 ) -> Comparisons:
     """Check comparisons of the rows of X for a likelihood.
 
     There may be none. Those of weight 0 are dropped.
     """
-    given = Comparisons.given(X, n_rows, pairs, margin=margin, weight=weight, allow_empty=True)
-    if given.context is not None:
-        raise DataError("PairwiseGP has no context yet.")
+    given = Comparisons.given(
+        X, n_rows, pairs, margin=margin, weight=weight, context=context, allow_empty=True
+    )
     if given.margin.ndim > 1:
         raise DataError(
             f"margin needs one number per pair: got shape {given.margin.shape}. "
@@ -47,7 +46,7 @@ def check_comparisons(
         )
         if np.asarray(margin).dtype.kind != "f":
             raise DataError(advice)
-        warnings.warn(advice, RankwiseWarning, stacklevel=3)
+        warn(advice)
     return given.take(given.weight > 0)
 
 
