@@ -1,5 +1,7 @@
-"""Ranking data: LETOR files, data sets, problems, comparisons, triplets, normalization."""
+"""Ranking data: LETOR files, data sets, problems, comparisons, battles, triplets, normalization."""
 
+from rankwise.data.battle_generator import GeneratedBattles, make_battles
+from rankwise.data.battles import Battles
 from rankwise.data.chosen_rejected import AnswerComparisons, read_chosen_rejected
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.letor.group_files import qid_from_groups
@@ -13,8 +15,10 @@ from rankwise.graph.comparisons import Comparisons
 
 __all__ = [
     "AnswerComparisons",
+    "Battles",
     "Comparisons",
     "DatasetInfo",
+    "GeneratedBattles",
     "LetorBlocks",
     "LetorData",
     "RankingDataset",
@@ -22,6 +26,7 @@ __all__ = [
     "draw_triplets",
     "list_datasets",
     "load_dataset",
+    "make_battles",
     "make_ranking",
     "normalize_per_query",
     "qid_from_groups",
