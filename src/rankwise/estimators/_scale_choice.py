@@ -28,13 +28,15 @@ def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups) -> str:
     rows = _sample(groups)
     some = X if len(rows) == groups.n_rows else as_given(X)[rows]
     gains = {
-        name: _held_out_gain(ranker, name, some, y[rows], groups.codes[rows])
+        name: _held_out_gain(ranker, name, some, y[rows], groups, rows)
         for name in (WITHIN_QUERIES, ColumnStandard.name)
     }
     return max(gains, key=lambda name: gains[name])
 
 
-def _held_out_gain(ranker: Any, name: str, X: Any, y: Array, qid: Index) -> float:
+def _held_out_gain(
+    ranker: Any, name: str, X: Any, y: Array, groups: QueryGroups, rows: Index
+) -> float:
     from rankwise.holdout.alpha_choice import choose_alpha, settled  # compiles loops
 
     trial = clone(ranker).set_params(scale=name)
@@ -42,8 +44,11 @@ def _held_out_gain(ranker: Any, name: str, X: Any, y: Array, qid: Index) -> floa
         most = min(SAMPLE_LANDMARKS, X.shape[0])
         number = trial.n_landmarks if isinstance(trial.n_landmarks, int) else most
         trial.set_params(landmarks="random", n_landmarks=min(number, most), random_state=0)
+    codes = groups.codes[rows]
+    weight = None if groups.weights is None else groups.weights[codes]
     try:
-        curve = choose_alpha(settled(trial.make_problem(X, y, qid=qid))).curve
+        problem = trial.make_problem(X, y, qid=codes, query_weight=weight)
+        curve = choose_alpha(settled(problem)).curve
     except DataError:  # nothing to learn from in the sample
         curve = None
     if curve is None:
