@@ -5,11 +5,33 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from time import monotonic
 from typing import Any
 
 Show = Callable[..., None]  # called with what is done so far, and perhaps a few words
 SECONDS = 0.3  # between two updates in a notebook
+_QUIET = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def quiet(wanted: bool = True) -> Iterator[None]:
+    """Show no progress and no remarks within the block."""
+    token = _QUIET.set(wanted)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
+
+
+def is_quiet() -> bool:
+    """Whether progress and remarks are not to be shown."""
+    return _QUIET.get()
+
+
+def somebody_watches() -> bool:
+    """Whether a passing line would be seen: on a terminal or in a notebook, unless quiet."""
+    return not is_quiet() and (sys.stderr.isatty() or in_notebook())
 
 
 def in_notebook() -> bool:
@@ -26,11 +48,11 @@ def progress_bar(what: str, total: int, *, keep: bool = False) -> Iterator[Show]
     the thread that computes: rich would use a thread of its own and ask for ipywidgets. In a file
     or pipe, there is only the last line, and only with `keep`, which also keeps it on a terminal.
     """
+    if is_quiet() or not (keep or somebody_watches()):
+        yield lambda done, words="": None
+        return
     if in_notebook():
         yield from _notebook_line(what, total)
-        return
-    if not (keep or sys.stderr.isatty()):
-        yield lambda done, words="": None
         return
     from rich.console import Console
     from rich.progress import (

@@ -46,8 +46,8 @@ def run():
         assert result.stdout == ""
         line, end = result.stderr.split("\n")
         assert end == ""
-        assert line.startswith("rankwise: ")
-        return line.removeprefix("rankwise: ")
+        assert line.startswith("rankwise: error: ")
+        return line.removeprefix("rankwise: error: ")
 
     return run
 

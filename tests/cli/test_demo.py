@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from rankwise import load_model
 from rankwise.cli.demo import experiment
+from rankwise.cli.demo.experiment_page import MADE_BY
 from rankwise.cli.main import app
 from rankwise.data import read_letor
 from rankwise.metrics import disagreement_error
@@ -105,6 +106,15 @@ def test_the_folder_is_a_file(run, tmp_path):
     path = tmp_path / "out"
     path.write_text("")
     assert str(path) in run("demo", "--out", path, ok=False)
+
+
+def test_it_replaces_its_own_files_only(demo, run, tmp_path):
+    folder, _ = demo
+    (tmp_path / "train.txt").write_text("mine")
+    message = run("demo", "--out", tmp_path, ok=False)
+    assert message.startswith(f"{tmp_path / 'train.txt'} exists: give --force")
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert MADE_BY in page  # by which the next demo knows the folder
 
 
 def test_the_commands_on_the_page_work(demo, run, monkeypatch, capsys):

@@ -130,7 +130,7 @@ def test_group_sizes_beside_the_data(run, tmp_path, suffix, model):
     path.write_text("1 1:0.5\n2 1:0.7\n3 1:0.1 2:2\n5 1:4\n")
     sizes = tmp_path / f"train.txt{suffix}"
     sizes.write_text("2\n\n2\n")
-    options = "--model", model, "-o", out
+    options = "--model", model, "-o", out, "--force"
     result = run("fit", path, *options)
     assert f"its 2 queries come from the group sizes in {sizes}" in result.stderr
     data = read_letor(path)
@@ -164,7 +164,7 @@ def test_the_number_of_features(files, run, tmp_path):
     out = tmp_path / "model.rankwise"
     run("fit", files.train, "-o", out, "--features", 9)
     assert load_model(out).n_features_in_ == 9
-    message = run("fit", files.train, "-o", out, "--features", 5, ok=False)
+    message = run("fit", files.train, "-o", out, "--features", 5, "--force", ok=False)
     assert "has 6 features, but --features has 5" in message
 
 
@@ -356,17 +356,17 @@ def test_fit_chooses_alpha_and_says_which(files, run, tmp_path):
     data = read_letor(files.train)
     want = RankRLS(scale="query-minmax").fit(data.X, data.y, qid=data.qid)
     for given in ([], ["--alpha", "auto"]):
-        message = run("fit", files.train, "-o", out, *given).stderr
+        message = run("fit", files.train, "-o", out, "--force", *given).stderr
         assert load_model(out).alpha_ == want.alpha_
         best = want.alpha_curve_.best_index
         assert f"alpha {want.alpha_:.3g}: held-out ndcg@10" in message
         beside = want.alpha_curve_.alphas[best - 1]
         assert f"{want.alpha_curve_.score[best - 1]:.4f} at {beside:.3g}" in message
     assert f"{want.alpha_:.4g}"[:4] in run("info", out).stdout
-    streamed = ["--model", "sparse-rankrls", "--landmarks", 5, "--seed", 0]
+    streamed = ["--model", "sparse-rankrls", "--landmarks", 5, "--seed", 0, "--force"]
     assert "held-out squared_error" in run("fit", files.train, *streamed, "-o", out).stderr
     for wrong in ("automatic", "-1", "nan"):
-        message = run("fit", files.train, "--alpha", wrong, "-o", out, ok=False)
+        message = run("fit", files.train, "--alpha", wrong, "-o", out, "--force", ok=False)
         assert "Give a number of at least 0, or auto" in message
 
 

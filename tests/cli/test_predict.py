@@ -28,9 +28,30 @@ def test_features_are_scaled_within_the_queries_of_the_file(files, run, model):
 def test_trailing_zero_features_may_be_left_out(run, model, tmp_path):
     narrow = tmp_path / "narrow.txt"
     narrow.write_text("0 qid:1 1:0.5\n0 qid:1 2:0.25\n")
-    got = [float(line) for line in run("predict", model, narrow).stdout.splitlines()]
+    result = run("predict", model, narrow, "--features", 6)
+    assert "warning" not in result.stderr
+    got = [float(line) for line in result.stdout.splitlines()]
     coef = load_model(model).coef_
     assert_allclose(got, coef[:2])  # as the largest values of the query are scaled to 1
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_file_with_fewer_features_than_the_model(run, model, tmp_path, command):
+    narrow = tmp_path / "narrow.txt"
+    narrow.write_text("0 qid:1 1:0.5\n1 qid:1 2:0.25\n")
+    message = run(command, model, narrow, ok=False)
+    assert f"{narrow} has 2 features, but the model {model} has 6" in message
+    assert "confirm it by --features 6" in message
+    message = run(command, model, narrow, "--features", 2, ok=False)
+    assert "--features is 2, but the model" in message
+    assert "warning" not in run(command, model, narrow, "--features", 6).stderr
+    half = tmp_path / "half.txt"
+    half.write_text("0 qid:1 1:0.5\n1 qid:1 3:0.25\n")
+    said = run(command, model, half).stderr
+    assert f"rankwise: warning: {half} has 3 features, but the model {model} has 6: those" in said
+    zeros = tmp_path / "zeros.txt"
+    zeros.write_text("0 qid:1 1:0.5 6:0\n1 qid:1 3:0.25\n")
+    assert "warning" not in run(command, model, zeros).stderr
 
 
 def test_more_features_than_the_model_has(run, model, tmp_path):

@@ -1,6 +1,7 @@
 """The program as a whole: help, one line per error, pipes."""
 
 import gzip
+import io
 import os
 import pickle
 import subprocess
@@ -13,8 +14,9 @@ from typer.testing import CliRunner
 
 from rankwise import __version__
 from rankwise.cli.main import app
+from rankwise.cli.terminal import complain, duration
 
-COMMANDS = ("demo", "fit", "tune", "predict", "evaluate", "info")
+COMMANDS = ("demo", "auto", "fit", "tune", "predict", "evaluate", "info")
 PROGRAM = [sys.executable, "-m", "rankwise.cli.main"]
 
 
@@ -125,6 +127,93 @@ def test_an_interrupt_ends_without_traceback(files, monkeypatch):
     result = CliRunner().invoke(app, ["info", str(files.train)])
     assert result.exit_code == 130
     assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"rankwise: interrupted: Reading {files.train} (")
+    assert line.endswith("). Nothing was written.")
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_an_interrupt_says_what_was_written(files, monkeypatch, tmp_path, saved):
+    out = tmp_path / "model.rankwise"
+    out.write_text("of old")
+    where = "rankwise.cli.fit.note_scaling" if saved else "rankwise.RankRLS.fit"
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(where, stop)
+    result = CliRunner().invoke(app, ["fit", str(files.train), "--force", "-o", str(out)])
+    assert result.exit_code == 130
+    doing = "" if saved else f"Fitting to {len(files.train.read_text().splitlines())} rows. "
+    wrote = "written" if saved else "not written"
+    assert result.stderr == f"rankwise: interrupted: {doing}{out} was {wrote}.\n"
+    assert (out.read_bytes() == b"of old") != saved
+
+
+def test_files_are_replaced_only_by_force(files, run, tmp_path):
+    out = tmp_path / "out"
+    out.write_text("mine")
+    model = tmp_path / "model.rankwise"
+    run("fit", files.train, "--alpha", 1, "-o", model)
+    commands = (
+        ["fit", files.train, "-o", out],
+        ["tune", files.train, "-o", out],
+        ["tune", files.train, "-o", tmp_path / "new", "--plot", out.rename(tmp_path / "out.svg")],
+        ["auto", files.train, "-o", out],
+        ["predict", model, files.test, "-o", out],
+        ["evaluate", model, files.test, "--per-query", out],
+    )
+    for command in commands:
+        (tmp_path / "out").write_text("mine")
+        message = run(*command, ok=False)
+        assert message.endswith("exists: give --force to replace it, or write to another file.")
+        assert (tmp_path / "out").read_text() == "mine"
+    run("predict", model, files.test, "-f", "-o", out)
+    assert out.read_text() != "mine"
+    run("predict", model, files.test, "-o", os.devnull)  # never refused: it is no file
+
+
+def test_quiet_leaves_results_and_warnings(files, run, tmp_path):
+    model = tmp_path / "model.rankwise"
+    assert run("fit", files.train, "--alpha", 1, "-o", model, "--quiet").stderr == ""
+    loud, silent = (run("evaluate", model, files.test, *q) for q in ([], ["-q"]))
+    assert loud.stdout == silent.stdout
+    assert silent.stderr == ""
+    assert "Done in " in loud.stderr.splitlines()[-1]
+    few = tmp_path / "few.txt"
+    few.write_text("0 qid:1 1:0.5\n1 qid:1 3:0.25\n")
+    assert run("evaluate", model, few, "--quiet").stderr.startswith("rankwise: warning: ")
+    assert "no-such-file" in run("info", "no-such-file", "--quiet", ok=False)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_quiet(run, command):
+    assert "--quiet" in run(command, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (7500, "2 h 5 min")],
+)
+def test_durations(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_errors_are_coloured_on_a_terminal_only(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for variables, colored in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
+        with monkeypatch.context() as patch:
+            patch.setenv("TERM", "xterm")
+            patch.delenv("NO_COLOR", raising=False)
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            terminal = Terminal()
+            patch.setattr("sys.stderr", terminal)
+            complain("error", "no")
+        assert ("\x1b[" in terminal.getvalue()) == colored
 
 
 def test_warnings_are_one_line_each(files, run, monkeypatch):

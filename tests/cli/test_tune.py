@@ -146,7 +146,7 @@ def test_without_queries_pairs_are_held_out(ranking, tune, tmp_path):
     options = "--alphas", "0.1:1000:5", "--ties", "exclude"
     want = leave_pair_out(RankRLS(ties="exclude"), X, y, alphas=GRID)
     for metric, values in (("disagreement", want.error), ("auc", want.auc)):
-        result = tune(path, "--one-ranking", "-o", out, "--metric", metric, *options)
+        result = tune(path, "--one-ranking", "-fo", out, "--metric", metric, *options)
         assert result.stdout.startswith("Leave-pair-out over 40 rows\n")
         rows = lines_of(result)
         assert_allclose([float(row[1]) for row in rows], values, atol=6e-5)
@@ -176,7 +176,7 @@ def test_without_queries_folds_are_of_rows(ranking, tune, tmp_path):
 
 
 def test_a_hint_where_the_best_alpha_is_at_the_end_of_the_grid(files, tune, tmp_path):
-    options = files.train, "-o", tmp_path / "m.rankwise", "--model", "rls"
+    options = files.train, "-fo", tmp_path / "m.rankwise", "--model", "rls"
     assert "widen --alphas" in tune(*options, "--alphas", "1e7,1e9").stderr
     assert "widen --alphas" not in tune(*options, "--alphas", "1").stderr
 
@@ -212,7 +212,7 @@ def test_without_matplotlib(files, tune, tmp_path, monkeypatch):
     result = tune(files.train, "-o", out, "--alphas", "1,10")
     assert "No picture: " in result.stderr
     assert list(tmp_path.iterdir()) == [out]
-    message = tune(files.train, "-o", out, "--plot", tmp_path / "p.svg", ok=False)
+    message = tune(files.train, "-fo", out, "--plot", tmp_path / "p.svg", ok=False)
     assert "pip install 'rankwise[plots]'" in message
 
 
@@ -316,10 +316,10 @@ def test_words_say_how_far_the_choice_is_from_the_next(files, tune, tmp_path):
     assert f"in ndcg@3, with a standard error of {error:.4f}: the data cannot" in result.stderr
     assert "The best of 10 scores is optimistic" in result.stderr
 
-    alone = tune(files.train, "-o", out, *options)
+    alone = tune(files.train, "-fo", out, *options)
     next_best = np.sort(a.score)[-2]
     assert (
         f"The best is {a.score.max() - next_best:.4f} better than the next (alpha" in alone.stderr
     )
-    single = tune(files.train, "-o", out, "--alphas", "1")
+    single = tune(files.train, "-fo", out, "--alphas", "1")
     assert "The best" not in single.stderr

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from numba import njit
 from numba.core import event
 
-from rankwise.progress import in_notebook
+from rankwise.progress import somebody_watches
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -58,7 +58,7 @@ class CompileNote(event.Listener):
         spent = self.seconds + (0.0 if self.started is None else perf_counter() - self.started)
         if self.depth == 0 and self.started is not None:
             self.seconds, self.started = spent, None
-        if spent > self.patience and not self.said and (sys.stderr.isatty() or in_notebook()):
+        if spent > self.patience and not self.said and somebody_watches():
             self.said = True
             print(
                 "rankwise compiles its loops at their first use: this takes some seconds, once.",

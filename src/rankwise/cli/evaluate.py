@@ -16,8 +16,16 @@ from rankwise.cli.input_files import (
     read_scores,
     scores_of,
 )
-from rankwise.cli.options import FillOption, input_argument, input_option, option, refuse
-from rankwise.cli.output_files import check_not_input
+from rankwise.cli.options import (
+    FeaturesOption,
+    FillOption,
+    Force,
+    input_argument,
+    input_option,
+    option,
+    refuse,
+)
+from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, show
 
 if TYPE_CHECKING:
@@ -47,11 +55,13 @@ def evaluate(
         option("NAME", "Discount of NDCG: log2 (1/log2(rank + 1)) or letor (as in LETOR 1.0)."),
     ] = "log2",
     fill: FillOption = None,
+    features: FeaturesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     per_query: Annotated[
         Path | None,
         option("FILE", "Write the values of every query to this CSV file.", dir_okay=False),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Evaluate a model, or scores from anywhere, on a LETOR file with labels.
 
@@ -61,6 +71,10 @@ def evaluate(
     differs by one or two of it. The column "undefined" counts the queries for which a metric has
     no value: a query without a relevant row counts as 0; a query without two different labels is
     left out of the last two metrics.
+
+    LETOR files may leave out features that are 0. If DATA ends before the last feature of the
+    model, the rest is read as 0, with a warning; if it has fewer than half of the features, they
+    hardly belong together, and --features must confirm the number.
 
     \b
     Examples:
@@ -78,10 +92,13 @@ def evaluate(
         wanted = "a model and a data file" if scores is None else "only the data file with --scores"
         got = ", ".join(map(str, files))
         raise ParameterError(f"Give {wanted}: got {got}. Try 'rankwise evaluate --help'.")
-    check_not_input(per_query, scores, *files)
+    if per_query is not None:
+        check_writable(per_query, scores, *files, force=force)
+    if scores is not None and features is not None:
+        refuse("features", "This is the number of features of a model: leave it out with --scores.")
     if scores is None:
         file = read_model(files[0])
-        data = read_data_for(file, files[0], files[1], fill)
+        data = read_data_for(file, files[0], files[1], fill, features)
         values = scores_of(file, data)
         if data.qid is None and getattr(last_step(file.model), "n_queries_", 1) > 1:
             note(f"{files[1]} has no query ids: its rows are ranked together, unlike in training.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rankwise.cli.input_files import note_scaling
 from rankwise.cli.options import (
     DataOptions,
+    Force,
     ModelOut,
     RankerOptions,
     SelectionOptions,
@@ -35,6 +36,7 @@ def fit(
     *,
     train: TrainingFile,
     out: ModelOut,
+    force: Force = False,
     alpha: Annotated[
         str | None,
         option("A", "Regularization strength: a number, or auto to choose it.", "auto"),
@@ -97,7 +99,7 @@ def fit(
     ranker = options.single()
     grid = selection.grid
     selection.metric_function()  # raises an error where the options do not fit together
-    check_writable(out, train, valid)
+    check_writable(out, train, valid, force=force)
     if alpha is not None:
         ranker.set_params(alpha=parse_alpha(alpha))
     _check_workers(ranker, workers, cluster, data)

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise.cli.terminal import note, progress
+from rankwise.cli.terminal import complain, note, progress
+from rankwise.tables import plural
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
@@ -103,11 +104,48 @@ def read_model(path: Path) -> ModelFile:
 
 
 def read_data_for(
-    file: ModelFile, model_path: Path, path: Path, fill: float | None = None
+    file: ModelFile,
+    model_path: Path,
+    path: Path,
+    fill: float | None = None,
+    confirmed: int | None = None,
 ) -> LetorData:
-    """Read rows for a model, with as many features."""
+    """Read rows for a model, with as many features; `confirmed` is the value of --features."""
+    from rankwise.errors import DataError
+
     n_features = getattr(file.model, "n_features_in_", None)
-    return read_data(path, n_features=n_features, whose=f"the model {model_path}", fill=fill)
+    whose = f"the model {model_path}"
+    if confirmed is not None and confirmed != n_features:
+        raise DataError(f"--features is {confirmed}, but {whose} has {n_features} features.")
+    data = read_data(path, n_features=n_features, whose=whose, fill=fill)
+    if n_features is not None and confirmed is None:
+        _check_width(data, path, n_features, whose, fill)
+    return data
+
+
+def _check_width(
+    data: LetorData, path: Path, n_features: int, whose: str, fill: float | None
+) -> None:
+    """Warn if a file lacks the last features of a model; refuse it if it lacks more than half.
+
+    A file is read again to find its last feature, but only if no row has the last of the model.
+    """
+    from rankwise.data.letor.streaming import survey_span
+    from rankwise.errors import DataError
+
+    last: Any = data.X[:, [n_features - 1]]
+    if abs(last).sum() > 0:
+        return
+    found = survey_span(str(path), None, None, fill).largest_index
+    if found == n_features:
+        return
+    words = f"{path} has {plural(found, 'feature')}, but {whose} has {n_features:,}"
+    if 2 * found < n_features:
+        raise DataError(
+            f"{words}: do they belong together? If the others are 0 in all rows, confirm it by "
+            f"--features {n_features}."
+        )
+    complain("warning", f"{words}: those that it lacks are read as 0.")
 
 
 def scores_of(file: ModelFile, data: LetorData) -> Any:

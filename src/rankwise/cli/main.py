@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 
 from rankwise.cli.auto.auto import auto
+from rankwise.cli.compare import compare
+from rankwise.cli.completion import completion
 from rankwise.cli.demo.demo import demo
 from rankwise.cli.evaluate import evaluate
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
 from rankwise.cli.predict import predict
-from rankwise.cli.terminal import Program, as_help
+from rankwise.cli.terminal import Program, as_command, as_help
 from rankwise.cli.tune.tune import tune
 
 ABOUT = """Learning to rank, at the price of regression.
@@ -30,6 +32,7 @@ Examples:
   rankwise fit train.txt --valid valid.txt --out model.rankwise
   rankwise tune train.txt --out model.rankwise
   rankwise evaluate model.rankwise test.txt
+  rankwise compare model.rankwise other.rankwise test.txt
 """
 app = typer.Typer(
     name="rankwise",
@@ -39,8 +42,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, auto, fit, tune, predict, evaluate, info):
-    app.command(help=as_help(command.__doc__ or ""))(command)
+for command in (demo, auto, fit, tune, predict, evaluate, compare, info, completion):
+    timed = command not in (info, completion)
+    app.command(help=as_help(command.__doc__ or ""))(as_command(command, timed=timed))
 
 
 def _print_version(wanted: bool) -> None:

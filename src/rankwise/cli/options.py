@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 import typer
 
 from rankwise.cli.input_files import check_queries, read_data
+from rankwise.cli.terminal import with_parameters
 from rankwise.rankers import ranker_class
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ def option(metavar: str, help: str, default: str | bool = True, **more: Any) -> 
     return typer.Option(metavar=metavar, help=help, show_default=default, **more)
 
 
+def words_of(name: str) -> Callable[[str], list[str]]:
+    """What a shell may complete in an option that takes words, perhaps several with commas."""
+
+    def complete(incomplete: str) -> list[str]:
+        begun, comma, _ = incomplete.rpartition(",")
+        return [f"{begun}{comma}{word}" for word in CHOICES[name]]
+
+    return complete
+
+
 ranker_option = partial(option, rich_help_panel="Ranker")
 alpha_option = partial(option, rich_help_panel="Choosing alpha")
 input_option = partial(option, exists=True, dir_okay=False)
@@ -52,13 +63,24 @@ ModelFile = Annotated[Path, input_argument(metavar="MODEL", help="Model file to 
 ModelOut = Annotated[
     Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
 ]
-
+Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist already.")]
 FillOption = Annotated[
     float | None,
     option(
         "NUMBER",
         "Read NULL, a missing value in LETOR, as this.",
         "an error",
+        rich_help_panel="Data",
+    ),
+]
+
+FeaturesOption = Annotated[
+    int | None,
+    option(
+        "N",
+        "Confirm the number of features of the model, for data that have fewer.",
+        "largest index in DATA",
+        min=1,
         rich_help_panel="Data",
     ),
 ]
@@ -89,10 +111,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             values[name] = kind(**{f.name: values.pop(f.name) for f in fields(kind)})
         command(**values)
 
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return run
+    return with_parameters(run, parameters, like=command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +125,7 @@ class RankerOptions:
             "rankrls compares the rows of a query; rls is plain regression; sparse-rankrls "
             "and sparse-rls use a kernel on landmarks, for very many rows; boosted grows trees "
             "with LightGBM and chooses their number on held-out queries of TRAIN.",
+            autocompletion=words_of("model"),
         ),
     ] = "rankrls"
     kernel: Annotated[
@@ -115,6 +135,7 @@ class RankerOptions:
             "linear, rbf, laplacian, polynomial, sigmoid or cosine. With all but linear, the "
             "model file holds the training rows, or the landmarks.",
             "linear, or rbf for sparse models",
+            autocompletion=words_of("kernel"),
         ),
     ] = None
     gamma: Annotated[
@@ -135,11 +156,17 @@ class RankerOptions:
             "1 (query-standard) or to ranks (query-ranks); over all rows (standard); not at all "
             "(none); or as the ranker chooses (auto).",
             "query-minmax, or auto for a file without query ids",
+            autocompletion=words_of("scale"),
         ),
     ] = None
     ties: Annotated[
         str | None,
-        ranker_option("NAME", "Whether to include or exclude pairs with equal labels.", "include"),
+        ranker_option(
+            "NAME",
+            "Whether to include or exclude pairs with equal labels.",
+            "include",
+            autocompletion=words_of("ties"),
+        ),
     ] = None
     weighting: Annotated[
         str | None,
@@ -148,6 +175,7 @@ class RankerOptions:
             "Weight of a pair: 1 (pairs), 1 / rows of its query (rows), or 1 / pairs of its "
             "query (queries).",
             "rows",
+            autocompletion=words_of("weighting"),
         ),
     ] = None
     landmarks: Annotated[
@@ -165,6 +193,7 @@ class RankerOptions:
             "NAME",
             f"How to choose landmarks: {', '.join(CHOICES['landmark_method'])}.",
             "random",
+            autocompletion=words_of("landmark_method"),
         ),
     ] = None
     seed: Annotated[

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from inspect import cleandoc
-from typing import TYPE_CHECKING, Any, NoReturn
+from inspect import Parameter, Signature, cleandoc, signature
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+
+from rankwise.cli.output_files import OutputFiles, output_files
+from rankwise.progress import is_quiet, quiet
 
 if TYPE_CHECKING:
     from rankwise.tables import Table
@@ -20,6 +24,7 @@ BAD_INPUT = 2
 BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 INTERRUPTED = 130
 SHOW_TRACEBACK = "RANKWISE_TRACEBACK"
+COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
 
 
 class Program(TyperGroup):
@@ -27,11 +32,18 @@ class Program(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; print each warning as one line."""
+        with output_files() as files:
+            return self._invoke(ctx, files)
+
+    def _invoke(self, ctx: Any, files: OutputFiles) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
                 result = super().invoke(ctx)
             sys.stdout.flush()  # now: an error at interpreter exit can no longer be handled
+        except KeyboardInterrupt as stop:
+            _report_interrupt(stop, files)
+            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             # The reader has closed the pipe: discard what is left.
             _silence_stdout()
@@ -46,20 +58,31 @@ class Program(TyperGroup):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # a terminal may not have every character
         kwargs["standalone_mode"] = False
+        if "_RANKWISE_COMPLETE" in os.environ:  # a shell asks, by the script of `completion`
+            from typer.completion import completion_init  # type: ignore[attr-defined]
+
+            completion_init()
         try:
             code = super().main(*args, **kwargs)
-        except (Exception, KeyboardInterrupt) as error:
+        except Exception as error:
             if os.environ.get(SHOW_TRACEBACK):
                 raise
             sys.exit(_report(error))
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _report(error: BaseException) -> int:
+def _report_interrupt(stop: KeyboardInterrupt, files: OutputFiles) -> None:
+    """Print in one line what was interrupted, and what was written."""
+    if os.environ.get(SHOW_TRACEBACK):
+        import traceback
+
+        traceback.print_exception(stop)
+    doing = getattr(stop, "__notes__", [])[:1]  # that of the innermost `interruptible`
+    complain("interrupted", " ".join([*(f"{words}." for words in doing), files.words()]))
+
+
+def _report(error: Exception) -> int:
     """Print what went wrong in one line and return the exit code; raise what is a bug."""
-    if isinstance(error, typer.Abort | KeyboardInterrupt):
-        complain("stopped.")
-        return INTERRUPTED
     # Our own errors and those of NumPy and scikit-learn about values; anything else is a bug.
     message = str(error) or type(error).__name__
     if hasattr(error, "format_message"):  # typer's errors about arguments
@@ -72,8 +95,47 @@ def _report(error: BaseException) -> int:
         message = f"Not enough memory. {error}"
     elif not isinstance(error, OSError | ValueError | ImportError):
         raise error
-    complain(message)
+    complain("error", message)
     return BAD_INPUT
+
+
+def as_command(command: Callable[..., None], *, timed: bool = True) -> Callable[..., None]:
+    """Add --quiet to a command; it says at its end how long it took if it is `timed`."""
+
+    def run(*, be_quiet: bool, **values: Any) -> None:
+        begin = perf_counter()
+        with quiet(be_quiet):
+            command(**values)
+            if timed:
+                note(f"Done in {duration(perf_counter() - begin)}.")
+
+    wanted = Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")
+    ]
+    extra = Parameter("be_quiet", Parameter.KEYWORD_ONLY, default=False, annotation=wanted)
+    given = signature(command, eval_str=True).parameters.values()
+    return with_parameters(run, [*given, extra], like=command)
+
+
+def with_parameters(
+    run: Callable[..., None], parameters: Sequence[Parameter], *, like: Callable[..., None]
+) -> Callable[..., None]:
+    """Give a function the signature that typer reads, and the name and help of a command."""
+    run.__name__, run.__doc__ = like.__name__, like.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    keywords = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters]
+    run.__signature__ = Signature(keywords)  # type: ignore[attr-defined]
+    return run
+
+
+def duration(seconds: float) -> str:
+    """A time for people: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def as_help(docstring: str) -> str:
@@ -86,14 +148,24 @@ def as_help(docstring: str) -> str:
     return "\n\n".join(p if p.startswith("\b") else " ".join(p.split("\n")) for p in paragraphs)
 
 
-def complain(message: str) -> None:
-    """Print an error or warning on stderr, as one line."""
-    print(f"rankwise: {' '.join(message.split())}", file=sys.stderr)
+def complain(kind: str, message: str) -> None:
+    """Print an error, a warning or an interrupt on stderr, as one line."""
+    text = " ".join(message.split())
+    print(f"rankwise: {_colored(f'{kind}:', COLORS[kind])} {text}", file=sys.stderr)
+
+
+def _colored(text: str, color: str) -> str:
+    """Coloured on a terminal that has colours."""
+    plain = not sys.stderr.isatty() or os.environ.get("NO_COLOR")
+    if plain or os.environ.get("TERM", "dumb") == "dumb":
+        return text
+    return typer.style(text, fg=color, bold=True)
 
 
 def note(message: str) -> None:
-    """Print a remark on stderr, apart from the results."""
-    print(message, file=sys.stderr)
+    """Print a remark on stderr, apart from the results, unless --quiet is given."""
+    if not is_quiet():
+        print(message, file=sys.stderr)
 
 
 def show(table: Table) -> None:
@@ -113,9 +185,24 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
     Yields a function to call with the amount done so far, the total (0 or None where it is not
     known), and, optionally, a few words about the current step.
     """
-    if not sys.stderr.isatty():
-        yield lambda done, total, words="": None
-        return
+    with interruptible(what):
+        if is_quiet() or not sys.stderr.isatty():
+            yield lambda done, total, words="": None
+        else:
+            yield from _bar(what)
+
+
+@contextmanager
+def interruptible(what: str) -> Iterator[None]:
+    """Name what is being done, for the line that is printed if it is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(what)
+        raise
+
+
+def _bar(what: str) -> Iterator[Callable[..., None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -134,7 +221,7 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
 
 
 def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
-    complain(f"warning: {message}")
+    complain("warning", str(message))
 
 
 def _silence_stdout() -> None:

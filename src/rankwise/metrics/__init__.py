@@ -10,6 +10,7 @@ All queries of the qrels count. A document without a judgement has label 0, and 
 that the run did not retrieve has no rank.
 """
 
+from rankwise.metrics.comparison import RankerPair, RankingComparison, compare_rankings
 from rankwise.metrics.evaluation import RankingEvaluation, evaluate_ranking
 from rankwise.metrics.listwise import (
     average_precision,
@@ -32,8 +33,11 @@ __all__ = [
     "Metric",
     "PairedTest",
     "QueryValues",
+    "RankerPair",
+    "RankingComparison",
     "RankingEvaluation",
     "average_precision",
+    "compare_rankings",
     "concordance_index",
     "disagreement_error",
     "evaluate_ranking",

@@ -20,6 +20,7 @@ from rankwise.model_selection._permutation_importance import (
     PermutationImportance,
     permutation_importance,
 )
+from rankwise.model_selection._ranker_comparison import compare_rankers
 from rankwise.model_selection.best_mean import PairedDifference, ScoreEstimate
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
@@ -36,6 +37,7 @@ __all__ = [
     "QueryLearningCurve",
     "RankingSearchCV",
     "ScoreEstimate",
+    "compare_rankers",
     "component_errors",
     "cross_validate",
     "k_fold",

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankwise.cli.options import DataOptions, TrainingFile, grouped, input_option, option, refuse
+from rankwise.cli.options import (
+    DataOptions,
+    Force,
+    TrainingFile,
+    grouped,
+    input_option,
+    option,
+    refuse,
+)
 from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note, show
+from rankwise.cli.terminal import interruptible, note, show
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
@@ -24,6 +32,7 @@ def auto(
         Path | None,
         typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model."),
     ] = None,
+    force: Force = False,
     test: Annotated[
         Path | None,
         input_option("FILE", "LETOR file to evaluate the model on. Nothing is chosen by it."),
@@ -83,7 +92,7 @@ def auto(
 
     for path in (out, report):
         if path is not None:
-            check_writable(path, train, test)
+            check_writable(path, train, test, force=force)
     if report is not None and report.suffix.lower() != ".html":
         refuse("report", f"The page ends with .html: got {report.name!r}.")
     rows = data.read(train)
@@ -102,7 +111,9 @@ def auto(
         memory_budget=None if memory_budget is None else memory_budget * 1e6,
         verbose=True,
         random_state=seed,
-    ).fit(rows.X, rows.y, qid=rows.qid)
+    )
+    with interruptible(f"Trying rankers on {len(rows.y):,} rows"):
+        ranker.fit(rows.X, rows.y, qid=rows.qid)
     evaluation = None if held_back is None else _evaluation(ranker, held_back)
     show(ranker.results_.to_table())
     print()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rankwise.cli.options import option
+from rankwise.cli.options import Force, option
+from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
+
+FILES = ("report.html", "model.rankwise", "train.txt", "valid.txt", "test.txt")
 
 
 def demo(
@@ -17,6 +19,7 @@ def demo(
         Path,
         typer.Option("--out", "-o", metavar="FOLDER", file_okay=False, help="Folder to write to."),
     ] = Path("demo-output"),
+    force: Force = False,
     seed: Annotated[
         int,
         option("N", "Another seed makes another problem of the same kind.", min=0),
@@ -26,7 +29,8 @@ def demo(
 
     RankRLS learns from the pairs of 40 training queries, alpha is chosen on 60 validation
     queries, and 120 test queries show how well it does, next to plain regression (RLS) tuned in
-    the same way. Prints the comparison and writes to the folder:
+    the same way. Prints the comparison and writes to the folder (a folder of an earlier demo is
+    written again):
 
     \b
       report.html              the comparison with figures, in one file
@@ -39,15 +43,18 @@ def demo(
       rankwise demo
       rankwise demo --out /tmp/demo --seed 7
     """
-    begin = time.perf_counter()
     from rankwise.cli.demo.experiment import global_experiment, query_experiment
-    from rankwise.cli.demo.experiment_page import comparison, write_report
+    from rankwise.cli.demo.experiment_page import MADE_BY, comparison, write_report
     from rankwise.data import write_letor
     from rankwise.persistence import save_model
     from rankwise.plots import require_matplotlib
 
     require_matplotlib()
     out.mkdir(parents=True, exist_ok=True)
+    page = out / "report.html"
+    again = page.is_file() and MADE_BY in page.read_text(encoding="utf-8", errors="replace")
+    for name in FILES:
+        check_writable(out / name, force=force or again)
     with progress("Training, tuning and evaluating two rankers"):
         experiment = query_experiment(seed)
         real = global_experiment(seed)
@@ -55,10 +62,10 @@ def demo(
         model = save_model(experiment.rankers[0].ranker, out / "model.rankwise")
         for name, part in experiment.parts.items():
             write_letor(out / f"{name}.txt", part.X, part.y, part.qid)
-        report = write_report(experiment, real, out / "report.html")
+        report = write_report(experiment, real, page)
     show(comparison(experiment))
     for tuned in experiment.rankers:
         print(f"{tuned.name}: alpha = {tuned.alpha:.4g}, chosen on the validation queries")
     print(f"\nreport  {report}\nmodel   {model}\ndata    {out}/train.txt, valid.txt, test.txt")
-    note(f"\nDone in {time.perf_counter() - begin:.1f} s. Open {report.resolve().as_uri()}")
+    note(f"\nOpen {report.resolve().as_uri()}")
     note(f"Next: rankwise evaluate {model} {out / 'test.txt'}")

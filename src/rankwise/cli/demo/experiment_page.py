@@ -21,6 +21,7 @@ from rankwise.report import (
     comparison_table,
 )
 
+MADE_BY = "Made by <code>rankwise demo</code>"  # how the page of a demo is recognized
 METRICS = ("NDCG@1", "NDCG@5", "NDCG@10", "NDCG", "disagreement", "Kendall tau_b")
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from rankwise.cli.input_files import note_scaling
 from rankwise.cli.options import (
     DataOptions,
+    Force,
     ModelOut,
     RankerOptions,
     SelectionOptions,
@@ -27,6 +28,7 @@ def tune(
     *,
     train: TrainingFile,
     out: ModelOut,
+    force: Force = False,
     folds: Annotated[
         int | None,
         option("N", "Hold out N folds of whole queries.", "one query at a time", min=2),
@@ -74,8 +76,8 @@ def tune(
     options.check_alpha("model")
     rankers = list(options.combinations())
     grid = selection.grid
-    check_writable(out, train)
-    picture = _picture_file(plot, out)
+    check_writable(out, train, force=force)
+    picture = _picture_file(plot, out, force=force)
     rows = data.read(train)
     for _, ranker in rankers:
         options.settle_scale(ranker, has_queries=rows.qid is not None)
@@ -103,7 +105,7 @@ def tune(
     note(f"Wrote {out}: {best.ranker} fitted to {len(rows.y):,} rows, {rows.X.shape[1]} features.")
 
 
-def _picture_file(plot: Path | None, out: Path) -> Path | None:
+def _picture_file(plot: Path | None, out: Path, *, force: bool) -> Path | None:
     """Where the picture goes; None if it was not asked for and matplotlib is missing."""
     from rankwise.errors import MissingExtraError
     from rankwise.plots import require_matplotlib
@@ -120,5 +122,5 @@ def _picture_file(plot: Path | None, out: Path) -> Path | None:
         refuse("plot", f"Pictures end with {', '.join(PICTURES)}: got {path.name!r}.")
     if path.resolve() == out.resolve():
         refuse("plot", f"The picture would overwrite the model, {out}: write it to another file.")
-    check_writable(path)
+    check_writable(path, force=force)
     return path

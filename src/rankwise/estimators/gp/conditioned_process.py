@@ -28,6 +28,13 @@ class Hyperparameters:
     threshold: float
     flips: float
 
+    def outcomes(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """P(win) and P(tie) in comparisons with differences of N(mean, variance)."""
+        t, share = self.threshold * self.noise, 1.0 - 2.0 * self.flips
+        win = _probability(mean, variance, self.noise, t)
+        no_loss = win if t == 0 else _probability(mean, variance, self.noise, -t)
+        return self.flips + share * win, share * np.maximum(no_loss - win, 0.0)
+
 
 @dataclass(frozen=True, eq=False)
 class ConditionedProcess:
@@ -107,12 +114,7 @@ class ConditionedProcess:
 
     def outcomes(self, X1: Array, X2: Array) -> tuple[Array, Array]:
         """P(win) and P(tie) in a comparison, row by row."""
-        mean, variance = self.difference(X1, X2)
-        hyper = self.hyper
-        t, share = hyper.threshold * hyper.noise, 1.0 - 2.0 * hyper.flips
-        win = _probability(mean, variance, hyper.noise, t)
-        no_loss = win if t == 0 else _probability(mean, variance, hyper.noise, -t)
-        return hyper.flips + share * win, share * np.maximum(no_loss - win, 0.0)
+        return self.hyper.outcomes(*self.difference(X1, X2))
 
     def _level(self, reference: Array) -> _Level:
         """The mean of f over some rows: O(r^2 m + m^2)."""

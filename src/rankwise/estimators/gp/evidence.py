@@ -13,6 +13,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess, Hyperparameters
 from rankwise.estimators.gp.kernel_values import kernel_gradient, kernel_values
 from rankwise.estimators.gp.linear_kernels import LinearCoordinates, linear_coordinates
+from rankwise.graph import QueryGroups
 from rankwise.solvers.gp.approximation import (
     Approximation,
     factor_gradient,
@@ -21,6 +22,7 @@ from rankwise.solvers.gp.approximation import (
 )
 from rankwise.solvers.gp.differences import Differences
 from rankwise.solvers.gp.ep import expectation_propagation
+from rankwise.solvers.gp.held_out import Likelihood, without_each, without_groups
 from rankwise.solvers.gp.laplace import laplace
 from rankwise.solvers.gp.observations import PairObservations
 from rankwise.solvers.gp.weight_space import (
@@ -54,14 +56,18 @@ class InferenceSettings:
     tol: float
     max_sweeps: int
 
+    def differences(self, space: WeightSpace, hyper: Hyperparameters) -> Differences:
+        """The differences in the units of the posterior: those of the noise for probit."""
+        return space.differences if self.likelihood == "gaussian" else space.scaled(1 / hyper.noise)
+
     def infer(
         self, space: WeightSpace, values: Array, hyper: Hyperparameters, start: Sites | None
     ) -> tuple[Differences, Approximation]:
-        """The posterior, and the differences in the units that it was computed in."""
+        """The posterior, and the differences in its units."""
+        differences = self.differences(space, hyper)
         if self.likelihood == "gaussian":
             margin, weight = values.T
-            return space.differences, gaussian(space.differences, margin, weight, hyper.noise)
-        differences = space.scaled(1.0 / hyper.noise)
+            return differences, gaussian(differences, margin, weight, hyper.noise)
         given: Any = {"start": start, "tol": self.tol, "max_sweeps": self.max_sweeps}
         if self.method == "laplace":
             return differences, laplace(differences, values, hyper.threshold, **given)
@@ -216,6 +222,30 @@ class Evidence:
         if not np.isfinite(gradient).all():
             raise _not_finite(hyper)
         return a.log_evidence, gradient
+
+    def held_out(
+        self, process: ConditionedProcess, groups: QueryGroups | None
+    ) -> tuple[Array, Array]:
+        """Mean and variance of f(first) - f(second) of every comparison, without it or its group.
+
+        The hyperparameters of the process stay as they are.
+        """
+        hyper, observed, a = process.hyper, self.observed, process.approximation
+        differences = self.inference.differences(self._space(hyper.kernel), hyper)
+        likelihood: Likelihood = (hyper.threshold, hyper.flips)
+        unit = hyper.noise
+        if self.inference.likelihood == "gaussian":
+            likelihood, unit = None, 1.0
+        if groups is None:
+            mean, variance = without_each(a, differences, observed, likelihood)
+        else:
+            mean, variance = without_groups(a, differences, observed, likelihood, groups)
+        variance *= unit**2
+        if self.landmarks is not None:  # what the landmarks do not say about the rows of a pair
+            rows = self.X[observed.first], self.X[observed.second]
+            rest = process.difference(*rows)[1] - unit**2 * a.variance
+            variance += np.maximum(rest, 0.0)[observed.pair]
+        return unit * observed.sign * mean, variance
 
     def _infer(
         self, space: WeightSpace, hyper: Hyperparameters, start: Sites | None

@@ -11,11 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.errors import ParameterError
+from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
+from rankwise.estimators.gp.held_out_comparisons import HeldOutComparisons, hold_out
 from rankwise.estimators.gp.hyperparameters import (
     default_kernel,
     learn_flips,
@@ -35,7 +36,11 @@ from rankwise.estimators.gp.pool import pool_of, told
 from rankwise.estimators.gp.posterior_queries import PosteriorMixin, dense
 from rankwise.estimators.gp.process_mixture import ProcessMixture
 from rankwise.estimators.gp.suggest import POOL
-from rankwise.estimators.gp.training_comparisons import check_comparisons, comparisons_of_scores
+from rankwise.estimators.gp.training_comparisons import (
+    check_comparisons,
+    check_one_per_comparison,
+    comparisons_of_scores,
+)
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.comparisons import Comparisons
@@ -387,6 +392,56 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         if eval_gradient:
             return evidence.value_and_gradient(theta)
         return evidence.process(theta).approximation.log_evidence
+
+    def leave_one_out(self, *, groups: Any = None) -> HeldOutComparisons:
+        """Predict every comparison that was learned from as if it had been left out.
+
+        No model is fitted again. A comparison is taken out of the posterior with its site of
+        expectation propagation, and the few sites that this affects most are matched again; the
+        hyperparameters stay as they are. For ``likelihood="gaussian"`` this equals a fit without
+        the comparison. For probit it is close: on five problems, the mean log-loss differs from
+        that of fits without each comparison by at most 0.003, in less than a hundredth of their
+        time (`benchmarks/bench_gp_held_out.py`).
+
+        A comparison takes O(r^2 + n r + N) time, with the letters of the class, and a group of k
+        pairs O(r^2 k + k^3).
+
+        Parameters
+        ----------
+        groups : array-like of shape (n_pairs,), optional
+            The group of each comparison of `pairs_`, such as its prompt, rater or session: all
+            comparisons of a group are left out together. None: single comparisons.
+
+        Returns
+        -------
+        HeldOutComparisons
+            `probabilities`, `log_loss`, `accuracy` and others.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import PairwiseGP
+        >>> X = np.arange(5.0)[:, None]
+        >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, [[3, 0], [3, 1], [4, 2], [2, 1], [0, 4]])
+        >>> held_out = gp.leave_one_out()
+        >>> held_out.probabilities[:, 0].round(2)  # of the outcome that was observed
+        array([0.52, 0.58, 0.47, 0.55, 0.14])
+        >>> round(held_out.log_loss, 3)
+        0.902
+        """
+        check_is_fitted(self)
+        if self.likelihood == "probit" and self.inference != "ep":
+            raise ParameterError(
+                "leave_one_out takes sites of expectation propagation out of the posterior: use "
+                'inference="ep".'
+            )
+        comparisons = Comparisons(self.pairs_, self.margin_, self.weight_)
+        if not len(comparisons):
+            raise DataError("There is no comparison to leave out: the fit had none.")
+        if groups is not None:
+            groups = QueryGroups.of(check_one_per_comparison("groups", groups, len(comparisons)))
+        evidence = self._fitted_evidence(self.X_fit_, comparisons, self.threshold_)
+        return hold_out(self.posterior_, evidence, comparisons, groups)
 
     def _learn(
         self, X: Array, comparisons: Comparisons, qid: Any, rng: np.random.Generator

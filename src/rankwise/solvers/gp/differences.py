@@ -44,6 +44,10 @@ class Differences:
     def __len__(self) -> int:
         return len(self.first)
 
+    def rows(self, which: Index) -> Array:
+        """Rows of A."""
+        return np.asarray(self.C[self.first[which]] - self.C[self.second[which]])
+
     def of_rows(self, f: Array) -> Array:
         """B f: differences of values that belong to the rows of C."""
         return np.asarray(f[self.first] - f[self.second])

@@ -22,6 +22,9 @@ class PairObservations:
     first: Index  # positions in `rows`, of shape (N,)
     second: Index
     values: Array  # weights of wins, losses and ties (probit), or margin and weight (gaussian)
+    parts: Array  # what each comparison adds to the values of its pair
+    pair: Index  # number of its pair
+    sign: Array  # -1 if its first row is the second of its pair
 
     @classmethod
     def from_outcomes(cls, comparisons: Comparisons, *, half_ties: bool) -> PairObservations:
@@ -35,21 +38,24 @@ class PairObservations:
         low, high = np.minimum(first, second), np.maximum(first, second)
         pairs, number = _in_order_of_appearance(low * max(len(rows), 1) + high)
         outcome = sign * comparisons.margin
-        counts = np.zeros((len(pairs), 3))
-        for column, observed in enumerate((outcome > 0, outcome < 0, outcome == 0)):
-            counts[:, column] = np.bincount(number, comparisons.weight * observed, len(pairs))
+        parts = np.column_stack((outcome > 0, outcome < 0, outcome == 0)).astype(np.float64)
         if half_ties:
-            counts[:, :2] += 0.5 * counts[:, 2:]
-            counts[:, 2] = 0.0
+            parts[:, :2] += 0.5 * parts[:, 2:]
+            parts[:, 2] = 0.0
+        parts *= comparisons.weight[:, None]
+        counts = np.empty((len(pairs), 3))
+        for column, part in zip(counts.T, parts.T, strict=True):
+            column[:] = np.bincount(number, part, len(pairs))
         low, high = np.divmod(pairs, max(len(rows), 1))
-        return cls(rows, low, high, counts)
+        return cls(rows, low, high, counts, parts, number, sign)
 
     @classmethod
     def from_margins(cls, comparisons: Comparisons) -> PairObservations:
         """Every comparison with its margin and weight, as it was given."""
         rows, first, second = _positions(comparisons.pairs)
         values = np.column_stack((comparisons.margin, comparisons.weight))
-        return cls(rows, first, second, values)
+        each, sign = np.arange(len(values)), np.ones(len(values))
+        return cls(rows, first, second, values, values, each, sign)
 
     def __len__(self) -> int:
         return len(self.first)

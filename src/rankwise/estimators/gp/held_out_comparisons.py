@@ -1,0 +1,113 @@
+"""What a pairwise Gaussian process predicts of comparisons that are held out, and how well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.estimators.gp.evidence import Evidence
+from rankwise.estimators.gp.process_mixture import ProcessMixture
+from rankwise.graph import QueryGroups
+from rankwise.graph.comparisons import Comparisons
+
+_LEAST = 1e-300  # a probability whose logarithm is finite
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutComparisons:
+    """Every comparison, predicted without it or without its group.
+
+    Averages are weighted by `weight`.
+
+    Attributes
+    ----------
+    pairs, margin, weight : ndarray
+        The comparisons, as in `PairwiseGP`.
+    groups : ndarray of shape (n_pairs,)
+        The number of the group of each comparison; each is its own group by default.
+    mean, std : ndarray of shape (n_pairs,)
+        Of the difference of scores, f(first) - f(second).
+    probabilities : ndarray of shape (n_pairs, 3)
+        Of a win, a tie and a loss of the first row.
+    log_likelihood : ndarray of shape (n_pairs,)
+        Logarithm of the probability of what was observed (of its density, if margins have Gaussian
+        noise). A tie that counts as half a win for each row has the mean of both logarithms.
+    """
+
+    pairs: Index
+    margin: Array
+    weight: Array
+    groups: Index
+    mean: Array
+    std: Array
+    probabilities: Array
+    log_likelihood: Array
+
+    @property
+    def log_loss(self) -> float:
+        """Minus the mean log-likelihood."""
+        return -self._average(self.log_likelihood)
+
+    @property
+    def log_loss_std_error(self) -> float:
+        """Standard error of the log-loss; comparisons of a group may depend on each other."""
+        off = self.weight * (self.log_likelihood + self.log_loss)
+        sums = np.bincount(self.groups, off)
+        n = len(sums)
+        return float(np.sqrt((sums @ sums) * n / max(n - 1, 1)) / self.weight.sum())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of comparisons whose winner is the more likely one; ties and draws count half."""
+        agree = np.sign(self.mean) * np.sign(self.margin)
+        return self._average(0.5 + 0.5 * agree)
+
+    @property
+    def brier_score(self) -> float:
+        """Mean squared error of P(win) + P(tie) / 2, where a tie is half a win."""
+        chance = self.probabilities @ (1.0, 0.5, 0.0)
+        return self._average(np.square(chance - 0.5 - 0.5 * np.sign(self.margin)))
+
+    def _average(self, values: Array) -> float:
+        return float(np.average(values, weights=self.weight))
+
+
+def hold_out(
+    posterior: ProcessMixture,
+    evidence: Evidence,
+    comparisons: Comparisons,
+    groups: QueryGroups | None,
+) -> HeldOutComparisons:
+    """Hold out every comparison, or every group of them."""
+    held_out = [evidence.held_out(process, groups) for process in posterior.processes]
+    means, variances = (np.array(part) for part in zip(*held_out, strict=True))
+    weights = posterior.weights
+    mean = weights @ means
+    chances = np.zeros((len(mean), 3))
+    for weight, process, m, v in zip(weights, posterior.processes, means, variances, strict=True):
+        win, tie = process.hyper.outcomes(m, v)
+        chances += weight * np.column_stack((win, tie, 1.0 - win - tie))
+    if evidence.inference.likelihood == "gaussian":
+        noise = np.array([[process.hyper.noise] for process in posterior.processes])
+        spread = variances + noise**2 / comparisons.weight
+        logs = -0.5 * (np.square(comparisons.margin - means) / spread + np.log(2 * np.pi * spread))
+        log_likelihood = np.asarray(logsumexp(logs, axis=0, b=weights[:, None]))
+    else:
+        logs, observed = np.log(np.maximum(chances, _LEAST)), evidence.observed
+        first_won = np.where(observed.sign > 0, *observed.parts[:, :2].T)
+        second_won = np.where(observed.sign > 0, *observed.parts[:, 1::-1].T)
+        parts = np.column_stack((first_won, observed.parts[:, 2], second_won))
+        log_likelihood = (logs * parts).sum(axis=1) / comparisons.weight
+    return HeldOutComparisons(
+        comparisons.pairs,
+        comparisons.margin,
+        comparisons.weight,
+        np.arange(len(mean)) if groups is None else groups.codes,
+        mean,
+        np.sqrt(weights @ (variances + np.square(means - mean))),
+        chances,
+        log_likelihood,
+    )
