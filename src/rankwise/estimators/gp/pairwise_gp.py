@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
+from rankwise.estimators.gp.context_columns import in_context, with_context
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
 from rankwise.estimators.gp.held_out_comparisons import HeldOutComparisons, hold_out
 from rankwise.estimators.gp.hyperparameters import (
@@ -150,7 +152,13 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     pairs_, margin_, weight_ : ndarray
         Comparisons learned from, `tell` included.
     X_fit_ : ndarray of shape (n_rows, n_features)
-        Training rows.
+        Training rows. With context, its columns follow, and there are further rows for first items
+        in their context.
+    context_coef_, context_std_ : ndarray of shape (n_columns,)
+        Weights of the context of comparisons, and their standard deviations; only after
+        `fit_pairs` with context.
+    context_scale_ : ndarray of shape (n_columns,)
+        What context columns are multiplied by.
     posterior_ : ProcessMixture
         What predictions are made of.
     n_queries_, n_features_in_, feature_names_in_
@@ -256,18 +264,27 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             if len(y) > 1:
                 check_labels_differ(y, groups)
             made = comparisons_of_scores(graph, y, self.likelihood, self.max_pairs, rng)
+            self._forget_context()
             self._learn(dense(X), made, qid, rng)
             self.n_queries_ = groups.n_groups
         return self
 
-    def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
+    def fit_pairs(
+        self,
+        X: Any,
+        pairs: Any,
+        *,
+        margin: Any = None,
+        weight: Any = None,
+        context: Any = None,
+    ) -> Self:
         """Fit to comparisons between rows.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
             Sparse rows are converted to dense ones.
-        pairs : array-like of shape (n_pairs, 2)
+        pairs : array-like of shape (n_pairs, 2), or rankwise.data.Comparisons
             Row numbers of X, the preferred row first. Pairs may be repeated and contradict each
             other. Without any pair, the posterior is the prior.
         margin : array-like of shape (n_pairs,), optional
@@ -278,6 +295,13 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             ties, with a warning.
         weight : array-like of shape (n_pairs,), optional
             How often each comparison counts, whole or not. None: once.
+        context : array-like of shape (n_pairs, n_columns), optional
+            Features z of the comparisons themselves, such as the position of the first row: the
+            difference of scores is then f(x_i) - f(x_j) + z'g. The weights g have independent
+            normal priors with the same variance, in units of the root mean square of each column;
+            the variance is a hyperparameter, after those of the kernel. `context_coef_` and
+            `context_std_` have the mean and standard deviation of g. Scores and preferences are
+            those of z = 0. Not with landmarks.
 
         Returns
         -------
@@ -286,10 +310,18 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         check_gp_parameters(self)
         rng = as_generator(self.random_state)
         with _unchanged_on_error(self):
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-            given = check_comparisons(X.shape[0], pairs, margin, weight, self.likelihood)
-            self._learn(dense(X), given, None, rng)
+            rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+            given = check_comparisons(
+                X, rows.shape[0], pairs, margin, weight, context, self.likelihood
+            )
+            self._forget_context()
+            if given.context is None:
+                self._learn(dense(rows), given, None, rng)
+            else:
+                self._learn_with_context(dense(rows), given, rng)
             self.n_queries_ = 1
+        if len(given) and has_own_parts(self.kernel_):  # other kernels link all rows
+            warn_of_parts(self, X, given, rows.shape[0])
         return self
 
     def tell(self, pair: Any, *, margin: Any = None, weight: Any = None, X: Any = None) -> Self:
@@ -320,7 +352,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         pairs = np.atleast_2d(np.asarray(pair)) if np.size(pair) else np.zeros((0, 2), np.intp)
         margin = None if margin is None else np.atleast_1d(margin)
         weight = None if weight is None else np.atleast_1d(weight)
-        new = check_comparisons(len(rows), pairs, margin, weight, self.likelihood)
+        new = check_comparisons(None, len(rows), pairs, margin, weight, None, self.likelihood)
         X_fit = self.X_fit_
         if X is not None:
             new = Comparisons(new.pairs + len(X_fit), new.margin, new.weight)
@@ -450,11 +482,36 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         evidence = self._fitted_evidence(self.X_fit_, comparisons, self.threshold_)
         return hold_out(self.posterior_, evidence, comparisons, groups)
 
+    def _learn_with_context(self, X: Array, given: Comparisons, rng: np.random.Generator) -> None:
+        """`_learn` with context columns, whose weights are kept."""
+        if self.n_landmarks is not None or self.landmarks is not None:
+            raise ParameterError(
+                "context needs exact inference (n_landmarks=None, landmarks=None), or a linear "
+                "kernel, which needs no landmarks."
+            )
+        kernel = default_kernel(X) if self.kernel is None else self.kernel
+        rows, comparisons, kernel, scale = with_context(X, given, kernel)
+        self._learn(rows, comparisons, None, rng, kernel)
+        self.context_scale_ = scale
+        units = in_context(np.zeros((len(scale), X.shape[1])), scale, np.eye(len(scale)))
+        nothing = np.zeros_like(units)
+        self.context_coef_, self.context_std_ = self.posterior_.difference(units, nothing)
+
+    def _forget_context(self) -> None:
+        for name in ("context_scale_", "context_coef_", "context_std_"):
+            self.__dict__.pop(name, None)
+
     def _learn(
-        self, X: Array, comparisons: Comparisons, qid: Any, rng: np.random.Generator
+        self,
+        X: Array,
+        comparisons: Comparisons,
+        qid: Any,
+        rng: np.random.Generator,
+        kernel: Any = None,
     ) -> None:
         """Choose hyperparameters, condition on the comparisons, keep the result."""
-        kernel = default_kernel(X) if self.kernel is None else self.kernel
+        if kernel is None:
+            kernel = default_kernel(X) if self.kernel is None else self.kernel
         observed = self._observations(comparisons)
         landmarks = self._choose_landmarks(X, len(observed.rows), qid, kernel, rng)
         threshold = self._threshold(observed)

@@ -9,6 +9,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._context import fitted_context
+from rankwise.estimators.gp.context_columns import in_context
 from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
 from rankwise.estimators.gp.suggest import STRATEGIES, Candidates, choose
 from rankwise.parameters import Choice, Whole, as_generator, check_value
@@ -25,6 +27,7 @@ class PosteriorMixin:
     X_fit_: Array
     noise_: float
     flips_: float
+    context_scale_: Array
     _pool_moments: Any
 
     def predict(
@@ -93,7 +96,9 @@ class PosteriorMixin:
         """
         return self.posterior_.difference(*self._new_pairs(X1, X2))
 
-    def predict_preference(self, X1: Any, X2: Any, *, observed: bool = False) -> Array:
+    def predict_preference(
+        self, X1: Any, X2: Any, *, observed: bool = False, context: Any = None
+    ) -> Array:
         """Probability that a row of X1 is better than the row of X2, row by row: equation (11).
 
         Parameters
@@ -103,12 +108,17 @@ class PosteriorMixin:
             False: that its score is higher, whatever a comparison would say. True: that it wins
             a comparison, with its noise and flips, where a tie counts as half a win;
             `predict_outcomes` has the ties apart.
+        context : array-like of shape (n_pairs, n_columns), optional
+            Features of the comparisons, if the process was fitted with them. None: 0.
 
         Returns
         -------
         ndarray of shape (n_pairs,)
         """
         X1, X2 = self._new_pairs(X1, X2)
+        if context is not None:
+            values = fitted_context(self, context, len(X1))
+            X1 = in_context(X1[:, : -values.shape[1]], self.context_scale_, values)
         if not observed:
             return self.posterior_.average(lambda c: c.preference(X1, X2))
         return self.posterior_.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2))
@@ -274,7 +284,9 @@ class PosteriorMixin:
     def _new(self, X: Any) -> Array:
         """Check rows to predict."""
         check_is_fitted(self)
-        return dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        X = dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        scale = getattr(self, "context_scale_", None)
+        return X if scale is None else in_context(X, scale, None)
 
     def _reference(self, contrast: Any) -> Array | None:
         """Rows whose mean score is subtracted from others."""
@@ -282,7 +294,10 @@ class PosteriorMixin:
             return None
         if isinstance(contrast, str):
             check_value("contrast", contrast, Choice("mean"))
-            return self.X_fit_
+            scale = getattr(self, "context_scale_", None)
+            if scale is None:
+                return self.X_fit_
+            return self.X_fit_[~self.X_fit_[:, -len(scale) :].any(axis=1)]
         return self._new(contrast)
 
     def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:
