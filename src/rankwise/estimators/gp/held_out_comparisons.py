@@ -86,13 +86,14 @@ def hold_out(
     means, variances = (np.array(part) for part in zip(*held_out, strict=True))
     weights = posterior.weights
     mean = weights @ means
-    chances = np.zeros((len(mean), 3))
+    chances, by_pair = np.zeros((len(mean), 3)), evidence.slopes(evidence.hyper)
+    slopes = np.ones(len(mean)) if by_pair is None else by_pair[evidence.observed.pair]
     for weight, process, m, v in zip(weights, posterior.processes, means, variances, strict=True):
-        win, tie = process.hyper.outcomes(m, v)
+        win, tie = process.hyper.outcomes(m, v, slopes)
         chances += weight * np.column_stack((win, tie, 1.0 - win - tie))
     if evidence.inference.likelihood == "gaussian":
         noise = np.array([[process.hyper.noise] for process in posterior.processes])
-        spread = variances + noise**2 / comparisons.weight
+        spread = variances + noise**2 / (comparisons.weight * slopes**2)
         logs = -0.5 * (np.square(comparisons.margin - means) / spread + np.log(2 * np.pi * spread))
         log_likelihood = np.asarray(logsumexp(logs, axis=0, b=weights[:, None]))
     else:

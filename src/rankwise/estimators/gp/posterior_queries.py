@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
+from rankwise.estimators.gp.raters import RaterSlopes
 from rankwise.estimators.gp.suggest import STRATEGIES, Candidates, choose
 from rankwise.parameters import Choice, Whole, as_generator, check_value
 
@@ -25,6 +26,7 @@ class PosteriorMixin:
     X_fit_: Array
     noise_: float
     flips_: float
+    raters_: RaterSlopes | None
     _pool_moments: Any
 
     def predict(
@@ -93,7 +95,9 @@ class PosteriorMixin:
         """
         return self.posterior_.difference(*self._new_pairs(X1, X2))
 
-    def predict_preference(self, X1: Any, X2: Any, *, observed: bool = False) -> Array:
+    def predict_preference(
+        self, X1: Any, X2: Any, *, observed: bool = False, rater: Any = None
+    ) -> Array:
         """Probability that a row of X1 is better than the row of X2, row by row: equation (11).
 
         Parameters
@@ -103,6 +107,9 @@ class PosteriorMixin:
             False: that its score is higher, whatever a comparison would say. True: that it wins
             a comparison, with its noise and flips, where a tie counts as half a win;
             `predict_outcomes` has the ties apart.
+        rater : id or array-like of shape (n_pairs,), optional
+            Who makes the comparisons, if `observed`. None, or one who is not in `raters_`: a rater
+            of the common slope, 1.
 
         Returns
         -------
@@ -110,10 +117,16 @@ class PosteriorMixin:
         """
         X1, X2 = self._new_pairs(X1, X2)
         if not observed:
+            if rater is not None:
+                raise ParameterError(
+                    "Whether a score is higher does not depend on the rater: use observed=True for "
+                    "the comparisons of a rater."
+                )
             return self.posterior_.average(lambda c: c.preference(X1, X2))
-        return self.posterior_.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2))
+        s = self._slopes(rater, len(X1))
+        return self.posterior_.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2, s))
 
-    def predict_outcomes(self, X1: Any, X2: Any) -> Array:
+    def predict_outcomes(self, X1: Any, X2: Any, *, rater: Any = None) -> Array:
         """Probabilities that a row of X1 wins, ties with or loses to the row of X2.
 
         They are those of a comparison, with its noise and flips. A tie has the probability 0
@@ -122,6 +135,8 @@ class PosteriorMixin:
         Parameters
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        rater : id or array-like of shape (n_pairs,), optional
+            As in `predict_preference`.
 
         Returns
         -------
@@ -138,15 +153,18 @@ class PosteriorMixin:
         array([[0.7, 0.2, 0.1]])
         """
         X1, X2 = self._new_pairs(X1, X2)
-        win, tie = self.posterior_.average(lambda c: np.stack(c.outcomes(X1, X2)))
+        s = self._slopes(rater, len(X1))
+        win, tie = self.posterior_.average(lambda c: np.stack(c.outcomes(X1, X2, s)))
         return np.column_stack((win, tie, 1.0 - win - tie))
 
-    def predict_tie(self, X1: Any, X2: Any) -> Array:
+    def predict_tie(self, X1: Any, X2: Any, *, rater: Any = None) -> Array:
         """Probability of a tie, row by row; needs ``tie_model="threshold"``.
 
         Parameters
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        rater : id or array-like of shape (n_pairs,), optional
+            As in `predict_preference`.
 
         Returns
         -------
@@ -157,7 +175,8 @@ class PosteriorMixin:
             raise ParameterError(
                 'The probability of a tie needs likelihood="probit" and tie_model="threshold".'
             )
-        return self.posterior_.average(lambda c: c.outcomes(X1, X2)[1])
+        s = self._slopes(rater, len(X1))
+        return self.posterior_.average(lambda c: c.outcomes(X1, X2, s)[1])
 
     def sample(self, X: Any, *, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw score functions from the posterior: O(m^3 + n_samples m^2) for m rows.
@@ -275,6 +294,16 @@ class PosteriorMixin:
         """Check rows to predict."""
         check_is_fitted(self)
         return dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+
+    def _slopes(self, rater: Any, n_pairs: int) -> Any:
+        """The slope of each comparison to predict."""
+        if rater is None:
+            return 1.0
+        if self.raters_ is None:
+            raise ParameterError(
+                "The fit had no raters: give them to fit_pairs, or leave out rater here."
+            )
+        return self.raters_.slopes_of(rater, n_pairs)
 
     def _reference(self, contrast: Any) -> Array | None:
         """Rows whose mean score is subtracted from others."""

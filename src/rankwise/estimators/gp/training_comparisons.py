@@ -18,7 +18,7 @@ from rankwise.graph.query_groups import missing_entries
 def check_comparisons(
     n_rows: int, pairs: Any, margin: Any, weight: Any, likelihood: str
 ) -> Comparisons:
-    """Check comparisons for a likelihood; there may be none. Those of weight 0 are dropped."""
+    """Check comparisons for a likelihood; there may be none."""
     given = Comparisons.check(n_rows, pairs, margin, weight, allow_empty=True)
     if given.margin.ndim > 1:
         raise DataError(
@@ -43,7 +43,7 @@ def check_comparisons(
         if np.asarray(margin).dtype.kind != "f":
             raise DataError(advice)
         warnings.warn(advice, RankwiseWarning, stacklevel=3)
-    return given.take(given.weight > 0)
+    return given
 
 
 def check_one_per_comparison(name: str, ids: Any, n_pairs: int) -> NDArray[Any]:
