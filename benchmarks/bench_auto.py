@@ -1,4 +1,4 @@
-"""AutoRanker: all candidates, their choice and the final fits, in under a hundred fits of one kernel."""
+"""AutoRanker: candidates, their choice and the final fits, in less than a hundred kernel fits."""
 
 from __future__ import annotations
 

@@ -89,3 +89,31 @@ def test_arrays_that_do_not_belong_together_are_refused(path, tmp_path):
                 what
             )  # an array that predict does not use
     assert n_refused
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_parameters_that_a_file_lacks_get_their_defaults(path, tmp_path):
+    require_extra(path)
+    copy = tmp_path / "older.rankwise"
+    copy.write_bytes(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        tree = json.loads(archive.read("model.json"))
+    left_out = _drop_last_parameters(tree)
+    rewrite(copy, {"model.json": json.dumps(tree)})
+    model = load_model(copy)
+    assert left_out
+    assert repr(model)
+    assert model._repr_html_()
+
+
+def _drop_last_parameters(node):
+    """Remove the last parameter of every ranker in a tree, and return their number."""
+    if isinstance(node, list):
+        return sum(map(_drop_last_parameters, node))
+    if not isinstance(node, dict):
+        return 0
+    found = sum(map(_drop_last_parameters, node.values()))
+    if "ranker" in node and len(node["ranker"]["parameters"]) > 2:
+        node["ranker"]["parameters"].popitem()
+        found += 1
+    return found

@@ -20,6 +20,9 @@ scikit-learn, which catches `ValueError`, keeps working.
 
 from __future__ import annotations
 
+import warnings
+from inspect import currentframe
+
 __all__ = [
     "DataError",
     "DeviceError",
@@ -161,3 +164,11 @@ class RankwiseWarning(UserWarning):
     >>> issubclass(RankwiseWarning, UserWarning)
     True
     """
+
+
+def warn(message: str, category: type[Warning] = RankwiseWarning) -> None:
+    """Warn, pointing at the line outside the package from which the call came."""
+    frame, level = currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("rankwise."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from numbers import Integral, Real
 from typing import Any, Protocol
 
@@ -203,3 +204,16 @@ def as_generator(random_state: Any) -> np.random.Generator:
             f"random_state must be None, an integer of at least 0, or a generator: got "
             f"{random_state!r}."
         ) from None
+
+
+def default_parameters(cls: type) -> dict[str, Any]:
+    """The parameters of an estimator that have defaults, and the defaults.
+
+    Examples
+    --------
+    >>> from rankwise import RankSVM
+    >>> default_parameters(RankSVM)["tol"]
+    1e-06
+    """
+    found = signature(cls).parameters.items()
+    return {name: p.default for name, p in found if p.default is not Parameter.empty}

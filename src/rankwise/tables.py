@@ -360,6 +360,6 @@ def _latex(text: str) -> str:
     power = _EXPONENT.match(text)
     if power:
         return f"${power[1]} \\times 10^{{{int(power[2])}}}$"
-    if re.fullmatch(r"-[\d.,]+", text):
+    if re.fullmatch(r"[+-][\d.,]+", text):
         return f"${text}$"
     return "".join(_LATEX.get(character, character) for character in text)

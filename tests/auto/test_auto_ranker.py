@@ -125,7 +125,7 @@ def test_tables(data, fitted):
     frame = fitted.results_.to_frame()
     assert frame.index.name == "ranker"
     assert list(frame.columns) == [
-        "alpha", "score", "behind", "standard_error", "chosen", "seconds",
+        "alpha", "n_estimators", "score", "behind", "standard_error", "chosen", "seconds",
     ]  # fmt: skip
     assert frame.chosen.sum() == len(fitted.parts_)
     assert frame.behind.min() == 0
@@ -251,7 +251,13 @@ def test_boosted_trees(data):
     pytest.importorskip("lightgbm")
     X, y, qid = data
     ranker = AutoRanker(candidates=CHEAP[:1], boosted=True, random_state=0)
-    assert "boosted trees" in ranker.fit(X, y, qid=qid).results_.names
+    results = ranker.fit(X, np.abs(X[:, 0]), qid=qid).results_  # which no linear ranker can rank
+    trials = results.to_frame().query("ranker == 'boosted trees'")
+    assert len(trials) > 5
+    assert trials["n_estimators"].is_unique
+    assert "alpha or trees" in str(results)
+    trees = next(part.ranker for part in ranker.parts_ if part.name == "boosted trees")
+    assert trees.n_estimators_ == trials.loc[trials["chosen"], "n_estimators"].item()
     ranker.set_params(boosted="auto")  # the list says what to try
     assert "boosted trees" not in ranker.fit(X, y, qid=qid).results_.names
 

@@ -73,6 +73,31 @@ def test_the_number_of_trees_is_that_of_a_manual_loop(data, fitted):
     assert_array_equal(again.predict(data.X), fitted.predict(data.X))
 
 
+def test_held_out_predictions_for_several_numbers_of_trees(data, fitted):
+    folds, _ = deal_into_folds(data.y, QueryGroups.of(data.qid), 5)
+    shuffle = np.random.default_rng(0).permutation(len(data.y))
+    X, y, qid = data.X[shuffle], data.y[shuffle], data.qid[shuffle]
+    for rows in (np.arange(len(y)), np.argsort(qid, kind="stable")):
+        numbers, predictions = BoostedRanker(**FAST).held_out_predictions(
+            X[rows], y[rows], fold=folds[shuffle][rows], qid=qid[rows]
+        )
+        assert numbers[:3].tolist() == [1, 2, 3]
+        assert predictions.shape == (len(numbers), len(y))
+        # Ties between rows of a leaf, and sums of gradients, depend a little on their order.
+        for n, scores in zip(numbers[:5], predictions, strict=False):
+            value = ndcg(y[rows], scores, qid[rows], k=10)
+            assert_allclose(value, fitted.held_out_scores_[n - 1], atol=0.02)
+
+
+def test_held_out_predictions_of_one_ranking(data):
+    fold = np.arange(len(data.y)) % 4
+    X = data.y[:, None] + 0.1 * data.X[:, :1]
+    _, predictions = BoostedRanker(**FAST).held_out_predictions(X, data.y, fold=fold)
+    assert all(
+        np.corrcoef(predictions[-1][fold == k], data.y[fold == k])[0, 1] > 0.9 for k in range(4)
+    )
+
+
 def test_limits_and_metrics_of_the_choice(data):
     ranker = BoostedRanker(max_estimators=3, metric="disagreement", cv=2, **FAST)
     curve = ranker.fit(data.X, data.y, qid=data.qid).held_out_scores_

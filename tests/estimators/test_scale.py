@@ -336,6 +336,17 @@ def test_auto_finds_out_whether_scores_depend_on_the_other_rows_of_a_query(ranke
     assert again.scale_ == fitted.scale_
 
 
+@pytest.mark.parametrize("ranker", [RankRLS(), SparseRankRLS(n_landmarks=30, random_state=0)])
+def test_auto_takes_ranks_if_they_are_clearly_better(ranker):
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(25), 12)
+    Z = rng.standard_normal((300, 3))
+    X = np.exp(4 * Z) * [1e-4, 1.0, 1e4]
+    y = np.digitize(Z.sum(axis=1), [0.0, 1.5])
+    assert clone(ranker).fit(X, y, qid=qid).scale_ == "query-ranks"
+    assert clone(ranker).fit(Z * [1e-4, 1.0, 1e4], y, qid=qid).scale_ != "query-ranks"
+
+
 def test_auto_tries_scalings_on_a_sample_of_queries():
     """Many rows, of which the sampled queries have no different labels."""
     rng = np.random.default_rng(0)

@@ -580,7 +580,7 @@ def test_qid_is_routed_through_other_meta_estimators(problem):
 def test_score_without_qid_gives_a_warning(problem):
     X, y, qid = problem
     search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}).fit(X, y, qid=qid)
-    with pytest.warns(RankwiseWarning, match="fitted on 6 queries, but score was called without"):
+    with pytest.warns(RankwiseWarning, match="fitted on 6 queries, but no qid reached score"):
         search.score(X, y)
     with pytest.raises(ParameterError, match="does not support sample_weight"):
         search.score(X, y, sample_weight=np.ones(len(y)), qid=qid)

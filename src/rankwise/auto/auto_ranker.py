@@ -17,6 +17,7 @@ from rankwise.auto.results import AutoResults, Explanation, Part
 from rankwise.auto.trials import Folds, Trial, hold_out, make_folds
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import KernelSizeError, ParameterError
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._validation import DTYPES, forget
 from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.ranker_mixin import RankerMixin
@@ -148,6 +149,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
+    @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Try all candidates, and fit the best to all rows.
 
@@ -249,7 +251,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         is_open = self.boosted == "auto" and self.candidates == "auto"
         if self.boosted is True or (is_open and find_spec("lightgbm")):
             seed = int(rng.integers(2**31))
-            found.append(Candidate("boosted trees", BoostedRanker(cv=3, random_state=seed)))
+            found.append(Candidate("boosted trees", BoostedRanker(random_state=seed)))
         return found
 
     def _try(self, data: LabelledRows, folds: Folds, metric: str) -> tuple[list[Trial], list[str]]:
@@ -315,9 +317,7 @@ def _results(
         metric=pool.metric,
         greater_is_better=greater_is_better,
         names=[trial.candidate.name for trial in trials for _ in range(len(trial))],
-        alphas=np.concatenate(
-            [np.full(1, np.nan) if trial.alphas is None else trial.alphas for trial in trials]
-        ),
+        settings=[setting for trial in trials for setting in trial.settings],
         scores=scores if greater_is_better else 0.0 - scores,
         behind=np.array([gap.difference for gap in behind]),
         standard_errors=np.array([gap.standard_error for gap in behind]),

@@ -23,9 +23,9 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class AutoResults(TableMixin):
-    """Every ranker that was tried, at every alpha, with its held-out score.
+    """Every ranker that was tried, with every setting, and its held-out score.
 
-    Print it or show it in a notebook for each ranker at its best alpha; `to_frame` has all.
+    Print it or show it in a notebook for each ranker at its best setting; `to_frame` has all.
 
     Attributes
     ----------
@@ -33,8 +33,8 @@ class AutoResults(TableMixin):
     greater_is_better : bool
     names : list of str
         The ranker of each trial.
-    alphas : ndarray of shape (n_trials,)
-        Its alpha; NaN for rankers without one.
+    settings : list of dict
+        Its alpha or, for trees, its n_estimators; empty for rankers with neither.
     scores : ndarray of shape (n_trials,)
         Held-out score, a mean over queries.
     behind, standard_errors : ndarray of shape (n_trials,)
@@ -43,7 +43,7 @@ class AutoResults(TableMixin):
     chosen : ndarray of bool, shape (n_trials,)
         Whether it is part of the mean.
     seconds : ndarray of shape (n_trials,)
-        The time of the ranker, divided among its alphas.
+        The time of the ranker, divided among its settings.
     left_out : list of str
         Rankers that were not tried, and why.
     n_queries : int
@@ -53,7 +53,7 @@ class AutoResults(TableMixin):
     metric: str
     greater_is_better: bool
     names: list[str]
-    alphas: Array
+    settings: list[dict[str, float]]
     scores: Array
     behind: Array
     standard_errors: Array
@@ -67,7 +67,7 @@ class AutoResults(TableMixin):
 
     @property
     def best_trials(self) -> dict[str, int]:
-        """The trial with the best alpha of each ranker, best first."""
+        """The trial with the best setting of each ranker, best first."""
         best: dict[str, int] = {}
         for k in np.argsort(self.behind, kind="stable").tolist():
             best.setdefault(self.names[k], k)
@@ -83,11 +83,12 @@ class AutoResults(TableMixin):
         return best, second, PairedDifference(float(self.behind[k]), error, self.n_queries)
 
     def to_table(self) -> Table:
-        """Each ranker at its best alpha, best first."""
+        """Each ranker at its best setting, best first."""
         rows = tuple(self._row(name, k) for name, k in self.best_trials.items())
+        has_trees = any("n_estimators" in setting for setting in self.settings)
         columns = (
             Column("ranker", ""),
-            Column("alpha", ".3g"),
+            Column("alpha or trees" if has_trees else "alpha", ".3g"),
             Column(self.metric),
             Column("behind best"),
             Column("s.e."),
@@ -102,7 +103,7 @@ class AutoResults(TableMixin):
         same = np.array([other == name for other in self.names])
         return (
             name,
-            self.alphas[best],
+            next(iter(self.settings[best].values()), np.nan),
             self.scores[best],
             self.behind[best],
             self.standard_errors[best],
@@ -110,10 +111,14 @@ class AutoResults(TableMixin):
             "in the mean" if (self.chosen & same).any() else "",
         )
 
+    def _of(self, name: str) -> Array:
+        """A parameter of each trial; NaN for rankers without it."""
+        return np.array([setting.get(name, np.nan) for setting in self.settings])
+
     def _frame_columns(self) -> dict[str, Any]:
         return {
             "ranker": self.names,
-            "alpha": self.alphas,
+            **{name: self._of(name) for name in ("alpha", "n_estimators")},
             "score": self.scores,
             "behind": self.behind,
             "standard_error": self.standard_errors,

@@ -12,11 +12,12 @@ from sklearn.base import clone
 from rankwise.auto.candidates import Candidate
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
+from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.search.exact import exact
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.refits import refit
-from rankwise.model_selection.search.scoring import RankingScorer
 from rankwise.model_selection.search.splits import Splits
 
 QUERY_FOLDS = 10
@@ -26,13 +27,14 @@ ROW_FOLDS = 5  # of one global ranking
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Held-out predictions of a candidate, with a row for each of its alphas.
+    """Held-out predictions of a candidate, with a row for each of its settings.
 
-    `alphas` is None, and there is one row, for a ranker without exact hold-outs.
+    A setting is an alpha of a least-squares ranker or a number of trees. It is empty, and there is
+    one row, for other rankers.
     """
 
     candidate: Candidate
-    alphas: Array | None
+    settings: list[dict[str, float]]
     predictions: Array
     seconds: float
 
@@ -40,9 +42,8 @@ class Trial:
         return len(self.predictions)
 
     def ranker(self, k: int) -> Any:
-        """The ranker at the k-th alpha, not fitted."""
-        ranker = clone(self.candidate.ranker)
-        return ranker if self.alphas is None else ranker.set_params(alpha=float(self.alphas[k]))
+        """The ranker with the k-th setting, not fitted."""
+        return clone(self.candidate.ranker).set_params(**self.settings[k])
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +100,24 @@ def _dealt(place: Any, codes: Any, n_folds: int) -> Splits:
 def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str) -> Trial:
     """Predictions for all rows by rankers that were trained without their fold."""
     start = perf_counter()
-    ranker, alphas = candidate.ranker, None
+    ranker = candidate.ranker
+    settings: list[dict[str, float]] = [{}]
     if isinstance(ranker, LeastSquaresRanker) and ranker.exact_search and ranker.alpha != 0:
         splits = folds.exact
         held_out = exact(ranker, None, data, splits, RankingScorer.of(metric))
         assert held_out.alphas is not None  # of a least-squares ranker
         # The largest alpha first: the first of equal scores is the best.
         order = np.argsort(-held_out.alphas)
-        found, alphas = held_out.scores[order], held_out.alphas[order]
+        found = held_out.scores[order]
+        settings = [{"alpha": alpha} for alpha in held_out.alphas[order].tolist()]
+    elif isinstance(ranker, BoostedRanker) and ranker.n_estimators == "auto":
+        splits = folds.refits
+        fold = np.empty(len(data), dtype=np.intp)
+        fold[splits.rows] = splits.split_of_row
+        trees = clone(ranker).set_params(metric=metric)
+        numbers, staged = trees.held_out_predictions(data.X, data.y, fold=fold, qid=data.qid)
+        found = staged[:, splits.rows]
+        settings = [{"n_estimators": number} for number in numbers.tolist()]
     else:
         splits = folds.refits
         parts = [refit(ranker, None, data, splits, k).scores for k in range(len(splits))]
@@ -115,4 +126,4 @@ def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str
         raise DataError(f"The scores of {candidate.name!r} must be one finite number for each row.")
     predictions = np.empty_like(found)
     predictions[:, splits.rows] = found
-    return Trial(candidate, alphas, predictions, perf_counter() - start)
+    return Trial(candidate, settings, predictions, perf_counter() - start)

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from rankwise.cli.auto.auto import auto
+from rankwise.cli.compare import compare
+from rankwise.cli.completion import completion
 from rankwise.cli.demo.demo import demo
 from rankwise.cli.evaluate import evaluate
 from rankwise.cli.fit import fit
@@ -30,6 +32,7 @@ Examples:
   rankwise fit train.txt --valid valid.txt --out model.rankwise
   rankwise tune train.txt --out model.rankwise
   rankwise evaluate model.rankwise test.txt
+  rankwise compare model.rankwise other.rankwise test.txt
 """
 app = typer.Typer(
     name="rankwise",
@@ -39,8 +42,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, auto, fit, tune, predict, evaluate, info):
-    timed = command is not info
+for command in (demo, auto, fit, tune, predict, evaluate, compare, info, completion):
+    timed = command not in (info, completion)
     app.command(help=as_help(command.__doc__ or ""))(as_command(command, timed=timed))
 
 

@@ -58,6 +58,10 @@ class Program(TyperGroup):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # a terminal may not have every character
         kwargs["standalone_mode"] = False
+        if "_RANKWISE_COMPLETE" in os.environ:  # a shell asks, by the script of `completion`
+            from typer.completion import completion_init  # type: ignore[attr-defined]
+
+            completion_init()
         try:
             code = super().main(*args, **kwargs)
         except Exception as error:

@@ -14,7 +14,7 @@ from rankwise.distributed._sums import Overview, surveyed, with_whole_queries
 from rankwise.errors import DataError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.metrics import evaluate_ranking
-from rankwise.model_selection.search.refits import predict_with_queries
+from rankwise.routing import predict_with_queries
 
 
 def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""The choice between scaling within queries and over all rows."""
+"""The choice of a scaling by held-out scores."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from rankwise.backends.dispatch import as_given
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.problem.fold_sums import query_hash
-from rankwise.scaling import ColumnStandard
+from rankwise.scaling import ColumnStandard, QueryRank
 
 WITHIN_QUERIES = "query-minmax"
+CLEARLY = 1.0  # standard errors of a score by which ranks must be better: they are a larger change
 SAMPLE_ROWS = 1000  # of whole queries, on which both are tried
 SAMPLE_LANDMARKS = 100
 
@@ -22,19 +23,24 @@ SAMPLE_LANDMARKS = 100
 def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups) -> str:
     """The scaling, within queries or over all rows, with the better held-out score.
 
-    Both are tried on a sample of whole queries, each with its own best alpha. The sample depends
-    on the query ids, not on their order.
+    Ranks within queries are chosen if they are clearly better than both. All are tried on a sample
+    of whole queries, each with its own best alpha. The sample depends on the query ids, not on
+    their order.
     """
     rows = _sample(groups)
     some = X if len(rows) == groups.n_rows else as_given(X)[rows]
-    gains = {
-        name: _held_out_gain(ranker, name, some, y[rows], groups.codes[rows])
-        for name in (WITHIN_QUERIES, ColumnStandard.name)
-    }
-    return max(gains, key=lambda name: gains[name])
+
+    def tried(name: str) -> tuple[float, float]:
+        return _held_out_gain(ranker, name, some, y[rows], groups.codes[rows])
+
+    gains = {name: tried(name)[0] for name in (WITHIN_QUERIES, ColumnStandard.name)}
+    best = max(gains, key=lambda name: gains[name])
+    by_ranks, error = tried(QueryRank.name)
+    return QueryRank.name if by_ranks - CLEARLY * error > gains[best] else best
 
 
-def _held_out_gain(ranker: Any, name: str, X: Any, y: Array, qid: Index) -> float:
+def _held_out_gain(ranker: Any, name: str, X: Any, y: Array, qid: Index) -> tuple[float, float]:
+    """The best held-out score, such that larger is better, and its standard error."""
     from rankwise.holdout.alpha_choice import choose_alpha, settled  # compiles loops
 
     trial = clone(ranker).set_params(scale=name)
@@ -47,9 +53,9 @@ def _held_out_gain(ranker: Any, name: str, X: Any, y: Array, qid: Index) -> floa
     except DataError:  # nothing to learn from in the sample
         curve = None
     if curve is None:
-        return -np.inf
-    best = float(curve.score[curve.best_index])
-    return best if curve.greater_is_better else -best
+        return -np.inf, 0.0
+    k, sign = curve.best_index, 1.0 if curve.greater_is_better else -1.0
+    return sign * float(curve.score[k]), float(curve.standard_error[k])
 
 
 def _sample(groups: QueryGroups) -> Index:

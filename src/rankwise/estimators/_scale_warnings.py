@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import RankwiseWarning
+from rankwise.errors import warn
 from rankwise.estimators._scaling import MOST_SPREAD, SAMPLE_ROWS, evenly_spaced, spread
 from rankwise.kernels import NamedKernel
 from rankwise.problem import FeatureBasis
@@ -21,7 +20,7 @@ SHARE = 0.01  # of the pairs of rows, which may be exceptions
 NEAR_ZERO, NEAR_ONE = 1e-3, 1.0 - 1e-4  # similarities of rows, from 0 to 1
 
 
-def warn_of_scales(ranker: Any, X: Any, stacklevel: int = 3) -> None:
+def warn_of_scales(ranker: Any, X: Any) -> None:
     """Warn after a fit to the rows X, as the ranker sees them; at most once.
 
     The features may have very different scales, or the kernel may be nearly constant or nearly
@@ -38,7 +37,7 @@ def warn_of_scales(ranker: Any, X: Any, stacklevel: int = 3) -> None:
         message = _kernel_message(kernel, evenly_spaced(X, KERNEL_ROWS))
     if message is not None:
         name = type(ranker).__name__
-        warnings.warn(f"{name}: {message}", RankwiseWarning, stacklevel=stacklevel + 1)
+        warn(f"{name}: {message}")
 
 
 def _spread_message(ranker: Any, statistics: ColumnStatistics) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
-from rankwise.errors import ParameterError, RankwiseWarning
+from rankwise.errors import ParameterError, warn
 from rankwise.estimators._device import send_rows
 from rankwise.estimators._scale_choice import WITHIN_QUERIES, better_scale
 from rankwise.estimators._validation import check_rows
@@ -157,17 +156,15 @@ def prepare_rows(ranker: Any, X: Any, qid: Any, method: str) -> Any:
     return scaled_rows(ranker, X, QueryGroups.of(qid, X.shape[0]))
 
 
-def warn_of_missing_queries(owner: Any, method: str, n_rows: int, stacklevel: int = 4) -> None:
+def warn_of_missing_queries(owner: Any, method: str, n_rows: int) -> None:
     """Warn if rows without qid can hardly be those of a single query."""
     if owner.n_queries_ > 1 and n_rows > owner.max_query_rows_:
-        warnings.warn(
+        warn(
             f"{type(owner).__name__} scales features within queries and was fitted on "
             f"{owner.n_queries_} queries of at most {owner.max_query_rows_} rows, but {method} got "
             f"{n_rows} rows without qid and scales them as one query. Pass qid. In a pipeline, use "
             "sklearn.set_config(enable_metadata_routing=True) and pass qid to the pipeline, or use "
             "the parameter scale of the ranker in place of a transformer.",
-            RankwiseWarning,
-            stacklevel=stacklevel,
         )
 
 
@@ -190,13 +187,11 @@ def _warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
     named = [f"feature {k}" if names is None else repr(names[k]) for k in far[:3].tolist()]
     more = f" and {len(far) - 3} more" if len(far) > 3 else ""
     k = int(far[0])
-    warnings.warn(
+    warn(
         f"{type(ranker).__name__}.{method} got values far outside those of the training rows, in "
         f"{', '.join(named)}{more}: {new_low[k]:g} to {new_high[k]:g} in {named[0]}, where the "
         f"training rows have {low[k]:g} to {high[k]:g}. Scale new rows as the training rows were "
         "scaled, for example in a pipeline or by the parameter scale.",
-        RankwiseWarning,
-        stacklevel=4,
     )
 
 

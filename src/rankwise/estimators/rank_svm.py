@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -11,7 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.errors import DataError
+from rankwise.errors import DataError, warn
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import DTYPES, forget
@@ -96,6 +96,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
+    @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit to labelled rows.
 
@@ -130,12 +131,11 @@ class RankSVM(RankerMixin, BaseEstimator):
             )
         self.coef_, self.n_iter_ = found.w, found.n_iter
         if not found.converged:
-            warnings.warn(
+            warn(
                 f"RankSVM stopped after {found.n_iter} Newton steps. The gradient, relative to the "
                 f"start, is {found.residual:.1e}, above tol={self.tol:g}. Scale the features, use "
                 "a larger alpha, or increase max_iter.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import to_host
-from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.errors import DataError, ParameterError, warn
+from rankwise.parameters import default_parameters
+
+MANY_ROWS = 50  # with fewer, grades may well be those of one ranking
 
 
 class RankerMixin:
@@ -40,22 +42,25 @@ class RankerMixin:
         float
             1 for a perfect order, about 0.5 for a random one. Tied scores count half. Queries
             without two different labels are ignored.
+
+        Warns
+        -----
+        RankwiseWarning
+            If there is no qid although the ranker was fitted on several queries, or although the
+            labels of 50 rows or more look like the grades of documents in queries: whole numbers
+            from 0 to 30, of more than two values. scikit-learn's tools pass qid on only if
+            metadata routing is enabled. For one ranking of graded rows, pass the same qid for all
+            rows.
         """
         from rankwise.metrics import disagreement_error  # imported late, as it compiles loops
 
         if sample_weight is not None:
             raise ParameterError(
-                "score does not support sample_weight: it compares pairs, not rows. Omit it."
+                "score does not support sample_weight: it compares pairs, not rows. Pass queries "
+                "by name: qid=."
             )
-        if qid is None and getattr(self, "n_queries_", 1) > 1:
-            warnings.warn(
-                f"{type(self).__name__} was fitted on {self.n_queries_} queries, but score was "
-                "called without qid and compares rows across queries. Pass qid to score; in a "
-                "meta-estimator, use "
-                "sklearn.set_config(enable_metadata_routing=True).",
-                RankwiseWarning,
-                stacklevel=2,
-            )
+        if qid is None:
+            warn_without_queries(self, y)
         scores, labels = (
             _columns(to_host(values)) for values in (self._predict_queries(X, qid), y)
         )
@@ -70,9 +75,48 @@ class RankerMixin:
         ]
         return 1.0 - float(np.mean(errors))
 
+    def decision_function(self, X: Any) -> Any:
+        """The scores of `predict`, for scikit-learn's scorers of two classes, such as "roc_auc".
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        return self.predict(X)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Parameters that did not exist when the state was stored get their defaults."""
+        defaults = default_parameters(type(self))
+        super().__setstate__(defaults | state)  # type: ignore[misc]
+
     def _predict_queries(self, X: Any, qid: Any) -> Any:
         """Scores of rows, by a ranker that need not know their queries."""
         return self.predict(X)
+
+
+def warn_without_queries(ranker: Any, y: Any) -> None:
+    """Warn of a score without qid, if rows seem to belong to queries."""
+    name, n_queries = type(ranker).__name__, getattr(ranker, "n_queries_", 1)
+    if n_queries > 1:
+        seen = f"{name} was fitted on {n_queries} queries, but no qid reached score"
+    else:
+        from rankwise.metrics.metric_names import are_grades  # imported late: it compiles loops
+
+        labels = np.asarray(to_host(y))
+        if len(labels) < MANY_ROWS or not are_grades(labels) or len(np.unique(labels)) <= 2:
+            return
+        seen = f"{name} was fitted to one ranking, and no qid reached score, but y has grades"
+    warn(
+        f"{seen}: all rows are compared with each other. Pass qid=, one id per row. Pipelines and "
+        "scikit-learn's searches pass it on only after "
+        "sklearn.set_config(enable_metadata_routing=True); "
+        "rankwise.model_selection.cross_validate and RankingSearchCV always do. Groups of a "
+        "splitter, as in groups=, do not reach the ranker."
+    )
 
 
 def _columns(values: Any) -> Any:

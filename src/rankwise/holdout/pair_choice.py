@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Index, to_host
-from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.parameters import as_generator
 from rankwise.problem import Loss
@@ -103,9 +102,7 @@ def _check_number_found(requested: int, found: int) -> None:
             "No two rows of a query have different labels: there is no pair to hold out."
         )
     if found < requested:
-        warnings.warn(
+        warn(
             f"pairs={requested}, but only {found} pairs with different labels were found: all of "
             "these are held out.",
-            RankwiseWarning,
-            stacklevel=5,
         )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 from rankwise.backends.arrays import EPS, Array
-from rankwise.errors import DataError, RankwiseWarning
+from rankwise.errors import DataError, warn
 
 UNRELIABLE = 1e-2  # relative error above which a hold-out is unreliable
 
@@ -14,11 +12,9 @@ def warn_if_lost(norm: float, inverse_norm: float) -> None:
     """Warn if the condition number amplifies rounding errors too much."""
     error = EPS * norm * inverse_norm
     if error > UNRELIABLE:
-        warnings.warn(
+        warn(
             "An alpha is too small relative to the rounding errors of the kernel: its hold-outs "
             f"are unreliable (relative error up to {error:.0e}). Use larger alphas.",
-            RankwiseWarning,
-            stacklevel=2,
         )
 
 

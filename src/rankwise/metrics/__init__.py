@@ -10,6 +10,7 @@ All queries of the qrels count. A document without a judgement has label 0, and 
 that the run did not retrieve has no rank.
 """
 
+from rankwise.metrics.comparison import RankerPair, RankingComparison, compare_rankings
 from rankwise.metrics.evaluation import RankingEvaluation, evaluate_ranking
 from rankwise.metrics.listwise import (
     average_precision,
@@ -24,6 +25,7 @@ from rankwise.metrics.listwise import (
 from rankwise.metrics.metric_names import METRICS, Metric, get_metric
 from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
 from rankwise.metrics.ranking_metric import QueryValues
+from rankwise.metrics.ranking_scorer import make_ranking_scorer
 from rankwise.metrics.significance import PairedTest, paired_test
 
 __all__ = [
@@ -31,14 +33,18 @@ __all__ = [
     "Metric",
     "PairedTest",
     "QueryValues",
+    "RankerPair",
+    "RankingComparison",
     "RankingEvaluation",
     "average_precision",
+    "compare_rankings",
     "concordance_index",
     "disagreement_error",
     "evaluate_ranking",
     "expected_reciprocal_rank",
     "get_metric",
     "kendall_tau",
+    "make_ranking_scorer",
     "ndcg",
     "paired_test",
     "precision_at_k",

@@ -3,6 +3,7 @@
 from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.model_selection._component_errors import component_errors
+from rankwise.model_selection._cross_validation import CrossValidation, cross_validate
 from rankwise.model_selection._held_out_pairs import (
     LeavePairOut,
     leave_pair_out,
@@ -19,12 +20,14 @@ from rankwise.model_selection._permutation_importance import (
     PermutationImportance,
     permutation_importance,
 )
+from rankwise.model_selection._ranker_comparison import compare_rankers
 from rankwise.model_selection.best_mean import PairedDifference, ScoreEstimate
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
 __all__ = [
     "ComponentErrors",
+    "CrossValidation",
     "HeldOut",
     "HeldOutScores",
     "LeavePairOut",
@@ -34,7 +37,9 @@ __all__ = [
     "QueryLearningCurve",
     "RankingSearchCV",
     "ScoreEstimate",
+    "compare_rankers",
     "component_errors",
+    "cross_validate",
     "k_fold",
     "leave_one_out",
     "leave_pair_out",

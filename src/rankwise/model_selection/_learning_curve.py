@@ -12,8 +12,9 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
-from rankwise.model_selection.search.refits import fit_with_queries, predict_with_queries
+from rankwise.model_selection.search.refits import fit_with_queries
 from rankwise.parameters import Whole, as_generator, check_value
+from rankwise.routing import predict_with_queries
 from rankwise.tables import Column, Table, TableMixin, plural
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.metrics import QueryValues, get_metric
-from rankwise.model_selection.search.refits import predict_with_queries
 from rankwise.parameters import Whole, as_generator, check_value
+from rankwise.routing import predict_with_queries
 from rankwise.tables import Column, Table, TableMixin
 
 if TYPE_CHECKING:

@@ -11,12 +11,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
 from rankwise.model_selection.search.labelled_rows import LabelledRows
-from rankwise.model_selection.search.refits import fit_with_queries, predict_with_queries
+from rankwise.model_selection.search.refits import check_fit_and_predict, fit_with_queries
 from rankwise.parameters import Number, check_value
+from rankwise.routing import predict_with_queries
 from rankwise.scaling import QueryStandard
 
 ROUNDING = 1e-12  # relative to the largest score
@@ -67,6 +69,7 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.rankers = rankers
         self.weights = weights
 
+    @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit all rankers to the same rows.
 
@@ -125,12 +128,7 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             raise ParameterError(f"rankers must be a list of rankers: got {self.rankers!r}.")
         rankers = list(self.rankers)
         for ranker in rankers:
-            if isinstance(ranker, type) or not (
-                hasattr(ranker, "fit") and hasattr(ranker, "predict")
-            ):
-                raise ParameterError(
-                    f"Each of rankers must be an object with fit and predict: got {ranker!r}."
-                )
+            check_fit_and_predict("Each of rankers", ranker)
         if not rankers:
             raise ParameterError("rankers must have at least one ranker: got an empty list.")
         if self.weights is None:

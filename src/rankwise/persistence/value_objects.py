@@ -37,7 +37,7 @@ VALUE_OBJECTS = {
     "query-standard": "rankwise.scaling.scalings.QueryStandard",
     "query-rank": "rankwise.scaling.scalings.QueryRank",
     "column-standard": "rankwise.scaling.scalings.ColumnStandard",
-    "ranking-scorer": "rankwise.model_selection.search.scoring.RankingScorer",
+    "ranking-scorer": "rankwise.metrics.ranking_scorer.RankingScorer",
     "score-estimate": "rankwise.model_selection.best_mean.ScoreEstimate",
     "paired-difference": "rankwise.model_selection.best_mean.PairedDifference",
     "auto-results": "rankwise.auto.results.AutoResults",

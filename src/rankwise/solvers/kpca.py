@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from rankwise.backends.arrays import EPS, Array, Loader, Rows, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
-from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.solvers.lanczos import leading_eigenpairs
 from rankwise.solvers.landmark_factor import LandmarkFactor
 
@@ -174,11 +173,9 @@ def _leading(
             s, V = leading_eigenpairs(S, most)
             rank = int((s > max(LEAST_EIGENVALUE * float(s[0]), floor)).sum())
         total = float(s[:rank].sum())
-        warnings.warn(
+        warn(
             "The kernel is not positive semidefinite (some eigenvalues are negative). Only "
             "components with positive eigenvalues are used.",
-            RankwiseWarning,
-            stacklevel=2,
         )
     if count.number is not None and count.number > rank and count.strict:
         raise ParameterError(

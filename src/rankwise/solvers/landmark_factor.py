@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rankwise.backends.arrays import EPS, Array, Index
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError, RankwiseWarning
+from rankwise.errors import DataError, warn
 from rankwise.solvers.ridge_path import solve_ridge_path
 
 LEAST_PIVOT = 1e-12  # relative to the largest; below it, landmarks are linearly dependent
@@ -61,11 +60,9 @@ class LandmarkFactor:
         order, C, rest = backend_of(K_RR).pivoted_cholesky(K_RR, tolerance)
         rank = len(C)
         if len(rest) and rest.min() < -1e-6 * largest:
-            warnings.warn(
+            warn(
                 f"The kernel is not positive semidefinite: only {rank} of {n} landmarks are used. "
                 "Use a positive semidefinite kernel.",
-                RankwiseWarning,
-                stacklevel=2,
             )
         return cls(n, order[:rank], C)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from rankwise.backends.arrays import EPS, Array
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError, RankwiseWarning
+from rankwise.errors import DataError, warn
 from rankwise.solvers.band import BandForm
 
 SMALL = 200  # up to this size, the cost of an eigendecomposition is negligible
@@ -115,12 +114,10 @@ def _solve_band(form: BandForm, t: Array, lam: float) -> Array:
 
 
 def _warn_indefinite(lam: float) -> None:
-    warnings.warn(
+    warn(
         f"The kernel is not positive semidefinite: at alpha = {lam:g} the objective has no "
         "minimum, and the solution is a stationary point. Use a positive semidefinite kernel "
         "or a larger alpha.",
-        RankwiseWarning,
-        stacklevel=2,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, is_sparse
-from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.bilinear.triplet_checks import check_rows, check_triplets, columns_of
 from rankwise.parameters import Whole, check_value
 from rankwise.solvers.bilinear.lazy_steps import Ints, csr_parts, score_rows
@@ -214,12 +213,10 @@ class BilinearScorer(BaseEstimator):
         known = np.bincount(entries[weighted[queries.indices]], minlength=queries.shape[0])
         empty = np.flatnonzero(known == 0)
         if len(empty):
-            warnings.warn(
+            warn(
                 f"Row {empty[0]} of Q has no feature that this ranker has a weight for "
                 f"({len(empty)} of {queries.shape[0]} queries): all documents score 0 for it, and "
                 "their order means nothing.",
-                RankwiseWarning,
-                stacklevel=3,
             )
 
     def _check_columns(self, D: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from rankwise.errors import ModelFileError, RankwiseWarning
+from rankwise.errors import ModelFileError, warn
 from rankwise.estimators.bilinear.bilinear_parameters import (
     first_lam,
     given_lam,
@@ -135,13 +134,11 @@ class BilinearTraining:
     def _start_again(self) -> sp.csr_array:
         """W before the first step, which is better than anything that was learned."""
         start, *others = self.record.trials["score"]
-        warnings.warn(
+        warn(
             f"No rate and alpha ranks held-out queries better than W before the first step: "
             f"{start:.4f} of their triplets are in the right order at the start, and "
             f"{max(others):.4f} after the best of {len(others)} runs (see trials_). W stays as it "
             "was. More queries or triplets may help; numbers for alpha and eta0 avoid the choice.",
-            RankwiseWarning,
-            stacklevel=5,
         )
         record = self.record
         self.record = TrainingRecord(trials=record.trials, seed=record.seed)
@@ -222,7 +219,7 @@ class BilinearTraining:
             if search.found():
                 return learner
             if search.exhausted() and record.lam == search.nearest():
-                warnings.warn(self._nearest_only(search), RankwiseWarning, stacklevel=5)
+                warn(self._nearest_only(search))
                 return learner
             learner = None
 

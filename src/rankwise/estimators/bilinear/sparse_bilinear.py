@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators.bilinear.bilinear_parameters import (
     STREAM_PARAMETERS,
     check_bilinear_parameters,
@@ -206,6 +207,7 @@ class SparseBilinearRanker(BilinearScorer):
         self.random_state = random_state
         self.verbose = verbose
 
+    @explain_calls
     def fit(
         self,
         Q: Any,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.backends.arrays import Array, Index
+from rankwise.errors import DataError, ParameterError, warn
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import DTYPES, forget
@@ -23,6 +23,9 @@ from rankwise.graph.label_checks import check_labels_differ
 from rankwise.metrics.metric_names import LARGEST_GRADE, are_grades, default_metric, get_metric
 from rankwise.objectives import RankRLSObjective
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, as_generator, check_parameters
+
+if TYPE_CHECKING:
+    from rankwise.estimators.boosted.growing import Grower
 
 WITHOUT_HOLD_OUT = 100  # trees, if there are too few rows to hold any out
 LONGEST_QUERY = 10_000  # of lambdarank
@@ -167,6 +170,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit to labelled rows.
 
@@ -183,6 +187,57 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         -------
         self
         """
+        grower, metric, X, groups = self._prepare(X, y, qid)
+        curve, n_trees = None, self.n_estimators
+        if n_trees == "auto":
+            curve = grower.held_out_scores(metric, self.cv, self.max_estimators)
+            n_trees = WITHOUT_HOLD_OUT if curve is None else curve.best
+        growth = grower.start()
+        for _ in range(int(n_trees)):
+            growth.grow()
+        self.booster_ = read_trees(growth.booster.model_to_string(), X.shape[1])
+        self.n_estimators_, self.n_queries_ = int(n_trees), groups.n_groups
+        self.held_out_scores_ = None if curve is None else curve.scores
+        self.metric_ = metric
+        if not self.booster_.feature_importance("split").any():
+            warn(
+                "No tree has a split, so all rows get the same score: the features are constant, "
+                "or a leaf needs more rows than there are. Check X, or use a smaller "
+                "min_samples_leaf.",
+            )
+        return self
+
+    def held_out_predictions(
+        self, X: Any, y: Any, *, fold: Any, qid: Any = None
+    ) -> tuple[Index, Array]:
+        """Predictions for held-out rows by trees that were fitted without their fold.
+
+        The trees of a fold are grown once: this takes about as long as one fit for each fold. An
+        earlier fit is forgotten.
+
+        Parameters
+        ----------
+        X, y, qid
+            As for `fit`.
+        fold : array-like of int, shape (n_rows,)
+            The fold of every row: 0, 1, ...
+
+        Returns
+        -------
+        n_estimators : ndarray of shape (n_stages,)
+            Numbers of trees, up to `max_estimators`, or to where further trees did not help.
+        predictions : ndarray of shape (n_stages, n_rows)
+            The predictions for each.
+        """
+        grower, metric, X, groups = self._prepare(X, y, qid)
+        fold = np.asarray(fold, dtype=np.intp)
+        stages = grower.held_out_stages(fold[groups.order], metric, self.max_estimators)
+        predictions = np.empty_like(stages.predictions)
+        predictions[:, groups.order] = stages.predictions
+        return stages.n_estimators, predictions
+
+    def _prepare(self, X: Any, y: Any, qid: Any) -> tuple[Grower, str, Any, QueryGroups]:
+        """Checked rows in LightGBM's bins, the metric, the rows, and their queries as given."""
         from rankwise.estimators.boosted.growing import Grower  # imported late: it needs LightGBM
 
         check_parameters(self, self.parameters)
@@ -196,29 +251,10 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         objective = self._objective(y, groups)
         metric = default_metric(y, groups.n_groups) if self.metric == "auto" else self.metric
         get_metric(metric)  # raises an error if there is none of this name
+        rows, in_order = X, groups
         if not groups.contiguous:
-            X, y, groups = X[groups.order], y[groups.order], groups.take(groups.order)
-        grower = Grower(X, y, groups, objective, self._settings(X.shape))
-        curve, n_trees = None, self.n_estimators
-        if n_trees == "auto":
-            curve = grower.held_out_scores(metric, self.cv, self.max_estimators)
-            n_trees = WITHOUT_HOLD_OUT if curve is None else curve.best
-        growth = grower.start()
-        for _ in range(int(n_trees)):
-            growth.grow()
-        self.booster_ = read_trees(growth.booster.model_to_string(), X.shape[1])
-        self.n_estimators_, self.n_queries_ = int(n_trees), groups.n_groups
-        self.held_out_scores_ = None if curve is None else curve.scores
-        self.metric_ = metric
-        if not self.booster_.feature_importance("split").any():
-            warnings.warn(
-                "No tree has a split, so all rows get the same score: the features are constant, "
-                "or a leaf needs more rows than there are. Check X, or use a smaller "
-                "min_samples_leaf.",
-                RankwiseWarning,
-                stacklevel=2,
-            )
-        return self
+            rows, y, in_order = X[groups.order], y[groups.order], groups.take(groups.order)
+        return Grower(rows, y, in_order, objective, self._settings(X.shape)), metric, X, groups
 
     def _objective(self, y: Array, groups: QueryGroups) -> RankRLSObjective | None:
         """The objective; None for that of LightGBM, after checks that its errors lack."""

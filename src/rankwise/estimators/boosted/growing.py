@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,12 +18,22 @@ from rankwise.objectives import RankRLSObjective, RowObjective
 PATIENCE = 50
 """Stop after this many trees that do not improve on the best number so far."""
 
+STAGE_RATIO = 1.2
+"""The least ratio of a number of trees to the one before, where predictions are kept."""
+
 
 class HeldOutCurve(NamedTuple):
     """The metric of held-out rows with 1, 2, ... trees, and the best number of trees."""
 
     scores: Array
     best: int
+
+
+class HeldOutStages(NamedTuple):
+    """Some numbers of trees, and the held-out predictions of all rows for each."""
+
+    n_estimators: Index
+    predictions: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,23 +114,49 @@ class Grower:
         fold, queries = deal_into_folds(self._y, self._groups, n_folds)
         if fold is None:
             return None
+        values = [value for value, _ in self._hold_out(fold, queries, metric, most)]
+        gains = values if get_metric(metric).greater_is_better else np.negative(values)
+        return HeldOutCurve(np.array(values), int(np.argmax(gains)) + 1)
+
+    def held_out_stages(self, fold: Index, metric: str, most: int) -> HeldOutStages:
+        """Held-out predictions of all rows for some numbers of trees.
+
+        Stops as `held_out_scores` does. Rows of one global ranking are compared within their fold.
+        """
+        queries = self._groups.codes if self._groups.n_groups > 1 else fold
+        numbers: list[int] = []
+        kept: list[Array] = []
+        for n, (_, scores) in enumerate(self._hold_out(fold, queries, metric, most), 1):
+            if n >= STAGE_RATIO * (numbers[-1] if numbers else 0):
+                numbers.append(n)
+                kept.append(scores.copy())
+        return HeldOutStages(np.array(numbers), np.array(kept))
+
+    def _hold_out(
+        self, fold: Index, queries: Index, metric: str, most: int
+    ) -> Iterator[tuple[float, Array]]:
+        """The metric of held-out rows, and their scores, with 1, 2, ... trees; fold -1: no test.
+
+        The array of scores is the same each time.
+        """
         function, greater_is_better = get_metric(metric)
+        sign = 1.0 if greater_is_better else -1.0
         held_out = np.full(len(self._y), np.nan)
         growths = []
         for k in range(fold.max() + 1):
             train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
             growths.append((self.start(train, test), test))
         known = np.flatnonzero(fold >= 0)
-        curve: list[float] = []
-        best = 0
-        while len(curve) < most and len(curve) - best <= PATIENCE:
+        n, best, best_gain = 0, 0, -np.inf
+        while n < most and n - best <= PATIENCE:
             for growth, test in growths:
                 growth.grow()
                 held_out[test] = _scores_on_the_way(growth.booster)
             value = function(self._y[known], held_out[known], queries[known])
-            curve.append(value if greater_is_better else -value)
-            best = int(np.argmax(curve))
-        return HeldOutCurve(np.array(curve) if greater_is_better else -np.array(curve), best + 1)
+            if sign * value > best_gain:
+                best, best_gain = n, sign * value
+            n += 1
+            yield value, held_out
 
 
 def deal_into_folds(y: Array, groups: QueryGroups, n_folds: int) -> tuple[Index | None, Index]:

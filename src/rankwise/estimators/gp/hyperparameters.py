@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -13,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings, NotConverged
 from rankwise.solvers.gp.ep import gain_of_flips
@@ -147,11 +146,10 @@ def _lbfgs(objective: Callable[[Array], Any], theta: Array, bounds: Array) -> tu
         if inside.all() or gain < 1e-6 * (1.0 + abs(value)):
             return theta, value
         reach *= 2.0
-    warnings.warn(
+    warn(
         f"The hyperparameters did not converge in {_BOXES} rounds of L-BFGS: narrow the bounds of "
         "the kernel, set prior_scale, or scale the features.",
         ConvergenceWarning,
-        stacklevel=6,
     )
     return theta, value
 
@@ -213,11 +211,10 @@ def warn_unless_converged(
         return
     newton = inference.method == "laplace"
     sequential = "" if newton or inference.sequential else 'use sweeps="sequential", '
-    warnings.warn(
+    warn(
         f"{'Newton' if newton else 'Expectation propagation'} stopped after "
         f"{a.n_sweeps} {'steps' if newton else 'sweeps'}, with moments off by {a.residual:.1e} of "
         f"their spread: raise max_sweeps or tol, {sequential}or use a kernel with a smaller "
         "variance relative to the noise.",
         ConvergenceWarning,
-        stacklevel=4,
     )

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
@@ -235,6 +236,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         self.max_sweeps = max_sweeps
         self.random_state = random_state
 
+    @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit to scored rows: every pair of rows of a query is a comparison.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, RankwiseWarning
+from rankwise.errors import DataError, warn
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.comparisons import Comparisons, says_who_won
 from rankwise.graph.query_groups import missing_entries
@@ -42,7 +41,7 @@ def check_comparisons(
         )
         if np.asarray(margin).dtype.kind != "f":
             raise DataError(advice)
-        warnings.warn(advice, RankwiseWarning, stacklevel=3)
+        warn(advice)
     return given
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -15,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError, RankwiseWarning
+from rankwise.errors import DataError, warn
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._device import returned
 from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import prepare_rows, scale_training
@@ -95,6 +95,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
         return Problem(X, tasks, loss, self.make_space(X.shape[1]), qid)
 
+    @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Fit to scored rows. A fit that fails leaves the ranker unfitted.
 
@@ -347,12 +348,10 @@ class RegularizationPath:
 def warn_of_end(curve: HeldOutScores) -> None:
     """Warn that scores still improve at the first or last alpha."""
     end = "smallest" if curve.best_index == 0 else "largest"
-    warnings.warn(
+    warn(
         f"alpha={curve.best_alpha:.2g} is the {end} of the {len(curve.alphas)} values that were "
         f"tried, and the held-out {curve.metric} still improves there. Scale the features, or try "
         "other values: RankingSearchCV(ranker, {'alpha': [...]}).",
-        RankwiseWarning,
-        stacklevel=4,
     )
 
 

@@ -13,6 +13,7 @@ from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._device import moved
 from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import (
@@ -47,6 +48,7 @@ class FitBlocksMixin:
     # Routing, as in `RankerMixin`.
     __metadata_request__partial_fit = {"qid": True}  # noqa: RUF012
 
+    @explain_calls
     def partial_fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Add rows to those of earlier calls, as if `fit` were called with all of them.
 

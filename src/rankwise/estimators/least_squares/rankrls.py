@@ -61,8 +61,9 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
           only divided). With a linear kernel, `coef_` is then that of the features as they are;
         - None: not at all;
         - "auto": "query-minmax" or "standard" with qid, and "standard" without, if it is needed.
-          With ``alpha="auto"``, hold-outs on a sample of the queries choose between the two, and
-          it is "query-minmax" otherwise (and in blocks and on clusters). It is needed for the rbf,
+          With ``alpha="auto"``, hold-outs on a sample of the queries choose between the two, or
+          "query-ranks" if that is clearly better. It is "query-minmax" otherwise (and in blocks
+          and on clusters). It is needed for the rbf,
           laplacian, polynomial and sigmoid kernels, unless gamma is a number, and for the linear
           kernel if alpha is "auto" and the standard deviations of features differ by more than a
           factor of 1000. Numbers for gamma and alpha are in units of the features, which

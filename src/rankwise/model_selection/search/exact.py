@@ -11,11 +11,11 @@ from sklearn.utils import get_tags
 from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import ParameterError
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection._held_out_pairs import leave_pair_out
 from rankwise.model_selection._held_out_queries import k_fold, leave_query_out
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
 from rankwise.model_selection.search.refits import Predicted
-from rankwise.model_selection.search.scoring import RankingScorer
 from rankwise.model_selection.search.splits import Splits
 
 PAIR_METRICS = ("disagreement", "concordance", "auc")

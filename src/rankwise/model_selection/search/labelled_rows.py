@@ -31,7 +31,7 @@ class LabelledRows:
     @classmethod
     def of(cls, X: Any, y: Any, qid: Any) -> LabelledRows:
         if y is None:
-            raise DataError("RankingSearchCV requires y to be passed, but the target y is None.")
+            raise DataError("A ranker requires y to be passed, but the target y is None.")
         y, qid = to_host(y), to_host(qid)
         y = check_array(y, ensure_2d=False, ensure_min_samples=2, input_name="y")
         if is_sparse(X):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from rankwise.errors import DataError, ParameterError
+from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.best_mean import HeldOutPool
 from rankwise.model_selection.search.candidates import Batch, Outcome
 from rankwise.model_selection.search.labelled_rows import LabelledRows
-from rankwise.model_selection.search.scoring import RankingScorer
 from rankwise.model_selection.search.splits import Splits
 
 MEAN_OF_BEST = "mean-of-best"

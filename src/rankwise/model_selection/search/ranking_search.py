@@ -18,8 +18,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.errors import ParameterError, RankwiseError, RankwiseWarning
+from rankwise.errors import ParameterError, RankwiseError
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._validation import forget
+from rankwise.estimators.ranker_mixin import warn_without_queries
+from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.candidates import (
     Batch,
@@ -45,14 +48,15 @@ from rankwise.model_selection.search.mean_of_best import (
 from rankwise.model_selection.search.progress import progress
 from rankwise.model_selection.search.refits import (
     Predicted,
+    check_fit_and_predict,
     fit_with_queries,
-    predict_with_queries,
     refit,
 )
-from rankwise.model_selection.search.scoring import RankingScorer
+from rankwise.model_selection.search.scoring import scores_by_split
 from rankwise.model_selection.search.search_results import candidates_frame, plot_candidates
 from rankwise.model_selection.search.splits import Splits, make_splits
-from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value
+from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value, default_parameters
+from rankwise.routing import predict_with_queries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -204,6 +208,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
+    @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
         """Evaluate every candidate, and fit the best one to all rows.
 
@@ -279,6 +284,20 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         return predict_with_queries(self.best_estimator_, X, qid)
 
     @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """The scores of `predict`, for scikit-learn's scorers of two classes, such as "roc_auc".
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        return self.predict(X)
+
+    @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
         """The score of these rows by `scoring`, on the scale of `best_score_`.
 
@@ -298,17 +317,11 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         if sample_weight is not None:
             raise ParameterError(
-                "score does not support sample_weight: it averages queries, not rows. Omit it."
+                "score does not support sample_weight: it averages queries, not rows. Pass queries "
+                "by name: qid=."
             )
-        if qid is None and self.n_queries_ > 1:
-            warnings.warn(
-                f"RankingSearchCV was fitted on {self.n_queries_} queries, but score was called "
-                "without qid and compares rows across queries. Pass qid to score; in a "
-                "meta-estimator, use "
-                "sklearn.set_config(enable_metadata_routing=True).",
-                RankwiseWarning,
-                stacklevel=2,
-            )
+        if qid is None:
+            warn_without_queries(self, y)
         return self.scorer_(y, self.predict(X, qid=qid), qid)
 
     def to_frame(self) -> Any:
@@ -339,11 +352,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _check_estimator(self) -> None:
         check_value("refit", self.refit, AnyOf(Flag(), Choice(MEAN_OF_BEST)))
         check_value("n_best", self.n_best, Whole(1))
-        missing = [name for name in ("fit", "predict") if not hasattr(self.estimator, name)]
-        if isinstance(self.estimator, type) or missing:
-            raise ParameterError(
-                f"estimator must be an object with fit and predict: got {self.estimator!r}."
-            )
+        check_fit_and_predict("estimator", self.estimator)
 
     def _hold_out_pairs(
         self, batches: list[Batch], data: LabelledRows, scorer: RankingScorer
@@ -401,6 +410,10 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
                 warnings.simplefilter("ignore")
                 results.close()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Parameters that did not exist when the state was stored get their defaults."""
+        super().__setstate__(default_parameters(type(self)) | state)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
@@ -440,7 +453,7 @@ def _score(
     for k, candidate in enumerate(batch.candidates):
         start = perf_counter()
         try:
-            value, counts = scorer.by_split(data, splits, predictions[k])
+            value, counts = scores_by_split(scorer, data, splits, predictions[k])
         except RankwiseError as error:
             error.add_note(f"RankingSearchCV was evaluating {candidates[candidate]}.")
             raise

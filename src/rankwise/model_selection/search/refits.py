@@ -11,15 +11,15 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import get_routing_for_object
 
 from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.errors import DataError
+from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._landmark_choice import LandmarkChoice, check_in_range
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
 from rankwise.model_selection.search.splits import Splits
+from rankwise.routing import predict_with_queries, requested
 
 
 class Predicted(NamedTuple):
@@ -92,6 +92,13 @@ def least_squares_name(estimator: Any) -> str | None:
     return None
 
 
+def check_fit_and_predict(name: str, estimator: Any) -> None:
+    """Raise an error unless a parameter of this name is an estimator."""
+    missing = [method for method in ("fit", "predict") if not hasattr(estimator, method)]
+    if isinstance(estimator, type) or missing:
+        raise ParameterError(f"{name} must be an object with fit and predict: got {estimator!r}.")
+
+
 def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any) -> None:
     """Fit an estimator, passing queries in the form that it accepts.
 
@@ -121,32 +128,15 @@ def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any) -> None:
         if last is not estimator and metadata:
             last.set_fit_request(**dict.fromkeys(metadata, True))
         if "qid" not in metadata:
-            metadata |= _requested(estimator, "fit", qid)
+            metadata |= requested(estimator, "fit", qid)
         estimator.fit(X, y, **metadata)
-
-
-def predict_with_queries(estimator: Any, X: Any, qid: Any) -> Any:
-    """Scores of an estimator; qid is routed to all objects that request it."""
-    with config_context(enable_metadata_routing=True):
-        return estimator.predict(X, **_requested(estimator, "predict", qid))
 
 
 def _fit_transform(steps: Pipeline, X: Any, y: Any, qid: Any) -> Any:
     with config_context(enable_metadata_routing=True):
-        return steps.fit_transform(X, y, **_requested(steps, "fit_transform", qid))
+        return steps.fit_transform(X, y, **requested(steps, "fit_transform", qid))
 
 
 def _transform(steps: Pipeline, X: Any, qid: Any) -> Any:
     with config_context(enable_metadata_routing=True):
-        return steps.transform(X, **_requested(steps, "transform", qid))
-
-
-def _requested(estimator: Any, method: str, qid: Any) -> dict[str, Any]:
-    """qid, if the estimator or one of its sub-estimators requests it."""
-    if qid is None:
-        return {}
-    try:
-        consumed = get_routing_for_object(estimator).consumes(method, ["qid"])
-    except NotImplementedError:  # a meta-estimator without routing takes no metadata
-        return {}
-    return {"qid": qid} if consumed else {}
+        return steps.transform(X, **requested(steps, "transform", qid))

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError
-from rankwise.model_selection.search.scoring import RankingScorer
+from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.tables import require_pandas
 
 if TYPE_CHECKING:

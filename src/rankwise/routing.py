@@ -1,0 +1,31 @@
+"""Queries on their way through scikit-learn's pipelines and searches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def predict_with_queries(estimator: Any, X: Any, qid: Any) -> Any:
+    """Scores of an estimator; qid is routed to all objects that request it."""
+    from sklearn import config_context  # imported late: metrics alone do without scikit-learn
+
+    # scikit-learn's searches predict by their best estimator, but do not pass qid to it.
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    with config_context(enable_metadata_routing=True):
+        return estimator.predict(X, **requested(estimator, "predict", qid))
+
+
+def requested(estimator: Any, method: str, qid: Any) -> dict[str, Any]:
+    """qid, if the estimator or one of its sub-estimators requests it.
+
+    A splitter in it that requests groups gets the queries as well.
+    """
+    if qid is None:
+        return {}
+    from sklearn.utils.metadata_routing import get_routing_for_object
+
+    try:
+        consumed = get_routing_for_object(estimator).consumes(method, ["qid", "groups"])
+    except NotImplementedError:  # a meta-estimator without routing takes no metadata
+        return {}
+    return dict.fromkeys(consumed, qid)

@@ -1,0 +1,137 @@
+"""Calls as people write them who know scikit-learn, LightGBM and XGBoost."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose
+from sklearn.base import is_classifier, is_regressor
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rankwise import (
+    KPCRank,
+    MeanRanker,
+    PairwiseGP,
+    RankingSearchCV,
+    RankRLS,
+    RankSVM,
+    SparseBilinearRanker,
+    SparseRankRLS,
+)
+from rankwise.data import make_ranking
+from rankwise.errors import RankwiseWarning
+from rankwise.rankers import RANKERS, ranker_class
+
+DATA = make_ranking(16, rows_per_query=16, n_features=3, n_levels=4, noise=0.5, random_state=0)
+X, Y, QID = DATA.X, DATA.y, DATA.qid
+# Arguments of classes that have no defaults for all of theirs.
+ARGUMENTS = {"mean": ([RankRLS(1.0)],), "ranking-search": (RankRLS(), {"alpha": [1.0]})}
+
+
+@pytest.mark.parametrize("name", sorted(set(RANKERS) - {"sparse-bilinear"}))
+@pytest.mark.parametrize(
+    ("arguments", "named", "message"),
+    [
+        (
+            (),
+            {"group": [16] * 16},
+            r"has no group=: use qid=.*qid_from_groups\(group\)",
+        ),
+        ((), {"groups": QID}, "has no groups=: use qid=, one id per row"),
+        ((), {"query_id": QID}, "has no query_id=: use qid=, one id per row"),
+        ((QID,), {}, "takes X and y by position. Use qid=, one id per row"),
+        ((), {"sample_weight": QID}, "has no sample_weight="),
+        ((), {"epochs": 3}, "has no epochs=. Its parameters are X, y, qid"),
+    ],
+)
+def test_other_forms_of_queries(name, arguments, named, message):
+    ranker = ranker_class(name)(*ARGUMENTS.get(name, ()))
+    with pytest.raises(TypeError, match=f"^{type(ranker).__name__}.fit {message}"):
+        ranker.fit(X, Y, *arguments, **named)
+
+
+def test_signatures_are_those_of_the_methods():
+    assert list(inspect.signature(RankRLS().fit).parameters) == ["X", "y", "qid"]
+    with pytest.raises(TypeError, match=r"RankRLS.fit needs X and y"):
+        RankRLS().fit(X)
+    with pytest.raises(TypeError, match=r"SparseBilinearRanker.fit needs Q and D and triplets"):
+        SparseBilinearRanker().fit(X, X)
+    with pytest.raises(TypeError, match=r"SparseRankRLS.partial_fit has no group="):
+        SparseRankRLS().partial_fit(X, Y, group=[3])
+
+
+def test_warnings_point_at_the_call():
+    with pytest.warns(RankwiseWarning, match="standard deviations of features differ") as caught:
+        RankRLS(1.0).fit(X * [1.0, 1e6, 1.0], Y, qid=QID)
+    assert caught[0].filename == __file__
+
+
+class TestQueriesThatGetLost:
+    def test_groups_of_a_splitter(self):
+        with pytest.warns(RankwiseWarning, match="y has grades: all rows are compared"):
+            cross_val_score(RankRLS(1.0), X, Y, groups=QID, cv=GroupKFold(2))
+        search = GridSearchCV(RankRLS(), {"alpha": [1.0]}, cv=GroupKFold(2))
+        with pytest.warns(RankwiseWarning, match="Groups of a splitter"):
+            search.fit(X, Y, groups=QID)
+        inner = RankingSearchCV(RankRLS(), {"alpha": [1.0]}, cv=2)
+        with pytest.warns(RankwiseWarning, match="RankingSearchCV was fitted to one ranking"):
+            cross_val_score(inner, X, Y, groups=QID, cv=GroupKFold(2))
+
+    def test_a_pipeline_without_routing(self):
+        pipeline = make_pipeline(StandardScaler(), RankRLS(1.0)).fit(X, Y, rankrls__qid=QID)
+        with pytest.warns(RankwiseWarning, match="fitted on 16 queries, but no qid reached score"):
+            pipeline.score(X, Y, qid=QID)
+
+    @pytest.mark.parametrize("labels", [DATA.score, Y > 1, Y / 2], ids=["real", "0/1", "half"])
+    def test_one_ranking_gives_no_warning(self, labels):
+        cross_val_score(RankRLS(1.0), X, labels, cv=2)
+
+    def test_queries_give_no_warning(self):
+        RankRLS(1.0).fit(X, Y, qid=QID).score(X, Y, qid=QID)
+        RankRLS(1.0).fit(X, Y).score(X, Y, qid=np.zeros(len(Y)))
+        with sklearn.config_context(enable_metadata_routing=True):
+            params = {"qid": QID, "groups": QID}
+            cross_val_score(RankRLS(1.0), X, Y, params=params, cv=GroupKFold(2))
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        RankRLS(1.0),
+        RankSVM(),
+        KPCRank(2),
+        PairwiseGP(optimizer=None, max_pairs=50, random_state=0),
+        MeanRanker([RankRLS(1.0)]),
+        RankingSearchCV(RankRLS(), {"alpha": [1.0]}, cv=2),
+        make_pipeline(StandardScaler(), RankRLS(1.0)),
+    ],
+    ids=lambda ranker: type(ranker).__name__,
+)
+def test_scorers_of_two_classes(ranker):
+    labels = (Y > 1).astype(int)
+    (found,) = cross_val_score(
+        ranker, X, labels, scoring="roc_auc", cv=[(np.arange(128), np.arange(128, 256))]
+    )
+    scores = ranker.fit(X[:128], labels[:128]).predict(X[128:])
+    assert found == pytest.approx(roc_auc_score(labels[128:], scores))
+    assert not is_classifier(ranker)
+    assert not is_regressor(ranker)
+
+
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(2.0), RankingSearchCV(RankRLS(), {"alpha": [1.0, 2.0]})]
+)
+def test_a_pickle_of_a_version_with_fewer_parameters(ranker):
+    ranker.fit(X, Y, qid=QID)
+    last = list(inspect.signature(type(ranker)).parameters)[-1]
+    old = pickle.loads(pickle.dumps(ranker))
+    state = {name: value for name, value in ranker.__getstate__().items() if name != last}
+    old.__dict__.clear()
+    old.__setstate__(state)
+    assert repr(old) == repr(ranker)
+    assert_allclose(old.predict(X), ranker.predict(X))
