@@ -247,6 +247,18 @@ def test_own_candidates(data):
     assert isinstance(ranker.mean_ranker_, MeanRanker)
 
 
+def test_metrics_of_relevance_learn_relevance(data):
+    X, y, qid = data
+    X = X + 0.3 * y[:, None]
+    options = {"candidates": CHEAP, "metric": "map@5"}
+    graded = AutoRanker(**options).fit(X, y, qid=qid)
+    binary = AutoRanker(**options).fit(X, (y >= 1).astype(float), qid=qid)
+    assert_allclose(graded.predict(X, qid=qid), binary.predict(X, qid=qid), rtol=1e-9)
+    assert graded.score_estimate_.score == binary.score_estimate_.score
+    few = np.where(qid == qid[0], y, y + 1)  # only one query has rows that are not relevant
+    AutoRanker(**options).fit(X, few, qid=qid)
+
+
 def test_boosted_trees(data):
     pytest.importorskip("lightgbm")
     X, y, qid = data

@@ -20,6 +20,8 @@ from sklearn.gaussian_process.kernels import RBF
 from rankwise import KPCR, RLS, KPCRank, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS
 from rankwise.model_selection import (
     k_fold,
+    leave_comparison_out,
+    leave_item_out,
     leave_one_out,
     leave_pair_out,
     leave_query_out,
@@ -238,6 +240,38 @@ def comparisons(place: Place) -> dict[str, Any]:
                 weight=place.give(weight),
             )
             found[f"{name}, {n_pairs} pairs"] = ranker.predict(place.give(X))
+    return found
+
+
+@named
+def held_out_comparisons(place: Place) -> dict[str, Any]:
+    X, y, _ = rows(60)
+    rng = np.random.default_rng(3)
+    first = rng.integers(0, 60, 90)
+    pairs = np.column_stack((first, (first + rng.integers(1, 60, 90)) % 60))
+    given = {
+        "margin": place.give(np.sign(y[pairs[:, 0]] - y[pairs[:, 1]])),
+        "groups": place.give(rng.integers(0, 12, 90)),
+        "context": place.give(rng.standard_normal((90, 2))),
+    }
+    found: dict[str, Any] = {}
+    for name, estimator in (
+        ("primal", RankRLS(1.0, scale=None)),
+        ("dual", RankRLS(1.0, kernel="rbf", gamma=0.1)),
+        ("sparse", SparseRankRLS(1.0, n_landmarks=20, random_state=0, scale=None)),
+    ):
+        ranker, rows_ = place.of(estimator), place.give(X)
+        path = ranker.path_pairs(rows_, place.give(pairs), ALPHAS, **given)
+        found[f"{name}, path"] = path.predict(rows_)
+        found[f"{name}, context"] = place.give(path.estimator(1).context_coef_)
+        held_out = leave_comparison_out(ranker, rows_, place.give(pairs), alphas=ALPHAS, **given)
+        found[f"{name}, groups"] = place.give(held_out.differences)
+        items = leave_item_out(ranker, rows_, place.give(pairs), alphas=ALPHAS, **given)
+        found[f"{name}, items"] = place.give(items.differences)
+        fitted = ranker.fit_pairs(rows_, place.give(pairs), **given)
+        chances = {"context": given["context"][:30]}
+        if fitted.preference_slope_ is not None:
+            found[f"{name}, chances"] = fitted.predict_preference(rows_[:30], rows_[30:], **chances)
     return found
 
 

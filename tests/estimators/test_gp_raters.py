@@ -236,16 +236,16 @@ def test_comparisons_of_weight_0_have_no_rater():
 
 
 def test_raters_that_cannot_be_used(many):
-    pairs, margin, rater, _ = votes(3, 30, 0.5)
+    pairs, margin, rater, _ = votes(3, 60, 0.5)
     fit = {"X": X, "pairs": pairs, "margin": margin}
     with pytest.raises(ParameterError, match="learned by the optimizer, and there is none"):
         PairwiseGP(ITEMS, optimizer=None).fit_pairs(**fit, rater=rater)
     with pytest.raises(DataError, match="one entry per comparison, the rater who made it"):
         PairwiseGP(ITEMS).fit_pairs(**fit, rater="me")
-    with pytest.raises(DataError, match=r"rater needs one entry per comparison: got shape \(29,\)"):
+    with pytest.raises(DataError, match=r"rater needs one entry per comparison: got shape \(59,\)"):
         PairwiseGP(ITEMS).fit_pairs(**fit, rater=rater[1:])
     with pytest.raises(DataError, match="rater is missing for comparison 1"):
-        PairwiseGP(ITEMS).fit_pairs(**fit, rater=["a", None, "b"] * 10)
+        PairwiseGP(ITEMS).fit_pairs(**fit, rater=["a", None, "b"] * 20)
     plain = PairwiseGP(ITEMS).fit_pairs(**fit)
     with pytest.raises(ParameterError, match="The fit had no raters"):
         plain.predict_outcomes(X[:2], X[2:4], rater="me")

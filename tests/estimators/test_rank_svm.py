@@ -1,5 +1,7 @@
 """RankSVM, compared with a brute-force solver on all pairs, and its error messages."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,9 +13,9 @@ from sklearn.svm import LinearSVC
 
 from rankwise import RankSVM
 from rankwise.data import make_ranking
-from rankwise.errors import DataError, ParameterError
-from tests.oracles.ranksvm import minimize_hinge, pairs_of
-from tests.strategies import problems, weightings
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from tests.oracles.ranksvm import listed_gradient, minimize_hinge, pairs_of
+from tests.strategies import comparisons, problems, weightings
 
 alphas = st.sampled_from([1e-3, 1.0, 100.0])
 X = np.arange(8.0).reshape(4, 2) ** 1.5
@@ -103,3 +105,36 @@ def test_error_messages(call, error, message):
 def test_too_few_iterations_give_a_warning(data):
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         RankSVM(1e-6, max_iter=1).fit(data.X, data.y, qid=data.qid)
+
+
+@given(comparisons(), alphas, st.booleans())
+def test_comparisons_with_margins_weights_and_context(c, alpha, has_context):
+    rng = np.random.default_rng(0)
+    margin = np.round(2 * c.margin) / 2  # some are 0
+    context = rng.standard_normal((len(margin), 2)) if has_context else None
+    ranker = RankSVM(alpha, tol=1e-9)
+    with warnings.catch_warnings():  # few rows may be in parts with equal mean scores
+        warnings.simplefilter("ignore", RankwiseWarning)
+        ranker.fit_pairs(c.X, c.pairs, margin=margin, weight=c.weight, context=context)
+    D = np.array([c.X[i] - c.X[j] for i, j in c.pairs])
+    scale = np.ones(0)
+    if context is not None:
+        scale = np.sqrt(np.mean((D**2).sum(axis=1)) / np.mean(context**2, axis=0))
+        D = np.hstack((D, scale * context))
+    w = ranker.coef_ if context is None else np.append(ranker.coef_, ranker.context_coef_ / scale)
+    start = np.linalg.norm(listed_gradient(0 * w, D, margin, c.weight, alpha))
+    # The objective is convex: where its gradient is 0, it is smallest.
+    assert np.linalg.norm(listed_gradient(w, D, margin, c.weight, alpha)) <= 1e-8 * start
+
+
+def test_comparisons_that_cannot_be_used():
+    pairs = [[0, 1], [2, 3]]
+    ranker = RankSVM()
+    with pytest.raises(DataError, match="fit one for each column"):
+        ranker.fit_pairs(X, pairs, margin=np.ones((2, 2)))
+    with pytest.raises(DataError, match="All comparisons have weight 0"):
+        ranker.fit_pairs(X, pairs, weight=[0, 0])
+    sparse = RankSVM().fit_pairs(sp.csr_array(X), pairs, context=[[1.0], [-1.0]])
+    dense = RankSVM().fit_pairs(X, pairs, context=[[1.0], [-1.0]])
+    assert_allclose(sparse.predict(X), dense.predict(X), rtol=1e-5)
+    assert not hasattr(dense.fit(X, Y), "context_coef_")

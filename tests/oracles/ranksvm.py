@@ -62,3 +62,13 @@ def minimize_hinge(X, y, qid, lam, weighting="pairs"):
 
     options = {"gtol": 1e-10, "maxiter": 5000}
     return minimize(objective, np.zeros(X.shape[1]), jac=True, method="BFGS", options=options).x
+
+
+def listed_gradient(w, D, margin, weight, lam):
+    """The gradient of the objective for comparisons with differences D, margins and weights."""
+    gradient = 2.0 * lam * w
+    for d, m, c in zip(D, margin, weight, strict=True):
+        missing = m - d @ w
+        if m == 0 or missing * np.sign(m) > 0:
+            gradient = gradient - 2.0 * c * missing * d
+    return gradient

@@ -9,9 +9,11 @@ from rankwise.data.letor.writing import write_letor
 from rankwise.data.normalize import normalize_per_query
 from rankwise.data.synthetic import RankingProblem, make_ranking
 from rankwise.data.triplets import draw_triplets
+from rankwise.graph.comparisons import Comparisons
 
 __all__ = [
     "AnswerComparisons",
+    "Comparisons",
     "DatasetInfo",
     "LetorBlocks",
     "LetorData",

@@ -10,6 +10,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
+from rankwise.graph.comparisons import Comparisons
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +34,19 @@ class AnswerComparisons:
     >>> frame = {"prompt": ["a"], "chosen_length": [12], "rejected_length": [80]}
     >>> read_chosen_rejected(frame).feature_names
     ['length']
+    >>> read_chosen_rejected(frame).comparisons
+    Comparisons(1 comparison of 2 items, 1 group)
     """
 
     X: Array
     pairs: Index
     groups: Index
     feature_names: list[str] | None
+
+    @property
+    def comparisons(self) -> Comparisons:
+        """The pairs with their groups, for `fit_pairs`, hold-outs and searches."""
+        return Comparisons.of(*self.pairs.T, groups=self.groups)
 
 
 def read_chosen_rejected(

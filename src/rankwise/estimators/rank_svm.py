@@ -10,16 +10,22 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, warn
 from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import DTYPES, forget
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
+from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ
 from rankwise.parameters import Number, Rule, Whole, check_parameters
-from rankwise.solvers.squared_hinge import LabelledPairs, squared_hinge
+from rankwise.problem import FeatureSpace
+from rankwise.problem.context_space import context_scale, with_units
+from rankwise.solvers.squared_hinge import LabelledPairs, ListedPairs, squared_hinge
 
 
 class RankSVM(RankerMixin, BaseEstimator):
@@ -54,6 +60,8 @@ class RankSVM(RankerMixin, BaseEstimator):
     ----------
     coef_ : ndarray of shape (n_features,)
         Weights of the features.
+    context_coef_ : ndarray of shape (n_columns,)
+        Weights of the context of comparisons; only after `fit_pairs` with context.
     n_iter_ : int
         Number of Newton steps.
     n_queries_ : int
@@ -120,6 +128,81 @@ class RankSVM(RankerMixin, BaseEstimator):
         check_labels_differ(y, groups)
         self.n_queries_ = groups.n_groups
         pairs = LabelledPairs.of(np.asarray(y, np.float64), groups.codes, self.weighting)
+        self.coef_ = self._minimize(X, pairs)
+        return self
+
+    def fit_pairs(
+        self,
+        X: Any,
+        pairs: Any,
+        *,
+        margin: Any = None,
+        weight: Any = None,
+        context: Any = None,
+    ) -> Self:
+        """Fit to comparisons between rows.
+
+        Minimizes sum_l w_l max(0, margin_l - w'(x_i - x_j))^2 + alpha |w|^2 over the comparisons
+        l = (i, j). If the margin is negative, the second row should be ahead by as much. A tie,
+        whose margin is 0, has the loss w_l (w'(x_i - x_j))^2. `weighting` has no effect here.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        pairs : array-like of shape (n_pairs, 2), or rankwise.data.Comparisons
+            Row numbers of X, the preferred row first. Pairs may be repeated and may contradict
+            each other.
+        margin : array-like of shape (n_pairs,), optional
+            By how much the first row should be ahead of the second, at least. None: 1. Booleans
+            and words say who won, as for `RankRLS.fit_pairs`.
+        weight : array-like of shape (n_pairs,), optional
+            The weight of each comparison. None: 1.
+        context : array-like of shape (n_pairs, n_columns), optional
+            Features of the comparisons themselves, as for `RankRLS.fit_pairs`. `context_coef_`
+            has their coefficients.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from rankwise import RankSVM
+        >>> answers = [[0.2, 1.0], [0.9, 0.1], [0.5, 0.4]]
+        >>> ranker = RankSVM(alpha=0.01).fit_pairs(answers, [[1, 0], [1, 2], [2, 0]])
+        >>> ranker.predict(answers).argsort()[::-1]
+        array([1, 2, 0])
+        """
+        check_parameters(self, self.parameters)
+        forget(self)
+        options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
+        rows = validate_data(self, X, **options)
+        n_rows = rows.shape[0]
+        given = Comparisons.given(X, n_rows, pairs, margin=margin, weight=weight, context=context)
+        if given.margin.ndim > 1:
+            raise DataError(
+                f"margin needs one number per pair: got shape {given.margin.shape}. RankSVM has "
+                "one output: fit one for each column."
+            )
+        if not (given.weight > 0).any():
+            raise DataError("All comparisons have weight 0: there is nothing to learn from.")
+        self.n_queries_ = 1
+        if given.context is None:
+            listed = ListedPairs(
+                ComparisonGraph.of(n_rows, given).incidence, given.margin, given.weight
+            )
+            self.coef_ = self._minimize(rows, listed)
+        else:
+            scale = context_scale(FeatureSpace(), rows, given)
+            graph = ComparisonGraph.of(n_rows, given, given.context * scale)
+            listed = ListedPairs(graph.incidence, given.margin, given.weight)
+            w = self._minimize(with_units(rows, len(scale)), listed)
+            self.coef_, self.context_coef_ = w[: -len(scale)], scale * w[-len(scale) :]
+        warn_of_parts(self, X, given, n_rows)
+        return self
+
+    def _minimize(self, X: Any, pairs: LabelledPairs | ListedPairs) -> Array:
+        """The weights of the features; a warning if they have not converged."""
         with np.errstate(over="ignore", invalid="ignore"):  # checked below
             found = squared_hinge(
                 X, pairs, float(self.alpha), tol=float(self.tol), max_iter=self.max_iter
@@ -129,7 +212,7 @@ class RankSVM(RankerMixin, BaseEstimator):
                 "Products of the features or of alpha overflow. Scale the features, for example "
                 "with sklearn.preprocessing.StandardScaler, or use a smaller alpha."
             )
-        self.coef_, self.n_iter_ = found.w, found.n_iter
+        self.n_iter_ = found.n_iter
         if not found.converged:
             warn(
                 f"RankSVM stopped after {found.n_iter} Newton steps. The gradient, relative to the "
@@ -137,7 +220,7 @@ class RankSVM(RankerMixin, BaseEstimator):
                 "a larger alpha, or increase max_iter.",
                 ConvergenceWarning,
             )
-        return self
+        return found.w
 
     def predict(self, X: Any) -> Any:
         """Scores of rows: higher is better.

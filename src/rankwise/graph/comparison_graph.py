@@ -15,6 +15,7 @@ from rankwise.backends.arrays import Array, Index, Loader, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.pair_graph import PairBlock, PairGraph, row_scale
+from rankwise.graph.query_groups import QueryGroups
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +35,12 @@ class ComparisonGraph(PairGraph):
         The preferred and the other row of each pair.
     margin : ndarray of shape (n_pairs,) or (n_pairs, n_outputs)
     weight : ndarray of shape (n_pairs,)
+    context : ndarray of shape (n_pairs, n_columns) or None
+        Features of the comparisons themselves. Each column is a further row of the graph, after
+        those of X, and B has its values there: B F is then the differences of features plus the
+        context, if the features of these rows are unit vectors (see `ContextSpace`).
+    group_of_pair : ndarray of shape (n_pairs,) or None
+        The group of each comparison, numbered from 0, if whole groups are to be held out.
     """
 
     n_rows: int
@@ -41,12 +48,20 @@ class ComparisonGraph(PairGraph):
     second: Index
     margin: Array
     weight: Array
+    context: Array | None = None
+    group_of_pair: Index | None = None
 
     @classmethod
     def build(cls, n_rows: int, pairs: Any, margin: Any, weight: Any) -> ComparisonGraph:
-        given = Comparisons.check(n_rows, pairs, margin, weight)
+        return cls.of(n_rows, Comparisons.check(n_rows, pairs, margin, weight))
+
+    @classmethod
+    def of(cls, n_rows: int, given: Comparisons, context: Array | None = None) -> ComparisonGraph:
+        """Checked comparisons of this many rows, with scaled context columns."""
         first, second = given.pairs.T.copy()
-        return cls(n_rows, first, second, given.margin, given.weight)
+        n_rows += 0 if context is None else context.shape[1]
+        groups = None if given.groups is None else QueryGroups.of(given.groups).codes
+        return cls(n_rows, first, second, given.margin, given.weight, context, groups)
 
     @property
     def n_pairs(self) -> int:
@@ -60,7 +75,10 @@ class ComparisonGraph(PairGraph):
     def degrees(self) -> Array:
         both = np.concatenate((self.first, self.second))
         weights = np.tile(self.weight, 2)
-        return np.asarray(np.bincount(both, weights, self.n_rows), dtype=np.float64)
+        found = np.bincount(both, weights, self.n_rows).astype(np.float64)
+        if self.context is not None:
+            found[self.n_rows - self.context.shape[1] :] = self.weight @ self.context**2
+        return found
 
     @cached_property
     def incidence(self) -> Any:
@@ -68,7 +86,13 @@ class ComparisonGraph(PairGraph):
         n = len(self.first)
         values = np.tile([1.0, -1.0], n)
         columns = np.column_stack((self.first, self.second)).ravel()
-        return sp.csr_array((values, columns, np.arange(0, 2 * n + 1, 2)), shape=(n, self.n_rows))
+        ends = np.arange(0, 2 * n + 1, 2)
+        if self.context is None:
+            return sp.csr_array((values, columns, ends), shape=(n, self.n_rows))
+        differences = sp.csr_array(
+            (values, columns, ends), shape=(n, self.n_rows - self.context.shape[1])
+        )
+        return sp.hstack((differences, sp.csr_array(self.context)), format="csr")
 
     @cached_property
     def laplacian(self) -> Any:
@@ -123,15 +147,24 @@ class ComparisonGraph(PairGraph):
         self, load: Loader, y: Array | None, max_rows: int
     ) -> Iterator[tuple[Array, Array]]:
         for start in range(0, len(self.first), max_rows):
-            part = slice(start, start + max_rows)
-            pairs = np.concatenate((self.first[part], self.second[part]))
-            rows, where = np.unique(pairs, return_inverse=True)
-            F = load(rows)
-            first, second = np.split(where, 2)
+            part = np.arange(start, min(start + max_rows, len(self.first)))
+            D = self.differences(load, part)
             root_weight = np.sqrt(self.weight[part])
-            margin = self.margin[part] if y is None else y[rows[first]] - y[rows[second]]
-            t = backend_of(F).array(row_scale(root_weight, margin))
-            yield row_scale(root_weight, F[first] - F[second]), t
+            margin = self.margin[part] if y is None else y[self.first[part]] - y[self.second[part]]
+            t = backend_of(D).array(row_scale(root_weight, margin))
+            yield row_scale(root_weight, D), t
+
+    def differences(self, load: Loader, some: Index) -> Array:
+        """Rows of B F for some comparisons; ``load(rows)`` returns the features of rows."""
+        pairs = np.concatenate((self.first[some], self.second[some]))
+        rows, where = np.unique(pairs, return_inverse=True)
+        first, second = np.split(where, 2)
+        F = load(rows)
+        D = F[first] - F[second]
+        if self.context is None:
+            return D
+        start = self.n_rows - self.context.shape[1]
+        return D + backend_of(D).array(self.context[some]) @ load(np.arange(start, self.n_rows))
 
     def gram(self, X: Any) -> Array:
         # A product of differences: nothing cancels, unlike in X' (L X).
@@ -139,6 +172,7 @@ class ComparisonGraph(PairGraph):
         return np.asarray((Z.T @ Z).toarray())
 
     def take(self, rows: Any) -> ComparisonGraph:
+        assert self.context is None  # its rows are not rows of X
         rows = np.arange(self.n_rows)[rows]
         position = np.full(self.n_rows, -1, dtype=np.intp)
         position[rows] = np.arange(len(rows))
@@ -147,6 +181,10 @@ class ComparisonGraph(PairGraph):
         return ComparisonGraph(
             len(rows), first[kept], second[kept], self.margin[kept], self.weight[kept]
         )
+
+    def to_dense(self) -> Array:
+        """L as an array, for tests and small examples: O(n_rows^2) memory."""
+        return np.asarray(self.laplacian.toarray())
 
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
         """Each comparison as given: `first` is the preferred row."""

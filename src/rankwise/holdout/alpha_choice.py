@@ -2,7 +2,7 @@
 
 What is held out depends on the problem:
 
-- single comparisons, if the problem has comparisons;
+- single comparisons, or their groups, if the problem has comparisons;
 - whole queries, if at least two of them have different labels;
 - pairs of rows, if there is one ranking; single rows, if the loss is that of a regression.
 
@@ -33,7 +33,7 @@ from rankwise.holdout.alpha_grid import (
     data_alphas,
     data_squares,
 )
-from rankwise.holdout.comparison_hold_out import ComparisonHat
+from rankwise.holdout.comparison_hold_out import EdgeSystem, plain_problem, system_of
 from rankwise.holdout.held_out_folds import predict_queries, strength
 from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
 from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
@@ -42,10 +42,10 @@ from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import add_losses, listed_differences
 from rankwise.holdout.sampled_hat import HatRows, hat_rows, kernel_query_residuals
 from rankwise.kernels import Precomputed
+from rankwise.metrics.comparison_metrics import clustered_mean
 from rankwise.metrics.metric_names import default_metric
 from rankwise.problem import (
     FeatureSpace,
-    FeatureSystem,
     KernelSpace,
     LandmarkSpace,
     PairLoss,
@@ -54,6 +54,7 @@ from rankwise.problem import (
     System,
     Task,
 )
+from rankwise.problem.context_space import ContextSpace
 from rankwise.problem.fold_sums import query_hash
 from rankwise.problem.problem import side_by_side
 from rankwise.solvers.ridge_path import solve_ridge_path
@@ -88,9 +89,12 @@ class AlphaChoice:
 def settled(problem: Problem) -> Problem:
     """A problem whose landmarks are chosen, so that every solution uses the same ones."""
     space = problem.space
-    if not isinstance(space, LandmarkSpace):
+    inner = space.space if isinstance(space, ContextSpace) else space
+    if not isinstance(inner, LandmarkSpace):
         return problem
-    return replace(problem, space=replace(space, chosen=space.system(problem.X, problem.qid)))
+    inner = replace(inner, chosen=inner.system(problem.X, problem.qid))
+    whole = replace(space, space=inner) if isinstance(space, ContextSpace) else inner
+    return replace(problem, space=whole)
 
 
 def choose_alpha(problem: Problem) -> AlphaChoice:
@@ -153,16 +157,6 @@ class _Rows(NamedTuple):
         """Roughly how long a fit takes."""
         n = self.n_coordinates
         return len(self.problem.tasks) * (len(self.labels) + n) * n**2 / FLOPS
-
-
-def system_of(problem: Problem) -> System | None:
-    """The system that solves a problem from sums over rows; None if it needs a kernel matrix."""
-    space = problem.space
-    if isinstance(space, LandmarkSpace):
-        return space.system(problem.X, problem.qid)
-    if isinstance(space, FeatureSpace) and space.form(problem.X) == "primal":
-        return FeatureSystem(problem.X.shape[1])
-    return None
 
 
 # Queries.
@@ -381,44 +375,77 @@ def _row_parts(labels: Array) -> list[Index]:
 
 
 def _by_comparisons(problem: Problem) -> AlphaChoice:
-    graph, m = problem.tasks[0].graph, problem.n_rows
+    graph = problem.tasks[0].graph
     assert isinstance(graph, ComparisonGraph)
     margin = graph.margin.reshape(len(graph.margin), -1)
-    counted = np.flatnonzero((graph.weight > 0) & (margin != 0).all(axis=1))
-    if len(counted) < FEWEST_ROWS:
+    decided = (graph.weight > 0) & (margin != 0).all(axis=1)
+    if np.count_nonzero(decided) < FEWEST_ROWS:
         return _by_rule(problem)
-    system = system_of(problem)
-    number = min(COMPARISONS, len(counted))
-    some = counted[np.linspace(0, len(counted) - 1, number).round().astype(np.intp)]
-
-    def score(alphas: Array, differences: Any) -> HeldOutScores:
-        wrong = (1.0 - np.sign(np.array(differences) * margin[some])) / 2
-        spread = wrong.std(axis=1, ddof=1).mean(axis=1) / np.sqrt(number)
-        return HeldOutScores(alphas, wrong.mean(axis=(1, 2)), spread, "disagreement", False)
-
-    if system is not None:
-        alphas = data_alphas(problem)
-        hat = ComparisonHat.from_sums(problem, system, some)
-        return _best(score(alphas, [to_host(hat.held_out(lam)) for lam in alphas.tolist()]))
-    if m <= KERNEL_ROWS:
-
-        def hold_out(stored: Problem, alphas: Array) -> HeldOutScores:
-            K = stored.coordinates().kernel
-            assert K is not None
-            hat = ComparisonHat.from_kernel(stored, K, some, float(alphas.min()))
-            return score(alphas, [to_host(hat.held_out(lam)) for lam in alphas.tolist()])
-
-        return _stored(problem, hold_out)
-    some = some[:: round(1 / PART)]
-    number = len(some)
-    weight = graph.weight.copy()
-    weight[some] = 0.0
+    problem = plain_problem(problem)
     alphas = data_alphas(problem)
-    rows = np.unique(np.concatenate((graph.first[some], graph.second[some])))
+    if system_of(problem) is not None or problem.n_rows <= KERNEL_ROWS:
+        some, differences = held_out_sample(EdgeSystem.of(problem), alphas.tolist(), decided)
+    else:
+        some, differences = _held_out_part(problem, graph, alphas, decided)
+    wrong = (1.0 - np.sign(differences * margin[some])) / 2
+    codes = graph.group_of_pair
+    codes = some if codes is None else codes[some]
+    ones = np.ones(len(some))
+    found = [clustered_mean(values, ones, codes) for values in wrong.mean(axis=2)]
+    score, spread = np.array(found).T
+    return _best(HeldOutScores(alphas, score, spread, "disagreement", False))
+
+
+def held_out_sample(edges: EdgeSystem, lams: Sequence[float], counted: Mask) -> tuple[Index, Array]:
+    """Some of the counted comparisons, and predictions for them without each, or its group.
+
+    There are at most COMPARISONS of them, or of their groups. If holding out every group would take
+    much longer than a fit, folds of groups are held out.
+    """
+    codes, numbers = edges.graph.group_of_pair, np.flatnonzero(counted)
+    if codes is None:
+        some = _evenly(numbers, COMPARISONS)
+        return some, edges.single(some, lams)
+    groups = _evenly(np.unique(codes[numbers]), COMPARISONS)
+    d, sizes = len(edges.b), np.bincount(codes)[groups].astype(float)
+    flops = len(lams) * 2.0 * sizes**2 * np.minimum(sizes, d) + 8.0 * np.where(sizes > d, d**3, 0.0)
+    fit = 2.0 * (len(codes) + d) * d**2 / FLOPS
+    fold = groups
+    if len(groups) * CALL + flops.sum() / SMALL_FLOPS > max(SECONDS, fit):
+        fold = np.arange(len(groups)) % min(MOST_FOLDS, len(groups))
+    fold_of_group = np.full(int(codes.max()) + 1, -1)
+    fold_of_group[groups] = fold
+    fold_of_pair = fold_of_group[codes]
+    order = np.argsort(fold_of_pair, kind="stable")[np.count_nonzero(fold_of_pair < 0) :]
+    starts = np.flatnonzero(np.diff(fold_of_pair[order], prepend=-1))
+    predictions = edges.sets(np.split(order, starts[1:]), lams)
+    asked = counted[order]
+    return order[asked], predictions[:, asked]
+
+
+def _held_out_part(
+    problem: Problem, graph: Any, alphas: Array, counted: Mask
+) -> tuple[Index, Array]:
+    """A fifth of the comparisons, or of their groups, without any of them: one fit per alpha."""
+    codes, step = graph.group_of_pair, round(1 / PART)
+    if codes is None:
+        some = _evenly(np.flatnonzero(counted), COMPARISONS)[::step]
+        held = some
+    else:
+        held = np.flatnonzero(np.isin(codes, np.unique(codes[counted])[::step]))
+        some = held[counted[held]]
+    weight = graph.weight.copy()
+    weight[held] = 0.0
     rest = replace(problem, tasks=[Task(replace(graph, weight=weight), None)])
-    f = _scores(rest, alphas, rows)
-    first, second = (np.searchsorted(rows, side[some]) for side in (graph.first, graph.second))
-    return _best(score(alphas, f[:, first] - f[:, second]))
+    scores = _scores(rest, alphas, np.arange(problem.n_rows))
+    B = graph.incidence[some]
+    return some, np.stack([B @ f for f in scores])
+
+
+def _evenly(numbers: Index, most: int) -> Index:
+    """At most so many of the numbers, evenly spaced."""
+    kept = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(np.intp)
+    return numbers[kept]
 
 
 # How alphas are evaluated.

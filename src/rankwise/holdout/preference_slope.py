@@ -6,39 +6,31 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.arrays import Array
 from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.holdout.alpha_choice import COMPARISONS, KERNEL_ROWS, system_of
-from rankwise.holdout.comparison_hold_out import ComparisonHat
+from rankwise.holdout.alpha_choice import KERNEL_ROWS, held_out_sample
+from rankwise.holdout.comparison_hold_out import EdgeSystem, plain_problem, system_of
 from rankwise.problem import Problem
 
 
 def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | None:
     """a of P(first wins) = 1 / (1 + exp(-a (f(first) - f(second)))), or None if it costs too much.
 
-    Every difference is that of the fit without the comparison, on at most COMPARISONS of them. With
+    Every difference is that of the fit without the comparison or, if there are groups, without its
+    group or fold of groups, on at most COMPARISONS of them. With
     features and landmarks, it costs about as much as a fit. A kernel matrix needs an
     eigendecomposition: only with `kernels`, and up to KERNEL_ROWS rows.
     """
     graph = problem.tasks[0].graph
     assert isinstance(graph, ComparisonGraph)
-    counted = np.flatnonzero(graph.weight > 0)
-    if graph.margin.ndim > 1 or len(counted) < 2:
+    if graph.margin.ndim > 1 or np.count_nonzero(graph.weight > 0) < 2:
         return None
-    number = min(COMPARISONS, len(counted))
-    some = counted[np.linspace(0, len(counted) - 1, number).round().astype(np.intp)]
-    system = system_of(problem)
-    if system is not None:
-        hat = ComparisonHat.from_sums(problem, system, some)
-    else:
-        K = None
-        if kernels and problem.n_rows <= KERNEL_ROWS:
-            K = problem.coordinates().kernel
-        if K is None:
-            return None
-        hat = ComparisonHat.from_kernel(problem, K, some, lam)
-    differences = np.asarray(to_host(hat.held_out(lam)), dtype=np.float64)[:, 0]
-    return logistic_slope(differences, graph.margin[some], graph.weight[some])
+    problem = plain_problem(problem)
+    if system_of(problem) is None and not (kernels and problem.n_rows <= KERNEL_ROWS):
+        return None
+    edges = EdgeSystem.of(problem)
+    some, differences = held_out_sample(edges, [lam], graph.weight > 0)
+    return logistic_slope(differences[0, :, 0], graph.margin[some], graph.weight[some])
 
 
 def logistic_slope(differences: Array, margin: Array, weight: Array) -> float:

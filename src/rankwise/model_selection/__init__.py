@@ -4,6 +4,11 @@ from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.model_selection._component_errors import component_errors
 from rankwise.model_selection._cross_validation import CrossValidation, cross_validate
+from rankwise.model_selection._held_out_comparisons import (
+    LeaveComparisonOut,
+    leave_comparison_out,
+    leave_item_out,
+)
 from rankwise.model_selection._held_out_pairs import (
     LeavePairOut,
     leave_pair_out,
@@ -30,6 +35,7 @@ __all__ = [
     "CrossValidation",
     "HeldOut",
     "HeldOutScores",
+    "LeaveComparisonOut",
     "LeavePairOut",
     "MeanRanker",
     "PairedDifference",
@@ -41,6 +47,8 @@ __all__ = [
     "component_errors",
     "cross_validate",
     "k_fold",
+    "leave_comparison_out",
+    "leave_item_out",
     "leave_one_out",
     "leave_pair_out",
     "leave_query_out",

@@ -22,6 +22,7 @@ VALUE_OBJECTS = {
     "component-basis": "rankwise.estimators.components.component_space.ComponentBasis",
     "ramp-basis": "rankwise.problem.ramp_space.RampBasis",
     "solution": "rankwise.problem.problem.Solution",
+    "context-solution": "rankwise.problem.context_space.ContextSolution",
     "component-solution": "rankwise.estimators.components.component_space.ComponentSolution",
     "component-errors": "rankwise.estimators.components.held_out_errors.ComponentErrors",
     "held-out-scores": "rankwise.holdout.held_out_scores.HeldOutScores",
@@ -38,6 +39,7 @@ VALUE_OBJECTS = {
     "query-rank": "rankwise.scaling.scalings.QueryRank",
     "column-standard": "rankwise.scaling.scalings.ColumnStandard",
     "ranking-scorer": "rankwise.metrics.ranking_scorer.RankingScorer",
+    "comparison-scorer": "rankwise.model_selection.search.comparison_search.ComparisonScorer",
     "score-estimate": "rankwise.model_selection.best_mean.ScoreEstimate",
     "paired-difference": "rankwise.model_selection.best_mean.PairedDifference",
     "auto-results": "rankwise.auto.results.AutoResults",
@@ -68,11 +70,12 @@ AXES = {
     "sparse-rls": "feature_range_: 2 features",
     "kpcrank": "feature_range_: 2 features",
     "kpcr": "feature_range_: 2 features",
-    "ranksvm": "coef_: features",
+    "ranksvm": "coef_: features, context_coef_: context",
     "boosted": "held_out_scores_: tried",
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
-    "pairwise-gp": "X_fit_: rows features, landmarks_: landmarks features, margin_: comparisons, "
-    "weight_: comparisons, pairs_: comparisons 2 in rows, rater_: comparisons in raters",
+    "pairwise-gp": "X_fit_: rows inputs, landmarks_: landmarks inputs, margin_: comparisons, "
+    "weight_: comparisons, pairs_: comparisons 2 in rows, rater_: comparisons in raters, "
+    "context_scale_: context, context_coef_: context, context_std_: context",
     "mean": "rankers_: parts, weights_: parts, means_: parts outputs, scales_: parts outputs",
     "auto": "part_names_: parts",
     "kernel-basis": "X: weights features",
@@ -81,19 +84,20 @@ AXES = {
     "component-basis": "points: points features, rows: points in training-rows, "
     "A: points weights, means: weights, eigenvalues: weights",
     "solution": "weights: weights outputs, intercept: outputs",
+    "context-solution": "weights: weights outputs, intercept: outputs, context: context outputs",
     "component-solution": "weights: weights outputs, intercept: outputs, "
     "path: weights weights outputs, idle: idle in weights",
     "landmark-factor": "n_landmarks: weights, kept: rank in weights, C: rank rank",
     "moments": "A: rank rank, b: rank outputs",
     "centred-moments": "A: rank rank, b: rank outputs, F_mean: rank, y_mean: outputs",
     "column-standard": "mean: features, deviation: features",
-    "gp-process": "points: points features",
+    "gp-process": "points: points inputs",
     "gp-mixture": "processes: processes, weights: processes, prior: processes",
     "gp-raters": "slope: raters, std_error: raters",
     "gp-hyperparameters": "slopes: raters",
     "gp-approximation": "tau: sites, nu: sites",
     "gp-weights": "root: rank rank, mean: rank",
-    "gp-linear-basis": "columns: rank in features, scales: rank",
+    "gp-linear-basis": "columns: rank in inputs, scales: rank",
     "gp-basis": "root: rank rank, first: rank in points, second: rank in points",
 }
 """Axes of the arrays of a ranker or a value object, by its stable name.

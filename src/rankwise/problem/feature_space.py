@@ -56,7 +56,7 @@ def unscaled_solution(solution: Solution, mean: Array, deviation: Array) -> Solu
     intercept = solution.intercept
     if not (isinstance(intercept, float) and intercept == 0.0):
         intercept = plain(on.array(intercept) - on.array(mean) @ weights)
-    return Solution(weights, intercept)
+    return replace(solution, weights=weights, intercept=intercept)
 
 
 @dataclass(frozen=True)

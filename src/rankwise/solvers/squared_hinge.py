@@ -78,6 +78,45 @@ class LabelledPairs:
         return ActivePairs(self, f - f[middle][self.codes], by_score)
 
 
+@dataclass(frozen=True, eq=False)
+class ListedPairs:
+    """Comparisons with margins: the difference d of a comparison should be at least its margin.
+
+    The loss of a comparison of weight w is w max(0, margin - d)^2 for a positive margin,
+    w max(0, d - margin)^2 for a negative one, and w d^2 for a tie, whose margin is 0.
+
+    Attributes
+    ----------
+    B : sparse of shape (n_pairs, n_rows)
+        ``B @ f`` are the differences.
+    margin, weight : ndarray of shape (n_pairs,)
+    """
+
+    B: Any
+    margin: Array
+    weight: Array
+
+    def at(self, f: Array) -> ActiveComparisons:
+        """The comparisons that have a loss at these scores."""
+        sign = np.where(self.margin < 0, -1.0, 1.0)
+        slack = np.abs(self.margin) - sign * (self.B @ f)
+        active = (slack > 0) | (self.margin == 0)
+        return ActiveComparisons(self.B, np.where(active, self.weight, 0.0), sign * slack)
+
+
+class ActiveComparisons:
+    """Loss, gradient and products with the Hessian, as `ActivePairs`, of listed comparisons."""
+
+    def __init__(self, B: Any, weight: Array, slack: Array) -> None:
+        self._B, self._weight = B, weight
+        self.loss = float(weight @ slack**2)
+        self.gradient: Array = np.asarray(-2.0 * (B.T @ (weight * slack)))
+
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian with respect to f times v."""
+        return np.asarray(2.0 * (self._B.T @ (self._weight * (self._B @ v))))
+
+
 class ActivePairs:
     """Loss of scores f, its gradient in f, and products with its generalized Hessian.
 
@@ -124,7 +163,7 @@ class NewtonFit:
 
 
 def squared_hinge(
-    X: Any, pairs: LabelledPairs, lam: float, *, tol: float, max_iter: int
+    X: Any, pairs: LabelledPairs | ListedPairs, lam: float, *, tol: float, max_iter: int
 ) -> NewtonFit:
     """Minimize J by Newton steps, each solved approximately by conjugate gradients.
 
@@ -135,7 +174,7 @@ def squared_hinge(
     Parameters
     ----------
     X : array or sparse of shape (n_rows, n_features)
-    pairs : LabelledPairs
+    pairs : LabelledPairs or ListedPairs
     lam : float
     tol : float
         Target norm of the gradient, relative to that at w = 0.
@@ -144,7 +183,7 @@ def squared_hinge(
     """
     w = np.zeros(X.shape[1])
     f = np.zeros(X.shape[0])
-    state = pairs.at(f)
+    state: ActivePairs | ActiveComparisons = pairs.at(f)
     gradient = X.T @ state.gradient
     start = float(np.linalg.norm(gradient))
     residual, step = (1.0 if start else 0.0), 0
@@ -165,7 +204,7 @@ def squared_hinge(
 
 
 def _newton_direction(
-    X: Any, state: ActivePairs, lam: float, gradient: Array, residual: float
+    X: Any, state: ActivePairs | ActiveComparisons, lam: float, gradient: Array, residual: float
 ) -> Array:
     """Conjugate gradients on H d = -g, with a tolerance that shrinks with the residual."""
     d = np.zeros_like(gradient)
@@ -189,7 +228,7 @@ def _newton_direction(
 
 
 def _search(
-    pairs: LabelledPairs,
+    pairs: LabelledPairs | ListedPairs,
     lam: float,
     w: Array,
     f: Array,
@@ -197,7 +236,7 @@ def _search(
     along: Array,
     value: float,
     slope: float,
-) -> tuple[Array, Array, ActivePairs] | None:
+) -> tuple[Array, Array, ActivePairs | ActiveComparisons] | None:
     """Halve the step until J satisfies the Armijo condition.
 
     Near the minimum, changes of J are below rounding errors; a smaller slope is enough there.

@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
+from rankwise.estimators.gp.context_columns import in_context, with_context
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
 from rankwise.estimators.gp.held_out_comparisons import HeldOutComparisons, hold_out
 from rankwise.estimators.gp.hyperparameters import (
@@ -157,7 +159,13 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         The number of the rater of each comparison in `raters_`, -1 if not known; None without
         raters.
     X_fit_ : ndarray of shape (n_rows, n_features)
-        Training rows.
+        Training rows. With context, its columns follow, and there are further rows for first items
+        in their context.
+    context_coef_, context_std_ : ndarray of shape (n_columns,)
+        Weights of the context of comparisons, and their standard deviations; only after
+        `fit_pairs` with context.
+    context_scale_ : ndarray of shape (n_columns,)
+        What context columns are multiplied by.
     posterior_ : ProcessMixture
         What predictions are made of.
     n_queries_, n_features_in_, feature_names_in_
@@ -263,12 +271,20 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             if len(y) > 1:
                 check_labels_differ(y, groups)
             made = comparisons_of_scores(graph, y, self.likelihood, self.max_pairs, rng)
+            self._forget_context()
             self._learn(dense(X), made, None, qid, rng)
             self.n_queries_ = groups.n_groups
         return self
 
     def fit_pairs(
-        self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None, rater: Any = None
+        self,
+        X: Any,
+        pairs: Any,
+        *,
+        margin: Any = None,
+        weight: Any = None,
+        rater: Any = None,
+        context: Any = None,
     ) -> Self:
         """Fit to comparisons between rows.
 
@@ -276,7 +292,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
             Sparse rows are converted to dense ones.
-        pairs : array-like of shape (n_pairs, 2)
+        pairs : array-like of shape (n_pairs, 2), or rankwise.data.Comparisons
             Row numbers of X, the preferred row first. Pairs may be repeated and contradict each
             other. Without any pair, the posterior is the prior.
         margin : array-like of shape (n_pairs,), optional
@@ -290,6 +306,13 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         rater : array-like of shape (n_pairs,), optional
             Who made each comparison, of any type: every rater has a slope, which is learned
             (`raters_`). None: all comparisons have the same noise.
+        context : array-like of shape (n_pairs, n_columns), optional
+            Features z of the comparisons themselves, such as the position of the first row: the
+            difference of scores is then f(x_i) - f(x_j) + z'g. The weights g have independent
+            normal priors with the same variance, in units of the root mean square of each column;
+            the variance is a hyperparameter, after those of the kernel. `context_coef_` and
+            `context_std_` have the mean and standard deviation of g. Scores and preferences are
+            those of z = 0. Not with landmarks.
 
         Returns
         -------
@@ -298,13 +321,22 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         check_gp_parameters(self)
         rng = as_generator(self.random_state)
         with _unchanged_on_error(self):
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-            given = check_comparisons(X.shape[0], pairs, margin, weight, self.likelihood)
+            rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+            given = check_comparisons(
+                X, rows.shape[0], pairs, margin, weight, context, self.likelihood
+            )
             raters = None if rater is None else self._check_raters(rater, len(given))
             counted = given.weight > 0
+            given = given.take(counted)
             raters = None if raters is None else QueryGroups.of(raters[counted])
-            self._learn(dense(X), given.take(counted), raters, None, rng)
+            self._forget_context()
+            if given.context is None:
+                self._learn(dense(rows), given, raters, None, rng)
+            else:
+                self._learn_with_context(dense(rows), given, raters, rng)
             self.n_queries_ = 1
+        if len(given) and has_own_parts(self.kernel_):  # other kernels link all rows
+            warn_of_parts(self, X, given, rows.shape[0])
         return self
 
     def tell(
@@ -346,7 +378,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         pairs = np.atleast_2d(np.asarray(pair)) if np.size(pair) else np.zeros((0, 2), np.intp)
         margin = None if margin is None else np.atleast_1d(margin)
         weight = None if weight is None else np.atleast_1d(weight)
-        new = check_comparisons(len(rows), pairs, margin, weight, self.likelihood)
+        new = check_comparisons(None, len(rows), pairs, margin, weight, None, self.likelihood)
         raters = self._told_raters(rater, len(new))
         counted = new.weight > 0
         new = new.take(counted)
@@ -481,6 +513,31 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             groups = QueryGroups.of(check_one_per_comparison("groups", groups, n_pairs))
         return hold_out(self.posterior_, self._present_evidence(), self._comparisons, groups)
 
+    def _learn_with_context(
+        self,
+        X: Array,
+        given: Comparisons,
+        raters: QueryGroups | None,
+        rng: np.random.Generator,
+    ) -> None:
+        """`_learn` with context columns, whose weights are kept."""
+        if self.n_landmarks is not None or self.landmarks is not None:
+            raise ParameterError(
+                "context needs exact inference (n_landmarks=None, landmarks=None), or a linear "
+                "kernel, which needs no landmarks."
+            )
+        kernel = default_kernel(X) if self.kernel is None else self.kernel
+        rows, comparisons, kernel, scale = with_context(X, given, kernel)
+        self._learn(rows, comparisons, raters, None, rng, kernel)
+        self.context_scale_ = scale
+        units = in_context(np.zeros((len(scale), X.shape[1])), scale, np.eye(len(scale)))
+        nothing = np.zeros_like(units)
+        self.context_coef_, self.context_std_ = self.posterior_.difference(units, nothing)
+
+    def _forget_context(self) -> None:
+        for name in ("context_scale_", "context_coef_", "context_std_"):
+            self.__dict__.pop(name, None)
+
     def _learn(
         self,
         X: Array,
@@ -488,9 +545,11 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         raters: QueryGroups | None,
         qid: Any,
         rng: np.random.Generator,
+        kernel: Any = None,
     ) -> None:
         """Choose hyperparameters, condition on the comparisons, keep the result."""
-        kernel = default_kernel(X) if self.kernel is None else self.kernel
+        if kernel is None:
+            kernel = default_kernel(X) if self.kernel is None else self.kernel
         numbers = None if raters is None else raters.codes
         observed = self._observations(comparisons, numbers)
         landmarks = self._choose_landmarks(X, len(observed.rows), qid, kernel, rng)

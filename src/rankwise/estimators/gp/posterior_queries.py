@@ -9,6 +9,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._context import fitted_context
+from rankwise.estimators.gp.context_columns import in_context
 from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
 from rankwise.estimators.gp.raters import RaterSlopes
 from rankwise.estimators.gp.suggest import STRATEGIES, Candidates, choose
@@ -27,6 +29,7 @@ class PosteriorMixin:
     noise_: float
     flips_: float
     raters_: RaterSlopes | None
+    context_scale_: Array
     _pool_moments: Any
 
     def predict(
@@ -96,7 +99,13 @@ class PosteriorMixin:
         return self.posterior_.difference(*self._new_pairs(X1, X2))
 
     def predict_preference(
-        self, X1: Any, X2: Any, *, observed: bool = False, rater: Any = None
+        self,
+        X1: Any,
+        X2: Any,
+        *,
+        observed: bool = False,
+        rater: Any = None,
+        context: Any = None,
     ) -> Array:
         """Probability that a row of X1 is better than the row of X2, row by row: equation (11).
 
@@ -110,12 +119,17 @@ class PosteriorMixin:
         rater : id or array-like of shape (n_pairs,), optional
             Who makes the comparisons, if `observed`. None, or one who is not in `raters_`: a rater
             of the common slope, 1.
+        context : array-like of shape (n_pairs, n_columns), optional
+            Features of the comparisons, if the process was fitted with them. None: 0.
 
         Returns
         -------
         ndarray of shape (n_pairs,)
         """
         X1, X2 = self._new_pairs(X1, X2)
+        if context is not None:
+            values = fitted_context(self, context, len(X1))
+            X1 = in_context(X1[:, : -values.shape[1]], self.context_scale_, values)
         if not observed:
             if rater is not None:
                 raise ParameterError(
@@ -293,7 +307,9 @@ class PosteriorMixin:
     def _new(self, X: Any) -> Array:
         """Check rows to predict."""
         check_is_fitted(self)
-        return dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        X = dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        scale = getattr(self, "context_scale_", None)
+        return X if scale is None else in_context(X, scale, None)
 
     def _slopes(self, rater: Any, n_pairs: int) -> Any:
         """The slope of each comparison to predict."""
@@ -311,7 +327,10 @@ class PosteriorMixin:
             return None
         if isinstance(contrast, str):
             check_value("contrast", contrast, Choice("mean"))
-            return self.X_fit_
+            scale = getattr(self, "context_scale_", None)
+            if scale is None:
+                return self.X_fit_
+            return self.X_fit_[~self.X_fit_[:, -len(scale) :].any(axis=1)]
         return self._new(contrast)
 
     def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:

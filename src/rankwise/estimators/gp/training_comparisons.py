@@ -15,10 +15,12 @@ from rankwise.graph.query_groups import missing_entries
 
 
 def check_comparisons(
-    n_rows: int, pairs: Any, margin: Any, weight: Any, likelihood: str
+    X: Any, n_rows: int, pairs: Any, margin: Any, weight: Any, context: Any, likelihood: str
 ) -> Comparisons:
-    """Check comparisons for a likelihood; there may be none."""
-    given = Comparisons.check(n_rows, pairs, margin, weight, allow_empty=True)
+    """Check comparisons of the rows of X for a likelihood; there may be none."""
+    given = Comparisons.given(
+        X, n_rows, pairs, margin=margin, weight=weight, context=context, allow_empty=True
+    )
     if given.margin.ndim > 1:
         raise DataError(
             f"margin needs one number per pair: got shape {given.margin.shape}. "
@@ -33,7 +35,7 @@ def check_comparisons(
             'likelihood="gaussian".'
         )
     wins_and_zeros = likelihood == "probit" and set(given.margin) == {0.0, 1.0}
-    if wins_and_zeros and not says_who_won(margin):
+    if wins_and_zeros and not isinstance(pairs, Comparisons) and not says_who_won(margin):
         advice = (
             "margin has only 1 and 0, and 0 stands for a tie. If the second row won where it is 0, "
             'use booleans, or 2 * margin - 1. If these are ties, use the words "first" and "tie", '

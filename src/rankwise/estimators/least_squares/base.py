@@ -181,16 +181,33 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         RegularizationPath
             Scores and rankers for each alpha. This ranker itself is not fitted.
         """
-        given = None if alphas is None else check_alphas(alphas)
+        if alphas is not None:
+            check_alphas(alphas)
         template = clone(self)
-        problem = template.make_problem(X, y, qid=qid)
+        return template.path_of_problem(template.make_problem(X, y, qid=qid), alphas)
+
+    def path_of_problem(self, problem: Problem, alphas: Any = None) -> RegularizationPath:
+        """Solve a problem that this ranker has made for many values of alpha.
+
+        This is the second half of `path`.
+
+        Parameters
+        ----------
+        problem : rankwise.problem.Problem
+        alphas : sequence of float, optional
+
+        Returns
+        -------
+        RegularizationPath
+        """
+        given = None if alphas is None else check_alphas(alphas)
         if given is None:
             from rankwise.holdout.alpha_choice import settled  # compiles loops
             from rankwise.holdout.alpha_grid import data_alphas
 
             problem = settled(problem)
         values = data_alphas(problem) if given is None else given
-        return RegularizationPath.of(values, template, problem.solve(values.tolist()), problem.X)
+        return RegularizationPath.of(values, self, problem.solve(values.tolist()), problem.X)
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
@@ -236,6 +253,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self.basis_, self.solution_, self.scaling_ = basis, solution, scaling
         for name, value in basis.attributes(solution).items():
             setattr(self, name, value)
+        if getattr(solution, "context", None) is not None:
+            self.context_coef_ = solution.context
         if self.make_loss().has_intercept:
             self.intercept_ = solution.intercept
         return self
@@ -245,7 +264,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         state: dict[str, Any] = super().__getstate__()
         if "solution_" not in state:
             return state
-        derived = {"intercept_", *self.basis_.attributes(self.solution_)}
+        derived = {"intercept_", "context_coef_", *self.basis_.attributes(self.solution_)}
         return {name: value for name, value in state.items() if name not in derived}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._compared_parts import warn_of_parts
+from rankwise.estimators._context import context_effect
 from rankwise.estimators._scaling import scale_training
 from rankwise.estimators._validation import check_rows
+from rankwise.estimators.least_squares.base import RegularizationPath
 from rankwise.graph import PreferenceGraph, QueryGroups
+from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.graph.comparisons import Comparisons
 from rankwise.parameters import check_parameters
-from rankwise.problem import Problem, Task
+from rankwise.problem import FeatureSpace, KernelSpace, LandmarkSpace, Problem, Task
+from rankwise.problem.context_space import ContextSpace, context_scale
 
 
 class FitPairsMixin:
@@ -23,11 +29,21 @@ class FitPairsMixin:
     make_loss: Any
     make_space: Any
     fit_problem: Any
+    path_of_problem: Any
     predict: Any
     alpha: Any
     alpha_: float
 
-    def fit_pairs(self, X: Any, pairs: Any, *, margin: Any = None, weight: Any = None) -> Self:
+    def fit_pairs(
+        self,
+        X: Any,
+        pairs: Any,
+        *,
+        margin: Any = None,
+        weight: Any = None,
+        groups: Any = None,
+        context: Any = None,
+    ) -> Self:
         """Fit to comparisons between rows.
 
         Minimizes sum_l w_l (margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2 over the comparisons
@@ -38,14 +54,22 @@ class FitPairsMixin:
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
-        pairs : array-like of shape (n_pairs, 2)
+        pairs : array-like of shape (n_pairs, 2), or rankwise.data.Comparisons
             Row numbers of X, the preferred row first. Pairs may be repeated and may contradict
-            each other.
+            each other. `Comparisons` have item ids, outcomes and everything below.
         margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
             The difference between the scores of the first and the second row. None: 1. Booleans
             (True: the first row won) and the words "first", "tie" and "second" mean 1, 0 and -1.
         weight : array-like of shape (n_pairs,), optional
             The weight of each comparison. None: 1.
+        groups : array-like of shape (n_pairs,), optional
+            The prompt, rater or session of each comparison. ``alpha="auto"`` and the slope of
+            `predict_preference` then hold out whole groups instead of single comparisons.
+        context : array-like of shape (n_pairs, n_columns), optional
+            Features z of the comparisons themselves, such as the position of the first row. The
+            margin is then f(x_i) - f(x_j) + z'g, and `context_coef_` is g. `predict` returns f.
+            Each column is scaled to the mean squared distance of compared rows, so that alpha
+            shrinks its coefficient little. Not for KPCRank.
 
         Returns
         -------
@@ -59,35 +83,114 @@ class FitPairsMixin:
         >>> ranker.predict(answers).argsort()[::-1]
         array([1, 2, 0])
         """
-        check_parameters(self, self.parameters)
-        X = check_rows(self, X, reset=True, min_rows=2)
-        comparisons = (to_host(values) for values in (pairs, margin, weight))
-        graph = PreferenceGraph.from_pairs(X.shape[0], *comparisons)
-        if not graph.n_pairs:
-            raise DataError("All comparisons have weight 0: there is nothing to learn from.")
-        self.n_queries_ = 1
-        X = scale_training(self, X, QueryGroups.of(None, X.shape[0]), has_queries=False)
-        space = self.make_space(X.shape[1])
-        from rankwise.holdout.alpha_choice import settled  # compiles loops
-        from rankwise.holdout.preference_slope import preference_slope
+        from rankwise.holdout.preference_slope import preference_slope  # compiles loops
 
-        problem = settled(Problem(X, [Task(graph, None)], self.make_loss(), space))
+        given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
+        comparisons, problem = self._check_pairs(X, pairs, given)
         self.fit_problem(problem)
         self.preference_slope_ = preference_slope(
             problem, float(self.alpha_), kernels=self.alpha == "auto"
         )
+        warn_of_parts(self, X, comparisons, problem.n_rows)
         return self
 
-    def predict_preference(self, X1: Any, X2: Any) -> Any:
+    def path_pairs(
+        self,
+        X: Any,
+        pairs: Any,
+        alphas: Any = None,
+        *,
+        margin: Any = None,
+        weight: Any = None,
+        groups: Any = None,
+        context: Any = None,
+    ) -> RegularizationPath:
+        """Rankers from comparisons for many values of alpha, at little more than the cost of one.
+
+        Parameters
+        ----------
+        X, pairs, margin, weight, groups, context
+            As for `fit_pairs`.
+        alphas : sequence of float, optional
+            As for `path`.
+
+        Returns
+        -------
+        RegularizationPath
+            Scores and rankers for each alpha. This ranker itself is not fitted.
+
+        Examples
+        --------
+        >>> from rankwise import RankRLS
+        >>> X = [[0.0, 1.0], [1.0, 0.5], [2.0, 0.0]]
+        >>> path = RankRLS().path_pairs(X, [[1, 0], [2, 1]], [0.1, 10.0])
+        >>> path.predict(X).round(2)
+        array([[-0.38,  0.58,  1.54],
+               [-0.08,  0.12,  0.32]])
+        """
+        template = clone(self)
+        problem = template.make_pairs_problem(
+            X, pairs, margin=margin, weight=weight, groups=groups, context=context
+        )
+        return template.path_of_problem(problem, alphas)
+
+    def make_pairs_problem(self, X: Any, pairs: Any, **given: Any) -> Problem:
+        """Validate parameters and comparisons, and make a problem from them.
+
+        This is the first half of `fit_pairs`, and the first step of exact hold-outs. Like
+        `fit_pairs`, it resets the ranker.
+
+        Parameters
+        ----------
+        X, pairs, **given
+            As for `fit_pairs`.
+
+        Returns
+        -------
+        rankwise.problem.Problem
+        """
+        return self._check_pairs(X, pairs, given)[1]
+
+    def _check_pairs(
+        self, X: Any, pairs: Any, given: dict[str, Any]
+    ) -> tuple[Comparisons, Problem]:
+        """The comparisons and their problem."""
+        from rankwise.holdout.alpha_choice import settled  # compiles loops
+
+        check_parameters(self, self.parameters)
+        rows = check_rows(self, X, reset=True, min_rows=2)
+        comparisons = Comparisons.given(X, rows.shape[0], pairs, **given)
+        if not (comparisons.weight > 0).any():
+            raise DataError("All comparisons have weight 0: there is nothing to learn from.")
+        self.n_queries_ = 1
+        rows = scale_training(self, rows, QueryGroups.of(None, rows.shape[0]), has_queries=False)
+        space, context = self.make_space(rows.shape[1]), None
+        if comparisons.context is not None:
+            if not isinstance(space, FeatureSpace | KernelSpace | LandmarkSpace):
+                raise ParameterError(
+                    f"{type(self).__name__} has no context: use RankRLS, SparseRankRLS, RankSVM or "
+                    "PairwiseGP, or leave the context out."
+                )
+            scale = context_scale(space, rows, comparisons)
+            context = comparisons.context * scale
+            space = ContextSpace(space, scale)
+        graph = ComparisonGraph.of(rows.shape[0], comparisons, context)
+        problem = Problem(rows, [Task(cast(PreferenceGraph, graph), None)], self.make_loss(), space)
+        return comparisons, settled(problem)
+
+    def predict_preference(self, X1: Any, X2: Any, *, context: Any = None) -> Any:
         """Probability that a row of X1 is preferred to the row of X2, row by row.
 
         Only after `fit_pairs`.
         It is 1 / (1 + exp(-a (f(x1) - f(x2)))). The slope a, `preference_slope_`, was fitted to the
-        differences that fits without each comparison predict for it (Platt, 1999).
+        differences that fits without each comparison, or its group, predict for it (Platt, 1999).
 
         Parameters
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        context : array-like of shape (n_pairs, n_columns), optional
+            Features of the comparisons, if the ranker was fitted with them. None: 0, which
+            compares the rows themselves.
 
         Returns
         -------
@@ -113,4 +216,8 @@ class FitPairsMixin:
             raise DataError(
                 f"X1 and X2 are compared row by row: got {len(one)} and {len(two)} rows."
             )
-        return 1.0 / (1.0 + backend_of(one).xp.exp(-slope * (one - two)))
+        difference = one - two
+        if context is not None:
+            on, effect = backend_of(one), context_effect(self, context, len(one))
+            difference = difference + on.cast(on.array(effect), one.dtype)
+        return 1.0 / (1.0 + backend_of(one).xp.exp(-slope * difference))

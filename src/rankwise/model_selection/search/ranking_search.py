@@ -18,12 +18,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.errors import ParameterError, RankwiseError
+from rankwise.errors import DataError, ParameterError, RankwiseError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import warn_without_queries
+from rankwise.graph.comparisons import Comparisons
 from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.mean_ranker import MeanRanker
+from rankwise.model_selection.search import comparison_search as pairs_search
 from rankwise.model_selection.search.candidates import (
     Batch,
     Outcome,
@@ -139,8 +141,11 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         columns with "leave_pair_out".
     n_splits_ : int
         Number of queries, folds or splits; with "leave_pair_out", of pairs.
-    scorer_ : RankingScorer
-        ``scorer_(y, scores, qid)`` computes the score.
+    scorer_ : RankingScorer or ComparisonScorer
+        ``scorer_(y, scores, qid)`` computes the score. After `fit_pairs`, its `scoring` is the
+        metric of comparisons.
+    baseline_scores_ : dict of str to float
+        Scores of a random guess and of "the first one wins"; only after `fit_pairs`.
     mean_indices_ : ndarray
         Indices of the candidates of the mean in `cv_results_`; only with "mean-of-best".
     score_estimate_ : ScoreEstimate
@@ -184,6 +189,8 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     __metadata_request__fit = {"qid": True}  # noqa: RUF012
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
     __metadata_request__score = {"qid": True}  # noqa: RUF012
+
+    scorer_: RankingScorer | pairs_search.ComparisonScorer
 
     def __init__(
         self,
@@ -241,12 +248,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             outcomes = self._hold_out_splits(batches, candidates, data, splits, scorer)
             self.n_splits_ = len(splits)
         each_query = isinstance(self.cv, str) and self.cv == "leave_query_out"
-        self.cv_results_, self.split_scores_ = make_results(
-            candidates, batches, outcomes, by_split=not each_query
-        )
-        self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
-        self.best_params_ = candidates[self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self._keep_results(candidates, batches, outcomes, by_split=not each_query)
         self.scorer_ = scorer
         self.n_queries_ = data.groups.n_groups
         if self.refit:
@@ -264,6 +266,113 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.best_estimator_ = best
             self.refit_time_ = perf_counter() - start
         return self
+
+    def fit_pairs(
+        self,
+        X: Any,
+        pairs: Any,
+        *,
+        margin: Any = None,
+        weight: Any = None,
+        groups: Any = None,
+        context: Any = None,
+    ) -> Self:
+        """Evaluate every candidate on held-out comparisons, and fit the best one to all of them.
+
+        A group of comparisons is never split. `RankRLS` and `SparseRankRLS` are not refitted for
+        other alphas and splits (see `leave_comparison_out`); other candidates are.
+
+        The parameters mean:
+
+        - `cv`: "leave_query_out", the default, or "leave_comparison_out" hold out one group of
+          comparisons at a time, or one comparison without groups; "leave_item_out" holds out both
+          items of a comparison with all their comparisons; an integer is the number of folds of
+          groups. A splitter gets ``groups``, and a list has numbers of comparisons.
+        - `scoring`: "disagreement" (one minus the accuracy, negated), "accuracy", "log_loss",
+          "brier" or "squared_error" (negated). Probabilities are those of the ranker if it is a
+          `PairwiseGP`, and otherwise logistic functions of held-out differences.
+        - `refit` is True or False.
+
+        ``std_test_score`` is the standard error of the score over groups, and `baseline_scores_`
+        has the scores of a random guess and of "the first one wins".
+
+        Parameters
+        ----------
+        X, pairs, margin, weight, groups, context
+            As for `RankRLS.fit_pairs`. `pairs` may be `rankwise.data.Comparisons`.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import RankingSearchCV, RankRLS
+        >>> rng = np.random.default_rng(0)
+        >>> X, first = rng.standard_normal((60, 4)), rng.integers(0, 60, 300)
+        >>> second = (first + rng.integers(1, 60, 300)) % 60
+        >>> won = (X[first] - X[second]) @ [1, 1, 0, 0] + rng.standard_normal(300) > 0
+        >>> search = RankingSearchCV(RankRLS(), {"alpha": [0.1, 10.0, 1e3]}, scoring="log_loss")
+        >>> search.fit_pairs(X, np.column_stack((first, second)), margin=won).best_params_
+        {'alpha': 10.0}
+        >>> {name: round(score, 3) for name, score in search.baseline_scores_.items()}
+        {'random': -0.693, 'first wins': -0.689}
+        """
+        self._check_estimator()
+        scorer = pairs_search.ComparisonScorer.of(self.scoring)
+        if self.refit == MEAN_OF_BEST:
+            raise ParameterError('refit="mean-of-best" needs queries: use refit=True in fit_pairs.')
+        forget(self)
+        validate_data(self, X, skip_check_array=True)
+        n_rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
+        options = {"margin": margin, "weight": weight, "groups": groups, "context": context}
+        given = Comparisons.given(X, n_rows, pairs, **options)
+        if given.margin.ndim > 1:
+            raise DataError(f"A search needs one margin per pair: got shape {given.margin.shape}.")
+        splits = pairs_search.ComparisonSplits.of(self.cv, given, self.random_state)
+        candidates = list_candidates(self.param_grid)
+        batches = make_batches(self.estimator, candidates)
+        tasks: list[tuple[Any, ...]] = []
+        parts = []
+        for batch in batches:
+            pairs_search.check_ranker(batch, splits, given)
+            shared = batch.estimator, batch.alphas, X, given, splits
+            new: list[tuple[Any, ...]] = [(pairs_search.exact, *shared)]
+            if not pairs_search.has_shortcut(batch, splits):
+                new = [(pairs_search.refit, *shared, k) for k in range(splits.n_splits)]
+            tasks.extend(new)
+            parts.append(len(new))
+        with closing(self._run(tasks)) as results:
+            outcomes = [
+                pairs_search.summarize(list(islice(results, n)), batch, given, splits, scorer)
+                for batch, n in zip(batches, parts, strict=True)
+            ]
+        self.n_splits_ = splits.n_splits if splits.n_splits else len(given)
+        self._keep_results(candidates, batches, outcomes, by_split=not isinstance(self.cv, str))
+        self.scorer_, self.n_queries_ = scorer, 1
+        self.baseline_scores_ = pairs_search.baseline_scores(given, scorer)
+        if self.refit:
+            start = perf_counter()
+            self.best_estimator_ = with_params(self.estimator, self.best_params_)
+            self.best_estimator_.fit_pairs(X, given)
+            self.refit_time_ = perf_counter() - start
+        return self
+
+    def _keep_results(
+        self,
+        candidates: list[dict[str, Any]],
+        batches: list[Batch],
+        outcomes: list[Outcome],
+        *,
+        by_split: bool,
+    ) -> None:
+        self.cv_results_, self.split_scores_ = make_results(
+            candidates, batches, outcomes, by_split=by_split
+        )
+        self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
+        self.best_params_ = candidates[self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 
     @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
     def predict(self, X: Any, *, qid: Any = None) -> Any:
@@ -301,6 +410,8 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
         """The score of these rows by `scoring`, on the scale of `best_score_`.
 
+        After `fit_pairs`, it is the share of pairs in the right order.
+
         Parameters
         ----------
         X : array-like, sparse or data frame of shape (n_rows, n_features)
@@ -322,7 +433,10 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         if qid is None:
             warn_without_queries(self, y)
-        return self.scorer_(y, self.predict(X, qid=qid), qid)
+        scorer = self.scorer_
+        if not isinstance(scorer, RankingScorer):
+            scorer = RankingScorer.of("concordance")
+        return scorer(y, self.predict(X, qid=qid), qid)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each candidate, the best first.

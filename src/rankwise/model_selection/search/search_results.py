@@ -9,7 +9,6 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError
-from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.tables import require_pandas
 
 if TYPE_CHECKING:
@@ -52,15 +51,16 @@ def candidates_frame(
 
 
 def plot_candidates(
-    candidates: Sequence[dict[str, Any]], splits: Array, scorer: RankingScorer, **options: Any
+    candidates: Sequence[dict[str, Any]], splits: Array, scorer: Any, **options: Any
 ) -> Axes:
     """Paired differences of the candidates from the best, in the metric itself."""
     from rankwise.plots import plot_differences_from_best
 
     if not splits.shape[1]:
         raise DataError(
-            'cv="leave_pair_out" has no splits, so that candidates cannot be compared split by '
-            "split. Plot the result of leave_pair_out, or use a number of folds, as in cv=5."
+            'cv="leave_pair_out" and "leave_item_out" have no splits, so that candidates cannot be '
+            "compared split by split. Plot the result of leave_pair_out, or use a number of "
+            "folds, as in cv=5."
         )
     values = -splits if scorer.negated else splits
     named = dict(zip(candidate_names(candidates), values, strict=True))

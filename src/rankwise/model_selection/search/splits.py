@@ -109,18 +109,23 @@ def _folds(n_folds: int, data: LabelledRows, random_state: Any) -> Splits:
 
 
 def _listed(cv: Any, data: LabelledRows) -> Splits:
-    with warnings.catch_warnings():  # splitters that ignore groups are checked below
-        warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
-        listed = list(check_cv(cv).split(data.X, data.y, groups=data.qid))
-    if not listed:
-        raise ParameterError(f"cv={cv!r} yields no splits.")
     trains, tests = [], []
-    for k, split in enumerate(listed):
+    for k, split in enumerate(listed_splits(cv, data.X, data.y, data.qid)):
         train, test = (_row_numbers(k, rows, len(data)) for rows in split)
         _check_disjoint(k, train, test, data)
         trains.append(train)
         tests.append(test)
     return Splits(tests, trains)
+
+
+def listed_splits(cv: Any, X: Any, y: Any, groups: Any) -> list[Any]:
+    """The splits of a splitter or a list; whether groups are split is to be checked."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+        listed = list(check_cv(cv).split(X, y, groups=groups))
+    if not listed:
+        raise ParameterError(f"cv={cv!r} yields no splits.")
+    return listed
 
 
 def _row_numbers(k: int, rows: Any, n_rows: int) -> Index:

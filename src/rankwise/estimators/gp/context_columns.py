@@ -1,0 +1,56 @@
+"""The context of comparisons in a Gaussian process: further columns, which are 0 for items.
+
+A comparison (i, j) with the context z compares the row (x_i, z) with the row (x_j, 0). With the
+kernel k(x, x') + v z'z', the difference of their scores is f(x_i) - f(x_j) + z'g, where the weights
+g have the prior N(0, v I).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
+
+from rankwise.backends.arrays import Array
+from rankwise.estimators.gp.on_columns import OnColumns
+from rankwise.graph.comparisons import Comparisons
+
+
+def with_context(
+    X: Array, given: Comparisons, kernel: Any
+) -> tuple[Array, Comparisons, Any, Array]:
+    """Rows, comparisons and kernel with context columns, and the scales of these.
+
+    The rows of X come first; then there is a row for each pair of a row and a context other than 0.
+    Each column is divided by its root mean square.
+    """
+    assert given.context is not None
+    squares = np.mean(given.context**2, axis=0)
+    scale = 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
+    n, n_features, n_columns = len(X), X.shape[1], len(scale)
+    seen = np.flatnonzero(given.context.any(axis=1))
+    first = given.pairs[seen, 0]
+    keys = np.column_stack((first, given.context[seen] * scale))
+    made, number = np.unique(keys, axis=0, return_inverse=True)
+    rows = np.zeros((n + len(made), n_features + n_columns))
+    rows[:n, :n_features] = X
+    rows[n:, :n_features] = X[made[:, 0].astype(np.intp)]
+    rows[n:, n_features:] = made[:, 1:]
+    pairs = given.pairs.copy()
+    pairs[seen, 0] = n + number.ravel()
+    items, columns = np.arange(n_features), n_features + np.arange(n_columns)
+    weights = ConstantKernel(1.0) * OnColumns(DotProduct(0.0, "fixed"), columns)
+    return (
+        rows,
+        replace(given, pairs=pairs, context=None, items=None),
+        OnColumns(kernel, items) + weights,
+        scale,
+    )
+
+
+def in_context(X: Array, scale: Array, context: Array | None) -> Array:
+    """Rows with the columns of a context, or with zeros."""
+    values = np.zeros((len(X), len(scale))) if context is None else context * scale
+    return np.hstack((X, values))

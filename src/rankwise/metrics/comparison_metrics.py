@@ -1,0 +1,75 @@
+"""How well comparisons are predicted: accuracy, probabilities, margins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+
+LEAST = 1e-15  # smallest probability in a logarithm
+BINS = 10  # of the calibration error
+
+Loss = Callable[[Array, Array], Array]
+
+
+def accuracy_of(margin: Array, difference: Array) -> Array:
+    """1 if the predicted winner won, 0 if it lost, 1/2 for a tie or a difference of 0."""
+    return np.asarray(0.5 + 0.5 * np.sign(margin) * np.sign(difference))
+
+
+def log_loss_of(margin: Array, probability: Array) -> Array:
+    """Minus the logarithm of the probability of the outcome; a tie is half a win for each."""
+    won, p = outcomes(margin), np.clip(probability, LEAST, 1.0 - LEAST)
+    return np.asarray(-won * np.log(p) - (1.0 - won) * np.log1p(-p))
+
+
+def brier_of(margin: Array, probability: Array) -> Array:
+    """The squared error of the probability that the first item wins."""
+    return np.asarray((outcomes(margin) - probability) ** 2)
+
+
+def squared_error_of(margin: Array, difference: Array) -> Array:
+    """The squared error of the margin."""
+    return np.asarray((margin - difference) ** 2)
+
+
+def outcomes(margin: Array) -> Array:
+    """1 if the first item won, 0 if it lost, 1/2 for a tie."""
+    return np.asarray(0.5 + 0.5 * np.sign(margin))
+
+
+def calibration_error(margin: Array, probability: Array, weight: Array) -> float:
+    """The mean distance between predicted and observed frequencies, over bins of equal weight.
+
+    The probability is that of the predicted winner, so that it does not matter which item of a
+    comparison is listed first.
+    """
+    first = probability >= 0.5
+    p = np.where(first, probability, 1.0 - probability)
+    won = np.where(first, outcomes(margin), 1.0 - outcomes(margin))
+    order = np.argsort(p, kind="stable")
+    total = np.cumsum(weight[order])
+    if not len(total) or total[-1] <= 0:
+        return np.nan
+    bins = np.minimum((BINS * (total - weight[order] / 2) / total[-1]).astype(np.intp), BINS - 1)
+    gaps = np.bincount(bins, weight[order] * (p - won)[order], BINS)
+    return float(np.abs(gaps).sum() / total[-1])
+
+
+def clustered_mean(values: Array, weight: Array, codes: Index) -> tuple[float, float]:
+    """A weighted mean, and its standard error if the values of a group are not independent.
+
+    With the groups g and u_g = sum of w (v - mean) over the values of g, it is
+    sqrt(G / (G - 1) sum u_g^2) / sum w; NaN for a single group.
+    """
+    total = float(weight.sum())
+    if not total > 0:
+        return np.nan, np.nan
+    mean = float(weight @ values) / total
+    _, codes = np.unique(codes[weight > 0], return_inverse=True)
+    sums = np.bincount(codes, (weight * (values - mean))[weight > 0])
+    n = len(sums)
+    error = float(np.sqrt(n / (n - 1) * (sums**2).sum())) / total if n > 1 else np.nan
+    return mean, error

@@ -1,0 +1,137 @@
+"""Functions of items plus a linear function of the context of comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
+from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.graph.comparisons import Comparisons
+from rankwise.kernels import Kernel, Precomputed
+from rankwise.kernels.products import kernel_values
+from rankwise.kernels.training import training_kernel
+from rankwise.problem.feature_space import FeatureBasis, FeatureSpace
+from rankwise.problem.kernel_space import KernelBasis, KernelSpace
+from rankwise.problem.landmark_space import LandmarkSpace
+from rankwise.problem.memory import check_kernel_fits
+from rankwise.problem.problem import Coordinates, Fit, Problem, Solution
+
+SAMPLE = 256  # comparisons whose distances set the scale of the context
+
+
+@dataclass(frozen=True, eq=False)
+class ContextSolution(Solution):
+    """The weights of a ranker, and those of the context of comparisons."""
+
+    context: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ContextSpace:
+    """A space of functions f of items, and weights g of the context z of a comparison.
+
+    The predicted margin of a comparison is f(x_i) - f(x_j) + z'g, and alpha penalizes
+    |f|^2 + |g / scale|^2. The column k of the context is a further item whose only feature is a
+    column of its own, so that everything that solves the problem of the items solves this one.
+
+    Attributes
+    ----------
+    space : FeatureSpace, KernelSpace or LandmarkSpace
+        That of the items.
+    scale : ndarray of shape (n_columns,)
+        By which the context columns of the graph were multiplied.
+    """
+
+    space: FeatureSpace | KernelSpace | LandmarkSpace
+    scale: Array
+
+    def plain(self, problem: Problem) -> Problem:
+        """The same problem, with the context columns as further rows of features or a kernel."""
+        n, X, space = len(self.scale), problem.X, self.space
+        if isinstance(space, FeatureSpace):
+            return replace(problem, X=with_units(X, n), space=FeatureSpace(space.form(X)))
+        if isinstance(space, KernelSpace):
+            check_kernel_fits(problem.n_rows + n, backend_of(X), n_matrices=2)
+            K = with_units(training_kernel(space.kernel, X), n)
+            return replace(problem, X=K, space=KernelSpace(Precomputed()))
+        features = space.coordinates(problem).features
+        return replace(problem, X=with_units(features, n), space=FeatureSpace("primal"))
+
+    def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
+        """Solve the plain problem, and take its solutions apart."""
+        solutions = self.plain(problem).solve(alphas).solutions
+        n, X, space = len(self.scale), problem.X, self.space
+        parts = [(s.weights[:-n], to_host(s.weights[-n:])) for s in solutions]
+        basis: Any
+        if isinstance(space, FeatureSpace):
+            basis = FeatureBasis(space.form(X))
+        elif isinstance(space, KernelSpace):
+            precomputed = isinstance(space.kernel, Precomputed)
+            basis = KernelBasis(space.kernel, None if precomputed else as_given(X))
+        else:
+            system = space.system(X, problem.qid)
+            basis = system.basis
+            parts = [(system.factor.coefficients(z), g) for z, g in parts]
+        scale = self.scale.reshape(-1, *[1] * (parts[0][1].ndim - 1))
+        return Fit(basis, [ContextSolution(w, 0.0, scale * g) for w, g in parts])
+
+    def coordinates(self, problem: Problem) -> Coordinates:
+        """Those of the plain problem."""
+        return self.plain(problem).coordinates()
+
+
+def context_scale(space: Any, X: Any, given: Comparisons) -> Array:
+    """Factors that give each context column the mean square of the distance of compared items.
+
+    A column then has the weight of all features together, whatever its unit and theirs, so that
+    alpha shrinks it little. It depends on which items are compared, not on the outcomes.
+    """
+    assert given.context is not None
+    some = np.linspace(0, len(given) - 1, min(SAMPLE, len(given))).round().astype(np.intp)
+    first, second = given.pairs[some].T
+    distance = float(np.mean(_squared_distances(space, X, first, second)))
+    squares = np.mean(given.context**2, axis=0)
+    distance = distance if 0.0 < distance < np.inf else 1.0
+    with np.errstate(divide="ignore"):
+        return np.where(squares > 0, np.sqrt(distance / squares), 0.0)
+
+
+def _squared_distances(space: Any, X: Any, first: Any, second: Any) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
+        if isinstance(space, FeatureSpace):
+            on = backend_of(X)
+            gaps = on.rows(X, first) - on.rows(X, second)
+            return np.asarray(to_host((gaps**2).sum(axis=1)))
+        kernel: Kernel = space.kernel
+        if isinstance(kernel, Precomputed):
+            given = as_given(X)
+            K = np.asarray(to_host(backend_of(given).rows(given, np.append(first, second))))
+            n = len(first)
+            own, crossed = K[np.arange(n), first], K[np.arange(n), second]
+            return np.asarray(own + K[n + np.arange(n), second] - 2.0 * crossed)
+        rows = np.append(first, second)
+        K = np.asarray(to_host(kernel_values(kernel, X[rows])))
+        n = len(first)
+        diagonal = K.diagonal()
+        return np.asarray(diagonal[:n] + diagonal[n:] - 2.0 * K[np.arange(n), n + np.arange(n)])
+
+
+def with_units(X: Any, n: int) -> Any:
+    """X with n further rows and columns, which are those of the identity."""
+    given = as_given(X)
+    if is_sparse(given):
+        out: Any = sp.block_diag((given, sp.eye_array(n)), format="csr").astype(given.dtype)
+    elif is_tensor(given):
+        out = given.new_zeros((given.shape[0] + n, given.shape[1] + n))
+        out[: given.shape[0], : given.shape[1]] = given
+        out[-n:, -n:] = given.new_ones(n).diag()
+    else:
+        out = np.zeros((given.shape[0] + n, given.shape[1] + n), dtype=given.dtype)
+        out[: given.shape[0], : given.shape[1]] = given
+        out[-n:, -n:] = np.eye(n)
+    return out if given is X else type(X)(out, X.backend)

@@ -1,0 +1,144 @@
+"""Least-squares rankers on comparisons: context, paths, parts that nothing links."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
+from sklearn.gaussian_process.kernels import WhiteKernel
+
+from rankwise import KPCRank, PairwiseGP, RankRLS, SparseRankRLS, load_model, save_model
+from rankwise.data import Comparisons
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
+
+RANKERS = {
+    "primal": RankRLS(2.0),
+    "dual": RankRLS(2.0, solver="dual"),
+    "rbf": RankRLS(2.0, kernel="rbf", gamma=0.2),
+    "landmarks": SparseRankRLS(2.0, n_landmarks=15, gamma=0.2, random_state=0),
+}
+
+
+def shown(n=40, n_pairs=400, bias=0.8, seed=0):
+    """Comparisons in which being shown on the left is worth something."""
+    rng = np.random.default_rng(seed)
+    X, w = rng.standard_normal((n, 3)), np.array([1.0, -0.5, 0.0])
+    first = rng.integers(0, n, n_pairs)
+    second = (first + rng.integers(1, n, n_pairs)) % n
+    left = rng.choice([-1.0, 1.0], n_pairs)
+    margin = (X[first] - X[second]) @ w + bias * left + 0.3 * rng.standard_normal(n_pairs)
+    return X, np.column_stack((first, second)), margin, left[:, None], w
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_the_weight_of_the_context_is_found_and_left_out_of_scores(name, tmp_path):
+    X, pairs, margin, left, w = shown()
+    ranker = RANKERS[name].fit_pairs(X, pairs, margin=margin, context=left)
+    assert ranker.context_coef_ == pytest.approx([0.8], abs=0.05)
+    if name == "primal":
+        assert_allclose(ranker.coef_, w, atol=0.05)
+    # without it, position is noise in the scores
+    f, truth = ranker.predict(X), X @ w
+    assert np.corrcoef(f, truth)[0, 1] > 0.97
+    loaded = load_model(save_model(ranker, tmp_path / "model.rankwise"))
+    assert_allclose(loaded.context_coef_, ranker.context_coef_)
+    assert_allclose(loaded.predict(X), f)
+    if ranker.preference_slope_ is not None:
+        even = ranker.predict_preference(X[:5], X[5:10])
+        ahead = ranker.predict_preference(X[:5], X[5:10], context=np.ones((5, 1)))
+        assert (ahead > even).all()
+        a, gap = ranker.preference_slope_, f[:5] - f[5:10]
+        assert_allclose(ahead, 1 / (1 + np.exp(-a * (gap + ranker.context_coef_[0]))))
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e4])
+def test_units_of_features_and_context_do_not_matter(unit):
+    X, pairs, margin, left, _ = shown()
+    one = RankRLS(2.0).fit_pairs(X, pairs, margin=margin, context=left)
+    two = RankRLS(2.0 * unit**2).fit_pairs(unit * X, pairs, margin=margin, context=100 * left)
+    assert_allclose(two.predict(unit * X), one.predict(X))
+    assert_allclose(100 * two.context_coef_, one.context_coef_)
+
+
+def test_a_model_without_context_has_no_trace_of_an_earlier_one():
+    X, pairs, margin, left, _ = shown()
+    ranker = RankRLS().fit_pairs(X, pairs, margin=margin, context=left)
+    assert hasattr(ranker, "context_coef_")
+    assert not hasattr(ranker.fit_pairs(X, pairs, margin=margin), "context_coef_")
+    with pytest.raises(ParameterError, match="fitted without context"):
+        ranker.predict_preference(X, X, context=np.ones((40, 1)))
+    with pytest.raises(ParameterError, match="KPCRank has no context"):
+        KPCRank(3).fit_pairs(X, pairs, context=left)
+    ranker.fit_pairs(X, pairs, margin=margin, context=left)
+    with pytest.raises(DataError, match="context has 2 columns, but the ranker was fitted with 1"):
+        ranker.predict_preference(X, X, context=np.ones((40, 2)))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array, np.float32, pd.DataFrame])
+@pytest.mark.parametrize("with_context", [False, True])
+@pytest.mark.parametrize("name", RANKERS)
+def test_a_path_has_the_fits_of_every_alpha(name, with_context, kind):
+    X, pairs, margin, left, _ = shown(n=20, n_pairs=30)
+    X, context, ranker = kind(X), left if with_context else None, RANKERS[name]
+    alphas = [0.5, 3.0, 40.0]
+    path = ranker.path_pairs(X, pairs, alphas, margin=margin, context=context)
+    for k, alpha in enumerate(alphas):
+        one = ranker.set_params(alpha=alpha).fit_pairs(X, pairs, margin=margin, context=context)
+        assert_allclose(path.predict(X)[k], one.predict(X), rtol=2e-5)
+        if with_context:
+            assert_allclose(path.estimator(k).context_coef_, one.context_coef_, rtol=1e-6)
+    assert len(ranker.path_pairs(X, pairs, margin=margin, context=context)) > 5
+
+
+def test_several_outputs_with_context():
+    X, pairs, margin, left, _ = shown()
+    both = RankRLS(1.0).fit_pairs(X, pairs, margin=np.column_stack((margin, -margin)), context=left)
+    one = RankRLS(1.0).fit_pairs(X, pairs, margin=margin, context=left)
+    assert_allclose(both.context_coef_, np.column_stack((one.context_coef_, -one.context_coef_)))
+
+
+def test_groups_choose_alpha_without_what_repeats_within_them():
+    """Comparisons that are repeated within a group make small alphas look good."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 40))
+    pairs = np.repeat(np.arange(60).reshape(30, 2), 4, axis=0)
+    groups = np.repeat(np.arange(30), 4)
+    flipped = rng.random(30) < 0.5
+    margin = np.repeat(np.where(flipped, -1.0, 1.0), 4)  # nothing to learn
+    alone = RankRLS(scale=None).fit_pairs(X, pairs, margin=margin).alpha_curve_
+    whole = RankRLS(scale=None).fit_pairs(X, pairs, margin=margin, groups=groups).alpha_curve_
+    assert alone.score.min() < 0.05
+    assert whole.score.min() > 0.3
+    assert whole.standard_error[0] > 2 * 0.5 / np.sqrt(120)
+
+
+NAMES = list("abcdefg")
+
+
+def test_items_of_unlinked_parts_are_named():
+    votes = Comparisons.of(list("abdf"), list("bceg"), items=NAMES)
+    words = r"3 parts .*: 'a', 'b', 'c'; 'd', 'e'; 'f', 'g'\. Compare items of different parts"
+    with pytest.warns(RankwiseWarning, match=words):
+        RankRLS(alpha=1.0).fit_pairs(np.eye(7), votes)
+    with pytest.warns(RankwiseWarning, match=words):
+        PairwiseGP(WhiteKernel(), optimizer=None).fit_pairs(np.arange(7.0)[:, None], votes)
+    with pytest.warns(RankwiseWarning, match="0, 1, 2; 3, 4; 5, 6"):
+        RankRLS(alpha=1.0, kernel="precomputed").fit_pairs(np.eye(7), votes.pairs)
+    never = Comparisons.of(list("abcde"), list("bcdef"), items=NAMES)
+    with pytest.warns(RankwiseWarning, match=r"'a', 'b', 'c' and 3 more; 'g'\."):
+        RankRLS(alpha=1.0).fit_pairs(np.eye(7), never)
+
+
+def test_features_link_parts():
+    votes = [[0, 1], [2, 3], [5, 4]]
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for X in (rng.standard_normal((6, 2)), np.array([[1.0], [0], [1], [0], [0], [1]])):
+            RankRLS(alpha=1.0).fit_pairs(X, votes)
+            RankRLS(alpha=1.0, kernel="rbf").fit_pairs(X, votes)
+            PairwiseGP(optimizer=None).fit_pairs(X, votes)
+        indicators = np.hstack((np.eye(6), np.arange(6.0)[:, None]))
+        RankRLS(alpha=1.0).fit_pairs(indicators, votes)
