@@ -56,7 +56,7 @@ def test_other_forms_of_queries(name, arguments, named, message):
 
 
 def test_signatures_are_those_of_the_methods():
-    assert list(inspect.signature(RankRLS().fit).parameters) == ["X", "y", "qid"]
+    assert list(inspect.signature(RankRLS().fit).parameters) == ["X", "y", "qid", "query_weight"]
     with pytest.raises(TypeError, match=r"RankRLS.fit needs X and y"):
         RankRLS().fit(X)
     with pytest.raises(TypeError, match=r"SparseBilinearRanker.fit needs Q and D and triplets"):
