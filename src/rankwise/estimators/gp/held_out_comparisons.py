@@ -12,6 +12,12 @@ from rankwise.estimators.gp.evidence import Evidence
 from rankwise.estimators.gp.process_mixture import ProcessMixture
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
+from rankwise.metrics.comparison_metrics import (
+    accuracy_of,
+    brier_of,
+    calibration_error,
+    clustered_mean,
+)
 
 _LEAST = 1e-300  # a probability whose logarithm is finite
 
@@ -49,30 +55,34 @@ class HeldOutComparisons:
     @property
     def log_loss(self) -> float:
         """Minus the mean log-likelihood."""
-        return -self._average(self.log_likelihood)
+        return self._mean(-self.log_likelihood)[0]
 
     @property
     def log_loss_std_error(self) -> float:
         """Standard error of the log-loss; comparisons of a group may depend on each other."""
-        off = self.weight * (self.log_likelihood + self.log_loss)
-        sums = np.bincount(self.groups, off)
-        n = len(sums)
-        return float(np.sqrt((sums @ sums) * n / max(n - 1, 1)) / self.weight.sum())
+        return self._mean(-self.log_likelihood)[1]
 
     @property
     def accuracy(self) -> float:
-        """Share of comparisons whose winner is the more likely one; ties and draws count half."""
-        agree = np.sign(self.mean) * np.sign(self.margin)
-        return self._average(0.5 + 0.5 * agree)
+        """Share of comparisons whose winner was predicted; a tie counts half."""
+        return self._mean(accuracy_of(self.margin, self.mean))[0]
 
     @property
-    def brier_score(self) -> float:
+    def brier(self) -> float:
         """Mean squared error of P(win) + P(tie) / 2, where a tie is half a win."""
-        chance = self.probabilities @ (1.0, 0.5, 0.0)
-        return self._average(np.square(chance - 0.5 - 0.5 * np.sign(self.margin)))
+        return self._mean(brier_of(self.margin, self._score))[0]
 
-    def _average(self, values: Array) -> float:
-        return float(np.average(values, weights=self.weight))
+    @property
+    def calibration_error(self) -> float:
+        """Mean distance between predicted and observed shares of wins, over ten bins."""
+        return calibration_error(self.margin, self._score, self.weight)
+
+    @property
+    def _score(self) -> Array:
+        return self.probabilities @ np.array([1.0, 0.5, 0.0])
+
+    def _mean(self, values: Array) -> tuple[float, float]:
+        return clustered_mean(values, self.weight, self.groups)
 
 
 def hold_out(

@@ -38,16 +38,15 @@ from rankwise.estimators.gp.parameter_checks import (
 from rankwise.estimators.gp.pool import pool_of, told
 from rankwise.estimators.gp.posterior_queries import PosteriorMixin, dense
 from rankwise.estimators.gp.process_mixture import ProcessMixture
-from rankwise.estimators.gp.raters import RaterSlopes, check_raters, learn_slopes
+from rankwise.estimators.gp.raters import RaterSlopes, learn_slopes
 from rankwise.estimators.gp.suggest import POOL
 from rankwise.estimators.gp.training_comparisons import (
     check_comparisons,
-    check_one_per_comparison,
     comparisons_of_scores,
 )
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.comparisons import Comparisons, check_comparison_ids
 from rankwise.graph.label_checks import check_labels_differ
 from rankwise.parameters import as_generator
 from rankwise.problem.memory import check_kernel_fits
@@ -510,7 +509,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         if not n_pairs:
             raise DataError("There is no comparison to leave out: the fit had none.")
         if groups is not None:
-            groups = QueryGroups.of(check_one_per_comparison("groups", groups, n_pairs))
+            groups = QueryGroups.of(check_comparison_ids("group", groups, n_pairs))
         return hold_out(self.posterior_, self._present_evidence(), self._comparisons, groups)
 
     def _learn_with_context(
@@ -630,7 +629,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
                 "The slopes of raters are learned by the optimizer, and there is none. Use "
                 'optimizer="lbfgs"; a kernel whose bounds are "fixed" stays as it is.'
             )
-        return check_raters(rater, n_pairs)
+        return check_comparison_ids("rater", rater, n_pairs)
 
     def _told_raters(self, rater: Any, n_pairs: int) -> Any:
         """Numbers of the raters of comparisons to add; None if the fit had no raters."""
@@ -641,7 +640,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         if rater is None:
             return np.full(n_pairs, -1)
         rater = np.full(n_pairs, rater) if np.ndim(rater) == 0 else rater
-        return self.raters_.numbers(check_raters(rater, n_pairs))
+        return self.raters_.numbers(check_comparison_ids("rater", rater, n_pairs))
 
     def _observations(self, comparisons: Comparisons, raters: Index | None) -> PairObservations:
         if self.likelihood == "gaussian":

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.errors import DataError
 from rankwise.estimators.gp.evidence import Evidence
 from rankwise.estimators.gp.hyperparameters import climb
-from rankwise.estimators.gp.training_comparisons import check_one_per_comparison
+from rankwise.graph.comparisons import check_comparison_ids
 from rankwise.solvers.gp.slopes import spread_of
 from rankwise.tables import Column, Table, TableMixin
 
@@ -59,7 +58,7 @@ class RaterSlopes(TableMixin):
         rater = np.asarray(rater)
         rater = np.full(n_pairs, rater) if rater.ndim == 0 else rater
         return np.append(self.slope, 1.0)[
-            self.numbers(check_one_per_comparison("rater", rater, n_pairs))
+            self.numbers(check_comparison_ids("rater", rater, n_pairs))
         ]
 
     def to_table(self) -> Table:
@@ -107,12 +106,3 @@ def learn_slopes(evidence: Evidence, theta: Array, optimizer: Any) -> tuple[Evid
         evidence, theta = evidence.with_slopes(theta, slopes, spread)
         theta = climb(evidence, optimizer, theta)[0]
     return evidence, theta, 1.0 / np.sqrt(information + evidence.spread**-2)
-
-
-def check_raters(rater: Any, n_pairs: int) -> NDArray[Any]:
-    """The raters of comparisons, one for each."""
-    if np.ndim(rater) == 0:
-        raise DataError(
-            f"rater needs one entry per comparison, the rater who made it: got {rater!r}."
-        )
-    return check_one_per_comparison("rater", rater, n_pairs)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, warn
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.comparisons import Comparisons, says_who_won
-from rankwise.graph.query_groups import missing_entries
 
 
 def check_comparisons(
@@ -45,24 +43,6 @@ def check_comparisons(
             raise DataError(advice)
         warn(advice)
     return given
-
-
-def check_one_per_comparison(name: str, ids: Any, n_pairs: int) -> NDArray[Any]:
-    """Ids of any type, such as groups or raters, one for each comparison."""
-    ids = np.asarray(ids)
-    if ids.ndim == 2 and 1 in ids.shape:
-        ids = ids.ravel()
-    if ids.shape != (n_pairs,):
-        raise DataError(
-            f"{name} needs one entry per comparison: got shape {ids.shape} for {n_pairs} of them."
-        )
-    missing = missing_entries(ids)
-    if missing.any():
-        raise DataError(
-            f"{name} is missing for comparison {int(np.argmax(missing))} ({int(missing.sum())} in "
-            "all): name it, or drop these comparisons."
-        )
-    return ids
 
 
 def comparisons_of_scores(
