@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -102,7 +103,8 @@ class Evidence:
     if the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with
     median `start`, one or one for each free hyperparameter but the slopes. `spread` is that of the
     slopes, whose median is 1; 0: they are fixed. With `must_converge`, a posterior that does not
-    converge raises `NotConverged`. `n_sweeps` counts the sweeps of all posteriors.
+    converge raises `NotConverged`. `n_sweeps` counts the sweeps of all posteriors, and `watch` is
+    called with the log evidence of each.
 
     One value costs a posterior (`solvers.gp.ep`). A gradient also needs the derivatives of the
     kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks, or with r coordinates of a linear
@@ -119,6 +121,7 @@ class Evidence:
     prior_scale: Any = None
     spread: float = 0.0
     must_converge: bool = False
+    watch: Callable[[float], None] | None = None
     n_sweeps: int = 0
     _best: tuple[Array, Approximation] | None = None
     _best_value: float = -np.inf
@@ -328,6 +331,8 @@ class Evidence:
         if not np.isfinite(found.log_evidence):
             raise _not_finite(hyper)
         self.n_sweeps += found.n_sweeps + 1
+        if self.watch is not None:
+            self.watch(found.log_evidence)
         if self.must_converge and not found.converged:
             raise NotConverged
         return differences, found
