@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -86,7 +87,8 @@ class Evidence:
     `hyper` is where the search starts, X the rows that were compared, and `noise_bounds` is None
     if the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with
     median `start`, one or one for each free hyperparameter. With `must_converge`, a posterior that
-    does not converge raises `NotConverged`. `n_sweeps` counts the sweeps of all posteriors.
+    does not converge raises `NotConverged`. `n_sweeps` counts the sweeps of all posteriors, and
+    `watch` is called with the log evidence of each.
 
     One value costs a posterior (`solvers.gp.ep`). A gradient also needs the derivatives of the
     kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks, or with r coordinates of a linear
@@ -102,6 +104,7 @@ class Evidence:
     landmarks: Array | None = None
     prior_scale: Any = None
     must_converge: bool = False
+    watch: Callable[[float], None] | None = None
     n_sweeps: int = 0
     _best: tuple[Array, Approximation] | None = None
     _best_value: float = -np.inf
@@ -259,6 +262,8 @@ class Evidence:
         if not np.isfinite(found.log_evidence):
             raise _not_finite(hyper)
         self.n_sweeps += found.n_sweeps + 1
+        if self.watch is not None:
+            self.watch(found.log_evidence)
         if self.must_converge and not found.converged:
             raise NotConverged
         return differences, found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, Self
 
 import numpy as np
@@ -49,6 +50,7 @@ from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ
 from rankwise.parameters import as_generator
 from rankwise.problem.memory import check_kernel_fits
+from rankwise.progress import progress_bar
 from rankwise.solvers.gp.observations import PairObservations
 from rankwise.solvers.gp.pool import PoolPosterior
 
@@ -127,6 +129,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     max_sweeps : int, default=200
     random_state : int, Generator or None, default=None
         For restarts, landmarks, and the choice of pairs.
+    verbose : bool, default=False
+        Whether to show the progress of the choice of hyperparameters: how many posteriors were
+        computed, and the log evidence of the last. On stderr if it is a terminal, or in a notebook.
 
     Attributes
     ----------
@@ -208,6 +213,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         tol: float = 1e-5,
         max_sweeps: int = 200,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
@@ -229,6 +235,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         self.tol = tol
         self.max_sweeps = max_sweeps
         self.random_state = random_state
+        self.verbose = verbose
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
@@ -510,13 +517,14 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         threshold = self._threshold(observed)
         start = Hyperparameters(kernel, float(self.noise), threshold, first_flips(self))
         evidence = self._evidence(start, X, observed, landmarks, self.prior_scale)
-        theta = optimize(evidence, self.optimizer, self.n_restarts_optimizer, rng)
-        if may_learn_flips(self):
-            evidence, theta = learn_flips(evidence, theta, self.optimizer)
-        if self.marginalize == "grid":
-            posterior = ProcessMixture.of(*width_grid(evidence, theta, self.grid_step))
-        else:
-            posterior = ProcessMixture.of([evidence.process(theta)], np.ones(1))
+        with _progress(self.verbose) as evidence.watch:
+            theta = optimize(evidence, self.optimizer, self.n_restarts_optimizer, rng)
+            if may_learn_flips(self):
+                evidence, theta = learn_flips(evidence, theta, self.optimizer)
+            if self.marginalize == "grid":
+                posterior = ProcessMixture.of(*width_grid(evidence, theta, self.grid_step))
+            else:
+                posterior = ProcessMixture.of([evidence.process(theta)], np.ones(1))
         hyper = evidence.at(theta)
         self.theta_, self.kernel_, self.landmarks_ = theta, hyper.kernel, landmarks
         self.noise_, self.threshold_, self.flips_ = hyper.noise, hyper.threshold, hyper.flips
@@ -589,6 +597,17 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+@contextmanager
+def _progress(verbose: bool) -> Iterator[Callable[[float], None] | None]:
+    """A function to call with the log evidence of each posterior, if progress is to be shown."""
+    if not verbose:
+        yield None
+        return
+    done = count(1)
+    with progress_bar("Posteriors", 0) as show:
+        yield lambda value: show(next(done), f"log evidence {value:.4g}")
 
 
 @contextmanager
