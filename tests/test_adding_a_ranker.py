@@ -133,7 +133,7 @@ def test_model_file_and_command_line(ranker, data, tmp_path):
     train, model = tmp_path / "train.txt", tmp_path / "fitted.rankwise"
     write_letor(train, data.X, data.y, data.qid)
     for command in ("fit", "tune"):
-        arguments = [command, str(train), "--model", "fourier-rankrls", "--out", str(model)]
+        arguments = [command, str(train), "--model", "fourier-rankrls", "-fo", str(model)]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
         assert isinstance(load_model(model), FourierRankRLS)

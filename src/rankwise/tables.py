@@ -17,6 +17,7 @@ from typing import Any
 from rankwise.errors import ParameterError
 
 MISSING = "–"
+MIN_WIDTH = 14  # of a column of long words, in characters
 _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -263,8 +264,16 @@ class Table:
             box=box.SIMPLE_HEAD,
             pad_edge=False,
         )
-        for column, right in zip(self.columns, self.numeric, strict=True):
-            table.add_column(Text(column.name), justify="right" if right else "left", no_wrap=right)
+        for c, (column, right) in enumerate(zip(self.columns, self.numeric, strict=True)):
+            # Columns of text are wrapped between words on a narrow terminal.
+            words = " ".join((column.name, *(row[c] for row in self.cells))).split()
+            longest = min(MIN_WIDTH, max(map(len, words), default=0))
+            table.add_column(
+                Text(column.name),
+                justify="right" if right else "left",
+                no_wrap=right,
+                min_width=None if right else longest,
+            )
         for r, row in enumerate(self.cells):
             table.add_row(
                 *(Text(cell, "bold" if (r, c) in self.best else "") for c, cell in enumerate(row))

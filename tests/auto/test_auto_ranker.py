@@ -125,7 +125,7 @@ def test_tables(data, fitted):
     frame = fitted.results_.to_frame()
     assert frame.index.name == "ranker"
     assert list(frame.columns) == [
-        "alpha", "n_estimators", "score", "behind", "standard_error", "chosen", "seconds",
+        "alpha", "score", "behind", "standard_error", "chosen", "seconds",
     ]  # fmt: skip
     assert frame.chosen.sum() == len(fitted.parts_)
     assert frame.behind.min() == 0
@@ -245,6 +245,18 @@ def test_own_candidates(data):
     assert trials["RankRLS(alpha=2.0)"] == 1
     assert trials["SparseRankRLS(n_landmarks=20, random_state=0)"] > 5
     assert isinstance(ranker.mean_ranker_, MeanRanker)
+
+
+def test_metrics_of_relevance_learn_relevance(data):
+    X, y, qid = data
+    X = X + 0.3 * y[:, None]
+    options = {"candidates": CHEAP, "metric": "map@5"}
+    graded = AutoRanker(**options).fit(X, y, qid=qid)
+    binary = AutoRanker(**options).fit(X, (y >= 1).astype(float), qid=qid)
+    assert_allclose(graded.predict(X, qid=qid), binary.predict(X, qid=qid), rtol=1e-9)
+    assert graded.score_estimate_.score == binary.score_estimate_.score
+    few = np.where(qid == qid[0], y, y + 1)  # only one query has rows that are not relevant
+    AutoRanker(**options).fit(X, few, qid=qid)
 
 
 def test_boosted_trees(data):

@@ -9,12 +9,26 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn import config_context
+from sklearn.pipeline import make_pipeline
 
-from rankwise import RLS, BoostedRanker, RankRLS, SparseRankRLS, SparseRLS, load_model
-from rankwise.cli.options import CHOICES, MODELS, RankerOptions, parse_numbers
+from rankwise import (
+    KPCR,
+    RLS,
+    AdditiveRankRLS,
+    BoostedRanker,
+    QueryMinMaxScaler,
+    QueryRanks,
+    RankRLS,
+    RankSVM,
+    SparseRankRLS,
+    SparseRLS,
+    load_model,
+)
+from rankwise.cli.options import CHOICES, ELSEWHERE, MODELS, RankerOptions, parse_numbers
 from rankwise.data import LetorBlocks, normalize_per_query, read_letor
 from rankwise.metrics import average_precision, disagreement_error
-from rankwise.rankers import ranker_class
+from rankwise.rankers import RANKERS, ranker_class
 
 
 def test_fit_writes_the_model_that_python_fits(files, run, tmp_path):
@@ -177,10 +191,10 @@ def test_boosted_trees(files, run, tmp_path):
     assert_allclose(load_model(out).predict(data.X), want.predict(data.X))
     assert "trees" in run("info", out).stdout
     run("evaluate", out, files.test)
-    for command, option in (("fit", "alpha"), ("fit", "valid"), ("tune", None)):
-        given = [f"--{option}", files.valid if option == "valid" else 1] if option else []
-        message = run(command, files.train, "--model", "boosted", *given, "-o", out, ok=False)
-        assert f"'--{option or 'model'}'" in message
+    for command, option in (("fit", "alpha"), ("fit", "valid"), ("tune", "alphas")):
+        given = [f"--{option}", files.valid if option == "valid" else 1, "-fo", out]
+        message = run(command, files.train, "--model", "boosted", *given, ok=False)
+        assert f"'--{option}'" in message
         assert "This is for the models rankrls, rls" in message
 
 
@@ -196,11 +210,66 @@ def test_the_help_shows_the_defaults_of_the_rankers():
         for name, parameter in signature(ranker_class(model)).parameters.items():
             if name in ("degree", "coef0", "ties", "weighting"):
                 assert shown[name] == str(parameter.default)
-            if name == "kernel":
-                assert parameter.default == ("rbf" if "sparse" in model else "linear")
-            if name == "landmarks":
+            if name == "kernel" and model != "pairwise-gp":
+                rbf = "sparse" in model or "kpc" in model
+                assert parameter.default == ("rbf" if rbf else "linear")
+            if name == "landmarks" and "sparse" in model:
                 assert shown["landmark_method"] == parameter.default
-    assert shown["kernel"] == "linear, or rbf for sparse models"
+            if name == "n_ramps":
+                assert shown["ramps"] == str(parameter.default)
+    assert shown["kernel"] == "linear, or rbf for sparse models and components"
+
+
+def test_every_ranker_has_a_name_here_or_a_word_about_it():
+    assert {*MODELS, *ELSEWHERE} == set(RANKERS)
+
+
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        (["additive-rankrls", "--ramps", "2"], AdditiveRankRLS(n_ramps=2, scale="query-minmax")),
+        (["kpcr", "--components", "2"], KPCR(2, scale="query-minmax", random_state=0)),
+        (["ranksvm", "--alpha", "2"], make_pipeline(QueryMinMaxScaler(), RankSVM(2.0))),
+        (["ranksvm", "--scale", "query-ranks"], make_pipeline(QueryRanks(), RankSVM())),
+        (["ranksvm", "--scale", "none", "--weighting", "pairs"], RankSVM(weighting="pairs")),
+    ],
+)
+def test_other_rankers(files, run, tmp_path, options, want):
+    out = tmp_path / "model.rankwise"
+    model, *others = options
+    said = run("fit", files.train, "--model", model, *others, "-o", out).stderr
+    data, got = read_letor(files.train), load_model(out)
+    assert repr(got) == repr(want)
+    with config_context(enable_metadata_routing=True):
+        want.fit(data.X, data.y, qid=data.qid)
+        scaled = {"qid": data.qid} if "none" not in others else {}
+        scores = (one.predict(data.X, **scaled) for one in (got, want))
+        assert_allclose(*scores, rtol=1e-6, atol=1e-9)
+    assert ("(query-" in said) == ("none" not in others)
+    assert ("choose it with --valid" in said) == (model == "ranksvm" and "--alpha" not in others)
+    run("evaluate", out, files.test)
+
+
+def test_a_pairwise_gp_is_scaled_by_a_pipeline():
+    ranker = RankerOptions(model="pairwise-gp", landmarks=9).single()
+    assert repr(ranker) == "PairwiseGP(n_landmarks=9, random_state=0)"
+    steps = RankerOptions(model="pairwise-gp").settle_scale(ranker, has_queries=True)
+    assert [type(step).__name__ for _, step in steps.steps] == ["QueryMinMaxScaler", "PairwiseGP"]
+
+
+def test_a_ranker_without_a_path_is_refitted_for_each_alpha(files, run, tmp_path):
+    out, alphas = tmp_path / "model.rankwise", [0.1, 10.0]
+    result = run(
+        "fit", files.train, "--model", "ranksvm", "--valid", files.valid, "--alphas", "0.1,10",
+        "-o", out,
+    )  # fmt: skip
+    train, valid = read_letor(files.train), read_letor(files.valid)
+    X, new = (normalize_per_query(part.X, part.qid) for part in (train, valid))
+    fitted = [RankSVM(alpha).fit(X, train.y, qid=train.qid) for alpha in alphas]
+    errors = [disagreement_error(valid.y, one.predict(new), valid.qid) for one in fitted]
+    rows = [line.split() for line in result.stdout.splitlines()[2:]]
+    assert_allclose([float(row[1]) for row in rows], errors, atol=6e-5)
+    assert load_model(out)[-1].alpha == alphas[int(np.argmin(errors))]
 
 
 def test_the_choices_are_those_of_the_rankers():
@@ -236,6 +305,11 @@ def test_the_choices_are_those_of_the_rankers():
         (["--model", "ranknet"], "Choose from rankrls, rls, sparse-rankrls, sparse-rls"),
         (["--model", "rls", "--ties", "exclude"], "'--ties'"),
         (["--model", "rls", "--weighting", "rows"], "'--weighting'"),
+        (["--model", "auto"], "auto cannot be fitted here. Use 'rankwise auto'"),
+        (["--model", "sparse-bilinear"], "use SparseBilinearRanker in Python"),
+        (["--model", "pairwise-gp", "--kernel", "rbf"], "'--kernel'"),
+        (["--model", "ranksvm", "--scale", "auto"], "choose from query-minmax, query-standard"),
+        (["--components", "2"], "for the models kpcrank, kpcr: got rankrls"),
     ],
 )
 def test_options_that_are_refused(files, run, tmp_path, options, message):
@@ -311,10 +385,10 @@ def test_a_sparse_model_needs_adjacent_rows_of_a_query(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--landmarks", 3], "for the models sparse-rankrls, sparse-rls: got rankrls"),
+        (["--landmarks", 3], "for the models sparse-rankrls, sparse-rls, kpcrank, kpcr, pairwise"),
         (
             ["--model", "rls", "--seed", 3],
-            "for the models sparse-rankrls, sparse-rls, boosted: got rls",
+            "for the models sparse-rankrls, sparse-rls, kpcrank, kpcr, pairwise-gp, boosted: got",
         ),
         (["--model", "sparse-rls", "--ties", "exclude"], "for the models rankrls, sparse-rankrls"),
         (["--model", "sparse-rankrls", "--landmarks", 99999], "more than the"),

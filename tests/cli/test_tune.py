@@ -1,17 +1,29 @@
 """tune: choose parameters without a validation file."""
 
 import io
+import re
 import sys
+import warnings
 from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn import config_context
+from sklearn.pipeline import make_pipeline
 
-from rankwise import RLS, RankRLS, load_model
+from rankwise import (
+    RLS,
+    KPCRank,
+    QueryMinMaxScaler,
+    RankingSearchCV,
+    RankRLS,
+    RankSVM,
+    load_model,
+)
 from rankwise.cli.terminal import progress
 from rankwise.data import normalize_per_query, read_letor, write_letor
-from rankwise.metrics import average_precision, ndcg
+from rankwise.metrics import average_precision, disagreement_error, ndcg
 from rankwise.model_selection import k_fold, leave_pair_out, leave_query_out
 from rankwise.persistence import open_model
 
@@ -26,8 +38,20 @@ def tune(run, monkeypatch):
 
 
 def lines_of(result):
-    """Cells of the table, without title and header."""
-    return [line.split() for line in result.stdout.splitlines()[4:]]
+    """Cells of the table, without title, header and note."""
+    return [line.split() for line in table_of(result)]
+
+
+def table_of(result):
+    """Lines of the table."""
+    return result.stdout.partition("\n\n")[2].partition("\n\n")[0].splitlines()[2:]
+
+
+def behind(values, best):
+    """Means and standard errors of paired differences, from lists of values by query."""
+    signs = np.sign((values[best] - values).mean(axis=1))
+    gaps = signs[:, None] * (values[best] - values)
+    return gaps.mean(axis=1), gaps.std(axis=1, ddof=1) / np.sqrt(gaps.shape[1])
 
 
 @pytest.fixture
@@ -60,12 +84,24 @@ def test_every_setting_is_scored_and_the_best_is_written(files, tune, tmp_path):
         for ties in ("include", "exclude")
     ]
     rows = lines_of(result)
-    assert [row[0] for row in rows] == ["include", "exclude"]
-    for row, r in zip(rows, want, strict=True):
-        numbers = r.best_alpha, r.score[r.best_index], r.standard_error[r.best_index]
-        assert_allclose([float(cell) for cell in row[1:4]], numbers, atol=6e-5)
-    best = int(np.argmax([r.score.max() for r in want]))
-    assert [i for i, row in enumerate(rows) if row[4:] == ["chosen"]] == [best]
+    order = np.argsort([-r.score.max() for r in want], kind="stable")
+    names = ["include", "exclude"]
+    assert [row[:2] for row in rows] == [["ties", names[k]] for k in order]
+    values = np.array(
+        [
+            ndcg(
+                data.y, want[k].predictions[want[k].best_index], data.qid, k=3, per_query=True
+            ).values
+            for k in order
+        ]
+    )
+    gaps, errors = behind(values, 0)
+    for row, k, gap in zip(rows, order, gaps, strict=True):
+        numbers = want[k].best_alpha, want[k].score.max(), gap
+        assert_allclose([float(cell) for cell in row[2:5]], numbers, atol=6e-5)
+    assert rows[0][5] == "–"
+    assert_allclose(float(rows[1][5]), errors[1], atol=6e-5)
+    best = int(order[0])
     alpha, ties = want[best].best_alpha, ("include", "exclude")[best]
     refit = RankRLS(alpha, ties=ties, scale="query-minmax").fit(data.X, data.y, qid=data.qid)
     got = load_model(out)
@@ -84,8 +120,20 @@ def test_one_setting_shows_every_alpha(files, tune, tmp_path):
     rows = lines_of(result)
     assert_allclose([float(row[0]) for row in rows], GRID)
     assert_allclose([float(row[1]) for row in rows], want.score, atol=6e-5)
-    assert_allclose([float(row[2]) for row in rows], want.standard_error, atol=6e-5)
-    assert [i for i, row in enumerate(rows) if row[3:] == ["chosen"]] == [want.best_index]
+    best = want.best_index
+    values = np.array(
+        [disagreement_error(data.y, f, data.qid, per_query=True).values for f in want.predictions]
+    )
+    gaps, errors = behind(values, best)
+    assert_allclose([float(row[2]) for row in rows], gaps, atol=6e-5)
+    others = [k for k in range(len(rows)) if k != best]
+    assert_allclose([float(rows[k][3]) for k in others], errors[others], atol=6e-5)
+    assert rows[best][3:] == ["–", "chosen"]
+    assert all(row[4:] == [] for k, row in enumerate(rows) if k != best)
+    error = want.standard_error[best]
+    assert f"disagreement {want.score[best]:.4f}, with a standard error of {error:.4f}." in (
+        result.stderr
+    )
 
 
 def test_folds_of_queries(files, tune, tmp_path):
@@ -110,11 +158,14 @@ def test_normalized_features_and_relevant_labels(files, tune, tmp_path):
         average_precision(data.y, f, data.qid, relevant=2, per_query=True).values for f in held_out
     ]
     values = np.array([np.mean(values) for values in per_query])
-    errors = [np.std(values, ddof=1) / np.sqrt(len(values)) for values in per_query]
     rows = lines_of(result)
     assert_allclose([float(row[1]) for row in rows], values, atol=6e-5)
-    assert_allclose([float(row[2]) for row in rows], errors, atol=6e-5)
     model = load_model(out)
+    best = GRID.index(model.alpha)
+    gaps, _ = behind(np.array(per_query), best)
+    assert_allclose([float(row[2]) for row in rows], gaps, atol=6e-5)
+    error = np.std(per_query[best], ddof=1) / np.sqrt(len(per_query[best]))
+    assert f"with a standard error of {error:.4f}." in result.stderr
     assert model.scale_ == "query-minmax"
     assert values[GRID.index(model.alpha)] == values.max()
 
@@ -125,19 +176,79 @@ def test_every_combination_is_tried(files, tune, tmp_path):
         files.train, "-o", out, "--kernel", "linear,polynomial", "--gamma", "0.01,0.1",
         "--degree", 2, "--weighting", "queries,pairs", "--alphas", "1,10",
     )  # fmt: skip
-    assert result.stdout.splitlines()[2].split()[:3] == ["kernel", "gamma", "weighting"]
-    rows = lines_of(result)
-    assert [tuple(row[:3]) for row in rows] == [
-        ("linear", "–", "queries"),
-        ("linear", "–", "pairs"),
-        ("polynomial", "0.01", "queries"),
-        ("polynomial", "0.01", "pairs"),
-        ("polynomial", "0.1", "queries"),
-        ("polynomial", "0.1", "pairs"),
+    assert result.stdout.splitlines()[2].split()[:2] == ["setting", "alpha"]
+    rows = [re.match(r".*?weighting \w+", line)[0] for line in table_of(result)]
+    assert sorted(rows) == [
+        "kernel linear, weighting pairs",
+        "kernel linear, weighting queries",
+        "kernel polynomial, gamma 0.01, weighting pairs",
+        "kernel polynomial, gamma 0.01, weighting queries",
+        "kernel polynomial, gamma 0.1, weighting pairs",
+        "kernel polynomial, gamma 0.1, weighting queries",
     ]
-    (chosen,) = (row for row in rows if row[-1] == "chosen")
     model = open_model(out).model
-    assert [model.kernel, model.weighting] == [chosen[0], chosen[2]]
+    assert rows[0].startswith(f"kernel {model.kernel}, ")
+    assert rows[0].endswith(f" {model.weighting}")
+
+
+def test_the_table_has_the_ten_best(files, tune, tmp_path):
+    options = (
+        *("--weighting", "rows,queries,pairs", "--scale", "none,query-minmax,query-ranks"),
+        *("--ties", "include,exclude", "--alphas", 1),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # features on different scales
+        result = tune(files.train, "-o", tmp_path / "m.rankwise", *options)
+    rows = lines_of(result)
+    assert len(rows) == 10
+    values = [float(row[-3]) for row in rows]
+    assert values == sorted(values)
+    assert "The best 10 of 18 settings. The first is chosen." in result.stdout
+
+
+def test_rankers_without_exact_hold_outs_are_refitted(files, tune, tmp_path):
+    out = tmp_path / "m.rankwise"
+    result = tune(
+        files.train, "-o", out, "--model", "ranksvm", "--alphas", "0.1,10", "--folds", 2,
+        "--weighting", "rows,queries",
+    )  # fmt: skip
+    data = read_letor(files.train)
+    grid = {"ranksvm__alpha": [0.1, 10.0], "ranksvm__weighting": ["rows", "queries"]}
+    ranker = make_pipeline(QueryMinMaxScaler(), RankSVM())
+    search = RankingSearchCV(ranker, grid, cv=2).fit(data.X, data.y, qid=data.qid)
+    assert result.stdout.startswith("2 folds of whole queries out of 10 queries, ")
+    rows = lines_of(result)
+    assert_allclose(float(rows[0][3]), -search.best_score_, atol=6e-5)
+    got = load_model(out)
+    assert got.get_params()["ranksvm__alpha"] == search.best_params_["ranksvm__alpha"]
+    assert rows[0][1] == search.best_params_["ranksvm__weighting"] == got[-1].weighting
+    want = search.predict(data.X, qid=data.qid)
+    with config_context(enable_metadata_routing=True):
+        assert_allclose(got.predict(data.X, qid=data.qid), want, rtol=1e-5, atol=1e-8)
+
+
+def test_rankers_that_choose_for_themselves(files, tune, tmp_path):
+    out, options = tmp_path / "m.rankwise", ("--model", "kpcrank", "--components", 2)
+    result = tune(files.train, "-o", out, *options, "--folds", 2)
+    (row,) = lines_of(result)
+    data = read_letor(files.train)
+    ranker = KPCRank(2, scale="query-minmax", random_state=0)
+    search = RankingSearchCV(ranker, [{}], cv=2).fit(data.X, data.y, qid=data.qid)
+    assert_allclose(float(row[0]), -search.best_score_, atol=6e-5)
+    assert list(tmp_path.iterdir()) == [out]  # nothing to draw
+    page = tmp_path / "page.html"
+    message = tune(files.train, "-fo", out, *options, "--plot", page, ok=False)
+    assert "nothing to draw" in message
+    message = tune(files.train, "-fo", out, *options, "--alphas", "1,2", ok=False)
+    assert "'--alphas': This is for the models rankrls, rls" in message
+
+
+def test_a_page_of_rankers_without_alpha(files, run, tmp_path):
+    page, options = tmp_path / "page.html", ("--model", "kpcrank", "--components", 2, "--folds", 2)
+    run("tune", files.train, "-o", tmp_path / "m", *options, "--gamma", "0.1,1", "--plot", page)
+    text = page.read_text()
+    assert "alpha" not in text.partition("The model")[0]
+    assert "How far each is behind the best on the same queries" in text
 
 
 def test_without_queries_pairs_are_held_out(ranking, tune, tmp_path):
@@ -160,8 +271,8 @@ def test_the_best_of_several_aucs_is_the_largest(ranking, tune, tmp_path):
         path, "-o", tmp_path / "m.rankwise", "--metric", "auc", "--alphas", "1",
         "--kernel", "rbf", "--gamma", "100,0.1", "--one-ranking",
     )  # fmt: skip
-    rows = lines_of(result)
-    assert max(rows, key=lambda row: float(row[2]))[-1] == "chosen"
+    first, second = (float(row[3]) for row in lines_of(result))
+    assert first > second
 
 
 def test_without_queries_folds_are_of_rows(ranking, tune, tmp_path):
@@ -323,3 +434,4 @@ def test_words_say_how_far_the_choice_is_from_the_next(files, tune, tmp_path):
     )
     single = tune(files.train, "-fo", out, "--alphas", "1")
     assert "The best" not in single.stderr
+    assert single.stderr.startswith("alpha 1: disagreement 0.")

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.auto.candidates import KINDS, Candidate, default_candidates, named
 from rankwise.auto.results import AutoResults, Explanation, Part
-from rankwise.auto.trials import Folds, Trial, hold_out, make_folds
+from rankwise.auto.trials import Folds, Trial, hold_out, learnable_queries, make_folds
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import KernelSizeError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
@@ -22,7 +22,7 @@ from rankwise.estimators._validation import DTYPES, forget
 from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.metrics import get_metric
-from rankwise.metrics.metric_names import default_metric
+from rankwise.metrics.metric_names import are_grades, counts_relevant, default_metric
 from rankwise.model_selection.best_mean import HeldOutPool, PairedDifference
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.labelled_rows import LabelledRows
@@ -60,6 +60,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     metric : str, default="auto"
         What to choose by: a name of `rankwise.metrics.METRICS`. "auto": "ndcg@10" if there are
         queries and the labels are grades (whole numbers from 0 to 30), "disagreement" otherwise.
+        Metrics that only count relevant rows ("map", "mrr", "precision", "recall", "success")
+        cannot tell grades of 1 and more apart: rankers then learn relevance, 0 or 1.
     n_best : int, default=10
         The mean has at most this many parts. 1: the best ranker alone.
     candidates : {"auto", "linear", "additive", "kernel"} or list, default="auto"
@@ -67,9 +69,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         a list whose alpha is "auto" are tried at many alphas. Other rankers, pipelines and the
         rankers of other libraries are refitted for each fold, as in `RankingSearchCV`.
     boosted : bool or "auto", default="auto"
-        Whether to try boosted trees as well: a `BoostedRanker`, which is refitted for each fold and
-        takes longer than all other rankers together. "auto": if ``candidates="auto"`` and
-        LightGBM is installed (``pip install 'rankwise[boost]'``).
+        Whether to try boosted trees as well: a `BoostedRanker`, which is fitted once for each fold.
+        "auto": if ``candidates="auto"`` and LightGBM is installed
+        (``pip install 'rankwise[boost]'``).
     time_budget : float, optional
         Seconds. When they have passed, no further ranker is tried; cheap ones come first. The
         fits of the best to all rows are not included. None: no limit.
@@ -172,6 +174,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if data.groups.n_groups == 1:
             data = replace(data, qid=None)
         metric = self._metric(data)
+        if counts_relevant(metric) and are_grades(data.y):
+            data = _by_relevance(data)
         folds = make_folds(data)
         trials, left_out = self._try(data, folds, metric)
         pool = _pool(trials, data, folds, metric)
@@ -296,6 +300,12 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
+def _by_relevance(data: LabelledRows) -> LabelledRows:
+    """Labels 0 and 1, unless too few queries would have both."""
+    relevance = replace(data, y=(data.y >= 1).astype(np.float64))
+    return relevance if len(learnable_queries(relevance)) >= 2 else data
+
+
 def _pool(trials: list[Trial], data: LabelledRows, folds: Folds, metric: str) -> HeldOutPool:
     """The held-out scores of all trials."""
     predictions = np.concatenate([trial.predictions for trial in trials])
@@ -313,11 +323,12 @@ def _results(
     best = values[np.argmax(values.mean(axis=1))]
     behind = [PairedDifference.of(best - value) for value in values]
     scores = values.mean(axis=1)
+    numbers = _of_settings("n_estimators", trials)
     return AutoResults(
         metric=pool.metric,
         greater_is_better=greater_is_better,
         names=[trial.candidate.name for trial in trials for _ in range(len(trial))],
-        settings=[setting for trial in trials for setting in trial.settings],
+        alphas=_of_settings("alpha", trials),
         scores=scores if greater_is_better else 0.0 - scores,
         behind=np.array([gap.difference for gap in behind]),
         standard_errors=np.array([gap.standard_error for gap in behind]),
@@ -327,7 +338,13 @@ def _results(
         ),
         left_out=left_out,
         n_queries=values.shape[1],
+        n_estimators=None if np.isnan(numbers).all() else numbers,
     )
+
+
+def _of_settings(name: str, trials: list[Trial]) -> Array:
+    """A parameter of each setting; NaN where it is not among them."""
+    return np.array([setting.get(name, np.nan) for trial in trials for setting in trial.settings])
 
 
 def _explanation(names: list[str], pool: HeldOutPool, chosen: Index) -> Explanation:

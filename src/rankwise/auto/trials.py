@@ -73,21 +73,27 @@ def make_folds(data: LabelledRows) -> Folds:
         rows = np.arange(n_rows)
         splits = _dealt(rows, rows, min(ROW_FOLDS, n_rows // 2))
         return Folds(splits, splits, rows % len(splits), "folds")
-    groups, labels = data.groups, data.y[data.groups.order]
-    starts = groups.indptr[:-1]
-    differ = np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts)
-    n_learnable = int(np.count_nonzero(differ))
+    groups, learnable = data.groups, learnable_queries(data)
+    n_learnable = len(learnable)
     if n_learnable < 2:
         raise DataError(
             "AutoRanker needs at least two queries with different labels, to hold one out: got "
             f"{n_learnable} of {groups.n_groups}. Use RankRLS, or add queries."
         )
+    others = np.setdiff1d(np.arange(groups.n_groups), learnable)
     place = np.empty(groups.n_groups, dtype=np.intp)
-    place[np.argsort(~differ, kind="stable")] = np.arange(groups.n_groups)
+    place[np.concatenate([learnable, others])] = np.arange(groups.n_groups)
     exact, refits = (
         _dealt(place, groups.codes, min(n_learnable, most)) for most in (QUERY_FOLDS, REFIT_FOLDS)
     )
     return Folds(exact, refits, groups.codes, "queries")
+
+
+def learnable_queries(data: LabelledRows) -> Index:
+    """The queries, by number, that have different labels."""
+    groups, labels = data.groups, data.y[data.groups.order]
+    starts = groups.indptr[:-1]
+    return np.flatnonzero(np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts))
 
 
 def _dealt(place: Any, codes: Any, n_folds: int) -> Splits:

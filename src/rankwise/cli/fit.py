@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankwise.cli.input_files import note_scaling
+from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
     DataOptions,
     Force,
@@ -61,9 +61,9 @@ def fit(
     """Fit a ranker to a LETOR file and write it to a model file.
 
     Without --alpha and --valid, alpha is chosen by held-out queries of TRAIN (or pairs, in a file
-    without queries). With --valid, one ranker is fitted for each value of --alphas (together they
-    cost little more than one), each ranks the queries of the validation file, and the best is
-    kept. A table shows how each did.
+    without queries), except that of ranksvm, which is 1. With --valid, one ranker is fitted for
+    each value of --alphas (together they cost little more than one), each ranks the queries of the
+    validation file, and the best is kept. A table shows how each did.
 
     Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
     may be larger than memory, but the rows of each query must be adjacent. (A file without query
@@ -90,6 +90,7 @@ def fit(
           --alphas 1e-3:1e3:13 --out model.rankwise
       rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.rankwise
       rankwise fit train.txt --model boosted -o m.rankwise
+      rankwise fit train.txt --model ranksvm --valid valid.txt -o m.rankwise
       rankwise fit big.txt --workers 4 -o m.rankwise
     """
     from rankwise.persistence import save_model
@@ -101,11 +102,11 @@ def fit(
     selection.metric_function()  # raises an error where the options do not fit together
     check_writable(out, train, valid, force=force)
     if alpha is not None:
-        ranker.set_params(alpha=parse_alpha(alpha))
+        last_step(ranker).set_params(alpha=parse_alpha(alpha))
     _check_workers(ranker, workers, cluster, data)
     with connected(workers, cluster) as client:
         rows = open_rows(train, data, ranker, client)
-        options.settle_scale(ranker, has_queries=rows.has_queries)
+        ranker = options.settle_scale(ranker, has_queries=rows.has_queries)
         if valid is None:
             ranker = rows.fit(ranker)
         else:
@@ -115,7 +116,11 @@ def fit(
     note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))
-    note(f"Wrote {out}: {ranker} fitted to {rows.n_rows:,} rows, {rows.n_features} features.")
+    elif options.has_alpha and alpha is None and valid is None:
+        default = last_step(ranker).alpha
+        note(f"alpha {default:g}, the default: choose it with --valid or 'rankwise tune'.")
+    shape = f"{rows.n_rows:,} rows, {rows.n_features} features"
+    note(f"Wrote {out}: {in_one_line(ranker)} fitted to {shape}.")
 
 
 def _chosen(ranker: Any) -> str:

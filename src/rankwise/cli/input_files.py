@@ -171,11 +171,23 @@ def last_step(model: Any) -> Any:
     return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
+def in_one_line(model: Any) -> str:
+    """A ranker, or the steps of a pipeline."""
+    steps = model.steps if hasattr(model, "steps") else [("", model)]
+    return " and ".join(" ".join(repr(step).split()) for _, step in steps)
+
+
 def note_scaling(model: Any) -> None:
     """Say how a model scales features, where it has a say in it."""
     ranker = last_step(model)
     if hasattr(ranker, "scale_"):
         note(f"Features: {SCALE_NOTES[ranker.scale_]}.")
+    elif hasattr(model, "steps"):
+        from rankwise.rankers import ranker_name
+
+        scaler = (ranker_name(type(model[0])) or "").removesuffix("-scaler")
+        if scaler in SCALE_NOTES:
+            note(f"Features: {SCALE_NOTES[scaler]}.")
 
 
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:

@@ -20,7 +20,27 @@ if TYPE_CHECKING:
     from rankwise.data import LetorData
 
 ALPHAS = "1e-3:1e8:23"
-MODELS = ("rankrls", "rls", "sparse-rankrls", "sparse-rls", "boosted")
+MODELS = (
+    *("rankrls", "rls", "sparse-rankrls", "sparse-rls", "additive-rankrls"),
+    *("kpcrank", "kpcr", "ranksvm", "pairwise-gp", "boosted"),
+)
+# Rankers of the library that these commands do not fit, and what to use instead.
+ELSEWHERE = {
+    "auto": "Use 'rankwise auto'.",
+    "mean": "Use 'rankwise auto', whose model is a mean, or MeanRanker in Python.",
+    "ranking-search": "Use 'rankwise tune'.",
+    "sparse-bilinear": "It learns from features of queries and features of documents, which LETOR "
+    "files do not keep apart: use SparseBilinearRanker in Python.",
+}
+# Rankers that choose their parameters themselves, without an alpha to tune.
+WITHOUT_ALPHA = ("kpcrank", "kpcr", "pairwise-gp", "boosted")
+# Rankers without a parameter for scaling: a pipeline scales their features.
+SCALERS = {
+    "query-minmax": "query-minmax-scaler",
+    "query-standard": "query-standard-scaler",
+    "query-ranks": "query-ranks",
+}
+IN_PIPELINE = ("ranksvm", "pairwise-gp")
 CHOICES = {
     "model": MODELS,
     "kernel": ("linear", "rbf", "laplacian", "polynomial", "sigmoid", "cosine"),
@@ -35,7 +55,13 @@ KERNELS_WITH = {
     "coef0": ("polynomial", "sigmoid"),
 }
 # Options whose parameter of the ranker has another name.
-PARAMETERS = {"landmarks": "n_landmarks", "landmark_method": "landmarks", "seed": "random_state"}
+PARAMETERS = {
+    "landmarks": "n_landmarks",
+    "landmark_method": "landmarks",
+    "seed": "random_state",
+    "components": "n_components",
+    "ramps": "n_ramps",
+}
 
 
 def option(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
@@ -123,8 +149,11 @@ class RankerOptions:
         ranker_option(
             "NAME",
             "rankrls compares the rows of a query; rls is plain regression; sparse-rankrls "
-            "and sparse-rls use a kernel on landmarks, for very many rows; boosted grows trees "
-            "with LightGBM and chooses their number on held-out queries of TRAIN.",
+            "and sparse-rls use a kernel on landmarks, for very many rows; additive-rankrls sums "
+            "functions of single features; kpcrank and kpcr use kernel components, whose number "
+            "they choose; ranksvm is linear with the squared hinge loss; pairwise-gp is a Gaussian "
+            "process, for few rows; boosted grows trees with LightGBM and chooses their number on "
+            "held-out queries of TRAIN.",
             autocompletion=words_of("model"),
         ),
     ] = "rankrls"
@@ -134,7 +163,7 @@ class RankerOptions:
             "NAME",
             "linear, rbf, laplacian, polynomial, sigmoid or cosine. With all but linear, the "
             "model file holds the training rows, or the landmarks.",
-            "linear, or rbf for sparse models",
+            "linear, or rbf for sparse models and components",
             autocompletion=words_of("kernel"),
         ),
     ] = None
@@ -182,8 +211,8 @@ class RankerOptions:
         int | None,
         ranker_option(
             "R",
-            "Number of landmarks of a sparse model.",
-            "1000, or all rows where there are fewer",
+            "Number of landmarks of a sparse model; kpcrank, kpcr and pairwise-gp can have them.",
+            "1000 for sparse models, or all rows where there are fewer",
             min=1,
         ),
     ] = None
@@ -196,16 +225,34 @@ class RankerOptions:
             autocompletion=words_of("landmark_method"),
         ),
     ] = None
+    components: Annotated[
+        int | None,
+        ranker_option("P", "Number of components of kpcrank and kpcr.", "chosen by folds", min=1),
+    ] = None
+    ramps: Annotated[
+        int | None,
+        ranker_option("N", "Ramps of each feature in additive-rankrls.", "4", min=1),
+    ] = None
     seed: Annotated[
         int | None, ranker_option("N", "Seed for random choices, as of landmarks.", "0", min=0)
     ] = None
 
+    @property
+    def has_alpha(self) -> bool:
+        """Whether the ranker has an alpha to choose."""
+        return _word("model", self.model) not in WITHOUT_ALPHA
+
+    @property
+    def is_refitted(self) -> bool:
+        """Whether the ranker must be refitted to hold out rows."""
+        return not self.has_alpha or self.model in IN_PIPELINE
+
     def check_alpha(self, *options: str) -> None:
         """Refuse options for alpha if the ranker has none."""
-        if "alpha" not in _defaults(ranker_class(_word("model", self.model))):
-            having = [name for name in MODELS if "alpha" in _defaults(ranker_class(name))]
+        if not self.has_alpha:
+            having = ", ".join(name for name in MODELS if name not in WITHOUT_ALPHA)
             for option in options:
-                refuse(option, f"This is for the models {', '.join(having)}: got {self.model}.")
+                refuse(option, f"This is for the models {having}: got {self.model}.")
 
     def single(self) -> Any:
         """The one ranker that the options describe."""
@@ -219,10 +266,15 @@ class RankerOptions:
     def combinations(self) -> Iterator[tuple[dict[str, Any], Any]]:
         """Every combination of the values listed: its varying parameters, and a ranker."""
         cls = ranker_class(_word("model", self.model))
-        self._check_that_the_ranker_has_these(cls)
+        self._check_that_the_ranker_has_these()
         defaults = _defaults(cls)
-        fixed: dict[str, Any]
-        fixed = {"degree": self.degree, "coef0": self.coef0, "n_landmarks": self.landmarks}
+        fixed: dict[str, Any] = {
+            "degree": self.degree,
+            "coef0": self.coef0,
+            "n_landmarks": self.landmarks,
+            "n_components": self.components,
+            "n_ramps": self.ramps,
+        }
         if self.landmark_method is not None:
             fixed["landmarks"] = _word("landmark_method", self.landmark_method)
         if "random_state" in defaults:
@@ -251,11 +303,16 @@ class RankerOptions:
                 }
                 if given.get("scale") == "none":
                     given["scale"] = None
-                yield varying, cls(**given)
+                scale = given.pop("scale", None) if self.model in IN_PIPELINE else None
+                yield varying, _scaled(cls(**given), scale)
 
     def settle_scale(self, ranker: Any, *, has_queries: bool) -> Any:
         """A ranker with the scaling that is the default for its training file."""
-        if self.scale is None and has_queries and "scale" in ranker.get_params():
+        if self.scale is not None or not has_queries:
+            return ranker
+        if self.model in IN_PIPELINE:
+            return _scaled(ranker, "query-minmax")
+        if "scale" in ranker.get_params():
             ranker.set_params(scale="query-minmax")
         return ranker
 
@@ -268,14 +325,18 @@ class RankerOptions:
             return parse_numbers(text, option)
         return list(dict.fromkeys(_word(option, part.strip()) for part in text.split(",")))
 
-    def _check_that_the_ranker_has_these(self, cls: Any) -> None:
+    def _check_that_the_ranker_has_these(self) -> None:
         for field in fields(self):
-            parameter = PARAMETERS.get(field.name, field.name)
-            if parameter == "model" or parameter in _defaults(cls):
+            if field.name == "model" or getattr(self, field.name) is None:
                 continue
-            if getattr(self, field.name) is not None:
-                having = [name for name in MODELS if parameter in _defaults(ranker_class(name))]
+            having = [name for name in MODELS if _takes(name, field.name)]
+            if self.model not in having:
                 refuse(field.name, f"This is for the models {', '.join(having)}: got {self.model}.")
+        if self.model in IN_PIPELINE:
+            for name in self._listed("scale"):
+                if name not in (None, "none", *SCALERS):
+                    words = ", ".join((*SCALERS, "none"))
+                    refuse("scale", f"For {self.model}, choose from {words}: got {name}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -406,9 +467,29 @@ def parse_numbers(text: str, option: str) -> list[float]:
 
 def _word(option: str, text: str) -> str:
     """A word, checked to be one of those that the option takes."""
+    if option == "model" and text in ELSEWHERE:
+        refuse(option, f"{text} cannot be fitted here. {ELSEWHERE[text]}")
     if text not in CHOICES[option]:
         refuse(option, f"Choose from {', '.join(CHOICES[option])}: got {text!r}.")
     return text
+
+
+def _takes(model: str, option: str) -> bool:
+    """Whether a model has an option."""
+    if model in IN_PIPELINE and option == "scale":
+        return True
+    if model == "pairwise-gp" and option == "kernel":
+        return False  # it takes kernel objects, and learns the width of its own
+    return PARAMETERS.get(option, option) in _defaults(ranker_class(model))
+
+
+def _scaled(ranker: Any, scale: str | None) -> Any:
+    """A ranker, or a pipeline that scales its features."""
+    if scale is None:
+        return ranker
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(ranker_class(SCALERS[scale])(), ranker)
 
 
 def _defaults(cls: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from logging import CRITICAL
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise.cli.input_files import explaining_width
+from rankwise.cli.input_files import explaining_width, last_step
 from rankwise.cli.options import DataOptions
 from rankwise.cli.terminal import progress
 from rankwise.errors import DataError, MissingExtraError
@@ -30,13 +30,48 @@ class InMemory:
         self.has_queries = self._data.qid is not None
 
     def fit(self, ranker: Any) -> Any:
+        from rankwise.model_selection.search.refits import fit_with_queries
+
         with progress(f"Fitting to {self.n_rows:,} rows"):
-            return ranker.fit(self._data.X, self._data.y, qid=self._data.qid)
+            fit_with_queries(ranker, self._data.X, self._data.y, self._data.qid)
+        return ranker
 
     def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
         data = self._data
-        with progress(f"Fitting {len(alphas)} values of alpha to {self.n_rows:,} rows"):
-            return ranker.path(data.X, data.y, alphas, qid=data.qid)
+        with progress(f"Fitting {len(alphas)} values of alpha to {self.n_rows:,} rows") as report:
+            if hasattr(ranker, "path"):
+                return ranker.path(data.X, data.y, alphas, qid=data.qid)
+            return _Refits.of(ranker, alphas, data, report)
+
+
+class _Refits:
+    """A ranker that is fitted anew with each alpha; predicts like a `RegularizationPath`."""
+
+    def __init__(self, rankers: list[Any]) -> None:
+        self._rankers = rankers
+
+    @classmethod
+    def of(
+        cls, ranker: Any, alphas: Sequence[float], data: LetorData, report: Callable[..., None]
+    ) -> _Refits:
+        from sklearn.base import clone
+
+        from rankwise.model_selection.search.refits import fit_with_queries
+
+        rankers = [clone(ranker) for _ in alphas]
+        for done, (one, alpha) in enumerate(zip(rankers, alphas, strict=True)):
+            report(done, len(alphas), f"alpha {alpha:.3g}")
+            last_step(one).set_params(alpha=alpha)
+            fit_with_queries(one, data.X, data.y, data.qid)
+        return cls(rankers)
+
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
+        from rankwise.routing import predict_with_queries
+
+        return [predict_with_queries(ranker, X, qid) for ranker in self._rankers]
+
+    def estimator(self, i: int) -> Any:
+        return self._rankers[i]
 
 
 class Streamed:

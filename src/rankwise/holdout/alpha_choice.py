@@ -504,7 +504,7 @@ def _from_sums(
             lams = [strength(loss, lam, m - len(fold)) for lam in lams]
         start, end = end, end + len(fold)
         F, on = load(fold), backend_of(X)
-        parts = regression.tasks(rows.y[fold], None if one_ranking else qid[fold])
+        parts = regression.tasks(rows.y[fold], None if one_ranking else problem.groups.take(fold))
         by_task = []
         for whole, part in zip(total, parts, strict=True):
             rest = whole - regression.moments(F.__getitem__, F.shape[1], part, on)

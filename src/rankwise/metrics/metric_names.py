@@ -54,6 +54,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "ndcg": Metric(ndcg, True),
     }
 )
+_OF_RELEVANCE = ("map", "mrr", "precision", "recall", "success")
 _WITH_CUTOFF = ("map", "mrr", "precision", "recall", "success", "err", "ndcg")
 # The names in tables, and those of trec_eval and ir-measures.
 _OTHER_NAMES = {
@@ -88,9 +89,7 @@ def get_metric(name: str) -> Metric:
     >>> function([1, 0], [0.2, 0.7]), greater_is_better
     (0.0, True)
     """
-    match = re.fullmatch(r"([a-z_ ]+)(?:@([1-9][0-9]*))?", str(name).lower())
-    base, cutoff = match.groups() if match else ("", None)
-    base = _OTHER_NAMES.get(base, base)
+    base, cutoff = _parts(name)
     if base not in METRICS or (cutoff and base not in _WITH_CUTOFF):
         listed = ", ".join(repr(key) for key in METRICS)
         raise ParameterError(
@@ -101,6 +100,32 @@ def get_metric(name: str) -> Metric:
     if not cutoff:
         return metric
     return metric._replace(function=partial(metric.function, k=int(cutoff)))
+
+
+def _parts(name: str) -> tuple[str, str | None]:
+    """A name without its cut-off, and the cut-off."""
+    match = re.fullmatch(r"([a-z_ ]+)(?:@([1-9][0-9]*))?", str(name).lower())
+    base, cutoff = match.groups() if match else ("", None)
+    return _OTHER_NAMES.get(base, base), cutoff
+
+
+def counts_relevant(name: str) -> bool:
+    """Whether a metric only counts relevant rows, with labels of at least 1, as "map" does.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> counts_relevant("map@5"), counts_relevant("ndcg@5")
+    (True, False)
+    """
+    return _parts(name)[0] in _OF_RELEVANCE
 
 
 def are_grades(y: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.cli.input_files import last_step
 from rankwise.cli.options import SelectionOptions, refuse
 from rankwise.data import LetorData
 from rankwise.model_selection import (
@@ -20,7 +21,11 @@ from rankwise.model_selection import (
     leave_pair_out,
     leave_query_out,
 )
+from rankwise.model_selection.search.labelled_rows import LabelledRows
+from rankwise.model_selection.search.refits import refit
+from rankwise.model_selection.search.splits import make_splits
 
+REFITS = 5  # folds of rankers that have to be refitted, unless --folds says otherwise
 PAIRWISE = {"disagreement": "error", "auc": "auc", "concordance": "auc"}
 SEED = 0  # for folds of rows, so that a command always gives the same result
 
@@ -29,12 +34,14 @@ SEED = 0  # for folds of rows, so that a command always gives the same result
 class HoldOutPlan:
     """Which rows are held out, and the metric that scores their predictions.
 
-    Queries, or `folds` of them; without queries, pairs of rows, or folds of rows.
+    Queries, or `folds` of them; without queries, pairs of rows, or folds of rows. Rankers that have
+    no exact hold-outs are `refitted` for each fold.
     """
 
     data: LetorData
     selection: SelectionOptions
     folds: int | None
+    refitted: bool = False
 
     def __post_init__(self) -> None:
         self.selection.metric_function()  # raises an error where its options do not fit together
@@ -86,6 +93,8 @@ class HoldOutPlan:
     ) -> tuple[HeldOut | LeavePairOut, NDArray[np.float64] | None]:
         """The held-out score of `ranker` at each alpha, and its values on each query, if any."""
         X, y, qid = self.data.X, self.data.y, self.data.qid
+        if self.refitted:
+            return self._score_refits(ranker, alphas)
         if self.leaves_pairs:
             return leave_pair_out(ranker, X, y, alphas=alphas), None
         values = None
@@ -104,6 +113,28 @@ class HoldOutPlan:
                 result = replace(result, score=values.mean(axis=1), standard_error=spread)
         # Drop the predictions: one per row and alpha is too much to keep for every setting.
         return replace(result, predictions=np.empty((len(result.alphas), 0))), values
+
+    def _score_refits(
+        self, ranker: Any, alphas: Sequence[float]
+    ) -> tuple[HeldOut, NDArray[np.float64]]:
+        """Scores of refitted rankers; the values of folds of rows if there are no queries."""
+        data = LabelledRows.of(self.data.X, self.data.y, self.data.qid)
+        splits = make_splits(self.folds, data, None if self.has_queries else SEED)
+        rows = splits.rows
+        groups = data.groups.codes[rows] if self.has_queries else splits.split_of_row
+        metric, greater_is_better = self.selection.metric_function()
+        values = []
+        for alpha in alphas:
+            if not np.isnan(alpha):
+                last_step(ranker).set_params(alpha=alpha)
+            parts = [refit(ranker, None, data, splits, k).scores[0] for k in range(len(splits))]
+            scores = np.concatenate(parts)
+            values.append(metric(data.y[rows], scores, groups, per_query=True).values)
+        by_query = np.array(values)
+        spread = by_query.std(axis=1, ddof=1) / np.sqrt(by_query.shape[1])
+        score, nothing = by_query.mean(axis=1), np.empty((len(values), 0))
+        found = HeldOut(np.array(alphas), score, spread, self.metric, greater_is_better, nothing)
+        return found, by_query
 
     def _by_query(self, result: HeldOut) -> NDArray[np.float64]:
         """The metric on each query, for each alpha."""
@@ -172,9 +203,32 @@ class Study:
     def best(self) -> Trial:
         return self.ranked[0]
 
+    @property
+    def has_alpha(self) -> bool:
+        """Whether the rankers have an alpha."""
+        return not np.isnan(self.best.alpha)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether scores can be compared query by query."""
+        return self.best.by_query is not None and self.n_scores > 1
+
     def label(self, trial: Trial) -> str:
         """The parameters in which a trial differs from others."""
         return _label(trial.setting, self.varied)
+
+    def named(self, trial: Trial, k: int | None = None) -> str:
+        """A trial with its best alpha, or with alpha k."""
+        alpha = trial.result.alphas[trial.best if k is None else k]
+        parts = self.label(trial), f"alpha {alpha:.4g}" if self.has_alpha else ""
+        return ", ".join(filter(None, parts))
+
+    def behind(self, trial: Trial, k: int) -> PairedDifference | None:
+        """How far a trial with alpha k is behind the best, query by query; None without queries."""
+        best = self.best
+        if best.by_query is None or trial.by_query is None:
+            return None
+        return PairedDifference.of(best.sign * (best.by_query[best.best] - trial.by_query[k]))
 
     @property
     def n_scores(self) -> int:
@@ -189,26 +243,28 @@ class Study:
         best = self.best
         if len(self.trials) > 1:
             other = self.ranked[1]
-            k, name = other.best, f"{self.label(other)}, alpha {other.alpha:.4g}"
+            k = other.best
         else:
             gains = best.sign * best.values
             gains[best.best] = -np.inf
             other, k = best, int(np.argmax(gains))
-            name = f"alpha {best.result.alphas[k]:.4g}"
-        if best.by_query is None or other.by_query is None:
-            return name, None
-        gap = best.sign * (best.by_query[best.best] - other.by_query[k])
-        return name, PairedDifference.of(gap)
+        return self.named(other, k), self.behind(other, k)
 
     def words(self) -> list[str]:
-        """How far the choice is from the runner-up, and what its score is worth."""
+        """The choice, how far it is from the runner-up, and what its score is worth."""
+        best = self.best
+        value, error = best.values[best.best], best.result.standard_error[best.best]
+        chosen = f"{self.named(best) or 'The ranker'}: {self.plan.metric} {value:.4f}"
+        lines = [f"{chosen}, with a standard error of {error:.4f}."]
         if self.n_scores == 1:
-            return []
+            return lines
         name, gap = self.runner_up()
-        lines = [f"The best of {self.n_scores} scores is optimistic: expect less on new queries."]
         if gap is not None:
-            lines.insert(0, gap.words("The best", f"the next ({name})", self.plan.metric))
-        return lines
+            lines.append(gap.words("The best", f"the next ({name})", self.plan.metric))
+        optimistic = (
+            f"The best of {self.n_scores} scores is optimistic: expect less on new queries."
+        )
+        return [*lines, optimistic]
 
 
 def run_trials(

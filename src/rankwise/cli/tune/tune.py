@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rankwise.cli.input_files import note_scaling
+from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
     DataOptions,
     Force,
@@ -20,6 +20,7 @@ from rankwise.cli.options import (
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
 
+TOP = 10  # settings in the table
 PICTURES = (".svg", ".png", ".pdf", ".html")
 
 
@@ -31,7 +32,12 @@ def tune(
     force: Force = False,
     folds: Annotated[
         int | None,
-        option("N", "Hold out N folds of whole queries.", "one query at a time", min=2),
+        option(
+            "N",
+            "Hold out N folds of whole queries.",
+            "one query at a time, or 5 folds for models that are refitted",
+            min=2,
+        ),
     ] = None,
     plot: Annotated[
         Path | None,
@@ -54,9 +60,13 @@ def tune(
     rows).
 
     The options --kernel, --gamma, --scale, --ties and --weighting take several values, separated by
-    commas, and every combination is tried. Prints how well each does at its best alpha, with the
-    standard error over queries, draws a picture of it, and writes the best model. Says how far the
-    best is from the next, and whether the data could tell.
+    commas, and every combination is tried. Prints how well the ten best do at their best alpha, and
+    how far they are behind the best on the same queries, with the standard error of this
+    difference; draws a picture of it, and writes the best model. Says how far the best is from the
+    next, and whether the data could tell.
+
+    Models other than rankrls, rls, additive-rankrls and the sparse ones have no exact hold-outs:
+    they are refitted for each of 5 folds. Of these, only ranksvm has an alpha to choose.
 
     Features are scaled within each query (see --scale). The model file remembers it: predict and
     evaluate scale their data in the same way.
@@ -68,41 +78,54 @@ def tune(
           -o model.rankwise
       rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
           --plot report.html -o model.rankwise
+      rankwise tune train.txt --model boosted --weighting rows,queries -o model.rankwise
       rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
           -o model.rankwise
     """
     from rankwise.persistence import save_model
 
-    options.check_alpha("model")
+    if selection.alphas is not None:
+        options.check_alpha("alphas")
     rankers = list(options.combinations())
-    grid = selection.grid
+    grid = selection.grid if options.has_alpha else [float("nan")]
     check_writable(out, train, force=force)
-    picture = _picture_file(plot, out, force=force)
+    picture = None
+    if options.has_alpha or len(rankers) > 1:
+        picture = _picture_file(plot, out, force=force)
+    elif plot is not None:
+        refuse("plot", f"{options.model} has no alpha, and there is one setting: nothing to draw.")
     rows = data.read(train)
-    for _, ranker in rankers:
-        options.settle_scale(ranker, has_queries=rows.qid is not None)
+    rankers = [
+        (setting, options.settle_scale(ranker, has_queries=rows.qid is not None))
+        for setting, ranker in rankers
+    ]
     # These imports compile loops: only now, when all arguments are known to be valid.
-    from rankwise.cli.tune.trials import HoldOutPlan, run_trials
+    from rankwise.cli.tune.trials import REFITS, HoldOutPlan, run_trials
     from rankwise.cli.tune.tuning_page import settings_table, write_picture
+    from rankwise.model_selection.search.refits import fit_with_queries
 
-    plan = HoldOutPlan(rows, selection, folds)
+    refitted = options.is_refitted
+    plan = HoldOutPlan(rows, selection, folds or (REFITS if refitted else None), refitted)
     with progress("Holding out") as report:
         study = run_trials(plan, rankers, grid, report)
     best = study.best
+    if study.has_alpha:
+        last_step(best.ranker).set_params(alpha=best.alpha)
     with progress(f"Fitting the best to {len(rows.y):,} rows"):
-        best.ranker.set_params(alpha=best.alpha).fit(rows.X, rows.y, qid=rows.qid)
+        fit_with_queries(best.ranker, rows.X, rows.y, rows.qid)
     save_model(best.ranker, out)
-    show(settings_table(study))
+    show(settings_table(study, top=TOP))
     for line in study.words():
         note(line)
     if picture is not None:
         write_picture(study, picture, train)
         note(f"Wrote {picture}: open {picture.resolve().as_uri()}")
-    hint = selection.remark_on(best.alpha)
+    hint = selection.remark_on(best.alpha) if study.has_alpha else ""
     if hint:
         note(hint)
     note_scaling(best.ranker)
-    note(f"Wrote {out}: {best.ranker} fitted to {len(rows.y):,} rows, {rows.X.shape[1]} features.")
+    shape = f"{len(rows.y):,} rows, {rows.X.shape[1]} features"
+    note(f"Wrote {out}: {in_one_line(best.ranker)} fitted to {shape}.")
 
 
 def _picture_file(plot: Path | None, out: Path, *, force: bool) -> Path | None:

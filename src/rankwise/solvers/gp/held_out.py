@@ -39,7 +39,7 @@ def without_each(
     )
     sites = removed[:, 0].astype(np.intp)
     left = np.asarray(observed.values[sites] - removed[:, 1:], dtype=np.float64)
-    mean, variance = _cavities(a, differences, sites)
+    mean, variance = a.cavities(differences.prior_variances, sites)
     tau, nu = _matched(mean, variance, left, likelihood)
     spread = 1.0 + tau * variance
     mean, variance = (mean + variance * nu) / spread, variance / spread
@@ -80,15 +80,6 @@ def without_groups(
         mean, variance = without(a, differences, observed, likelihood, sites, left)
         means[members], variances[members] = mean[where], variance[where]
     return means, variances
-
-
-def _cavities(a: Approximation, differences: Differences, sites: Index) -> tuple[Array, Array]:
-    """Mean and variance of the differences of some sites, each without its site."""
-    mean, variance, tau, nu = (part[sites] for part in (a.mean, a.variance, a.tau, a.nu))
-    prior = differences.prior_variances[sites]
-    most = np.divide(variance, prior, out=np.ones_like(prior), where=prior > 0)
-    share = np.maximum(1.0 - tau * variance, np.minimum(most, 1.0))  # no wider than the prior
-    return (mean - variance * nu) / share, variance / share
 
 
 def _matched(
@@ -160,7 +151,7 @@ def _without_few(
     left: Array,
 ) -> tuple[Array, Array]:
     """Moments of the differences of some sites without a part of their comparisons."""
-    tau, nu = _matched(*_cavities(a, differences, sites), left, likelihood)
+    tau, nu = _matched(*a.cavities(differences.prior_variances, sites), left, likelihood)
     group = _SiteGroup(a, differences, sites)
     found = group.after(tau, nu)
     if found is None:
@@ -183,7 +174,9 @@ def _without_many(
 ) -> tuple[Array, Array]:
     """The same with all sites matched again."""
     tau, nu = a.tau.copy(), a.nu.copy()
-    tau[sites], nu[sites] = _matched(*_cavities(a, differences, sites), left, likelihood)
+    tau[sites], nu[sites] = _matched(
+        *a.cavities(differences.prior_variances, sites), left, likelihood
+    )
     if likelihood is None:
         mean, variance = WeightPosterior.of(differences, tau, nu).moments(differences)
     else:
