@@ -477,7 +477,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         expectation propagation, and the few sites that this affects most are matched again; the
         hyperparameters stay as they are. For ``likelihood="gaussian"`` this equals a fit without
         the comparison. For probit it is close: on five problems, the mean log-loss differs from
-        that of fits without each comparison by at most 0.003, in less than a hundredth of their
+        that of fits without each comparison by at most 0.002, in less than a hundredth of their
         time (`benchmarks/bench_gp_held_out.py`).
 
         A comparison takes O(r^2 + n r + N) time, with the letters of the class, and a group of k
