@@ -4,11 +4,13 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
-from rankwise import RankingSearchCV, RankRLS
+from rankwise import PairwiseGP, RankingSearchCV, RankRLS
 from rankwise.backends.jit import CompileNote
 from rankwise.data import make_ranking
-from rankwise.progress import in_notebook, progress_bar
+from rankwise.errors import ParameterError
+from rankwise.progress import in_notebook, is_quiet, progress_bar, quiet
 
 
 @pytest.fixture
@@ -51,6 +53,40 @@ def test_a_search_shows_progress_in_a_notebook(notebook):
     assert notebook == []
     search.set_params(verbose=True).fit(data.X, data.y, qid=data.qid)
     assert notebook[-1].startswith("Searching  100%  ")
+
+
+def test_a_gaussian_process_shows_its_posteriors(notebook):
+    gp = PairwiseGP(RBF(1.0), optimizer=None, flips=0)
+    X, pairs = [[0.0], [1.0], [2.0]], [[0, 1], [1, 2]]
+    gp.fit_pairs(X, pairs)
+    assert notebook == []
+    gp.set_params(verbose=True).fit_pairs(X, pairs)
+    (line,) = notebook
+    assert line.startswith("Posteriors  1  ")
+    assert line.endswith(f"log evidence {gp.log_marginal_likelihood_value_:.4g}")
+    with pytest.raises(ParameterError, match="verbose must be"):
+        gp.set_params(verbose="yes").fit_pairs(X, pairs)
+
+
+def test_a_total_that_is_not_known(capsys):
+    with progress_bar("fit", 0, keep=True) as show:
+        show(7, "almost done")
+    line = capsys.readouterr().err
+    assert "%" not in line
+    assert "almost done" in line
+
+
+def test_quiet_shows_nothing(notebook, capsys):
+    note = CompileNote()
+    note.patience = -1.0
+    with quiet():
+        with progress_bar("fit", 2, keep=True) as show:
+            show(1)
+        note.on_start(compile_event("rankwise.metrics"))
+        note.on_end(compile_event("rankwise.metrics"))
+    assert notebook == []
+    assert capsys.readouterr() == ("", "")
+    assert not is_quiet()
 
 
 def test_no_progress_in_files(capsys):

@@ -47,6 +47,7 @@ def progress_bar(what: str, total: int, *, keep: bool = False) -> Iterator[Show]
     On a terminal this is rich's bar, in a notebook a line that is replaced. The line is written by
     the thread that computes: rich would use a thread of its own and ask for ipywidgets. In a file
     or pipe, there is only the last line, and only with `keep`, which also keeps it on a terminal.
+    A `total` of 0 is not known: the number that is done is shown in place of a share.
     """
     if is_quiet() or not (keep or somebody_watches()):
         yield lambda done, words="": None
@@ -60,18 +61,19 @@ def progress_bar(what: str, total: int, *, keep: bool = False) -> Iterator[Show]
         Progress,
         TaskProgressColumn,
         TextColumn,
+        TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
     columns = (  # no more than 80 characters together
         TextColumn("{task.description}", markup=False),
         BarColumn(10),
-        TaskProgressColumn(),
-        TimeRemainingColumn(compact=True),
+        TaskProgressColumn() if total else TextColumn("{task.completed:,.0f}"),
+        TimeRemainingColumn(compact=True) if total else TimeElapsedColumn(),
         TextColumn("{task.fields[words]}", markup=False),
     )
     with Progress(*columns, console=Console(file=sys.stderr), transient=not keep) as bar:
-        task = bar.add_task(what, total=total, words="")
+        task = bar.add_task(what, total=total or None, words="")
 
         def show(done: int, words: str = "") -> None:
             bar.update(task, completed=done, words=words, refresh=bool(words))
@@ -95,7 +97,7 @@ def _notebook_line(what: str, total: int) -> Iterator[Show]:
         nonlocal handle, shown
         if handle is None:
             handle = display(line(done, words), raw=True, display_id=True)
-        elif monotonic() - shown > SECONDS or done >= total:
+        elif monotonic() - shown > SECONDS or 0 < total <= done:
             handle.update(line(done, words), raw=True)
         else:
             return

@@ -125,7 +125,7 @@ def test_tables(data, fitted):
     frame = fitted.results_.to_frame()
     assert frame.index.name == "ranker"
     assert list(frame.columns) == [
-        "alpha", "n_estimators", "score", "behind", "standard_error", "chosen", "seconds",
+        "alpha", "score", "behind", "standard_error", "chosen", "seconds",
     ]  # fmt: skip
     assert frame.chosen.sum() == len(fitted.parts_)
     assert frame.behind.min() == 0

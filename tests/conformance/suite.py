@@ -123,6 +123,20 @@ def named(check: Check) -> Check:
 
 
 @named
+def query_weights(place: Place) -> dict[str, Any]:
+    X, y, qid = rows()
+    given, weight = (place.give(X), place.give(y)), place.give(1.0 + qid % 3)
+    queries = {"qid": place.give(qid), "query_weight": weight}
+    ranker = place.of(RankRLS(1.0, ties="exclude"))
+    pairs = leave_pair_out(ranker, *given, **queries, return_differences=True)
+    return {
+        "scores": ranker.fit(*given, **queries).predict(place.give(X)),
+        "queries": leave_query_out(ranker, *given, **queries).predictions,
+        "pairs": pairs.differences,
+    }
+
+
+@named
 def a_kernel_in_Python(place: Place) -> dict[str, Any]:
     X, y, qid = rows(60)
     ranker = place.of(RankRLS(1.0, kernel=wave, scale=None))

@@ -9,7 +9,7 @@ import sklearn
 from numpy.testing import assert_allclose
 from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, learning_curve
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -56,7 +56,7 @@ def test_other_forms_of_queries(name, arguments, named, message):
 
 
 def test_signatures_are_those_of_the_methods():
-    assert list(inspect.signature(RankRLS().fit).parameters) == ["X", "y", "qid"]
+    assert list(inspect.signature(RankRLS().fit).parameters) == ["X", "y", "qid", "query_weight"]
     with pytest.raises(TypeError, match=r"RankRLS.fit needs X and y"):
         RankRLS().fit(X)
     with pytest.raises(TypeError, match=r"SparseBilinearRanker.fit needs Q and D and triplets"):
@@ -72,15 +72,22 @@ def test_warnings_point_at_the_call():
 
 
 class TestQueriesThatGetLost:
-    def test_groups_of_a_splitter(self):
-        with pytest.warns(RankwiseWarning, match="y has grades: all rows are compared"):
-            cross_val_score(RankRLS(1.0), X, Y, groups=QID, cv=GroupKFold(2))
-        search = GridSearchCV(RankRLS(), {"alpha": [1.0]}, cv=GroupKFold(2))
+    @pytest.mark.parametrize("labels", [Y, DATA.score, Y > 1], ids=["grades", "real", "0/1"])
+    def test_groups_of_a_splitter(self, labels):
+        for call in (cross_val_score, learning_curve):
+            with pytest.warns(RankwiseWarning, match="groups are held out, but no qid .* RankRLS"):
+                call(RankRLS(1.0), X, labels, groups=QID, cv=GroupKFold(2))
+        pipeline = make_pipeline(StandardScaler(), RankRLS())
+        search = GridSearchCV(pipeline, {"rankrls__alpha": [1.0]}, cv=GroupKFold(2))
         with pytest.warns(RankwiseWarning, match="Groups of a splitter"):
-            search.fit(X, Y, groups=QID)
+            search.fit(X, labels, groups=QID)
+
+    def test_grades_without_groups(self):
+        with pytest.warns(RankwiseWarning, match="y has grades: all rows are compared"):
+            cross_val_score(RankRLS(1.0), X, Y, cv=2)
         inner = RankingSearchCV(RankRLS(), {"alpha": [1.0]}, cv=2)
         with pytest.warns(RankwiseWarning, match="RankingSearchCV was fitted to one ranking"):
-            cross_val_score(inner, X, Y, groups=QID, cv=GroupKFold(2))
+            cross_val_score(inner, X, Y, cv=2)
 
     def test_a_pipeline_without_routing(self):
         pipeline = make_pipeline(StandardScaler(), RankRLS(1.0)).fit(X, Y, rankrls__qid=QID)

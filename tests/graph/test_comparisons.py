@@ -108,7 +108,7 @@ def of(**given):
         (lambda: of(outcome=["win", None]), "outcome of comparison 1 is missing"),
         (lambda: of(outcome=["win"]), r"outcome needs one entry per comparison: got shape \(1,\)"),
         (lambda: of(weight=[1, -1]), "must not be negative: pair 1"),
-        (lambda: of(groups=["x"]), "groups needs one entry per comparison"),
+        (lambda: of(groups=["x"]), "need one group each"),
         (lambda: of(groups=["x", None]), "group of comparison 1 is missing"),
         (lambda: of(context=[[1.0]]), "context needs a row of features for each comparison"),
         (lambda: of(context=[["x"], ["y"]]), "get_dummies"),

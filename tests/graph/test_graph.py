@@ -15,13 +15,22 @@ from tests.strategies import comparisons, problems, ties, weightings
 
 
 @st.composite
+def query_weights(draw, qid):
+    """One weight per row, the same for all rows of a query."""
+    of_query = {query: draw(st.sampled_from([0.5, 1.0, 3.0])) for query in dict.fromkeys(qid)}
+    return np.array([of_query[query] for query in qid])
+
+
+@st.composite
 def graphs(draw):
     """A graph of any kind, its Laplacian by loops, and a right-hand side with its oracle."""
     if draw(st.booleans()):
         p = draw(problems())
         kind = {"ties": draw(ties), "weighting": draw(weightings)}
-        L = grouped_laplacian(p.y, p.qid, **kind)
-        return PreferenceGraph.from_scores(p.y, p.qid, **kind), L, p.X, p.y, L @ p.y
+        weight = draw(query_weights(p.qid))
+        L = grouped_laplacian(p.y, p.qid, **kind, query_weight=weight)
+        groups = QueryGroups.of(p.qid).weighted(weight)
+        return PreferenceGraph.from_scores(p.y, groups, **kind), L, p.X, p.y, L @ p.y
     c = draw(comparisons())
     graph = PreferenceGraph.from_pairs(len(c.X), c.pairs, c.margin, c.weight)
     rhs = edge_rhs(len(c.X), c.pairs, c.margin, c.weight)
@@ -82,8 +91,10 @@ def test_root_blocks_add_up_to_the_moments(case, max_rows):
 @given(problems(), ties, weightings, st.data())
 def test_take_is_the_graph_of_these_rows_alone(p, ties, weighting, data):
     rows = data.draw(st.permutations(range(len(p.y))))[: max(1, len(p.y) - 3)]
-    part = PreferenceGraph.from_scores(p.y, p.qid, ties=ties, weighting=weighting).take(rows)
-    want = grouped_laplacian(p.y[rows], p.qid[rows], ties, weighting)
+    weight = data.draw(query_weights(p.qid))
+    groups = QueryGroups.of(p.qid).weighted(weight)
+    part = PreferenceGraph.from_scores(p.y, groups, ties=ties, weighting=weighting).take(rows)
+    want = grouped_laplacian(p.y[rows], p.qid[rows], ties, weighting, weight[rows])
     assert_allclose(part.to_dense(), want, atol=1e-12)
     assert part.groups.names[part.query_of_row].tolist() == p.qid[rows].tolist()
 

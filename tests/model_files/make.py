@@ -61,6 +61,9 @@ def fitted_models(X, y, qid):
         "kpcr": KPCR(0.9).fit(X, y),
         "pairwise-gp": PairwiseGP(kernel).fit(X, y, qid=qid),
         "pairwise-gp-grid": PairwiseGP(marginalize="grid", grid_step=2.0).fit(X[:5], y[:5]),
+        "pairwise-gp-raters": PairwiseGP(kernel).fit_pairs(
+            X, [[0, 1], [2, 1], [0, 3]] * 4, rater=["one", "two", "one"] * 4
+        ),
         "pairwise-gp-gaussian": PairwiseGP(
             kernel, likelihood="gaussian", n_landmarks=4, random_state=0
         ).fit(X, y, qid=qid),

@@ -27,9 +27,13 @@ def laplacian(W):
     return np.diag(W.sum(axis=1)) - W
 
 
-def grouped_laplacian(y, qid, ties="include", weighting="pairs"):
-    """The Laplacian of `PreferenceGraph.from_scores`."""
-    return laplacian(pair_weights(y, qid, ties, weighting))
+def grouped_laplacian(y, qid, ties="include", weighting="pairs", query_weight=None):
+    """The Laplacian of `PreferenceGraph.from_scores`; `query_weight` has one weight per row."""
+    W = pair_weights(y, qid, ties, weighting)
+    if query_weight is not None:
+        for i in range(len(W)):
+            W[i] *= query_weight[i]
+    return laplacian(W)
 
 
 def edge_laplacian(n_rows, pairs, weight):

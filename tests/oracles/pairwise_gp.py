@@ -34,17 +34,18 @@ def tilted_moments(m, v, wins, losses, ties, threshold, flips=0.0, points=4_001)
     return g.max() + math.log(z) - 0.5 * math.log(2 * math.pi * v), mean, variance
 
 
-def dense_ep(K, pairs, counts, threshold=0.0, flips=0.0, sweeps=200):
+def dense_ep(K, pairs, counts, threshold=0.0, flips=0.0, sweeps=200, slopes=None):
     """Minka's algorithm in the space of f: (mean, covariance, log evidence).
 
     One site after the other, the posterior recomputed from all sites by dense inverses.
-    K must be well conditioned.
+    K must be well conditioned. With slopes, the likelihood of a pair is that of slope times
+    difference.
     """
     n, N = len(K), len(pairs)
     tau, nu = np.zeros(N), np.zeros(N)
     B = np.zeros((N, n))
     for k, (i, j) in enumerate(pairs):
-        B[k, i], B[k, j] = 1.0, -1.0
+        B[k, i], B[k, j] = (1.0, -1.0) if slopes is None else (slopes[k], -slopes[k])
     K_inv = np.linalg.inv(K)
 
     def posterior():

@@ -323,11 +323,12 @@ def _results(
     best = values[np.argmax(values.mean(axis=1))]
     behind = [PairedDifference.of(best - value) for value in values]
     scores = values.mean(axis=1)
+    numbers = _of_settings("n_estimators", trials)
     return AutoResults(
         metric=pool.metric,
         greater_is_better=greater_is_better,
         names=[trial.candidate.name for trial in trials for _ in range(len(trial))],
-        settings=[setting for trial in trials for setting in trial.settings],
+        alphas=_of_settings("alpha", trials),
         scores=scores if greater_is_better else 0.0 - scores,
         behind=np.array([gap.difference for gap in behind]),
         standard_errors=np.array([gap.standard_error for gap in behind]),
@@ -337,7 +338,13 @@ def _results(
         ),
         left_out=left_out,
         n_queries=values.shape[1],
+        n_estimators=None if np.isnan(numbers).all() else numbers,
     )
+
+
+def _of_settings(name: str, trials: list[Trial]) -> Array:
+    """A parameter of each setting; NaN where it is not among them."""
+    return np.array([setting.get(name, np.nan) for trial in trials for setting in trial.settings])
 
 
 def _explanation(names: list[str], pool: HeldOutPool, chosen: Index) -> Explanation:

@@ -33,8 +33,8 @@ class AutoResults(TableMixin):
     greater_is_better : bool
     names : list of str
         The ranker of each trial.
-    settings : list of dict
-        Its alpha or, for trees, its n_estimators; empty for rankers with neither.
+    alphas : ndarray of shape (n_trials,)
+        Its alpha; NaN for rankers without one.
     scores : ndarray of shape (n_trials,)
         Held-out score, a mean over queries.
     behind, standard_errors : ndarray of shape (n_trials,)
@@ -48,12 +48,14 @@ class AutoResults(TableMixin):
         Rankers that were not tried, and why.
     n_queries : int
         Queries with a score; for one global ranking, folds of its rows.
+    n_estimators : ndarray of shape (n_trials,), optional
+        Its number of trees; NaN for other rankers. None if no trees were tried.
     """
 
     metric: str
     greater_is_better: bool
     names: list[str]
-    settings: list[dict[str, float]]
+    alphas: Array
     scores: Array
     behind: Array
     standard_errors: Array
@@ -61,6 +63,7 @@ class AutoResults(TableMixin):
     seconds: Array
     left_out: list[str]
     n_queries: int
+    n_estimators: Array | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -85,10 +88,9 @@ class AutoResults(TableMixin):
     def to_table(self) -> Table:
         """Each ranker at its best setting, best first."""
         rows = tuple(self._row(name, k) for name, k in self.best_trials.items())
-        has_trees = any("n_estimators" in setting for setting in self.settings)
         columns = (
             Column("ranker", ""),
-            Column("alpha or trees" if has_trees else "alpha", ".3g"),
+            Column("alpha" if self.n_estimators is None else "alpha or trees", ".3g"),
             Column(self.metric),
             Column("behind best"),
             Column("s.e."),
@@ -103,7 +105,7 @@ class AutoResults(TableMixin):
         same = np.array([other == name for other in self.names])
         return (
             name,
-            next(iter(self.settings[best].values()), np.nan),
+            self._setting(best),
             self.scores[best],
             self.behind[best],
             self.standard_errors[best],
@@ -111,14 +113,18 @@ class AutoResults(TableMixin):
             "in the mean" if (self.chosen & same).any() else "",
         )
 
-    def _of(self, name: str) -> Array:
-        """A parameter of each trial; NaN for rankers without it."""
-        return np.array([setting.get(name, np.nan) for setting in self.settings])
+    def _setting(self, k: int) -> float:
+        """The alpha of a trial, or its number of trees; NaN if it has neither."""
+        alpha = float(self.alphas[k])
+        if self.n_estimators is None or not np.isnan(alpha):
+            return alpha
+        return float(self.n_estimators[k])
 
     def _frame_columns(self) -> dict[str, Any]:
         return {
             "ranker": self.names,
-            **{name: self._of(name) for name in ("alpha", "n_estimators")},
+            "alpha": self.alphas,
+            **({} if self.n_estimators is None else {"n_estimators": self.n_estimators}),
             "score": self.scores,
             "behind": self.behind,
             "standard_error": self.standard_errors,

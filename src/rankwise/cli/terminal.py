@@ -24,6 +24,7 @@ BAD_INPUT = 2
 BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 INTERRUPTED = 130
 SHOW_TRACEBACK = "RANKWISE_TRACEBACK"
+ROOM = 30  # characters of a progress bar with its share and time
 COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
 
 
@@ -208,11 +209,14 @@ def _bar(what: str) -> Iterator[Callable[..., None]]:
 
     description = TextColumn("{task.description}", markup=False)
     words_column = TextColumn("{task.fields[words]}", markup=False)
-    columns = (description, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), words_column)
+    columns = (description, BarColumn(12), TaskProgressColumn(), TimeElapsedColumn(), words_column)
     with Progress(*columns, console=Console(stderr=True), transient=True) as display:
         task = display.add_task(what, total=None, words="")
 
+        room = max(8, display.console.width - len(what) - ROOM)
+
         def report(done: float, total: float | None, words: str = "") -> None:
+            words = words if len(words) <= room else f"{words[: room - 1]}…"
             display.update(
                 task, completed=done, total=total or None, words=words, refresh=bool(words)
             )

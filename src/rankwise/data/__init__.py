@@ -3,6 +3,7 @@
 from rankwise.data.battle_generator import GeneratedBattles, make_battles
 from rankwise.data.battles import Battles
 from rankwise.data.chosen_rejected import AnswerComparisons, read_chosen_rejected
+from rankwise.data.comparison_files import ComparisonData, read_comparisons
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.letor.group_files import qid_from_groups
 from rankwise.data.letor.reading import LetorData, read_letor
@@ -16,6 +17,7 @@ from rankwise.graph.comparisons import Comparisons
 __all__ = [
     "AnswerComparisons",
     "Battles",
+    "ComparisonData",
     "Comparisons",
     "DatasetInfo",
     "GeneratedBattles",
@@ -31,6 +33,7 @@ __all__ = [
     "normalize_per_query",
     "qid_from_groups",
     "read_chosen_rejected",
+    "read_comparisons",
     "read_letor",
     "write_letor",
 ]

@@ -49,9 +49,12 @@ def _advice(accepted: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if "qid" in names and unknown in IDS:
         return f"has no {unknown}=: use qid=, one id per row."
     if "qid" in names and unknown == "sample_weight":
+        weights = ""
+        if "query_weight" in names:
+            weights = " To weight queries, use query_weight=, one weight per row."
         return (
-            "has no sample_weight=: it compares pairs of rows, which have no weights of their own. "
-            "If it was meant to pass queries, use qid=, one id per row."
+            f"has no sample_weight=: it compares pairs of rows.{weights} To pass queries, use "
+            "qid=, one id per row."
         )
     if unknown is not None:
         return f"has no {unknown}=. Its parameters are {', '.join(names)}."

@@ -31,7 +31,7 @@ def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups) -> str:
     some = X if len(rows) == groups.n_rows else as_given(X)[rows]
 
     def tried(name: str) -> tuple[float, float]:
-        return _held_out_gain(ranker, name, some, y[rows], groups.codes[rows])
+        return _held_out_gain(ranker, name, some, y[rows], groups, rows)
 
     gains = {name: tried(name)[0] for name in (WITHIN_QUERIES, ColumnStandard.name)}
     best = max(gains, key=lambda name: gains[name])
@@ -39,7 +39,9 @@ def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups) -> str:
     return QueryRank.name if by_ranks - CLEARLY * error > gains[best] else best
 
 
-def _held_out_gain(ranker: Any, name: str, X: Any, y: Array, qid: Index) -> tuple[float, float]:
+def _held_out_gain(
+    ranker: Any, name: str, X: Any, y: Array, groups: QueryGroups, rows: Index
+) -> tuple[float, float]:
     """The best held-out score, such that larger is better, and its standard error."""
     from rankwise.holdout.alpha_choice import choose_alpha, settled  # compiles loops
 
@@ -48,8 +50,11 @@ def _held_out_gain(ranker: Any, name: str, X: Any, y: Array, qid: Index) -> tupl
         most = min(SAMPLE_LANDMARKS, X.shape[0])
         number = trial.n_landmarks if isinstance(trial.n_landmarks, int) else most
         trial.set_params(landmarks="random", n_landmarks=min(number, most), random_state=0)
+    codes = groups.codes[rows]
+    weight = None if groups.weights is None else groups.weights[codes]
     try:
-        curve = choose_alpha(settled(trial.make_problem(X, y, qid=qid))).curve
+        problem = trial.make_problem(X, y, qid=codes, query_weight=weight)
+        curve = choose_alpha(settled(problem)).curve
     except DataError:  # nothing to learn from in the sample
         curve = None
     if curve is None:

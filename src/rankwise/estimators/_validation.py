@@ -9,7 +9,9 @@ from sklearn.utils.validation import validate_data
 
 from rankwise.backends.arrays import Array, is_tensor, to_host
 from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError
 from rankwise.estimators._device import check_targets, check_tensor, send_rows
+from rankwise.graph import QueryGroups
 
 DTYPES = (np.float64, np.float32)
 
@@ -39,6 +41,19 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
         return check_tensor(estimator, X, reset=reset, min_rows=min_rows)
     options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
     return send_rows(validate_data(estimator, X, reset=reset, **options), estimator.device)
+
+
+def query_groups(qid: Any, n_rows: int, query_weight: Any) -> QueryGroups:
+    """The rows of each query, with the weights of queries if there are any."""
+    groups = QueryGroups.of(qid, n_rows)
+    if query_weight is None:
+        return groups
+    if groups.n_groups == 1:
+        raise DataError(
+            "query_weight needs at least two queries: got one. It says how much queries count "
+            "relative to each other. Pass qid=, or leave query_weight out."
+        )
+    return groups.weighted(to_host(query_weight))
 
 
 def forget(estimator: Any) -> None:

@@ -16,9 +16,8 @@ from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._scores import in_dtype
-from rankwise.estimators._validation import DTYPES, forget
+from rankwise.estimators._validation import DTYPES, forget, query_groups
 from rankwise.estimators.ranker_mixin import RankerMixin
-from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ
@@ -91,6 +90,9 @@ class RankSVM(RankerMixin, BaseEstimator):
         "max_iter": Whole(1, 2**31 - 1),
     }
 
+    # Routing, as in `RankerMixin`.
+    __metadata_request__fit = {"query_weight": True}  # noqa: RUF012
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -105,7 +107,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         self.max_iter = max_iter
 
     @explain_calls
-    def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, qid: Any = None, query_weight: Any = None) -> Self:
         """Fit to labelled rows.
 
         Parameters
@@ -115,6 +117,9 @@ class RankSVM(RankerMixin, BaseEstimator):
             Labels, higher is better; only their order within a query counts.
         qid : array-like of shape (n_rows,), optional
             The query of every row, of any dtype and in any order. None: one global ranking.
+        query_weight : array-like of shape (n_rows,), optional
+            How much the query of every row counts: it multiplies the weights of the query's pairs.
+            Above 0, and the same for all rows of a query. None: 1.
 
         Returns
         -------
@@ -124,10 +129,11 @@ class RankSVM(RankerMixin, BaseEstimator):
         forget(self)
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
         X, y = validate_data(self, X, y, y_numeric=True, **options)
-        groups = QueryGroups.of(qid, len(y))
+        groups = query_groups(qid, len(y), query_weight)
         check_labels_differ(y, groups)
         self.n_queries_ = groups.n_groups
-        pairs = LabelledPairs.of(np.asarray(y, np.float64), groups.codes, self.weighting)
+        labels = np.asarray(y, np.float64)
+        pairs = LabelledPairs.of(labels, groups.codes, self.weighting, groups.weights)
         self.coef_ = self._minimize(X, pairs)
         return self
 

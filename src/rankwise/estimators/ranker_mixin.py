@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import currentframe
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,8 @@ def warn_without_queries(ranker: Any, y: Any) -> None:
     name, n_queries = type(ranker).__name__, getattr(ranker, "n_queries_", 1)
     if n_queries > 1:
         seen = f"{name} was fitted on {n_queries} queries, but no qid reached score"
+    elif _groups_are_held_out():
+        seen = f"Whole groups are held out, but no qid reached {name}"
     else:
         from rankwise.metrics.metric_names import are_grades  # imported late: it compiles loops
 
@@ -117,6 +120,21 @@ def warn_without_queries(ranker: Any, y: Any) -> None:
         "rankwise.model_selection.cross_validate and RankingSearchCV always do. Groups of a "
         "splitter, as in groups=, do not reach the ranker."
     )
+
+
+def _groups_are_held_out() -> bool:
+    """Whether this is called by scikit-learn's tools with groups=, in this process.
+
+    The groups get to the splitter alone: the calling functions are the only trace of them.
+    """
+    frame = currentframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("sklearn.model_selection"):
+            given = frame.f_locals
+            if any(named.get("groups") is not None for named in (given, given.get("params") or {})):
+                return True
+        frame = frame.f_back
+    return False
 
 
 def _columns(values: Any) -> Any:

@@ -504,19 +504,21 @@ def _per_pair(name: str, values: Any, n_pairs: int, max_ndim: int) -> Array:
 
 
 def _check_groups(groups: Any, n_pairs: int) -> NDArray[Any] | None:
-    if groups is None:
-        return None
-    ids = np.asarray(to_host(groups))
+    return None if groups is None else check_comparison_ids("group", groups, n_pairs)
+
+
+def check_comparison_ids(what: str, values: Any, n_pairs: int) -> NDArray[Any]:
+    """The group or the rater of each comparison, of any type."""
+    ids = np.asarray(to_host(values))
     if ids.shape != (n_pairs,):
         raise DataError(
-            f"groups needs one entry per comparison: got shape {ids.shape} for {n_pairs} "
-            "comparisons."
+            f"Comparisons need one {what} each: got shape {ids.shape} for {n_pairs} comparisons."
         )
     missing = missing_entries(ids)
     if missing.any():
         raise DataError(
-            f"The group of comparison {int(np.argmax(missing))} is missing ({int(missing.sum())} "
-            "in all): give every comparison a group, or drop these."
+            f"The {what} of comparison {int(np.argmax(missing))} is missing ({int(missing.sum())} "
+            f"in all): give every comparison a {what}, or drop these."
         )
     return ids
 

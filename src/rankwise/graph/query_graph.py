@@ -111,6 +111,8 @@ class QueryGraph(PairGraph):
     def pair_weight(self) -> Array:
         """The weight of a pair of each query."""
         weight = pair_weight(self.weighting, self.query_sizes, self.pairs_of_query)
+        if self.groups.weights is not None:
+            weight = weight * self.groups.weights
         return np.asarray(weight, dtype=np.float64)
 
     @cached_property

@@ -28,6 +28,8 @@ class QueryGroups:
         Row numbers, group by group, in ascending order within a group.
     indptr : ndarray of shape (n_groups + 1,)
         ``order[indptr[g]:indptr[g + 1]]`` are the rows of group g.
+    weights : ndarray of shape (n_groups,) or None
+        The weight of each query, which multiplies those of its pairs. None: 1.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class QueryGroups:
     codes: Index
     order: Index
     indptr: Index
+    weights: NDArray[np.float64] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -102,7 +105,40 @@ class QueryGroups:
     def take(self, rows: Index) -> QueryGroups:
         """The groups of these rows alone."""
         part = QueryGroups.of(self.codes[rows])
-        return replace(part, names=self.names[part.names])
+        weights = None if self.weights is None else self.weights[part.names]
+        return replace(part, names=self.names[part.names], weights=weights)
+
+    def weighted(self, weight: Any) -> QueryGroups:
+        """These groups with weights, from one weight per row that is the same within a query.
+
+        Examples
+        --------
+        >>> QueryGroups.of(["b", "a", "b"]).weighted([2.0, 1.0, 2.0]).weights
+        array([2., 1.])
+        """
+        by_row = np.asarray(weight, dtype=np.float64)
+        if by_row.shape != (self.n_rows,):
+            raise DataError(
+                f"query_weight needs one entry per row of X: got shape {by_row.shape} for "
+                f"{self.n_rows} rows."
+            )
+        valid = np.isfinite(by_row) & (by_row > 0)
+        if not valid.all():
+            row = int(np.argmin(valid))
+            raise DataError(
+                f"query_weight must be finite and above 0: got {by_row[row]} in row {row}. Leave "
+                "out the rows of queries that should not count."
+            )
+        weights = by_row[self.order[self.indptr[:-1]]]
+        same = by_row == weights[self.codes]
+        if not same.all():
+            row = int(np.argmin(same))
+            query = self.codes[row]
+            raise DataError(
+                "query_weight must be the same for all rows of a query: query "
+                f"{self.names[query]} has {weights[query]} and, in row {row}, {by_row[row]}."
+            )
+        return replace(self, weights=weights)
 
 
 def check_length(n_ids: int, n_rows: int | None) -> None:

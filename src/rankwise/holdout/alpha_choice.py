@@ -389,7 +389,7 @@ def _by_comparisons(problem: Problem) -> AlphaChoice:
         some, differences = _held_out_part(problem, graph, alphas, decided)
     wrong = (1.0 - np.sign(differences * margin[some])) / 2
     codes = graph.group_of_pair
-    codes = some if codes is None else codes[some]
+    codes = np.arange(len(some)) if codes is None else codes[some]
     ones = np.ones(len(some))
     found = [clustered_mean(values, ones, codes) for values in wrong.mean(axis=2)]
     score, spread = np.array(found).T
@@ -504,7 +504,7 @@ def _from_sums(
             lams = [strength(loss, lam, m - len(fold)) for lam in lams]
         start, end = end, end + len(fold)
         F, on = load(fold), backend_of(X)
-        parts = regression.tasks(rows.y[fold], None if one_ranking else qid[fold])
+        parts = regression.tasks(rows.y[fold], None if one_ranking else problem.groups.take(fold))
         by_task = []
         for whole, part in zip(total, parts, strict=True):
             rest = whole - regression.moments(F.__getitem__, F.shape[1], part, on)

@@ -38,6 +38,8 @@ class Conditional:
         The conditional kernel, up to constants.
     features : ndarray of shape (n, d) or None
         Features whose inner products are the conditional kernel; either these or `kernel` is set.
+    weight : float
+        The weight of the query.
     """
 
     rows: Index
@@ -45,6 +47,7 @@ class Conditional:
     target: Array
     kernel: Array | None = None
     features: Array | None = None
+    weight: float = 1.0
 
     def stored_kernel(self) -> Array:
         """A new matrix with the conditional kernel."""
@@ -77,7 +80,9 @@ def dual_conditionals(
             inner = both[:, :n] - N.lam * eye
             kernel = part.root_inverse(part.root_inverse(inner).T)
             target = part.root_inverse(on.contiguous(both[:, n:]))
-            yield k, Conditional(rows, y[rows] - target, target, kernel=(kernel + kernel.T) / 2)
+            kernel = (kernel + kernel.T) / 2
+            weight = query_weight(graph, rows)
+            yield k, Conditional(rows, y[rows] - target, target, kernel=kernel, weight=weight)
 
 
 def primal_conditionals(
@@ -102,7 +107,14 @@ def primal_conditionals(
                 divisors = s.clip(min=0.0) + lam
                 f = (rotated / divisors) @ (V.T @ b_q)
                 features = on.xp.sqrt(lam / divisors) * rotated
-                yield k, Conditional(rows, f, y[rows] - f, features=features)
+                weight = query_weight(graph, rows)
+                yield k, Conditional(rows, f, y[rows] - f, features=features, weight=weight)
+
+
+def query_weight(graph: QueryGraph, rows: Index) -> float:
+    """The weight of the query of these rows."""
+    weights = graph.groups.weights
+    return 1.0 if weights is None else float(weights[graph.groups.codes[rows[0]]])
 
 
 def query_rows(graph: QueryGraph) -> Iterator[Index]:

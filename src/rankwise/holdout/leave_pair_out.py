@@ -77,7 +77,7 @@ def _all_pairs_count(
         first, second = np.triu_indices(n, 1) if pairs is None else pairs.T
         yield _nothing_learned(first, second, query.target)
         return
-    mu = lam / (loss.weight(left, left * (left - 1) // 2) * left)
+    mu = lam / (query.weight * loss.weight(left, left * (left - 1) // 2) * left)
     hat: Hat
     if query.features is not None and query.features.shape[1] < n:
         hat = FeatureHat.of(query.features, mu)
@@ -117,7 +117,7 @@ def _ties_excluded(
                 first, second = np.repeat(first, len(second)), np.tile(second, len(first))
             yield _nothing_learned(first, second, y)
             continue
-        effective = lam / loss.weight(int(left.sum()), int(n_pairs))
+        effective = lam / (query.weight * loss.weight(int(left.sum()), int(n_pairs)))
         system: LevelSystem
         if F is not None:
             system = FeatureLevels.of(F, level, left, effective)

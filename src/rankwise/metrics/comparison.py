@@ -98,7 +98,7 @@ class RankingComparison(TableMixin):
 
     def to_table(self) -> Table:
         """A row for every pair of rankers and every metric; clear differences in bold."""
-        signed = (Column(name, "+.4f") for name in ("difference", "from", "to"))
+        signed = (Column(name, "+.4f") for name in ("diff.", "from", "to"))
         columns = (Column("metric", ""), Column("rankers", ""), *signed, Column("p", ".2g"))
         rows = tuple(
             (
@@ -247,9 +247,9 @@ def compare_rankings(
     >>> print(comparison.to_table())
     Paired differences
     <BLANKLINE>
-    metric        rankers          difference     from       to       p
-    ------------  ---------------  ----------  -------  -------  ------
-    disagreement  precise − noisy     -0.3107  -0.3401  -0.2812  0.0001
+    metric        rankers            diff.     from       to       p
+    ------------  ---------------  -------  -------  -------  ------
+    disagreement  precise − noisy  -0.3107  -0.3401  -0.2812  0.0001
     <BLANKLINE>
     Differences on the same queries, with 95% intervals by Student's t. p: permutation test \
 (10,000 permutations).

@@ -115,6 +115,7 @@ def leave_pair_out(
     pairs: Any = None,
     return_differences: bool = False,
     random_state: Any = None,
+    query_weight: Any = None,
 ) -> LeavePairOut:
     """Hold out every pair of rows, exactly, without refitting.
 
@@ -146,6 +147,8 @@ def leave_pair_out(
         Whether to return the pairs and their differences: O(m^2) memory for each alpha.
     random_state : int or Generator, optional
         Seed for random pairs.
+    query_weight : array-like of shape (n_rows,), optional
+        As for `fit`. It weights the pairs of training queries; the score is not weighted.
 
     Returns
     -------
@@ -167,7 +170,7 @@ def leave_pair_out(
     >>> result.best_alpha, result.auc.round(3)
     (10.0, array([0.993, 0.994, 0.99 ]))
     """
-    problem = hold_out_problem(estimator, X, y, qid, alphas)
+    problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight)
     chosen = choose_pairs(problem, pairs, random_state, keep_ties=return_differences)
     kept: list[list[list[PairDifferences]]] = [
         [[] for _ in problem.alphas] for _ in range(problem.n_tasks)

@@ -54,6 +54,7 @@ def leave_query_out(
     alphas: Any = None,
     metric: str = "disagreement",
     n_splits: int | None = None,
+    query_weight: Any = None,
 ) -> HeldOut:
     """Predict every query by a ranker trained on the others, exactly, without refitting.
 
@@ -78,6 +79,8 @@ def leave_query_out(
         A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map".
     n_splits : int, optional
         Number of folds of whole queries to hold out. None: one query at a time.
+    query_weight : array-like of shape (n_rows,), optional
+        As for `fit`. It weights the pairs of training queries; the score is not weighted.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def leave_query_out(
     if qid is None:
         raise DataError("leave_query_out needs qid. For one global ranking use k_fold.")
     get_metric(metric)  # raise an error for an unknown metric before any work
-    problem = hold_out_problem(estimator, X, y, qid, alphas)
+    problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight)
     groups = problem.groups
     if groups.n_groups < 2:
         raise DataError("leave_query_out needs at least two queries: got one.")

@@ -19,7 +19,9 @@ from rankwise.parameters import check_alphas
 from rankwise.problem import Problem
 
 
-def hold_out_problem(estimator: Any, X: Any, y: Any, qid: Any, alphas: Any) -> HoldOutProblem:
+def hold_out_problem(
+    estimator: Any, X: Any, y: Any, qid: Any, alphas: Any, query_weight: Any = None
+) -> HoldOutProblem:
     """Validate an estimator, which is cloned, and its training data."""
     if not isinstance(estimator, LeastSquaresRanker):
         raise ParameterError(
@@ -30,7 +32,7 @@ def hold_out_problem(estimator: Any, X: Any, y: Any, qid: Any, alphas: Any) -> H
     given = None
     if alphas is not None or ranker.alpha != "auto":
         given = check_alphas(ranker.alpha if alphas is None else alphas)
-    problem = settled(ranker.make_problem(X, y, qid=qid))
+    problem = settled(ranker.make_problem(X, y, qid=qid, query_weight=query_weight))
     values = data_alphas(problem) if given is None else given
     if values.min() == 0 and not is_on_components(problem):
         raise ParameterError(

@@ -52,6 +52,7 @@ VALUE_OBJECTS = {
     "gp-basis": "rankwise.solvers.gp.weight_space.WeightBasis",
     "gp-linear-basis": "rankwise.solvers.gp.weight_space.LinearBasis",
     "battles": "rankwise.data.battles.Battles",
+    "gp-raters": "rankwise.estimators.gp.raters.RaterSlopes",
     "on-columns": "rankwise.estimators.gp.on_columns.OnColumns",
     **{
         kernel: f"sklearn.gaussian_process.kernels.{kernel}"
@@ -74,8 +75,8 @@ AXES = {
     "boosted": "held_out_scores_: tried",
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
     "pairwise-gp": "X_fit_: rows inputs, landmarks_: landmarks inputs, margin_: comparisons, "
-    "weight_: comparisons, pairs_: comparisons 2 in rows, context_scale_: context, "
-    "context_coef_: context, context_std_: context",
+    "weight_: comparisons, pairs_: comparisons 2 in rows, rater_: comparisons in raters, "
+    "context_scale_: context, context_coef_: context, context_std_: context",
     "mean": "rankers_: parts, weights_: parts, means_: parts outputs, scales_: parts outputs",
     "auto": "part_names_: parts",
     "leaderboard": "ratings_: items, rating_std_: items, covariance_: items items, "
@@ -98,6 +99,8 @@ AXES = {
     "column-standard": "mean: features, deviation: features",
     "gp-process": "points: points inputs",
     "gp-mixture": "processes: processes, weights: processes, prior: processes",
+    "gp-raters": "slope: raters, std_error: raters",
+    "gp-hyperparameters": "slopes: raters",
     "gp-approximation": "tau: sites, nu: sites",
     "gp-weights": "root: rank rank, mean: rank",
     "gp-linear-basis": "columns: rank in inputs, scales: rank",

@@ -49,7 +49,9 @@ class LabelledPairs:
     n_pairs: int
 
     @classmethod
-    def of(cls, y: Array, codes: Index, weighting: str) -> LabelledPairs:
+    def of(
+        cls, y: Array, codes: Index, weighting: str, query_weights: Array | None = None
+    ) -> LabelledPairs:
         """Pairs of labelled rows, with the weightings of preference graphs."""
         sizes = np.bincount(codes)
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
@@ -67,6 +69,8 @@ class LabelledPairs:
             "rows": 1.0 / sizes,
             "queries": 1.0 / np.maximum(pairs, 1.0),
         }[weighting]
+        if query_weights is not None:
+            by_query = by_query * query_weights
         return cls(codes, indptr, level, by_query[codes], int(pairs.sum()))
 
     def at(self, f: Array) -> ActivePairs:

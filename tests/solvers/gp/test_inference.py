@@ -63,6 +63,23 @@ def test_ep_agrees_with_dense_matrices(p):
             assert found.log_evidence == pytest.approx(evidence, abs=1e-4)
 
 
+@settings(max_examples=10)
+@given(gp_problems())
+def test_slopes_multiply_differences(p):
+    slopes = np.random.default_rng(len(p.pairs)).uniform(0.3, 3.0, len(p.pairs))
+    mean, covariance, evidence = dense_ep(p.K, p.pairs, p.counts, p.threshold, slopes=slopes)
+    mean, spread = moments_of_pairs(mean, covariance, p.pairs)
+    for form in FORMS:
+        differences = replace(p.differences(form), slopes=slopes)
+        for sequential in (False, True):
+            found = expectation_propagation(
+                differences, p.counts, p.threshold, sequential=sequential, **TIGHT
+            )
+            assert_allclose(found.mean, slopes * mean, rtol=1e-4, atol=1e-5)
+            assert_allclose(found.variance, slopes**2 * spread, rtol=1e-4, atol=1e-5)
+            assert found.log_evidence == pytest.approx(evidence, abs=1e-4)
+
+
 @given(gp_problems(max_rows=12, max_pairs=40))
 def test_both_weight_spaces_and_both_sweeps_agree(p):
     found = [
@@ -253,7 +270,8 @@ def test_further_comparisons_leave_the_order_of_pairs_and_rows(c, n_first):
 
 @pytest.mark.parametrize(("n_rows", "n_pairs", "rank"), [(300, 500, 300), (350, 500, 290)])
 @pytest.mark.parametrize("negative", [False, True])
-def test_blocks_of_stairs_agree_with_dense_matrices(n_rows, n_pairs, rank, negative):
+@pytest.mark.parametrize("slopes", [False, True])
+def test_blocks_of_stairs_agree_with_dense_matrices(n_rows, n_pairs, rank, negative, slopes):
     """Sizes at which A is not stored, and the last block is not full."""
     rng = np.random.default_rng(0)
     F = rng.standard_normal((n_rows, rank)) / np.sqrt(rank)
@@ -265,10 +283,12 @@ def test_blocks_of_stairs_agree_with_dense_matrices(n_rows, n_pairs, rank, negat
         tau[::9] = -0.02
     G = K[first] - K[second]
     G = G[:, first] - G[:, second]
+    scale = rng.uniform(0.5, 2.0, n_pairs) if slopes else np.ones(n_pairs)
+    G *= scale * scale[:, None]
     inner = np.linalg.inv(np.eye(n_pairs) + G * tau)
     want = inner @ G
     for build in (weights_of_rows, weights_of_pairs):
-        differences = build(K.copy(), first, second).differences
+        differences = build(K.copy(), first, second).scaled(1.0, scale if slopes else None)
         assert differences.stairs == differences.rank > 256
         assert differences._kept is None
         weights = WeightPosterior.of(differences, tau, nu)

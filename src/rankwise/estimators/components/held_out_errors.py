@@ -225,9 +225,9 @@ def _errors_by_folds(
         targets = backend_of(problem.X).array(y[train] if several else y[train, 0])
         train_ids = None if ids is None else ids[train]
         with _explained_for_a_fold(n_folds):
-            inner = loss.tasks(targets, train_ids)
-            n_queries = QueryGroups.of(train_ids, len(train)).n_groups
-            loss.check_learnable([task.graph.n_pairs for task in inner], len(train), n_queries)
+            known = groups.take(train)
+            inner = loss.tasks(targets, known)
+            loss.check_learnable([task.graph.n_pairs for task in inner], len(train), known.n_groups)
             by_alpha = _refit(space, problem, train, test, inner, train_ids, alphas, limit)
         for found, scores in zip(held_out, by_alpha, strict=True):
             found.append(scores)

@@ -27,12 +27,15 @@ class Hyperparameters:
     noise: float
     threshold: float
     flips: float
+    slopes: Array | None = None  # of the raters, of shape (n_raters,)
 
-    def outcomes(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+    def outcomes(self, mean: Array, variance: Array, slope: Any = 1.0) -> tuple[Array, Array]:
         """P(win) and P(tie) in comparisons with differences of N(mean, variance)."""
-        t, share = self.threshold * self.noise, 1.0 - 2.0 * self.flips
-        win = _probability(mean, variance, self.noise, t)
-        no_loss = win if t == 0 else _probability(mean, variance, self.noise, -t)
+        noise, share = self.noise / slope, 1.0 - 2.0 * self.flips
+        win = _probability(mean, variance, noise, self.threshold * noise)
+        if self.threshold == 0:
+            return self.flips + share * win, np.zeros_like(win)
+        no_loss = _probability(mean, variance, noise, -self.threshold * noise)
         return self.flips + share * win, share * np.maximum(no_loss - win, 0.0)
 
 
@@ -112,9 +115,9 @@ class ConditionedProcess:
         """P(f(x1) > f(x2)), equation (11), row by row; 1/2 for equal rows."""
         return _probability(*self.difference(X1, X2), 0.0, 0.0)
 
-    def outcomes(self, X1: Array, X2: Array) -> tuple[Array, Array]:
-        """P(win) and P(tie) in a comparison, row by row."""
-        return self.hyper.outcomes(*self.difference(X1, X2))
+    def outcomes(self, X1: Array, X2: Array, slope: Any = 1.0) -> tuple[Array, Array]:
+        """P(win) and P(tie) in a comparison, row by row, by raters with a slope."""
+        return self.hyper.outcomes(*self.difference(X1, X2), slope)
 
     def _level(self, reference: Array) -> _Level:
         """The mean of f over some rows: O(r^2 m + m^2)."""
@@ -159,7 +162,7 @@ class _Level:
         return np.asarray(kernel_values(self.kernel, self.rows, X).mean(axis=0))
 
 
-def _probability(mean: Array, variance: Array, noise: float, t: float) -> Array:
+def _probability(mean: Array, variance: Array, noise: Any, t: Any) -> Array:
     """P(d + e > t); 1/2 if neither is random and d = t."""
     spread = np.sqrt(variance + noise**2)
     gap = mean - t

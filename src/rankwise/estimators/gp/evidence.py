@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -19,12 +20,15 @@ from rankwise.solvers.gp.approximation import (
     factor_gradient,
     gaussian,
     noise_slope,
+    precision_gradient,
+    slope_gradient,
 )
 from rankwise.solvers.gp.differences import Differences
 from rankwise.solvers.gp.ep import expectation_propagation
 from rankwise.solvers.gp.held_out import Likelihood, without_each, without_groups
 from rankwise.solvers.gp.laplace import laplace
 from rankwise.solvers.gp.observations import PairObservations
+from rankwise.solvers.gp.slopes import margin_information, outcome_information
 from rankwise.solvers.gp.weight_space import (
     LinearBasis,
     WeightBasis,
@@ -38,6 +42,7 @@ from rankwise.solvers.gp.weight_space import (
 
 _THRESHOLD_BOUNDS = (1e-3, 1e2)
 _FLIPS_BOUNDS = (1e-4, 0.45)
+_SLOPE_BOUNDS = (1e-3, 1e3)
 _PATIENCE = 60  # sweeps for a posterior with flips
 Sites = tuple[Array, Array]  # tau and nu
 
@@ -56,17 +61,27 @@ class InferenceSettings:
     tol: float
     max_sweeps: int
 
-    def differences(self, space: WeightSpace, hyper: Hyperparameters) -> Differences:
+    def differences(
+        self, space: WeightSpace, hyper: Hyperparameters, slopes: Array | None
+    ) -> Differences:
         """The differences in the units of the posterior: those of the noise for probit."""
-        return space.differences if self.likelihood == "gaussian" else space.scaled(1 / hyper.noise)
+        if self.likelihood == "gaussian":
+            return space.differences
+        return space.scaled(1.0 / hyper.noise, slopes)
 
     def infer(
-        self, space: WeightSpace, values: Array, hyper: Hyperparameters, start: Sites | None
+        self,
+        space: WeightSpace,
+        values: Array,
+        hyper: Hyperparameters,
+        slopes: Array | None,
+        start: Sites | None,
     ) -> tuple[Differences, Approximation]:
-        """The posterior, and the differences in its units."""
-        differences = self.differences(space, hyper)
+        """The posterior, and the differences in its units; slopes are those of each pair."""
+        differences = self.differences(space, hyper, slopes)
         if self.likelihood == "gaussian":
             margin, weight = values.T
+            weight = weight if slopes is None else weight * slopes**2
             return differences, gaussian(differences, margin, weight, hyper.noise)
         given: Any = {"start": start, "tol": self.tol, "max_sweeps": self.max_sweeps}
         if self.method == "laplace":
@@ -81,12 +96,15 @@ class Evidence:
     """log p(comparisons | theta), its gradient, and the posterior at any theta.
 
     theta holds the logarithms of the free hyperparameters: those of the kernel, then the noise
-    if it is free, the threshold of ties if there are any, and the share of flips if it is not 0.
+    if it is free, the threshold of ties if there are any, the slopes of raters if they differ, and
+    the share of flips if it is not 0.
 
     `hyper` is where the search starts, X the rows that were compared, and `noise_bounds` is None
     if the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with
-    median `start`, one or one for each free hyperparameter. With `must_converge`, a posterior that
-    does not converge raises `NotConverged`. `n_sweeps` counts the sweeps of all posteriors.
+    median `start`, one or one for each free hyperparameter but the slopes. `spread` is that of the
+    slopes, whose median is 1; 0: they are fixed. With `must_converge`, a posterior that does not
+    converge raises `NotConverged`. `n_sweeps` counts the sweeps of all posteriors, and `watch` is
+    called with the log evidence of each.
 
     One value costs a posterior (`solvers.gp.ep`). A gradient also needs the derivatives of the
     kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks, or with r coordinates of a linear
@@ -101,16 +119,18 @@ class Evidence:
     noise_bounds: tuple[float, float] | None = None
     landmarks: Array | None = None
     prior_scale: Any = None
+    spread: float = 0.0
     must_converge: bool = False
+    watch: Callable[[float], None] | None = None
     n_sweeps: int = 0
     _best: tuple[Array, Approximation] | None = None
     _best_value: float = -np.inf
 
     def __post_init__(self) -> None:
-        shape = np.shape(self.prior_scale)
-        if shape not in ((), (len(self.start),)):
+        shape, n_free = np.shape(self.prior_scale), int((~self.is_slope).sum())
+        if shape not in ((), (n_free,)):
             raise ParameterError(
-                f"prior_scale needs one entry for each of the {len(self.start)} free "
+                f"prior_scale needs one entry for each of the {n_free} free "
                 f"hyperparameters, or one for all: got shape {shape}."
             )
 
@@ -120,6 +140,8 @@ class Evidence:
         bounds = {} if self.noise_bounds is None else {"noise": self.noise_bounds}
         if self.hyper.threshold > 0:
             bounds["threshold"] = _THRESHOLD_BOUNDS
+        if self.spread > 0:
+            bounds["slopes"] = _SLOPE_BOUNDS
         if self.hyper.flips > 0:
             bounds["flips"] = _FLIPS_BOUNDS
         return bounds
@@ -127,14 +149,24 @@ class Evidence:
     @property
     def start(self) -> Array:
         """theta of the hyperparameters to start from."""
-        values = [getattr(self.hyper, name) for name in self._free]
-        return np.concatenate((self.hyper.kernel.theta, np.log(values)))
+        parts = [np.log(np.atleast_1d(getattr(self.hyper, name))) for name in self._free]
+        return np.concatenate((self.hyper.kernel.theta, *parts))
+
+    @property
+    def is_slope(self) -> Any:
+        """Which entries of theta are slopes."""
+        parts = [np.full(np.size(getattr(self.hyper, n)), n == "slopes") for n in self._free]
+        return np.concatenate((np.full(len(self.hyper.kernel.theta), False), *parts))
 
     @property
     def bounds(self) -> Array:
         """Smallest and largest theta, of shape (n_free, 2)."""
         kernel = self.hyper.kernel.bounds.reshape(-1, 2)
-        return np.vstack((kernel, np.log(np.reshape(list(self._free.values()), (-1, 2)))))
+        parts = [
+            np.tile(np.log(bounds), (np.size(getattr(self.hyper, name)), 1))
+            for name, bounds in self._free.items()
+        ]
+        return np.vstack((kernel, *parts))
 
     def at(self, theta: Array) -> Hyperparameters:
         """The hyperparameters whose logarithms are theta."""
@@ -147,7 +179,12 @@ class Evidence:
         k = len(self.hyper.kernel.theta)
         with np.errstate(over="ignore"):  # the kernel's values are checked
             kernel = self.hyper.kernel.clone_with_theta(theta[:k])
-            others = dict(zip(self._free, np.exp(theta[k:]).tolist(), strict=True))
+            others: dict[str, Any] = {}
+            for name in self._free:
+                size = np.size(getattr(self.hyper, name))
+                values = np.exp(theta[k : k + size])
+                others[name] = values if name == "slopes" else float(values[0])
+                k += size
         return replace(self.hyper, kernel=kernel, **others)
 
     def with_flips(self, share: float) -> Evidence:
@@ -158,7 +195,7 @@ class Evidence:
         """
         hyper, scale = replace(self.hyper, flips=share), self.prior_scale
         if scale is not None:
-            scale = np.append(np.broadcast_to(scale, len(self.start)), np.inf)
+            scale = np.append(np.broadcast_to(scale, int((~self.is_slope).sum())), np.inf)
         inference = replace(self.inference, max_sweeps=min(self.inference.max_sweeps, _PATIENCE))
         return replace(
             self,
@@ -170,13 +207,37 @@ class Evidence:
             _best_value=-np.inf,
         )
 
+    def with_slopes(self, theta: Array, slopes: Array, spread: float) -> tuple[Evidence, Array]:
+        """The same with slopes of raters, which are free unless the spread is 0; and its theta."""
+        hyper = replace(self.hyper, slopes=slopes)
+        found = replace(self, hyper=hyper, spread=spread, _best_value=-np.inf)
+        is_slope, whole = found.is_slope, found.start
+        whole[~is_slope] = theta[~self.is_slope]
+        return found, whole
+
     def log_prior(self, theta: Array) -> tuple[float, Array]:
         """Log density of the prior up to a constant, and its gradient."""
-        if self.prior_scale is None:
-            return 0.0, np.zeros(len(theta))
-        scale = np.broadcast_to(np.asarray(self.prior_scale, dtype=np.float64), theta.shape)
-        z = (theta - self.start) / scale
+        is_slope, scale = self.is_slope, np.full(len(theta), np.inf)
+        if self.prior_scale is not None:
+            scale[~is_slope] = self.prior_scale
+        scale[is_slope] = self.spread
+        z = (theta - np.where(is_slope, 0.0, self.start)) / scale
         return float(-0.5 * z @ z), -z / scale
+
+    def slope_estimates(self, theta: Array) -> tuple[Array, Array]:
+        """For each rater, the gradient of the evidence by its log slope, and the information."""
+        hyper, rater = self.at(theta), self.observed.rater
+        assert rater is not None
+        assert hyper.slopes is not None
+        space = self._space(hyper.kernel)
+        differences, a = self._infer(space, hyper, self._sites(space, hyper))
+        if self.inference.likelihood == "gaussian":
+            information = margin_information(a)
+        else:
+            given = (self.observed.values, hyper.threshold, hyper.flips)
+            information = outcome_information(a, differences.prior_variances, *given)
+        n, by_pair = len(hyper.slopes), self._slope_gradient(differences, a)
+        return self._by_rater(by_pair, n), self._by_rater(information, n)
 
     def process(self, theta: Array) -> ConditionedProcess:
         """The posterior at theta."""
@@ -204,7 +265,7 @@ class Evidence:
         differences, a = self._infer(space, hyper, self._sites(space, hyper))
         if a.log_evidence >= self._best_value:
             self._best_value = a.log_evidence
-            self._best = (space.differences.prior_variances / hyper.noise**2, a)
+            self._best = (self._prior_variances(space, hyper), a)
         scale = 1.0 if differences is space.differences else hyper.noise**-2
         with np.errstate(over="ignore", invalid="ignore"):  # checked below
             if linear is not None:
@@ -231,21 +292,30 @@ class Evidence:
         The hyperparameters of the process stay as they are.
         """
         hyper, observed, a = process.hyper, self.observed, process.approximation
-        differences = self.inference.differences(self._space(hyper.kernel), hyper)
+        slopes = self.slopes(hyper)
+        differences = self.inference.differences(self._space(hyper.kernel), hyper, slopes)
         likelihood: Likelihood = (hyper.threshold, hyper.flips)
-        unit = hyper.noise
+        unit = np.full(len(observed), hyper.noise)
+        if slopes is not None:
+            unit /= slopes
         if self.inference.likelihood == "gaussian":
-            likelihood, unit = None, 1.0
+            likelihood, unit = None, np.ones(len(observed))
         if groups is None:
             mean, variance = without_each(a, differences, observed, likelihood)
         else:
             mean, variance = without_groups(a, differences, observed, likelihood, groups)
-        variance *= unit**2
+        variance *= unit[observed.pair] ** 2
         if self.landmarks is not None:  # what the landmarks do not say about the rows of a pair
             rows = self.X[observed.first], self.X[observed.second]
             rest = process.difference(*rows)[1] - unit**2 * a.variance
             variance += np.maximum(rest, 0.0)[observed.pair]
-        return unit * observed.sign * mean, variance
+        return unit[observed.pair] * observed.sign * mean, variance
+
+    def slopes(self, hyper: Hyperparameters) -> Array | None:
+        """The slope of each pair, which is that of its rater; None if all are 1."""
+        if hyper.slopes is None or self.observed.rater is None:
+            return None
+        return np.append(hyper.slopes, 1.0)[self.observed.rater]  # -1 is a rater not known
 
     def _infer(
         self, space: WeightSpace, hyper: Hyperparameters, start: Sites | None
@@ -253,12 +323,16 @@ class Evidence:
         """The posterior, or an error if it is not finite."""
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                differences, found = self.inference.infer(space, self.observed.values, hyper, start)
+                differences, found = self.inference.infer(
+                    space, self.observed.values, hyper, self.slopes(hyper), start
+                )
         except FloatingPointError:
             raise _not_finite(hyper) from None
         if not np.isfinite(found.log_evidence):
             raise _not_finite(hyper)
         self.n_sweeps += found.n_sweeps + 1
+        if self.watch is not None:
+            self.watch(found.log_evidence)
         if self.must_converge and not found.converged:
             raise NotConverged
         return differences, found
@@ -268,14 +342,33 @@ class Evidence:
         if self._best is None or self.inference.likelihood == "gaussian":
             return None
         before, best = self._best
-        now = space.differences.prior_variances / hyper.noise**2
+        now = self._prior_variances(space, hyper)
         return best.sites_for(np.divide(now, before, out=np.ones_like(now), where=before > 0))
+
+    def _prior_variances(self, space: WeightSpace, hyper: Hyperparameters) -> Array:
+        """Prior variances of the differences in units of the noise."""
+        slopes = self.slopes(hyper)
+        variances = space.differences.prior_variances / hyper.noise**2
+        return variances if slopes is None else variances * slopes**2
+
+    def _slope_gradient(self, differences: Differences, a: Approximation) -> Array:
+        """Derivatives of the evidence by the log slope of each pair."""
+        if self.inference.likelihood == "gaussian":
+            return precision_gradient(a)
+        return slope_gradient(differences, a)
+
+    def _by_rater(self, by_pair: Array, n_raters: int) -> Array:
+        """Sums over the pairs of each rater."""
+        rater = self.observed.rater
+        assert rater is not None
+        sums = np.bincount(rater + 1, by_pair, n_raters + 1)[1:]
+        return np.asarray(sums, dtype=np.float64)
 
     def _likelihood_slopes(
         self, hyper: Hyperparameters, differences: Differences, a: Approximation
     ) -> Array:
-        """Derivatives by the logarithms of noise, threshold and flips, as far as they are free."""
-        slopes = []
+        """Derivatives by the logarithms of the free hyperparameters that are not the kernel's."""
+        slopes: list[Any] = []
         if "noise" in self._free:
             if self.inference.likelihood == "gaussian":
                 slopes.append(noise_slope(a))
@@ -284,9 +377,11 @@ class Evidence:
                 slopes.append(-2.0 * by_scale)
         if "threshold" in self._free:
             slopes.append(a.threshold_slope * hyper.threshold)
+        if hyper.slopes is not None and "slopes" in self._free:
+            slopes.append(self._by_rater(self._slope_gradient(differences, a), len(hyper.slopes)))
         if "flips" in self._free:
             slopes.append(a.flips_slope * hyper.flips)
-        return np.array(slopes)
+        return np.hstack(slopes) if slopes else np.zeros(0)
 
     def _landmark_gradient(
         self, kernel: Any, space: WeightSpace, landmarks: Array, MC: Array

@@ -12,6 +12,12 @@ from rankwise.estimators.gp.evidence import Evidence
 from rankwise.estimators.gp.process_mixture import ProcessMixture
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
+from rankwise.metrics.comparison_metrics import (
+    accuracy_of,
+    brier_of,
+    calibration_error,
+    clustered_mean,
+)
 
 _LEAST = 1e-300  # a probability whose logarithm is finite
 
@@ -49,30 +55,34 @@ class HeldOutComparisons:
     @property
     def log_loss(self) -> float:
         """Minus the mean log-likelihood."""
-        return -self._average(self.log_likelihood)
+        return self._mean(-self.log_likelihood)[0]
 
     @property
     def log_loss_std_error(self) -> float:
         """Standard error of the log-loss; comparisons of a group may depend on each other."""
-        off = self.weight * (self.log_likelihood + self.log_loss)
-        sums = np.bincount(self.groups, off)
-        n = len(sums)
-        return float(np.sqrt((sums @ sums) * n / max(n - 1, 1)) / self.weight.sum())
+        return self._mean(-self.log_likelihood)[1]
 
     @property
     def accuracy(self) -> float:
-        """Share of comparisons whose winner is the more likely one; ties and draws count half."""
-        agree = np.sign(self.mean) * np.sign(self.margin)
-        return self._average(0.5 + 0.5 * agree)
+        """Share of comparisons whose winner was predicted; a tie counts half."""
+        return self._mean(accuracy_of(self.margin, self.mean))[0]
 
     @property
-    def brier_score(self) -> float:
+    def brier(self) -> float:
         """Mean squared error of P(win) + P(tie) / 2, where a tie is half a win."""
-        chance = self.probabilities @ (1.0, 0.5, 0.0)
-        return self._average(np.square(chance - 0.5 - 0.5 * np.sign(self.margin)))
+        return self._mean(brier_of(self.margin, self._score))[0]
 
-    def _average(self, values: Array) -> float:
-        return float(np.average(values, weights=self.weight))
+    @property
+    def calibration_error(self) -> float:
+        """Mean distance between predicted and observed shares of wins, over ten bins."""
+        return calibration_error(self.margin, self._score, self.weight)
+
+    @property
+    def _score(self) -> Array:
+        return self.probabilities @ np.array([1.0, 0.5, 0.0])
+
+    def _mean(self, values: Array) -> tuple[float, float]:
+        return clustered_mean(values, self.weight, self.groups)
 
 
 def hold_out(
@@ -86,13 +96,14 @@ def hold_out(
     means, variances = (np.array(part) for part in zip(*held_out, strict=True))
     weights = posterior.weights
     mean = weights @ means
-    chances = np.zeros((len(mean), 3))
+    chances, by_pair = np.zeros((len(mean), 3)), evidence.slopes(evidence.hyper)
+    slopes = np.ones(len(mean)) if by_pair is None else by_pair[evidence.observed.pair]
     for weight, process, m, v in zip(weights, posterior.processes, means, variances, strict=True):
-        win, tie = process.hyper.outcomes(m, v)
+        win, tie = process.hyper.outcomes(m, v, slopes)
         chances += weight * np.column_stack((win, tie, 1.0 - win - tie))
     if evidence.inference.likelihood == "gaussian":
         noise = np.array([[process.hyper.noise] for process in posterior.processes])
-        spread = variances + noise**2 / comparisons.weight
+        spread = variances + noise**2 / (comparisons.weight * slopes**2)
         logs = -0.5 * (np.square(comparisons.margin - means) / spread + np.log(2 * np.pi * spread))
         log_likelihood = np.asarray(logsumexp(logs, axis=0, b=weights[:, None]))
     else:

@@ -63,7 +63,7 @@ def optimize(
     low, high = bounds.T
     begins = [np.clip(start, low, high)]
     begins += [rng.uniform(low, high) for _ in range(n_restarts)]
-    results = [_climb(evidence, optimizer, begin) for begin in begins]
+    results = [climb(evidence, optimizer, begin) for begin in begins]
     return min(results, key=lambda result: result[1])[0]
 
 
@@ -105,14 +105,14 @@ def learn_flips(evidence: Evidence, theta: Array, optimizer: Any) -> tuple[Evide
         return run(value_and_gradient, start, bounds)
 
     try:
-        found, _ = _climb(flipped, watched, begin)
+        found, _ = climb(flipped, watched, begin)
         gain = flipped.process(found).approximation.log_evidence + flipped.log_prior(found)[0]
     except (DataError, NotConverged):
         return evidence, theta
     return (flipped, found) if gain > enough else (evidence, theta)
 
 
-def _climb(evidence: Evidence, optimizer: Any, begin: Array) -> tuple[Array, float]:
+def climb(evidence: Evidence, optimizer: Any, begin: Array) -> tuple[Array, float]:
     """The local maximum that the optimizer finds from one start, and minus its value."""
 
     def objective(theta: Array) -> tuple[float, Array]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +16,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
-from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
 from rankwise.estimators.gp.context_columns import in_context, with_context
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
@@ -26,7 +28,6 @@ from rankwise.estimators.gp.hyperparameters import (
     warn_unless_converged,
     width_grid,
 )
-from rankwise.estimators.gp.kernel_values import has_own_parts
 from rankwise.estimators.gp.linear_kernels import linear_coordinates
 from rankwise.estimators.gp.parameter_checks import (
     check_gp_parameters,
@@ -37,18 +38,20 @@ from rankwise.estimators.gp.parameter_checks import (
 from rankwise.estimators.gp.pool import pool_of, told
 from rankwise.estimators.gp.posterior_queries import PosteriorMixin, dense
 from rankwise.estimators.gp.process_mixture import ProcessMixture
+from rankwise.estimators.gp.raters import RaterSlopes, learn_slopes
 from rankwise.estimators.gp.suggest import POOL
 from rankwise.estimators.gp.training_comparisons import (
     check_comparisons,
-    check_one_per_comparison,
     comparisons_of_scores,
 )
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.comparisons import Comparisons, check_comparison_ids
 from rankwise.graph.label_checks import check_labels_differ
+from rankwise.kernels.own_parts import has_own_parts
 from rankwise.parameters import as_generator
 from rankwise.problem.memory import check_kernel_fits
+from rankwise.progress import progress_bar
 from rankwise.solvers.gp.observations import PairObservations
 from rankwise.solvers.gp.pool import PoolPosterior
 
@@ -68,6 +71,11 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     a pair share one site. The gaussian posterior is exact, and its mean is that of `RankRLS`
     with ``alpha=noise**2`` and ``weighting="pairs"``. Hyperparameters maximize the evidence
     p(comparisons).
+
+    Raters differ. With `rater` in `fit_pairs`, each rater has a slope s, and the noise of its
+    comparisons is noise / s; the threshold of ties is in units of that noise. Slopes are
+    hyperparameters with a log-normal prior of median 1, whose width the comparisons determine: a
+    rater with few comparisons has nearly the common slope, 1.
 
     For N compared pairs of n rows and a kernel matrix of numerical rank r <= min(n, N), a sweep
     takes O(r^2 min(n, N) + N r) time, and some ten sweeps are needed. Each step of the optimizer
@@ -127,6 +135,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     max_sweeps : int, default=200
     random_state : int, Generator or None, default=None
         For restarts, landmarks, and the choice of pairs.
+    verbose : bool, default=False
+        Whether to show the progress of the choice of hyperparameters: how many posteriors were
+        computed, and the log evidence of the last. On stderr if it is a terminal, or in a notebook.
 
     Attributes
     ----------
@@ -135,7 +146,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     noise_, threshold_, flips_ : float
         Learned values; the threshold is 0 if there was no tie or a tie is half a win.
     theta_ : ndarray
-        Logarithms of all free hyperparameters: of the kernel, noise, threshold, flips.
+        Logarithms of all free hyperparameters: of the kernel, noise, threshold, slopes, flips.
     log_marginal_likelihood_value_ : float
         The evidence at theta_.
     converged_, n_sweeps_ : bool and int
@@ -146,6 +157,11 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         None if inference is exact.
     pairs_, margin_, weight_ : ndarray
         Comparisons learned from, `tell` included.
+    raters_ : RaterSlopes
+        The slope of each rater with its standard error; None if no raters were given.
+    rater_ : ndarray of shape (n_pairs,)
+        The number of the rater of each comparison in `raters_`, -1 if not known; None without
+        raters.
     X_fit_ : ndarray of shape (n_rows, n_features)
         Training rows. With context, its columns follow, and there are further rows for first items
         in their context.
@@ -183,6 +199,8 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     weight_: Array
     landmarks_: Array | None
     threshold_: float
+    raters_: RaterSlopes | None
+    rater_: Index | None
     _pool: PoolPosterior | None = None
 
     def __init__(
@@ -208,6 +226,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         tol: float = 1e-5,
         max_sweeps: int = 200,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
@@ -229,6 +248,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         self.tol = tol
         self.max_sweeps = max_sweeps
         self.random_state = random_state
+        self.verbose = verbose
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
@@ -258,7 +278,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
                 check_labels_differ(y, groups)
             made = comparisons_of_scores(graph, y, self.likelihood, self.max_pairs, rng)
             self._forget_context()
-            self._learn(dense(X), made, qid, rng)
+            self._learn(dense(X), made, None, qid, rng)
             self.n_queries_ = groups.n_groups
         return self
 
@@ -269,6 +289,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         *,
         margin: Any = None,
         weight: Any = None,
+        rater: Any = None,
         context: Any = None,
     ) -> Self:
         """Fit to comparisons between rows.
@@ -288,6 +309,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             ties, with a warning.
         weight : array-like of shape (n_pairs,), optional
             How often each comparison counts, whole or not. None: once.
+        rater : array-like of shape (n_pairs,), optional
+            Who made each comparison, of any type: every rater has a slope, which is learned
+            (`raters_`). None: all comparisons have the same noise.
         context : array-like of shape (n_pairs, n_columns), optional
             Features z of the comparisons themselves, such as the position of the first row: the
             difference of scores is then f(x_i) - f(x_j) + z'g. The weights g have independent
@@ -307,17 +331,29 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             given = check_comparisons(
                 X, rows.shape[0], pairs, margin, weight, context, self.likelihood
             )
+            raters = None if rater is None else self._check_raters(rater, len(given))
+            counted = given.weight > 0
+            given = given.take(counted)
+            raters = None if raters is None else QueryGroups.of(raters[counted])
             self._forget_context()
             if given.context is None:
-                self._learn(dense(rows), given, None, rng)
+                self._learn(dense(rows), given, raters, None, rng)
             else:
-                self._learn_with_context(dense(rows), given, rng)
+                self._learn_with_context(dense(rows), given, raters, rng)
             self.n_queries_ = 1
         if len(given) and has_own_parts(self.kernel_):  # other kernels link all rows
             warn_of_parts(self, X, given, rows.shape[0])
         return self
 
-    def tell(self, pair: Any, *, margin: Any = None, weight: Any = None, X: Any = None) -> Self:
+    def tell(
+        self,
+        pair: Any,
+        *,
+        margin: Any = None,
+        weight: Any = None,
+        rater: Any = None,
+        X: Any = None,
+    ) -> Self:
         """Learn from further comparisons, starting from the present posterior.
 
         The hyperparameters stay as they are (`fit_pairs` would choose them again). At the first
@@ -332,6 +368,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             Row numbers, the preferred row first.
         margin, weight : float or array-like, optional
             As in `fit_pairs`.
+        rater : id or array-like of shape (n_pairs,), optional
+            Who made the comparisons, after a fit with raters. One who is not known, or None, has
+            the common slope, 1.
         X : array-like or sparse of shape (n_rows, n_features), optional
             The rows that `pair` numbers; they are added to the training rows. None: the
             training rows.
@@ -346,13 +385,18 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         margin = None if margin is None else np.atleast_1d(margin)
         weight = None if weight is None else np.atleast_1d(weight)
         new = check_comparisons(None, len(rows), pairs, margin, weight, None, self.likelihood)
+        raters = self._told_raters(rater, len(new))
+        counted = new.weight > 0
+        new = new.take(counted)
         X_fit = self.X_fit_
         if X is not None:
             new = Comparisons(new.pairs + len(X_fit), new.margin, new.weight)
             X_fit = np.vstack((X_fit, rows))
-        comparisons = Comparisons(self.pairs_, self.margin_, self.weight_) + new
-        threshold = self.threshold_ or self._threshold(self._observations(new))
-        evidence = self._fitted_evidence(X_fit, comparisons, threshold)
+        comparisons = self._comparisons + new
+        if raters is not None and self.rater_ is not None:
+            raters = np.concatenate((self.rater_, raters[counted]))
+        threshold = self.threshold_ or self._threshold(self._observations(new, None))
+        evidence = self._fitted_evidence(X_fit, comparisons, raters, threshold)
         pool = None
         if self._pool is not None and X is None and threshold == self.threshold_:
             pool = told(self._pool, X_fit, evidence)
@@ -360,11 +404,11 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             self.__dict__.pop("posterior_", None)  # made again when it is needed
             self._pool, self.n_sweeps_ = pool, 1
             self.log_marginal_likelihood_value_ = pool.log_evidence
-            self._keep_comparisons(comparisons)
+            self._keep_comparisons(comparisons, raters)
             return self
         posterior = self.posterior_.updated(evidence)
         self.theta_, self.threshold_ = evidence.start, threshold
-        self._keep(X_fit, comparisons, posterior)
+        self._keep(X_fit, comparisons, raters, posterior)
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -372,8 +416,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         pool = vars(self).get("_pool")
         if name != "posterior_" or pool is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        comparisons = Comparisons(self.pairs_, self.margin_, self.weight_)
-        evidence = self._fitted_evidence(self.X_fit_, comparisons, self.threshold_)
+        evidence = self._present_evidence()
         process = evidence.condition(evidence.hyper, (pool.tau, pool.nu))
         self.posterior_ = ProcessMixture.of([process], np.ones(1))
         return self.posterior_
@@ -384,6 +427,11 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             _ = self.posterior_
         return {key: value for key, value in super().__getstate__().items() if key != "_pool"}
 
+    def __setstate__(self, state: Any) -> None:
+        """The state of a file, which had no raters if it does not mention them."""
+        without = {"raters_": None, "rater_": None} if "pairs_" in state else {}
+        super().__setstate__(without | state)
+
     def _pool_moments(self, X: Array) -> tuple[Array, Array] | None:
         """Mean and covariance of scores, if X are the training rows, and kept for `tell`."""
         if len(X) > POOL or not np.array_equal(X, self.X_fit_):
@@ -392,9 +440,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         if not updates or self.landmarks_ is not None or len(self.grid_weights_) > 1:
             return None
         if self._pool is None:
-            comparisons = Comparisons(self.pairs_, self.margin_, self.weight_)
-            process = self.posterior_.best
-            self._pool = pool_of(process, self.X_fit_, self._observations(comparisons))
+            self._pool = pool_of(self.posterior_.best, self.X_fit_, self._present_evidence())
         pool, noise = self._pool, self.noise_
         covariance = pool.covariance if noise == 1.0 else noise**2 * pool.covariance
         return noise * pool.mean, covariance
@@ -419,8 +465,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         if theta is None and not eval_gradient:
             return self.log_marginal_likelihood_value_
         theta = self.theta_ if theta is None else np.asarray(theta, dtype=np.float64)
-        comparisons = Comparisons(self.pairs_, self.margin_, self.weight_)
-        evidence = self._fitted_evidence(self.X_fit_, comparisons, self.threshold_)
+        evidence = self._present_evidence()
         if eval_gradient:
             return evidence.value_and_gradient(theta)
         return evidence.process(theta).approximation.log_evidence
@@ -432,7 +477,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         expectation propagation, and the few sites that this affects most are matched again; the
         hyperparameters stay as they are. For ``likelihood="gaussian"`` this equals a fit without
         the comparison. For probit it is close: on five problems, the mean log-loss differs from
-        that of fits without each comparison by at most 0.003, in less than a hundredth of their
+        that of fits without each comparison by at most 0.002, in less than a hundredth of their
         time (`benchmarks/bench_gp_held_out.py`).
 
         A comparison takes O(r^2 + n r + N) time, with the letters of the class, and a group of k
@@ -467,15 +512,20 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
                 "leave_one_out takes sites of expectation propagation out of the posterior: use "
                 'inference="ep".'
             )
-        comparisons = Comparisons(self.pairs_, self.margin_, self.weight_)
-        if not len(comparisons):
+        n_pairs = len(self.pairs_)
+        if not n_pairs:
             raise DataError("There is no comparison to leave out: the fit had none.")
         if groups is not None:
-            groups = QueryGroups.of(check_one_per_comparison("groups", groups, len(comparisons)))
-        evidence = self._fitted_evidence(self.X_fit_, comparisons, self.threshold_)
-        return hold_out(self.posterior_, evidence, comparisons, groups)
+            groups = QueryGroups.of(check_comparison_ids("group", groups, n_pairs))
+        return hold_out(self.posterior_, self._present_evidence(), self._comparisons, groups)
 
-    def _learn_with_context(self, X: Array, given: Comparisons, rng: np.random.Generator) -> None:
+    def _learn_with_context(
+        self,
+        X: Array,
+        given: Comparisons,
+        raters: QueryGroups | None,
+        rng: np.random.Generator,
+    ) -> None:
         """`_learn` with context columns, whose weights are kept."""
         if self.n_landmarks is not None or self.landmarks is not None:
             raise ParameterError(
@@ -484,7 +534,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             )
         kernel = default_kernel(X) if self.kernel is None else self.kernel
         rows, comparisons, kernel, scale = with_context(X, given, kernel)
-        self._learn(rows, comparisons, None, rng, kernel)
+        self._learn(rows, comparisons, raters, None, rng, kernel)
         self.context_scale_ = scale
         units = in_context(np.zeros((len(scale), X.shape[1])), scale, np.eye(len(scale)))
         nothing = np.zeros_like(units)
@@ -498,6 +548,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         self,
         X: Array,
         comparisons: Comparisons,
+        raters: QueryGroups | None,
         qid: Any,
         rng: np.random.Generator,
         kernel: Any = None,
@@ -505,22 +556,33 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         """Choose hyperparameters, condition on the comparisons, keep the result."""
         if kernel is None:
             kernel = default_kernel(X) if self.kernel is None else self.kernel
-        observed = self._observations(comparisons)
+        numbers = None if raters is None else raters.codes
+        observed = self._observations(comparisons, numbers)
         landmarks = self._choose_landmarks(X, len(observed.rows), qid, kernel, rng)
         threshold = self._threshold(observed)
         start = Hyperparameters(kernel, float(self.noise), threshold, first_flips(self))
         evidence = self._evidence(start, X, observed, landmarks, self.prior_scale)
-        theta = optimize(evidence, self.optimizer, self.n_restarts_optimizer, rng)
-        if may_learn_flips(self):
-            evidence, theta = learn_flips(evidence, theta, self.optimizer)
-        if self.marginalize == "grid":
-            posterior = ProcessMixture.of(*width_grid(evidence, theta, self.grid_step))
-        else:
-            posterior = ProcessMixture.of([evidence.process(theta)], np.ones(1))
+        log_error = np.zeros(0)
+        with _progress(self.verbose) as evidence.watch:
+            theta = optimize(evidence, self.optimizer, self.n_restarts_optimizer, rng)
+            if raters is not None:
+                evidence, theta, log_error = learn_slopes(evidence, theta, self.optimizer)
+            if may_learn_flips(self):
+                evidence, theta = learn_flips(evidence, theta, self.optimizer)
+            if self.marginalize == "grid":
+                posterior = ProcessMixture.of(*width_grid(evidence, theta, self.grid_step))
+            else:
+                posterior = ProcessMixture.of([evidence.process(theta)], np.ones(1))
         hyper = evidence.at(theta)
         self.theta_, self.kernel_, self.landmarks_ = theta, hyper.kernel, landmarks
         self.noise_, self.threshold_, self.flips_ = hyper.noise, hyper.threshold, hyper.flips
-        self._keep(X, comparisons, posterior)
+        self.raters_ = None
+        if raters is not None and hyper.slopes is not None:
+            error = hyper.slopes * log_error
+            self.raters_ = RaterSlopes(
+                raters.names, hyper.slopes, error, raters.sizes, evidence.spread
+            )
+        self._keep(X, comparisons, numbers, posterior)
 
     def _choose_landmarks(
         self, X: Array, n_compared: int, qid: Any, kernel: Any, rng: np.random.Generator
@@ -531,22 +593,23 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             if linear is None or len(linear) > n_compared:
                 check_kernel_fits(n_compared, advice="Use n_landmarks, or fewer rows.")
             return None
-        if has_own_parts(kernel):
-            raise ParameterError(
-                "WhiteKernel gives each row a part of its own, which does not follow from scores "
-                "at landmarks: use exact inference (n_landmarks=None, landmarks=None), or a kernel "
-                f"without WhiteKernel. The kernel is {kernel}."
-            )
+        check_for_landmarks(kernel)
         method = "kmeans" if self.landmarks is None else self.landmarks
         choice = LandmarkChoice.of(method, self.n_landmarks)
         return dense(choice.among(X, qid, kernel, rng).points)
 
-    def _keep(self, X: Array, comparisons: Comparisons, posterior: ProcessMixture) -> None:
+    def _keep(
+        self,
+        X: Array,
+        comparisons: Comparisons,
+        raters: Index | None,
+        posterior: ProcessMixture,
+    ) -> None:
         """Set the attributes that a fit and `tell` change."""
         best = posterior.best.approximation
         self.X_fit_, self.posterior_ = X, posterior
         self.__dict__.pop("_pool", None)
-        self._keep_comparisons(comparisons)
+        self._keep_comparisons(comparisons, raters)
         self.grid_kernels_ = [process.hyper.kernel for process in posterior.processes]
         self.grid_weights_ = posterior.weights
         self.converged_ = all(p.approximation.converged for p in posterior.processes)
@@ -554,14 +617,39 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         self.log_marginal_likelihood_value_ = best.log_evidence
         warn_unless_converged(posterior.processes, self._inference())
 
-    def _keep_comparisons(self, comparisons: Comparisons) -> None:
+    def _keep_comparisons(self, comparisons: Comparisons, raters: Index | None) -> None:
         self.pairs_, self.margin_ = comparisons.pairs, comparisons.margin
-        self.weight_ = comparisons.weight
+        self.weight_, self.rater_ = comparisons.weight, raters
 
-    def _observations(self, comparisons: Comparisons) -> PairObservations:
+    @property
+    def _comparisons(self) -> Comparisons:
+        return Comparisons(self.pairs_, self.margin_, self.weight_)
+
+    def _check_raters(self, rater: Any, n_pairs: int) -> Any:
+        """The raters of comparisons to fit."""
+        if self.optimizer is None:
+            raise ParameterError(
+                "The slopes of raters are learned by the optimizer, and there is none. Use "
+                'optimizer="lbfgs"; a kernel whose bounds are "fixed" stays as it is.'
+            )
+        return check_comparison_ids("rater", rater, n_pairs)
+
+    def _told_raters(self, rater: Any, n_pairs: int) -> Any:
+        """Numbers of the raters of comparisons to add; None if the fit had no raters."""
+        if self.raters_ is None:
+            if rater is not None:
+                raise ParameterError("tell can have a rater only if the fit had raters.")
+            return None
+        if rater is None:
+            return np.full(n_pairs, -1)
+        rater = np.full(n_pairs, rater) if np.ndim(rater) == 0 else rater
+        return self.raters_.numbers(check_comparison_ids("rater", rater, n_pairs))
+
+    def _observations(self, comparisons: Comparisons, raters: Index | None) -> PairObservations:
         if self.likelihood == "gaussian":
-            return PairObservations.from_margins(comparisons)
-        return PairObservations.from_outcomes(comparisons, half_ties=self.tie_model == "half")
+            return PairObservations.from_margins(comparisons, raters)
+        half_ties = self.tie_model == "half"
+        return PairObservations.from_outcomes(comparisons, raters, half_ties=half_ties)
 
     def _threshold(self, observed: PairObservations) -> float:
         """Where the threshold of ties starts; 0 if none are modelled."""
@@ -574,10 +662,20 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         rows, bounds = X[observed.rows], noise_bounds(self)
         return Evidence(hyper, rows, observed, self._inference(), bounds, landmarks, prior_scale)
 
-    def _fitted_evidence(self, X: Array, comparisons: Comparisons, threshold: float) -> Evidence:
+    def _fitted_evidence(
+        self, X: Array, comparisons: Comparisons, raters: Index | None, threshold: float
+    ) -> Evidence:
         """The evidence of comparisons, with the learned hyperparameters and a threshold."""
-        hyper = Hyperparameters(self.kernel_, self.noise_, threshold, self.flips_)
-        return self._evidence(hyper, X, self._observations(comparisons), self.landmarks_)
+        slopes, spread = None, 0.0
+        if self.raters_ is not None:
+            slopes, spread = self.raters_.slope, self.raters_.spread
+        hyper = Hyperparameters(self.kernel_, self.noise_, threshold, self.flips_, slopes)
+        observed = self._observations(comparisons, raters)
+        return replace(self._evidence(hyper, X, observed, self.landmarks_), spread=spread)
+
+    def _present_evidence(self) -> Evidence:
+        """The evidence of all comparisons that were learned from."""
+        return self._fitted_evidence(self.X_fit_, self._comparisons, self.rater_, self.threshold_)
 
     def _inference(self) -> InferenceSettings:
         return InferenceSettings(
@@ -589,6 +687,17 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+@contextmanager
+def _progress(verbose: bool) -> Iterator[Callable[[float], None] | None]:
+    """A function to call with the log evidence of each posterior, if progress is to be shown."""
+    if not verbose:
+        yield None
+        return
+    done = count(1)
+    with progress_bar("Posteriors", 0) as show:
+        yield lambda value: show(next(done), f"log evidence {value:.4g}")
 
 
 @contextmanager

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from rankwise.errors import ParameterError
-from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, check_parameters, check_value
+from rankwise.parameters import (
+    AnyOf,
+    Choice,
+    Flag,
+    Number,
+    Rule,
+    Whole,
+    check_parameters,
+    check_value,
+)
 
 _GAUSSIAN_NOISE_BOUNDS = (1e-5, 1e5)
 _LEAST, _MOST = 1e-100, 1e100  # numbers whose squares are finite and not 0
@@ -26,6 +35,7 @@ PARAMETERS: dict[str, Rule] = {
     "max_pairs": Whole(1, 10**12),
     "tol": _POSITIVE,
     "max_sweeps": Whole(1, 10**9),
+    "verbose": Flag(),
 }
 
 

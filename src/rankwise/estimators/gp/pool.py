@@ -10,20 +10,20 @@ from rankwise.backends.arrays import Array
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess
 from rankwise.estimators.gp.evidence import Evidence
 from rankwise.estimators.gp.kernel_values import kernel_values
-from rankwise.solvers.gp.observations import PairObservations
 from rankwise.solvers.gp.pool import PoolPosterior
 
 _TOLERANCE = 1e-3  # largest error of the moments, relative to their spread
 
 
-def pool_of(process: ConditionedProcess, X: Array, observed: PairObservations) -> PoolPosterior:
+def pool_of(process: ConditionedProcess, X: Array, evidence: Evidence) -> PoolPosterior:
     """The scores of all training rows under a process: O(n^3) time, O(n^2) memory."""
+    observed, slopes = evidence.observed, _slopes(evidence)
     noise, a = process.hyper.noise, process.approximation
     pairs = observed.rows[np.column_stack((observed.first, observed.second))]
     return PoolPosterior(
         process.mean(X) / noise,
         np.ascontiguousarray(process.covariance(X) / noise**2),
-        _prior_variances(process.hyper.kernel, X, pairs) / noise**2,
+        slopes**2 * _prior_variances(process.hyper.kernel, X, pairs) / noise**2,
         a.tau,
         a.nu,
         a.weights.log_det,
@@ -38,16 +38,23 @@ def told(pool: PoolPosterior, X: Array, evidence: Evidence) -> PoolPosterior | N
     """
     hyper, observed = evidence.hyper, evidence.observed
     first, second = observed.rows[observed.first], observed.rows[observed.second]
-    n = len(pool.tau)
+    n, slopes = len(pool.tau), _slopes(evidence)
     new = _prior_variances(hyper.kernel, X, np.column_stack((first[n:], second[n:])))
-    return pool.extended(new / hyper.noise**2).matched(
+    return pool.extended(slopes[n:] ** 2 * new / hyper.noise**2).matched(
         first,
         second,
+        slopes,
         np.ascontiguousarray(observed.values),
         hyper.threshold,
         hyper.flips,
         max(evidence.inference.tol, _TOLERANCE),
     )
+
+
+def _slopes(evidence: Evidence) -> Array:
+    """The slope of each pair."""
+    slopes = evidence.slopes(evidence.hyper)
+    return np.ones(len(evidence.observed)) if slopes is None else slopes
 
 
 def _prior_variances(kernel: Any, X: Array, pairs: Any) -> Array:

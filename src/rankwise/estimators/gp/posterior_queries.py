@@ -12,6 +12,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._context import fitted_context
 from rankwise.estimators.gp.context_columns import in_context
 from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
+from rankwise.estimators.gp.raters import RaterSlopes
 from rankwise.estimators.gp.suggest import STRATEGIES, Candidates, choose
 from rankwise.parameters import Choice, Whole, as_generator, check_value
 
@@ -27,6 +28,7 @@ class PosteriorMixin:
     X_fit_: Array
     noise_: float
     flips_: float
+    raters_: RaterSlopes | None
     context_scale_: Array
     _pool_moments: Any
 
@@ -97,7 +99,13 @@ class PosteriorMixin:
         return self.posterior_.difference(*self._new_pairs(X1, X2))
 
     def predict_preference(
-        self, X1: Any, X2: Any, *, observed: bool = False, context: Any = None
+        self,
+        X1: Any,
+        X2: Any,
+        *,
+        observed: bool = False,
+        rater: Any = None,
+        context: Any = None,
     ) -> Array:
         """Probability that a row of X1 is better than the row of X2, row by row: equation (11).
 
@@ -108,6 +116,9 @@ class PosteriorMixin:
             False: that its score is higher, whatever a comparison would say. True: that it wins
             a comparison, with its noise and flips, where a tie counts as half a win;
             `predict_outcomes` has the ties apart.
+        rater : id or array-like of shape (n_pairs,), optional
+            Who makes the comparisons, if `observed`. None, or one who is not in `raters_`: a rater
+            of the common slope, 1.
         context : array-like of shape (n_pairs, n_columns), optional
             Features of the comparisons, if the process was fitted with them. None: 0.
 
@@ -120,10 +131,16 @@ class PosteriorMixin:
             values = fitted_context(self, context, len(X1))
             X1 = in_context(X1[:, : -values.shape[1]], self.context_scale_, values)
         if not observed:
+            if rater is not None:
+                raise ParameterError(
+                    "Whether a score is higher does not depend on the rater: use observed=True for "
+                    "the comparisons of a rater."
+                )
             return self.posterior_.average(lambda c: c.preference(X1, X2))
-        return self.posterior_.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2))
+        s = self._slopes(rater, len(X1))
+        return self.posterior_.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2, s))
 
-    def predict_outcomes(self, X1: Any, X2: Any) -> Array:
+    def predict_outcomes(self, X1: Any, X2: Any, *, rater: Any = None) -> Array:
         """Probabilities that a row of X1 wins, ties with or loses to the row of X2.
 
         They are those of a comparison, with its noise and flips. A tie has the probability 0
@@ -132,6 +149,8 @@ class PosteriorMixin:
         Parameters
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        rater : id or array-like of shape (n_pairs,), optional
+            As in `predict_preference`.
 
         Returns
         -------
@@ -148,15 +167,18 @@ class PosteriorMixin:
         array([[0.7, 0.2, 0.1]])
         """
         X1, X2 = self._new_pairs(X1, X2)
-        win, tie = self.posterior_.average(lambda c: np.stack(c.outcomes(X1, X2)))
+        s = self._slopes(rater, len(X1))
+        win, tie = self.posterior_.average(lambda c: np.stack(c.outcomes(X1, X2, s)))
         return np.column_stack((win, tie, 1.0 - win - tie))
 
-    def predict_tie(self, X1: Any, X2: Any) -> Array:
+    def predict_tie(self, X1: Any, X2: Any, *, rater: Any = None) -> Array:
         """Probability of a tie, row by row; needs ``tie_model="threshold"``.
 
         Parameters
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        rater : id or array-like of shape (n_pairs,), optional
+            As in `predict_preference`.
 
         Returns
         -------
@@ -167,7 +189,8 @@ class PosteriorMixin:
             raise ParameterError(
                 'The probability of a tie needs likelihood="probit" and tie_model="threshold".'
             )
-        return self.posterior_.average(lambda c: c.outcomes(X1, X2)[1])
+        s = self._slopes(rater, len(X1))
+        return self.posterior_.average(lambda c: c.outcomes(X1, X2, s)[1])
 
     def sample(self, X: Any, *, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw score functions from the posterior: O(m^3 + n_samples m^2) for m rows.
@@ -287,6 +310,16 @@ class PosteriorMixin:
         X = dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
         scale = getattr(self, "context_scale_", None)
         return X if scale is None else in_context(X, scale, None)
+
+    def _slopes(self, rater: Any, n_pairs: int) -> Any:
+        """The slope of each comparison to predict."""
+        if rater is None:
+            return 1.0
+        if self.raters_ is None:
+            raise ParameterError(
+                "The fit had no raters: give them to fit_pairs, or leave out rater here."
+            )
+        return self.raters_.slopes_of(rater, n_pairs)
 
     def _reference(self, contrast: Any) -> Array | None:
         """Rows whose mean score is subtracted from others."""

@@ -5,22 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, warn
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.comparisons import Comparisons, says_who_won
-from rankwise.graph.query_groups import missing_entries
 
 
 def check_comparisons(
     X: Any, n_rows: int, pairs: Any, margin: Any, weight: Any, context: Any, likelihood: str
 ) -> Comparisons:
-    """Check comparisons of the rows of X for a likelihood.
-
-    There may be none. Those of weight 0 are dropped.
-    """
+    """Check comparisons of the rows of X for a likelihood; there may be none."""
     given = Comparisons.given(
         X, n_rows, pairs, margin=margin, weight=weight, context=context, allow_empty=True
     )
@@ -47,25 +42,7 @@ def check_comparisons(
         if np.asarray(margin).dtype.kind != "f":
             raise DataError(advice)
         warn(advice)
-    return given.take(given.weight > 0)
-
-
-def check_one_per_comparison(name: str, ids: Any, n_pairs: int) -> NDArray[Any]:
-    """Ids of any type, such as groups or raters, one for each comparison."""
-    ids = np.asarray(ids)
-    if ids.ndim == 2 and 1 in ids.shape:
-        ids = ids.ravel()
-    if ids.shape != (n_pairs,):
-        raise DataError(
-            f"{name} needs one entry per comparison: got shape {ids.shape} for {n_pairs} of them."
-        )
-    missing = missing_entries(ids)
-    if missing.any():
-        raise DataError(
-            f"{name} is missing for comparison {int(np.argmax(missing))} ({int(missing.sum())} in "
-            "all): name it, or drop these comparisons."
-        )
-    return ids
+    return given
 
 
 def comparisons_of_scores(

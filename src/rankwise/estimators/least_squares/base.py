@@ -14,15 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError, warn
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._device import returned
 from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import prepare_rows, scale_training
 from rankwise.estimators._scores import predicted_scores
-from rankwise.estimators._validation import check_training
+from rankwise.estimators._validation import check_training, query_groups
 from rankwise.estimators.ranker_mixin import RankerMixin
-from rankwise.graph import QueryGroups
 from rankwise.parameters import Rule, check_alphas, check_parameters
 from rankwise.problem import FeatureBasis, Fit, Loss, Problem, Space
 from rankwise.problem.feature_space import unscaled_solution
@@ -58,6 +57,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     exact_search: ClassVar[bool] = True
 
     # Routing, as in `RankerMixin`: rankers that scale within queries need qid to predict.
+    __metadata_request__fit = {"query_weight": True}  # noqa: RUF012
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
 
     @abstractmethod
@@ -68,7 +68,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     def make_space(self, n_features: int) -> Space:
         """The space that the parameters describe, for rows with this many features."""
 
-    def make_problem(self, X: Any, y: Any, *, qid: Any = None) -> Problem:
+    def make_problem(self, X: Any, y: Any, *, qid: Any = None, query_weight: Any = None) -> Problem:
         """Validate parameters and data, and make a problem from them.
 
         This is the first half of `fit`, and the first step of exact hold-outs. Like `fit`, it
@@ -76,7 +76,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X, y, qid
+        X, y, qid, query_weight
             As for `fit`.
 
         Returns
@@ -87,7 +87,12 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         qid = to_host(qid)
         X, y = check_training(self, X, y)
         loss = self.make_loss()
-        groups = QueryGroups.of(qid, X.shape[0])
+        if query_weight is not None and loss.has_intercept:
+            raise ParameterError(
+                f"{type(self).__name__} fits single rows and takes no query_weight: it weights the "
+                "pairs of queries, as in RankRLS."
+            )
+        groups = query_groups(qid, X.shape[0], query_weight)
         tasks = loss.tasks(y, groups)
         self.n_queries_ = groups.n_groups
         n_pairs = [task.n_learnable for task in tasks]
@@ -96,7 +101,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         return Problem(X, tasks, loss, self.make_space(X.shape[1]), qid)
 
     @explain_calls
-    def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, qid: Any = None, query_weight: Any = None) -> Self:
         """Fit to scored rows. A fit that fails leaves the ranker unfitted.
 
         Parameters
@@ -109,12 +114,15 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         qid : array-like of shape (n_rows,), optional
             The query of every row, of any dtype and in any order. None: one global ranking. A
             loss on single rows (RLS, SparseRLS, KPCR) does not depend on it.
+        query_weight : array-like of shape (n_rows,), optional
+            How much the query of every row counts: it multiplies the weights of the query's pairs.
+            Above 0, and the same for all rows of a query; not for losses on single rows. None: 1.
 
         Returns
         -------
         self
         """
-        return self.fit_problem(self.make_problem(X, y, qid=qid))
+        return self.fit_problem(self.make_problem(X, y, qid=qid, query_weight=query_weight))
 
     def fit_problem(self, problem: Problem) -> Self:
         """Choose alpha if it is "auto", solve a problem, and store the solution.
@@ -160,7 +168,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
                 warn_of_end(choice.curve)
         return self
 
-    def path(self, X: Any, y: Any, alphas: Any = None, *, qid: Any = None) -> RegularizationPath:
+    def path(
+        self, X: Any, y: Any, alphas: Any = None, *, qid: Any = None, query_weight: Any = None
+    ) -> RegularizationPath:
         """Rankers for many values of alpha, at little more than the cost of one.
 
         They share the moments or the kernel matrix. Up to five alphas need a Cholesky
@@ -170,7 +180,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X, y, qid
+        X, y, qid, query_weight
             As for `fit`.
         alphas : sequence of float, optional
             Values to use in place of the parameter `alpha`. None: a grid that follows the scale of
@@ -184,7 +194,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         if alphas is not None:
             check_alphas(alphas)
         template = clone(self)
-        return template.path_of_problem(template.make_problem(X, y, qid=qid), alphas)
+        problem = template.make_problem(X, y, qid=qid, query_weight=query_weight)
+        return template.path_of_problem(problem, alphas)
 
     def path_of_problem(self, problem: Problem, alphas: Any = None) -> RegularizationPath:
         """Solve a problem that this ranker has made for many values of alpha.

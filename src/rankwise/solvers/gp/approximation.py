@@ -10,6 +10,7 @@ T = diag(tau). For Laplace's approximation the mode moves too: a q' + q a' is ad
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,19 @@ class Approximation:
     n_sweeps: int = 0
     residual: float = 0.0  # remaining error of the moments, relative to their spread
 
+    def cavities(self, prior: Array, sites: Any = slice(None)) -> tuple[Array, Array]:
+        """Mean and variance of the differences of some sites, each without its site.
+
+        They are no wider than before any comparison, with the variances `prior`.
+        """
+        mean, variance, tau, nu = (
+            part[sites] for part in (self.mean, self.variance, self.tau, self.nu)
+        )
+        before = prior[sites]
+        least = np.divide(variance, before, out=np.ones_like(before), where=before > 0)
+        share = np.maximum(1.0 - tau * variance, np.minimum(least, 1.0))
+        return (mean - variance * nu) / share, variance / share
+
     def sites_for(self, ratio: Array) -> tuple[Array, Array]:
         """Sites to start from where prior variances of the differences are `ratio` times these.
 
@@ -58,6 +72,23 @@ def gaussian(differences: Differences, margin: Array, weight: Array, noise: floa
     mean, variance = weights.moments(differences)
     evidence = 0.5 * (np.log(tau / (2 * np.pi)).sum() - nu @ margin + nu @ mean - weights.log_det)
     return Approximation(weights, tau, nu, mean, variance, float(evidence), nu - tau * mean)
+
+
+def slope_gradient(differences: Differences, a: Approximation) -> Array:
+    """Derivatives of the evidence by the logarithm of the slope of every difference: O(N r).
+
+    They are the diagonal of 2 M_d A A', where M_d is M for the covariance of the differences:
+    slope_l m_l - tau_l v_l, with the posterior means and variances of the differences.
+    """
+    out = a.slope * a.mean - a.tau * a.variance
+    if a.bend is not None:
+        out += a.bend * a.mean + a.slope * differences.apply(differences.transpose(a.bend))
+    return np.asarray(out)
+
+
+def precision_gradient(a: Approximation) -> Array:
+    """The same for a Gaussian likelihood, whose slopes multiply the square roots of precisions."""
+    return np.asarray(1.0 - np.square(a.slope) / a.tau - a.tau * a.variance)
 
 
 def noise_slope(a: Approximation) -> float:

@@ -2,7 +2,8 @@
 
 With a factor C of the prior covariance, K = C C', the process at the compared rows is f = C u for
 weights u of N(0, I), and the differences are d = A u, A = C[first] - C[second]. There are as many
-weights as the numerical rank of K: at most one per row, per comparison, or per landmark.
+weights as the numerical rank of K: at most one per row, per comparison, or per landmark. If raters
+differ, each difference is multiplied by the slope of its rater.
 
 A Cholesky factor is a staircase: row i is zero after column i. The precision of u is stored in
 reverse order and factored from its last row and column upwards. A row of C that ends early then
@@ -30,12 +31,13 @@ _SMALL = 2**17  # entries up to which A is always stored
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """d = A u with A = C[first] - C[second]; A is stored only if it is small."""
+    """d = A u with A = S (C[first] - C[second]) = B C; A is stored only if it is small."""
 
     C: Array  # of shape (n, r), in C order
     first: Index  # rows of C, of shape (N,)
     second: Index
     stairs: int = 0  # how many rows at the top are a staircase: row i is zero after column i
+    slopes: Array | None = None  # the diagonal of S, of shape (N,); None: all are 1
 
     @property
     def rank(self) -> int:
@@ -46,15 +48,18 @@ class Differences:
 
     def rows(self, which: Index) -> Array:
         """Rows of A."""
-        return np.asarray(self.C[self.first[which]] - self.C[self.second[which]])
+        rows = np.asarray(self.C[self.first[which]] - self.C[self.second[which]])
+        return rows if self.slopes is None else rows * self.slopes[which, None]
 
     def of_rows(self, f: Array) -> Array:
         """B f: differences of values that belong to the rows of C."""
-        return np.asarray(f[self.first] - f[self.second])
+        out = np.asarray(f[self.first] - f[self.second])
+        return out if self.slopes is None else (out.T * self.slopes).T
 
     def to_rows(self, z: Array) -> Array:
         """B'z: for every row of C, the sum over its comparisons."""
         n = len(self.C)
+        z = z if self.slopes is None else z * self.slopes
         gained, lost = np.bincount(self.first, z, n), np.bincount(self.second, z, n)
         return np.asarray(gained - lost, dtype=np.float64)
 
@@ -70,6 +75,7 @@ class Differences:
         """B' diag(tau) B, sparse unless there are few rows."""
         n = len(self.C)
         i, j = self.first, self.second
+        tau = tau if self.slopes is None else tau * self.slopes**2
         if self._few_rows:
             L = np.bincount(i * n + j, -tau, n * n).reshape(n, n)
             L += L.T
@@ -121,15 +127,16 @@ class Differences:
         return self.squared_norms(rows)
 
     def squared_norms(self, rows: Array) -> Array:
-        """|rows[first] - rows[second]|^2 for every difference, O(r min(N, n^2))."""
+        """|S (rows[first] - rows[second])|^2 for every difference, O(r min(N, n^2))."""
         if self._few_rows:
             G = matmul(rows, rows.T) if rows.size else np.zeros((len(self.C), len(self.C)))
             norms = np.diagonal(G)
             out = norms[self.first] + norms[self.second] - 2.0 * G[self.first, self.second]
-            return np.asarray(np.maximum(out, 0.0))
-        out = np.empty(len(self))
-        _squared_gaps(rows, self.first, self.second, out)
-        return out
+            out = np.asarray(np.maximum(out, 0.0))
+        else:
+            out = np.empty(len(self))
+            _squared_gaps(rows, self.first, self.second, out)
+        return out if self.slopes is None else out * self.slopes**2
 
     @property
     def _few_rows(self) -> bool:
@@ -143,7 +150,7 @@ class Differences:
             return None
         if len(self) * self.rank > _SMALL and (self.stairs or len(self) >= len(self.C)):
             return None
-        return np.ascontiguousarray((self.C[self.first] - self.C[self.second])[:, ::-1])
+        return np.ascontiguousarray(self.rows(np.arange(len(self)))[:, ::-1])
 
 
 @partial(compiled, fastmath={"reassoc"})  # a sum in any order can use vector instructions

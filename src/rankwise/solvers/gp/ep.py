@@ -66,6 +66,7 @@ def expectation_propagation(
     given = (counts, threshold, flips)
     matched, good = np.empty((n, 3)), np.zeros((2, n))
     steps = _Steps()
+    slopes = np.ones(n) if differences.slopes is None else differences.slopes
     rows = np.ascontiguousarray(differences.C) if sequential else differences.C
     for sweep in range(max_sweeps + 1):
         weights, tau, nu, retreated = _proper(differences, tau, nu, good)
@@ -80,7 +81,8 @@ def expectation_propagation(
             S = np.ascontiguousarray(weights.solve(np.eye(differences.rank)))
             first, second = differences.first, differences.second
             tau, nu = tau.copy(), nu.copy()
-            sweep_in_turn(rows, first, second, S, weights.mean.copy(), prior, tau, nu, *given)
+            at = (S, weights.mean.copy(), prior, tau, nu)
+            sweep_in_turn(rows, first, second, slopes, *at, *given)
         else:
             tau, nu = steps.next(good, matched[:, :2].T, residual, retreated)
     evidence += 0.5 * float(nu @ mean) - 0.5 * weights.log_det

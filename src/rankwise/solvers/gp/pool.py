@@ -29,7 +29,7 @@ class PoolPosterior:
 
     mean: Array  # of shape (n,)
     covariance: Array  # of shape (n, n), in C order
-    prior: Array  # prior variances of the compared differences, of shape (N,)
+    prior: Array  # prior variances of the compared differences, of shape (N,), times slopes squared
     tau: Array
     nu: Array
     log_det: float  # of the weights' precision, relative to the prior's
@@ -46,9 +46,18 @@ class PoolPosterior:
         )
 
     def matched(
-        self, first: Index, second: Index, counts: Array, t: float, e: float, tol: float
+        self,
+        first: Index,
+        second: Index,
+        slopes: Array,
+        counts: Array,
+        t: float,
+        e: float,
+        tol: float,
     ) -> PoolPosterior | None:
         """The posterior after expectation propagation; None if too many sites must change.
+
+        A site is one of slope times difference.
 
         The sites whose errors are too large are matched to each other, which takes k^3 time, until
         they agree; then the posterior of all rows follows, and the errors of all sites.
@@ -57,7 +66,7 @@ class PoolPosterior:
         most = max(16, len(self.mean) // 4)
         matched = np.empty((len(first), 3))
         for _ in range(_ROUNDS):
-            mean, variance = now.moments(first, second)
+            mean, variance = now.moments(first, second, slopes)
             residual, evidence, _, _ = update_sites(
                 mean, variance, now.prior, now.tau, now.nu, counts, t, e, matched
             )
@@ -67,7 +76,8 @@ class PoolPosterior:
             few = np.flatnonzero(matched[:, 2] > _SHARE * tol)
             if len(few) > most:
                 few = few[np.argsort(-matched[few, 2])[:most]]
-            changed = now.match_few(few, first[few], second[few], counts[few], t, e, tol)
+            pairs = first[few], second[few], slopes[few]
+            changed = now.match_few(few, *pairs, counts[few], t, e, tol)
             if changed is None:
                 return None
             now = changed
@@ -78,6 +88,7 @@ class PoolPosterior:
         sites: Index,
         first: Index,
         second: Index,
+        slopes: Array,
         counts: Array,
         t: float,
         e: float,
@@ -86,10 +97,10 @@ class PoolPosterior:
         """With some sites matched to each other, in place; None if no proper posterior is left."""
         before = self.tau[sites], self.nu[sites]
         tau, nu = before
-        G = self.covariance[first] - self.covariance[second]
-        V = G[:, first] - G[:, second]
+        G = slopes[:, None] * (self.covariance[first] - self.covariance[second])
+        V = slopes * (G[:, first] - G[:, second])
         V = np.asarray((V + V.T) / 2)
-        m = self.mean[first] - self.mean[second]
+        m = slopes * (self.mean[first] - self.mean[second])
         matched, prior = np.empty((len(sites), 3)), self.prior[sites]
         push, M, log_det, smallest = np.zeros(len(sites)), np.zeros_like(V), 0.0, np.inf
         for _ in range(_INNER):
@@ -114,8 +125,9 @@ class PoolPosterior:
         new_tau[sites], new_nu[sites] = tau, nu
         return replace(self, tau=new_tau, nu=new_nu, log_det=self.log_det + float(log_det))
 
-    def moments(self, first: Index, second: Index) -> tuple[Array, Array]:
-        """Mean and variance of differences."""
+    def moments(self, first: Index, second: Index, slopes: Array) -> tuple[Array, Array]:
+        """Mean and variance of differences, times slopes."""
         spread = np.diagonal(self.covariance)
         variance = spread[first] + spread[second] - 2.0 * self.covariance[first, second]
-        return self.mean[first] - self.mean[second], np.maximum(variance, 0.0)
+        mean = slopes * (self.mean[first] - self.mean[second])
+        return mean, slopes**2 * np.maximum(variance, 0.0)

@@ -385,8 +385,8 @@ def update_sites(
 
 @compiled
 def sweep_in_turn(
-    C: Array, first: Index, second: Index, S: Array, mean: Array, prior: Array, tau: Array,
-    nu: Array, counts: Array, t: float, e: float,
+    C: Array, first: Index, second: Index, slopes: Array, S: Array, mean: Array, prior: Array,
+    tau: Array, nu: Array, counts: Array, t: float, e: float,
 ) -> None:  # fmt: skip
     """Match one site after the other and update the posterior N(mean, S): O(r^2) per site."""
     r = C.shape[1]
@@ -394,7 +394,7 @@ def sweep_in_turn(
     for k in range(len(first)):
         i, j = first[k], second[k]
         for p in range(r):
-            a[p] = C[i, p] - C[j, p]
+            a[p] = slopes[k] * (C[i, p] - C[j, p])
         m = v = 0.0
         for p in range(r):
             total = 0.0

@@ -66,10 +66,12 @@ class WeightSpace:
     basis: WeightBasis | LinearBasis
     order: Index | None = None  # which rows or comparisons the rows of C are
 
-    def scaled(self, scale: float) -> Differences:
-        """The differences times a number."""
+    def scaled(self, scale: float, slopes: Array | None = None) -> Differences:
+        """The differences times a number, and times slopes if there are any."""
         d = self.differences
-        return d if scale == 1.0 else replace(d, C=d.C * scale)
+        if scale == 1.0 and slopes is None:
+            return d
+        return replace(d, C=d.C if scale == 1.0 else d.C * scale, slopes=slopes)
 
 
 def weights_of_rows(K: Array, first: Index, second: Index) -> WeightSpace:
