@@ -23,7 +23,8 @@ class RankerMixin:
     # scikit-learn's class-level requests: with metadata routing on, qid reaches fit and score
     # through any meta-estimator without a call of set_fit_request.
     __metadata_request__fit = {"qid": True}  # noqa: RUF012
-    __metadata_request__score = {"qid": True}  # noqa: RUF012
+    # score takes no weights: those of rows, which reach fit, are not for it.
+    __metadata_request__score = {"qid": True, "sample_weight": False}  # noqa: RUF012
 
     def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
         """The share of correctly ordered pairs (one minus the disagreement error) over queries.
