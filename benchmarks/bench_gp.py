@@ -249,7 +249,7 @@ def beside_davidson() -> list[Result]:
     quality, pairs, outcome = votes_with_ties()
     gp = PairwiseGP(WhiteKernel(1.0), tie_model="threshold")
     X = np.arange(VOTED)[:, None]
-    gp.fit_pairs(X, pairs[:50], margin=outcome[:50])
+    gp.fit_pairs(X, pairs[:500], margin=outcome[:500])
     fitted, plain, peer = best_times(
         lambda: gp.fit_pairs(X, pairs, margin=outcome),
         lambda: clone(gp).set_params(flips=0.0).fit_pairs(X, pairs, margin=outcome),

@@ -181,6 +181,29 @@ PAPERS = (
         uses=("kpcrank", "../tests/oracles", "../tests/solvers/gp"),
     ),
     Paper(
+        "comparisons",
+        "Comparisons with groups and context",
+        "Human preferences between answers of language models, with their length as context and "
+        "whole prompts held out; and exact hold-outs of items, compared with refits.",
+        "There is no paper with these tables.",
+        (
+            Part(
+                "comparisons/preferences",
+                _module("comparisons", "preferences"),
+                ("preferences",),
+                ("llm_preferences",),
+            ),
+            Part(
+                "comparisons/items",
+                _module("comparisons", "items"),
+                ("items",),
+                ("drug_target",),
+            ),
+        ),
+        minutes=5,
+        uses=("pairwise_gp",),
+    ),
+    Paper(
         "sparse-pairwise-features",
         "Sparse bilinear ranking",
         "Tables II and III and Figure 1 of the paper on 20 Newsgroups and MNIST, and the trials "

@@ -2,16 +2,26 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
-from rankwise import OnColumns, PairwiseGP, load_model, save_model
+from rankwise import (
+    KPCRank,
+    OnColumns,
+    PairwiseGP,
+    RankRLS,
+    SparseRankRLS,
+    load_model,
+    save_model,
+)
 from rankwise.errors import ParameterError
 from rankwise.estimators.gp import evidence
 from rankwise.estimators.gp.kernel_values import kernel_gradient, kernel_values
 from rankwise.estimators.gp.linear_kernels import linear_coordinates
+from rankwise.model_selection import leave_pair_out
 
 
 def item_comparisons(n_items, n_pairs, seed=0):
@@ -83,10 +93,49 @@ def test_the_gradient_with_equal_rows_and_a_white_kernel():
         assert_allclose(dK[:, :, p], (up - down) / 2e-5, atol=1e-8)
 
 
-def test_landmarks_cannot_stand_for_a_white_kernel():
-    X, _, pairs = item_comparisons(8, 20)
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        PairwiseGP(RBF(1.0) + WhiteKernel(1.0), n_landmarks=4),
+        SparseRankRLS(1.0, kernel=RBF(1.0) + WhiteKernel(1.0), n_landmarks=4),
+        KPCRank(2, kernel=RBF(1.0) + WhiteKernel(1.0), n_landmarks=4),
+    ],
+    ids=lambda ranker: type(ranker).__name__,
+)
+def test_landmarks_cannot_stand_for_a_white_kernel(ranker):
+    X, f, _ = item_comparisons(8, 20)
     with pytest.raises(ParameterError, match="part of its own"):
-        PairwiseGP(RBF(1.0) + WhiteKernel(1.0), n_landmarks=4).fit_pairs(X, pairs)
+        ranker.fit(X, f)
+
+
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_rankrls_keeps_what_was_learned_of_each_item(rows):
+    X, f, pairs = item_comparisons(12, 900)
+    ranker = RankRLS(1.0, kernel=WhiteKernel(2.0), scale=None).fit_pairs(rows(X), pairs)
+    assert np.corrcoef(ranker.predict(rows(X)), f)[0, 1] > 0.97
+    assert_allclose(ranker.predict(rows(X + 1.0)), 0.0)  # nothing is known of new items
+
+
+def test_rankrls_agrees_with_the_gaussian_mean_if_items_have_own_parts():
+    X, _, pairs = item_comparisons(12, 60)
+    X[6:9] = X[:3]  # the same items
+    pairs = pairs[(X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1)]
+    kernel = 0.5 * RBF(1.0) + WhiteKernel(1.5)
+    gp = PairwiseGP(kernel, likelihood="gaussian", noise=0.8, optimizer=None).fit_pairs(X, pairs)
+    ranker = RankRLS(0.64, kernel=kernel, weighting="pairs", scale=None).fit_pairs(X, pairs)
+    new = np.vstack((X, X[:3] + 0.1))
+    assert_allclose(ranker.predict(new), gp.predict(new), atol=1e-9)
+    assert_allclose(ranker.predict(X[6:9]), ranker.predict(X[:3]))
+
+
+def test_held_out_rows_of_rankrls_have_no_own_part():
+    X, f, _ = item_comparisons(10, 1)
+    ranker = RankRLS(0.5, kernel=0.5 * RBF(1.0) + WhiteKernel(1.5), scale=None)
+    found = leave_pair_out(ranker, X, f, alphas=[0.5], return_differences=True)
+    for (i, j), difference in list(zip(found.pairs, found.differences[0], strict=True))[::9]:
+        left = np.setdiff1d(np.arange(10), (i, j))
+        first, second = clone(ranker).fit(X[left], f[left]).predict(X[[i, j]])
+        assert difference == pytest.approx(first - second, abs=1e-9)
 
 
 LINEAR = [

@@ -14,6 +14,7 @@ from rankwise.cli.evaluate import evaluate
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
 from rankwise.cli.predict import predict
+from rankwise.cli.preferences.preferences import preferences
 from rankwise.cli.terminal import Program, as_command, as_help
 from rankwise.cli.tune.tune import tune
 
@@ -33,6 +34,7 @@ Examples:
   rankwise tune train.txt --out model.rankwise
   rankwise evaluate model.rankwise test.txt
   rankwise compare model.rankwise other.rankwise test.txt
+  rankwise preferences items.csv comparisons.csv --report page.html
 """
 app = typer.Typer(
     name="rankwise",
@@ -42,7 +44,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, auto, fit, tune, predict, evaluate, compare, info, completion):
+COMMANDS = (
+    demo, auto, fit, tune, predict, evaluate, compare, preferences, info, completion,
+)  # fmt: skip
+for command in COMMANDS:
     timed = command not in (info, completion)
     app.command(help=as_help(command.__doc__ or ""))(as_command(command, timed=timed))
 

@@ -1,6 +1,7 @@
 """Ranking data: LETOR files, data sets, problems, comparisons, triplets, normalization."""
 
 from rankwise.data.chosen_rejected import AnswerComparisons, read_chosen_rejected
+from rankwise.data.comparison_files import ComparisonData, read_comparisons
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.letor.group_files import qid_from_groups
 from rankwise.data.letor.reading import LetorData, read_letor
@@ -13,6 +14,7 @@ from rankwise.graph.comparisons import Comparisons
 
 __all__ = [
     "AnswerComparisons",
+    "ComparisonData",
     "Comparisons",
     "DatasetInfo",
     "LetorBlocks",
@@ -26,6 +28,7 @@ __all__ = [
     "normalize_per_query",
     "qid_from_groups",
     "read_chosen_rejected",
+    "read_comparisons",
     "read_letor",
     "write_letor",
 ]

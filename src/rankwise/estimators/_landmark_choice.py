@@ -18,6 +18,7 @@ from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.kernels import Kernel, Precomputed
+from rankwise.kernels.own_parts import has_own_parts
 from rankwise.kernels.sampling import (
     leverage_rows,
     pivoted_cholesky_rows,
@@ -35,6 +36,16 @@ CANDIDATES = 20  # rows per landmark from which the expensive methods choose
 LEAST_CANDIDATES = 10_000
 LARGEST = 1e150  # its square does not overflow
 MOST = 10**6  # landmarks; the kernel matrix of more would need terabytes
+
+
+def check_for_landmarks(kernel: Any) -> None:
+    """Refuse a kernel whose values at all rows do not follow from those at landmarks."""
+    if has_own_parts(kernel):
+        raise ParameterError(
+            "WhiteKernel gives each row a part of its own, which does not follow from scores at "
+            "landmarks: use a model without landmarks (RankRLS, or n_landmarks=None and "
+            f"landmarks=None), or a kernel without WhiteKernel. The kernel is {kernel}."
+        )
 
 
 @dataclass(frozen=True)

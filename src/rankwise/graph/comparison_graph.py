@@ -160,11 +160,20 @@ class ComparisonGraph(PairGraph):
         rows, where = np.unique(pairs, return_inverse=True)
         first, second = np.split(where, 2)
         F = load(rows)
-        D = F[first] - F[second]
-        if self.context is None:
-            return D
-        start = self.n_rows - self.context.shape[1]
-        return D + backend_of(D).array(self.context[some]) @ load(np.arange(start, self.n_rows))
+        D = F[first]
+        D -= F[second]
+        if self.context is not None:
+            start = self.n_rows - self.context.shape[1]
+            D += backend_of(D).array(self.context[some]) @ load(np.arange(start, self.n_rows))
+        return D
+
+    def stored_differences(self, F: Array, some: Index) -> Array:
+        """`differences` from the features F of all rows."""
+        D = F[self.first[some]]
+        D -= F[self.second[some]]
+        if self.context is not None:
+            D += backend_of(D).array(self.context[some]) @ F[self.n_rows - self.context.shape[1] :]
+        return D
 
     def gram(self, X: Any) -> Array:
         # A product of differences: nothing cancels, unlike in X' (L X).

@@ -404,7 +404,7 @@ def _by_comparisons(problem: Problem) -> AlphaChoice:
         some, differences = _held_out_part(problem, graph, alphas, decided)
     wrong = (1.0 - np.sign(differences * margin[some])) / 2
     codes = graph.group_of_pair
-    codes = some if codes is None else codes[some]
+    codes = np.arange(len(some)) if codes is None else codes[some]
     ones = np.ones(len(some))
     found = [clustered_mean(values, ones, codes) for values in wrong.mean(axis=2)]
     score, spread = np.array(found).T

@@ -70,10 +70,7 @@ class EdgeSystem:
         b = found.b.reshape(len(found.b), -1)
         if not (backend_of(b).is_finite(found.A.diagonal()) and backend_of(b).is_finite(b)):
             raise DataError("Products of features or margins overflow. Scale the features.")
-        load = system.coordinates(X)
-        if graph.n_root_rows > graph.n_rows and graph.n_rows * len(b) <= STORED:
-            load = load(slice(None)).__getitem__  # each row is used several times
-        return cls(graph, load, found.A, b)
+        return cls(graph, system.coordinates(X), found.A, b)
 
     @property
     def margin(self) -> Array:
@@ -82,19 +79,28 @@ class EdgeSystem:
 
     def single(self, some: Index, lams: Sequence[float]) -> Array:
         """The prediction for each of some comparisons without it: (n_lams, n_some, n_outputs)."""
-        on, margin = backend_of(self.b), self.margin
-        out = np.empty((len(lams), len(some), margin.shape[1]))
+        on, n_outputs = backend_of(self.b), self.b.shape[1]
+        step = max(1, BLOCK // max(1, len(self.b)))
+        found = []
         for which, view in self.views(lams):
-            step = max(1, BLOCK // max(1, len(self.b)))
+            fitted = np.empty((len(some), len(which) * n_outputs))
+            h = np.empty((len(some), len(which)))
             for start in range(0, len(some), step):
-                part = some[start : start + step]
-                D = view.differences(part)
-                fitted = on.matmul(D, view.weights).reshape(len(part), len(which), -1)
-                leverage = on.matmul(D**2, view.shares)
-                h = to_host(leverage) * self.graph.weight[part, None]
-                h = h.clip(max=1.0 - LEAST)[:, :, None]
-                held_out = (to_host(fitted) - h * margin[part, None]) / (1.0 - h)
-                out[which, start : start + step] = np.moveaxis(held_out, 1, 0)
+                part = slice(start, start + step)
+                D = view.differences(some[part])
+                fitted[part] = to_host(on.matmul(D, view.weights))
+                D *= D
+                h[part] = to_host(on.matmul(D, view.shares))
+            found.append(self._held_out(some, fitted.reshape(*h.shape, n_outputs), h))
+        return np.concatenate(found)
+
+    def _held_out(self, some: Index, fitted: Array, leverage: Array) -> Array:
+        """(fitted - h margin) / (1 - h) with the lams first; the arrays are overwritten."""
+        h = leverage.T * self.graph.weight[some]
+        np.minimum(h, 1.0 - LEAST, out=h)
+        out = np.ascontiguousarray(np.moveaxis(fitted, 1, 0))
+        out -= h[:, :, None] * self.margin[some]
+        out /= (1.0 - h)[:, :, None]
         return out
 
     def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
@@ -195,11 +201,12 @@ class View:
     shares: Array
 
     @cached_property
-    def _load(self) -> Loader:
+    def _stored(self) -> Array | None:
+        """The coordinates of all rows, if each is used several times and they fit in memory."""
         graph = self.system.graph
-        if graph.n_root_rows > graph.n_rows and graph.n_rows * len(self.weights) <= STORED:
-            return self._moved(slice(None)).__getitem__
-        return self._moved
+        several = graph.n_root_rows > graph.n_rows
+        stored = several and graph.n_rows * len(self.weights) <= STORED
+        return self._moved(slice(None)) if stored else None
 
     def _moved(self, rows: Any) -> Array:
         F = self.system.load(rows)
@@ -211,7 +218,10 @@ class View:
 
     def differences(self, some: Index) -> Array:
         """Differences of some comparisons."""
-        return backend_of(self.weights).contiguous(self.system.graph.differences(self._load, some))
+        graph, stored = self.system.graph, self._stored
+        if stored is not None:
+            return graph.stored_differences(stored, some)
+        return backend_of(self.weights).contiguous(graph.differences(self._moved, some))
 
 
 def plain_problem(problem: Problem) -> Problem:

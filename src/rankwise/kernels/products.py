@@ -11,6 +11,7 @@ from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.kernels.functions import Kernel, NamedKernel, Precomputed
+from rankwise.kernels.own_parts import with_own_parts
 
 PREDICT_BYTES = 64 * 2**20  # of kernel values in memory at a time
 
@@ -62,9 +63,10 @@ def finite_kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
 def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
     """k(X, Y) on the device of X; kernels from elsewhere get NumPy arrays."""
     on = backend_of(X)
-    if on.is_host or isinstance(kernel, (NamedKernel, Precomputed)):
+    if isinstance(kernel, (NamedKernel, Precomputed)):
         return kernel(X, Y)
-    return on.array(kernel(to_host(as_given(X)), to_host(Y)))
+    X, Y = (X, Y) if on.is_host else (to_host(as_given(X)), to_host(Y))
+    return on.array(with_own_parts(kernel, X, Y, kernel(X, Y)))
 
 
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:

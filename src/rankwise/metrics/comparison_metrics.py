@@ -61,6 +61,8 @@ def calibration_error(margin: Array, probability: Array, weight: Array) -> float
 def clustered_mean(values: Array, weight: Array, codes: Index) -> tuple[float, float]:
     """A weighted mean, and its standard error if the values of a group are not independent.
 
+    `codes` has the number of each value's group, from 0.
+
     With the groups g and u_g = sum of w (v - mean) over the values of g, it is
     sqrt(G / (G - 1) sum u_g^2) / sum w; NaN for a single group.
     """
@@ -68,8 +70,7 @@ def clustered_mean(values: Array, weight: Array, codes: Index) -> tuple[float, f
     if not total > 0:
         return np.nan, np.nan
     mean = float(weight @ values) / total
-    _, codes = np.unique(codes[weight > 0], return_inverse=True)
-    sums = np.bincount(codes, (weight * (values - mean))[weight > 0])
-    n = len(sums)
+    sums = np.bincount(codes, weight * (values - mean))
+    n = int(np.count_nonzero(np.bincount(codes, weight > 0)))  # groups that count
     error = float(np.sqrt(n / (n - 1) * (sums**2).sum())) / total if n > 1 else np.nan
     return mean, error

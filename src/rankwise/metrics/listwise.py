@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError
+from rankwise.metrics._row_order import sort_gains
 from rankwise.metrics.ranked_queries import Array, RankedQueries
 from rankwise.metrics.ranking_metric import ranking_metric
 from rankwise.parameters import AnyOf, Choice, Number, Rule
 
-_LARGEST_GRADE = 63  # whole labels up to here are counted, not sorted
 _LARGEST_SUM = 1e300
 
 
@@ -100,7 +101,8 @@ def average_precision(
     """
     from rankwise.metrics._listwise_loops import average_precision_curves
 
-    return _relevance_curve(average_precision_curves, ranked, k, relevant, score_ties)
+    sums = _relevance_curve(average_precision_curves, ranked, k, relevant, score_ties)
+    return _divided(sums, _n_relevant(ranked, relevant))
 
 
 @ranking_metric(
@@ -143,7 +145,8 @@ def reciprocal_rank(
     """
     from rankwise.metrics._listwise_loops import reciprocal_rank_curves
 
-    return _relevance_curve(reciprocal_rank_curves, ranked, k, relevant, score_ties)
+    values = _relevance_curve(reciprocal_rank_curves, ranked, k, relevant, score_ties)
+    return _divided(values, _n_relevant(ranked, relevant) > 0)
 
 
 @ranking_metric(
@@ -184,9 +187,8 @@ def precision_at_k(
     >>> precision_at_k([1, 0, 1], [0.9, 0.5, 0.1], k=[1, 2, 4])
     array([1. , 0.5, 0.5])
     """
-    from rankwise.metrics._listwise_loops import precision_curves
-
-    return _relevance_curve(precision_curves, ranked, k, relevant, score_ties)
+    share = np.minimum(_relevant_among(ranked, k, relevant, score_ties) / np.asarray(k), 1.0)
+    return _divided(share, _n_relevant(ranked, relevant) > 0)
 
 
 @ranking_metric(
@@ -226,13 +228,8 @@ def recall_at_k(
     >>> recall_at_k([1, 0, 1], [0.9, 0.5, 0.1], k=[1, 3])
     array([0.5, 1. ])
     """
-    from rankwise.metrics._listwise_loops import precision_curves
-
-    precisions = _relevance_curve(precision_curves, ranked, k, relevant, score_ties)
-    indptr = ranked.groups.indptr
-    counts = np.add.reduceat(ranked.labels >= relevant, indptr[:-1], dtype=np.int64)
-    n_relevant = np.maximum(counts, 1)
-    return precisions * (np.asarray(k) / (n_relevant[:, None] if np.ndim(k) else n_relevant))
+    found = _relevant_among(ranked, k, relevant, score_ties)
+    return np.minimum(_divided(found, _n_relevant(ranked, relevant)), 1.0)  # rounding
 
 
 @ranking_metric(
@@ -272,7 +269,8 @@ def success_at_k(
     """
     from rankwise.metrics._listwise_loops import success_curves
 
-    return _relevance_curve(success_curves, ranked, k, relevant, score_ties)
+    values = _relevance_curve(success_curves, ranked, k, relevant, score_ties)
+    return _divided(values, _n_relevant(ranked, relevant) > 0)
 
 
 @ranking_metric(
@@ -389,14 +387,10 @@ def expected_reciprocal_rank(
     if largest > highest:
         raise DataError(f"y has a label of {largest:g}, above max_grade={highest:g}.")
     stopping = np.exp2(ranked.labels - highest) - np.exp2(-highest)
-    average = score_ties == "average"
-
-    def curves(cutoffs: NDArray[np.int64]) -> Array:
-        return cascade_curves(
-            stopping, ranked.tied, ranked.groups.indptr, ranked.stops, average, cutoffs
-        )
-
-    return _at_cutoffs(curves, ranked, k)
+    indptr, average = ranked.groups.indptr, score_ties == "average"
+    arguments = stopping, ranked.tied, indptr, ranked.stops, average
+    values = _at_cutoffs(partial(cascade_curves, *arguments), ranked, k)
+    return _divided(values, np.maximum.reduceat(stopping, indptr[:-1]) > 0)
 
 
 @ranking_metric(
@@ -450,55 +444,70 @@ def ndcg(
     >>> ndcg([2, 0, 1], [0.9, 0.5, 0.1], k=2, discount="letor")
     0.75
     """
-    from rankwise.metrics._listwise_loops import ndcg_curves
+    _check_gains(ranked.labels, gain)
+    gains = _gain(ranked.labels, gain)
+    ideal = sort_gains(gains, ranked.groups.indptr)
+    discounts = partial(_discounts, discount=discount)
+    perfect = replace(ranked, stops=ranked.groups.indptr[1:])
+    best = _gain_sums(ideal, perfect, k, discounts, average=False)
+    found = _gain_sums(gains, ranked, k, discounts, average=score_ties == "average")
+    return np.minimum(_divided(found, best), 1.0)
 
-    gains, ideal = _gains(ranked, gain)
-    average = score_ties == "average"
 
-    def curves(cutoffs: NDArray[np.int64]) -> Array:
-        discounts = _discounts(min(int(ranked.groups.sizes.max()), int(cutoffs[-1])), discount)
-        indptr, stops = ranked.groups.indptr, ranked.stops
-        return ndcg_curves(gains, ideal, ranked.tied, indptr, stops, discounts, average, cutoffs)
+def _relevance_curve(
+    curves: Callable[..., None], ranked: RankedQueries, k: Any, relevant: float, score_ties: str
+) -> Array:
+    """The values of a compiled loop over relevant rows, for each cut-off of k."""
+    groups, average = ranked.groups, score_ties == "average"
+    arguments = (ranked.labels, ranked.tied, groups.indptr, ranked.stops, average, float(relevant))
+    return _at_cutoffs(partial(curves, *arguments), ranked, k)
+
+
+def _relevant_among(ranked: RankedQueries, k: Any, relevant: float, score_ties: str) -> Array:
+    """The number of relevant rows among the first k."""
+    gains = (ranked.labels >= relevant).astype(np.float64)
+    return _gain_sums(gains, ranked, k, np.ones, average=score_ties == "average")
+
+
+def _gain_sums(
+    gains: Array, ranked: RankedQueries, k: Any, discounts: Callable[[int], Array], *, average: bool
+) -> Array:
+    """The sum of discounted gains among the first k rows; `discounts` takes a number of ranks."""
+    from rankwise.metrics._listwise_loops import gain_curves
+
+    most = int(ranked.groups.sizes.max())
+
+    def curves(cutoffs: NDArray[np.int64], values: Array) -> None:
+        weights = discounts(min(most, int(cutoffs[-1])))
+        rows = gains, ranked.tied, ranked.groups.indptr, ranked.stops
+        gain_curves(*rows, average, weights, cutoffs, values)
 
     return _at_cutoffs(curves, ranked, k)
 
 
-def _relevance_curve(
-    curves: Callable[..., Array], ranked: RankedQueries, k: Any, relevant: float, score_ties: str
-) -> Array:
-    """The values of a compiled loop over relevant rows, for each cut-off of k."""
-    groups, average = ranked.groups, score_ties == "average"
-    arguments = (ranked.labels, ranked.tied, groups.indptr, ranked.stops, float(relevant), average)
-    return _at_cutoffs(lambda cutoffs: curves(*arguments, cutoffs), ranked, k)
+def _n_relevant(ranked: RankedQueries, relevant: float) -> NDArray[np.int64]:
+    """The number of relevant rows of each query."""
+    starts = ranked.groups.indptr[:-1]
+    return np.add.reduceat(ranked.labels >= relevant, starts, dtype=np.int64)
+
+
+def _divided(values: Array, by: NDArray[Any]) -> Array:
+    """The values of each query, or of each cut-off, divided by numbers; NaN where these are 0."""
+    by = by[:, None] if by.ndim < values.ndim else by
+    out = np.full(values.shape, np.nan)
+    np.divide(values, by, out=out, where=by > 0)
+    return out
 
 
 def _at_cutoffs(
-    curves: Callable[[NDArray[np.int64]], Array], ranked: RankedQueries, k: Any
+    curves: Callable[[NDArray[np.int64], Array], None], ranked: RankedQueries, k: Any
 ) -> Array:
-    """Values for each cut-off of k, from a function that takes distinct ascending ones."""
+    """Values for each cut-off of k, from a loop that fills them in for distinct ascending ones."""
     cutoffs = np.asarray(ranked.groups.sizes.max() if k is None else k, dtype=np.int64)
     ascending, where = np.unique(cutoffs, return_inverse=True)
-    values = curves(ascending)
+    values = np.zeros((ranked.groups.n_groups, len(ascending)))
+    curves(ascending, values)
     return values[:, where] if cutoffs.ndim else values[:, 0]
-
-
-def _gains(ranked: RankedQueries, gain: str) -> tuple[Array, Array]:
-    """The gains of the rows in the order of the scores, and in descending order."""
-    from rankwise.metrics._listwise_loops import grade_gains
-    from rankwise.metrics._merge_sort import sort_gains
-
-    labels, indptr = ranked.labels, ranked.groups.indptr
-    _check_gains(labels, gain)
-    ideal = np.empty_like(labels)
-    largest = labels.max()
-    if largest <= _LARGEST_GRADE:
-        gains = np.empty_like(labels)
-        table = _gain(np.arange(largest + 1), gain)
-        if grade_gains(labels, indptr, table, gains, ideal):
-            return gains, ideal
-    gains = _gain(labels, gain)
-    sort_gains(gains.view(np.int64), indptr, ideal.view(np.int64))
-    return gains, ideal
 
 
 def _check_gains(labels: Array, gain: str) -> None:

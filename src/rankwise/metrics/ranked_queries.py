@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
+from rankwise.metrics._row_order import label_levels, rank_rows
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -94,9 +95,7 @@ class RankedQueries:
 
     @classmethod
     def _sorted(cls, labels: Array, values: Array, groups: QueryGroups) -> RankedQueries:
-        from rankwise.metrics._merge_sort import rank_rows
-
-        ranked, tied = rank_rows(labels, values.view(np.int64), groups.order, groups.indptr)
+        ranked, tied = rank_rows(labels, values, groups.order, groups.indptr)
         return cls(groups, ranked, tied, groups.indptr[1:])
 
     @cached_property
@@ -105,14 +104,17 @@ class RankedQueries:
 
         The columns: all pairs, discordant, tied in the labels, tied in the scores, tied in both.
         """
-        from rankwise.metrics._merge_sort import count_pairs
+        from rankwise.metrics._pair_counts import count_pairs
 
         if (self.stops < self.groups.indptr[1:]).any():
             raise DataError(
                 "Pairwise metrics need a score for every judged document, but the run lacks some. "
                 "Score them, or use a metric of the top ranks, such as ndcg."
             )
-        counts = count_pairs(self.labels.view(np.int64), self.tied, self.groups.indptr)
+        level = label_levels(self.labels, self.groups.indptr)
+        tree, seen = np.zeros((2, int(level.max()) + 2), np.int64)
+        counts = np.zeros((self.groups.n_groups, 4), np.int64)
+        count_pairs(level, self.tied, self.groups.indptr, tree, seen, counts)
         sizes = self.groups.sizes.astype(np.int64)
         return np.column_stack((sizes * (sizes - 1) // 2, counts))
 

@@ -9,7 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.dispatch import backend_of
-from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
 from rankwise.estimators._ranker_parameters import (
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
@@ -385,6 +385,8 @@ def _make_space(
     else:
         count = Count(share=float(number))
     kernel = make_kernel(ranker, n_features)
+    if choice is not None:
+        check_for_landmarks(kernel)
     space = ComponentSpace(kernel, count, selection, choice, ranker.random_state)
     if number == "cv":
         return ChosenComponentSpace(space, ranker.cv, ranker.rule, ranker.max_components)

@@ -35,7 +35,7 @@ class RaterSlopes(TableMixin):
     slope : ndarray of shape (n_raters,)
     std_error : ndarray of shape (n_raters,)
         Standard error of the slope: the slope times the posterior standard deviation of its
-        logarithm, for given other hyperparameters.
+        logarithm, for given other hyperparameters. 0 if `spread` is 0.
     n_comparisons : ndarray of shape (n_raters,)
     spread : float
         Standard deviation of the logarithms of slopes of all raters; 0 if the comparisons do not

@@ -44,7 +44,8 @@ class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
     kernel : str or callable, default="linear"
         "linear", "rbf", "laplacian", "polynomial" (or "poly"), "sigmoid", "cosine",
         "precomputed", a function of two rows, or a kernel of
-        ``sklearn.gaussian_process.kernels``.
+        ``sklearn.gaussian_process.kernels``. `WhiteKernel` gives each item a part of its own; rows
+        with equal features are the same item, in training and in prediction.
     gamma : float, "scale" or None, default=None
         For the rbf, laplacian, polynomial and sigmoid kernels. None: 1 / n_features. "scale":
         1 / (n_features * X.var()), of the rows after scaling.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
 from rankwise.estimators._ranker_parameters import (
     ALPHA,
     KERNEL_PARAMETERS,
@@ -251,4 +251,5 @@ def _make_space(ranker: SparseRankRLS | SparseRLS, n_features: int) -> LandmarkS
     names = getattr(ranker, "feature_names_in_", None)
     choice = LandmarkChoice.of(ranker.landmarks, ranker.n_landmarks, names)
     kernel = make_kernel(ranker, n_features)
+    check_for_landmarks(kernel)
     return LandmarkSpace(kernel, choice, ranker.random_state, ranker.precision)

@@ -47,15 +47,13 @@ def without_each(
         push = nu - a.nu[sites] - (tau - a.tau[sites]) * mean
         for start in range(0, len(sites), _BLOCK):
             part = slice(start, start + _BLOCK)
-            shifts = _shifts(a, differences, sites[part], push[part])
-            for k, shift in enumerate(shifts.T, start):
-                one = sites[k : k + 1]
-                moved = _moved(a, one, shift)
-                if len(moved):
-                    found = _matched_again(
-                        a, differences, observed, likelihood, one, left[k : k + 1], moved
-                    )
-                    mean[k], variance[k] = found[0][0], found[1][0]
+            sizes = _shifts(a, differences, differences.rows(sites[part]).T * push[part])
+            sizes[sites[part], np.arange(sizes.shape[1])] = -np.inf
+            for k in start + np.flatnonzero(sizes.max(axis=0) > _MOVED):
+                at = slice(k, k + 1)
+                moved = _moved(sizes[:, k - start])
+                given = (a, differences, observed, likelihood)
+                mean[at], variance[at] = _matched_again(*given, sites[at], left[at], moved)
     which = which.ravel()
     return mean[which], variance[which]
 
@@ -98,22 +96,22 @@ def _matched(
     return tau, nu
 
 
-def _shifts(a: Approximation, differences: Differences, sites: Index, push: Array) -> Array:
-    """Shifts of the means of all differences, of shape (N, k), by changes of nu of k sites."""
-    columns = a.weights.solve(differences.rows(sites).T * push)
+def _shifts(a: Approximation, differences: Differences, pushes: Array) -> Array:
+    """Sizes of the shifts of all means, of shape (N, k), by k changes A'nu of all sites.
+
+    They are in units of sqrt(1 + v), the spread of an outcome.
+    """
+    columns = a.weights.solve(pushes)
     if not columns.size:
-        return np.zeros((len(differences), len(sites)))
-    return differences.of_rows(matmul(differences.C, np.ascontiguousarray(columns)))
+        return np.zeros((len(differences), columns.shape[1]))
+    shifts = differences.of_rows(matmul(differences.C, np.ascontiguousarray(columns)))
+    return np.abs(shifts) / np.sqrt(1.0 + a.variance)[:, None]
 
 
-def _moved(a: Approximation, sites: Index, shift: Array) -> Index:
-    """The other sites whose means are shifted most."""
-    size = np.abs(shift) / np.sqrt(1.0 + a.variance)
-    size[sites] = -np.inf
-    moved = np.flatnonzero(size > _MOVED)
-    if len(moved) > _MOST:
-        moved = moved[np.argsort(-size[moved])[:_MOST]]
-    return moved
+def _moved(sizes: Array) -> Index:
+    """The sites whose means are shifted most."""
+    moved = np.flatnonzero(sizes > _MOVED)
+    return moved[np.argsort(-sizes[moved])[:_MOST]] if len(moved) > _MOST else moved
 
 
 def _matched_again(
@@ -158,8 +156,9 @@ def _without_few(
         return group.mean, group.variance
     if likelihood is not None:
         push = nu - a.nu[sites] - (tau - a.tau[sites]) * found[0]
-        shift = _shifts(a, differences, sites, push).sum(axis=1)
-        moved = _moved(a, sites, shift)
+        sizes = _shifts(a, differences, (differences.rows(sites).T @ push)[:, None])[:, 0]
+        sizes[sites] = -np.inf
+        moved = _moved(sizes)
         return _matched_again(a, differences, observed, likelihood, sites, left, moved)
     return found
 

@@ -1,0 +1,1 @@
+"""rankwise preferences: from comparisons to a ranking and a model."""

@@ -1,0 +1,223 @@
+"""What `rankwise preferences` finds out: which ranker, how good it is, and how items rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
+
+from rankwise import PairwiseGP, RankRLS
+from rankwise.backends.arrays import Array
+from rankwise.data import ComparisonData
+from rankwise.holdout.comparison_scores import ObservedComparisons
+from rankwise.holdout.preference_slope import logistic_slope
+from rankwise.model_selection import LeaveComparisonOut, leave_comparison_out, leave_item_out
+from rankwise.plots.score_intervals import rank_intervals
+from rankwise.tables import Column, Table, plural
+
+KERNEL_ITEMS = 2000  # up to which a kernel is tried
+INTERVAL_ITEMS = 300  # up to which items get intervals
+FOLDS = 5
+Z = 1.96
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Rankers that were tried, and the best one, fitted to all comparisons.
+
+    Attributes
+    ----------
+    data : ComparisonData
+    trials : dict of str to LeaveComparisonOut
+        Held-out comparisons, or groups of them, by kernel.
+    kernel : str
+        The kernel of the best ranker.
+    ranker : RankRLS
+    """
+
+    data: ComparisonData
+    trials: dict[str, LeaveComparisonOut]
+    kernel: str
+    ranker: Any
+
+    @classmethod
+    def of(cls, data: ComparisonData, kernels: tuple[str, ...]) -> Study:
+        """Hold out comparisons for each kernel and alpha, and fit the best ranker."""
+        trials = {
+            kernel: leave_comparison_out(
+                _ranker(kernel), data.X, data.comparisons, metric="log_loss"
+            )
+            for kernel in kernels
+        }
+        best = min(trials, key=lambda kernel: float(trials[kernel].score.min()))
+        found = trials[best]
+        ranker = _ranker(best, found.best_alpha).fit_pairs(data.X, data.comparisons)
+        margin, weight = found.observed.margin, found.observed.weight
+        difference = found.differences[found.best_index]
+        ranker.preference_slope_ = logistic_slope(difference, margin, weight)
+        return cls(data, trials, best, ranker)
+
+    @property
+    def best(self) -> LeaveComparisonOut:
+        """The hold-outs of the best kernel."""
+        return self.trials[self.kernel]
+
+    @property
+    def unit(self) -> str:
+        """What was held out."""
+        return "comparison" if self.data.comparisons.groups is None else "group"
+
+    @cached_property
+    def honest(self) -> tuple[ObservedComparisons, Array]:
+        """Probabilities by rankers that were chosen without looking at the comparison's fold.
+
+        In each of five folds of groups, kernel and alpha are those with the best log-loss on the
+        other folds.
+        """
+        observed = self.best.observed
+        chances = np.concatenate([trial.probabilities for trial in self.trials.values()])
+        loss = np.stack([observed.values("log_loss", p, p) for p in chances])
+        out, fold = np.empty(len(observed.margin)), observed.codes % FOLDS
+        for k in np.unique(fold):
+            others = observed.weight * (fold != k)
+            out[fold == k] = chances[int(np.argmin(loss @ others))][fold == k]
+        return observed, out
+
+    def honest_score(self, metric: str) -> tuple[float, float]:
+        """A metric of `honest`, and its standard error."""
+        observed, chance = self.honest
+        return observed.score(metric, chance - 0.5, chance)
+
+    @cached_property
+    def new_items(self) -> LeaveComparisonOut:
+        """Comparisons of two items, both of which are new."""
+        ranker = _ranker(self.kernel, self.best.best_alpha)
+        return leave_item_out(ranker, self.data.X, self.data.comparisons)
+
+    @cached_property
+    def process(self) -> Any:
+        """A Gaussian process for intervals of scores and ranks; None if there are many items."""
+        items = self.data.comparisons.items
+        if items is None or len(items) > INTERVAL_ITEMS or self._has_margins:
+            return None
+        X = self.standardized
+        kernel = 0.1 * DotProduct(0.0, "fixed") + WhiteKernel(0.1)
+        return PairwiseGP(kernel).fit_pairs(X, self.data.comparisons)
+
+    @property
+    def standardized(self) -> Array:
+        """Features with mean 0 and variance 1."""
+        X = self.data.X
+        spread = X.std(axis=0)
+        return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+
+    @property
+    def _has_margins(self) -> bool:
+        return not np.isin(self.data.comparisons.margin, (-1.0, 0.0, 1.0)).all()
+
+    # Tables.
+
+    def tried_table(self) -> Table:
+        """Each kernel at its best alpha, and the baselines."""
+        rows: list[tuple[Any, ...]] = []
+        for kernel, trial in self.trials.items():
+            k = trial.best_index
+            accuracy, loss = trial.scores("accuracy"), trial.scores("log_loss")
+            chosen = "chosen" if kernel == self.kernel else ""
+            parts = accuracy[0][k], accuracy[1][k], loss[0][k], loss[1][k]
+            rows.append((f"RankRLS, {kernel}", f"{trial.alphas[k]:.3g}", *parts, chosen))
+        for name, found in self.best.baselines().items():
+            label = "a random guess" if name == "random" else "the first one wins"
+            rows.append((label, "", found["accuracy"], None, found["log_loss"], None, ""))
+        names = ("ranker", "alpha", "accuracy", "s.e.", "log-loss", "s.e.", "")
+        title = f"Predictions for {plural(len(self.data.comparisons), 'comparison')}, "
+        return Table(
+            tuple(Column(name) for name in names),
+            tuple(rows),
+            title + f"each by a ranker without its {self.unit}",
+        )
+
+    def ranking_table(self, top: int | None) -> Table:
+        """Items from best to worst, with intervals of scores and ranks if there are few."""
+        scores, names = self.ranker.predict(self.data.X), self.data.names
+        columns = [Column("rank"), Column("item"), Column("score", ".3f")]
+        gp, extra = self.process, None
+        if gp is not None:
+            X = self.standardized
+            scores, std = gp.predict(X, contrast="mean", return_std=True)
+            low, high = rank_intervals(gp.rank_probabilities(X, random_state=0))
+            columns += [Column("95% interval"), Column("95% of ranks")]
+            extra = [
+                (f"{s - Z * d:.2f} to {s + Z * d:.2f}", f"{a}" if a == b else f"{a} to {b}")
+                for s, d, a, b in zip(scores, std, low, high, strict=True)
+            ]
+        order = np.argsort(-scores, kind="stable")[:top]
+        rows = [
+            (k + 1, names[i], float(scores[i]), *(() if extra is None else extra[i]))
+            for k, i in enumerate(order)
+        ]
+        shown = f"The best {len(rows)} of {len(names)} items" if top else "All items"
+        note = (
+            "Scores are relative to their mean, by a Gaussian process on the same features with a "
+            "part of its own for each item."
+            if gp is not None
+            else ""
+        )
+        return Table(tuple(columns), tuple(rows), shown, note=note)
+
+    def feature_table(self, top: int = 15) -> Table | None:
+        """The coefficients of a linear ranker, per standard deviation of a feature."""
+        if self.kernel != "linear":
+            return None
+        effect = self.ranker.coef_ * self.data.X.std(axis=0)
+        order = np.argsort(-np.abs(effect), kind="stable")[:top]
+        rows = [(self.data.feature_names[k], float(effect[k])) for k in order]
+        return Table(
+            (Column("feature"), Column("effect of one s.d.", ".3f")),
+            tuple(rows),
+            "What the features say",
+            note="The change of the score; a difference of 1 is what a win was fitted to.",
+        )
+
+    def context_table(self) -> Table | None:
+        """The weights of the context."""
+        given = self.data.comparisons
+        if given.context is None:
+            return None
+        names = given.context_names or [f"context {k}" for k in range(given.context.shape[1])]
+        rows = zip(names, self.ranker.context_coef_.tolist(), strict=True)
+        return Table(
+            (Column("context"), Column("weight", ".3f")),
+            tuple(rows),
+            "What the context of a comparison adds to the difference of scores",
+            note="It is not part of the scores of items.",
+        )
+
+    def conclusions(self) -> list[str]:
+        """What to expect of the ranker, in sentences."""
+        accuracy, error = self.honest_score("accuracy")
+        loss, loss_error = self.honest_score("log_loss")
+        low, high = accuracy - Z * error, accuracy + Z * error
+        each = "comparison" if self.unit == "comparison" else "whole group"
+        lines = [
+            f"Expected accuracy on new comparisons: {accuracy:.3f} (95% interval {low:.3f} to "
+            f"{high:.3f}), log-loss {loss:.3f} ± {loss_error:.3f}. Each {each} was predicted by "
+            "rankers that neither saw it nor were chosen on it."
+        ]
+        if low <= 0.5:
+            lines.append("This may be no better than chance: features say little, or data are few.")
+        if self.data.comparisons.items is not None:
+            new = self.new_items.accuracy[0]
+            spread = self.new_items.scores("accuracy")[1][0]
+            lines.append(
+                f"Two items that were never compared: {new:.3f} ± {spread:.3f}, with all "
+                "comparisons of both held out."
+            )
+        return lines
+
+
+def _ranker(kernel: str, alpha: Any = "auto") -> RankRLS:
+    return RankRLS(alpha, kernel=kernel, scale="standard")

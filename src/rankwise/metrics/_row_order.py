@@ -1,0 +1,122 @@
+"""The rows of each query by score.
+
+NumPy sorts all queries of similar size at once, as the rows of a matrix of integers. This is about
+as fast as compiled loops, which would take seconds to compile at their first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_LARGEST = np.iinfo(np.int64).max
+_CHUNK = 2**15  # rows
+_GRADES = 64  # so many different labels need no sorting
+
+
+def rank_rows(labels: Floats, scores: Floats, order: Ints, indptr: Ints) -> tuple[Floats, Bools]:
+    """Labels of each query by descending score, and which rows tie with the one before.
+
+    Rows with equal scores keep the order of the input.
+    """
+    ranked, tied = np.empty(len(order)), np.empty(len(order), bool)
+    for rows, within in _chunks(indptr):
+        here = order[rows]
+        at, tied[rows] = _descending_order(scores[here], within)
+        ranked[rows] = labels[here[at]]
+    return ranked, tied
+
+
+def sort_gains(gains: Floats, indptr: Ints) -> Floats:
+    """The gains of each query in descending order; they are not negative."""
+    found = np.empty_like(gains)
+    for rows, within in _chunks(indptr):
+        keys = -gains[rows].view(np.int64)  # bits of positive numbers are ordered as they are
+        found[rows] = (-sort_queries(keys, within)).view(np.float64)
+    return found
+
+
+def _chunks(indptr: Ints) -> Iterator[tuple[slice, Ints]]:
+    """Rows of some whole queries, few enough for the processor's cache, and where each starts."""
+    cuts = np.searchsorted(indptr, np.arange(0, indptr[-1], _CHUNK), side="right") - 1
+    ends = np.unique(np.append(cuts, len(indptr) - 1))
+    for a, b in pairwise(ends):
+        yield slice(indptr[a], indptr[b]), indptr[a : b + 1] - indptr[a]
+
+
+def sort_queries(keys: Ints, indptr: Ints) -> Ints:
+    """The integers of each query in ascending order."""
+    sizes = np.diff(indptr)
+    if (sizes == sizes[0]).all():
+        return np.sort(keys.reshape(len(sizes), -1), axis=1).ravel()
+    found: Ints = np.empty_like(keys)
+    # Queries with up to 2, 4, 8, ... rows; shorter ones are filled up.
+    _, kinds = np.frexp(sizes - 1)
+    for kind in np.unique(kinds):
+        chosen = np.flatnonzero(kinds == kind)
+        columns = np.arange(sizes[chosen].max())
+        there = columns < sizes[chosen, None]
+        places = (indptr[chosen, None] + columns)[there]
+        table = np.full(there.shape, _LARGEST)
+        table[there] = keys[places]
+        table.sort(axis=1)
+        found[places] = table[there]
+    return found
+
+
+def _descending_order(values: Floats, indptr: Ints) -> tuple[Ints, Bools]:
+    """Where the rows of each query are, by descending value, and which tie with the one before.
+
+    The sort moves one integer per row: the leading bits of the value, followed by the position of
+    the row in its query. If values differ only in the bits left out, their query is sorted again.
+    """
+    bits = (values + 0.0).view(np.int64)  # -0.0 becomes 0.0
+    keys = bits >> 63  # in the end ~(bits ^ (all but the first bit of negative numbers)):
+    keys &= _LARGEST
+    keys ^= bits
+    np.invert(keys, out=keys)  # smaller where the value is larger
+    sizes = np.diff(indptr)
+    first = np.repeat(indptr[:-1], sizes)
+    place = (1 << int(sizes.max() - 1).bit_length()) - 1
+    packed = np.arange(len(keys)) - first
+    packed |= keys & ~place
+    at = sort_queries(packed, indptr)
+    at &= place
+    at += first
+    sorted_keys = keys[at]
+    wrong = np.zeros(len(keys), bool)
+    np.less(sorted_keys[1:], sorted_keys[:-1], out=wrong[1:])
+    wrong[indptr[:-1]] = False
+    if wrong.any():
+        for g in np.unique(np.searchsorted(indptr, np.flatnonzero(wrong), side="right") - 1):
+            rows = slice(indptr[g], indptr[g + 1])
+            at[rows] = indptr[g] + np.argsort(keys[rows], kind="stable")
+        sorted_keys = keys[at]
+    return at, _same_as_before(sorted_keys, indptr)
+
+
+def _same_as_before(values: Ints, indptr: Ints) -> Bools:
+    """Which rows have the value of the row before them in their query."""
+    same = np.zeros(len(values), bool)
+    np.equal(values[1:], values[:-1], out=same[1:])
+    same[indptr[:-1]] = False
+    return same
+
+
+def label_levels(labels: Floats, indptr: Ints) -> Ints:
+    """Integers in the order of the labels of each query, from 0 on, at most one for each row."""
+    lowest, highest = labels.min(), labels.max()
+    if highest - lowest < _GRADES and (labels == np.floor(labels)).all() and lowest == int(lowest):
+        return np.asarray((labels - lowest).astype(np.int64))
+    at, tied = _descending_order(labels, indptr)
+    steps = np.cumsum(~tied)
+    level = np.empty(len(labels), np.int64)
+    level[at] = np.repeat(steps[indptr[1:] - 1], np.diff(indptr)) - steps
+    return level
