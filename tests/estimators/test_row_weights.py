@@ -5,17 +5,21 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.utils import estimator_checks
 
 from rankwise import RLS, AdditiveRankRLS, KPCRank, RankRLS, SparseRankRLS, SparseRLS
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.holdout import alpha_choice
 from rankwise.model_selection import leave_query_out
 from tests.oracles.laplacian import grouped_laplacian
+from tests.strategies import problems
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3)) + np.array([0.0, 5.0, 0.0])
@@ -193,13 +197,44 @@ def test_weights_reach_fit_through_scikit_learn():
         search = GridSearchCV(RankRLS(), grid, cv=GroupKFold(2))
         search.fit(X, Y, qid=QID, groups=QID, sample_weight=WEIGHT)
         params = {"qid": QID, "groups": QID, "sample_weight": WEIGHT}
-        (score, _) = cross_val_score(RankRLS(2.0), X, Y, params=params, cv=GroupKFold(2))
+        score, _ = cross_val_score(RankRLS(2.0), X, Y, params=params, cv=GroupKFold(2))
     assert_allclose(search.best_estimator_.coef_, want.coef_)
     train, test = next(GroupKFold(2).split(X, Y, QID))
     part = RankRLS(2.0).fit(X[train], Y[train], qid=QID[train], sample_weight=WEIGHT[train])
-    assert score == pytest.approx(part.score(X[test], Y[test], qid=QID[test]))
+    assert score == pytest.approx(part.score(X[test], Y[test], WEIGHT[test], QID[test]))
     plain = GridSearchCV(RLS(), grid, cv=KFold(2)).fit(X, Y, sample_weight=WEIGHT)
     assert_allclose(plain.best_estimator_.coef_, RLS(2.0).fit(X, Y, sample_weight=WEIGHT).coef_)
+
+
+@given(problems(min_pairs=1), st.data())
+def test_the_score_counts_pairs_by_their_weights(p, data):
+    one = st.sampled_from([0.0, 0.5, 1.0, 3.0])
+    weights = data.draw(st.lists(one, min_size=len(p.y), max_size=len(p.y)))
+    weights[:2] = [1.0, 2.0]
+    ranker = RankRLS(1.0).fit([[0.0], [1.0]], [0, 1])
+    scores = np.round(p.X[:, :1])  # with ties
+    shares = []
+    for query in dict.fromkeys(p.qid):
+        correct, total = 0.0, 0.0
+        for i in np.flatnonzero(p.qid == query):
+            for j in np.flatnonzero((p.qid == query) & (p.y < p.y[i])):
+                both = weights[i] * weights[j]
+                total += both
+                correct += both * (np.sign(scores[i, 0] - scores[j, 0]) + 1) / 2
+        if total:
+            shares.append(correct / total)
+    assert ranker.score(scores, p.y, weights, p.qid) == pytest.approx(np.mean(shares), abs=1e-9)
+
+
+def test_the_score_of_two_classes_is_the_area_under_the_curve():
+    labels = (np.median(Y) < Y).astype(int)
+    ranker = RankRLS(1.0).fit(X, Y)
+    want = roc_auc_score(labels, ranker.predict(X), sample_weight=COPIES)
+    assert ranker.score(X, labels, COPIES) == pytest.approx(want)
+    with pytest.raises(UndefinedMetricError, match="Check y, qid and sample_weight"):
+        ranker.score(X, labels, sample_weight=labels)
+    with pytest.raises(DataError, match=r"got shape \(2,\) for 40 rows"):
+        ranker.score(X, labels, sample_weight=[1.0, 2.0])
 
 
 CHECKS = [

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, is_tensor, to_host
+from rankwise.backends.arrays import Array, Index, is_tensor
 from rankwise.backends.dispatch import as_given
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._device import send_rows
 from rankwise.estimators._landmark_choice import KeptLandmarks
 from rankwise.graph import QueryGroups
+from rankwise.graph.row_weights import check_row_weights
 from rankwise.problem import LandmarkSpace, Space
 
 
@@ -27,7 +28,7 @@ class KeptRows:
     @classmethod
     def of(cls, ranker: Any, sample_weight: Any, groups: QueryGroups) -> KeptRows:
         """Check the weights of rows, and leave out those of weight 0."""
-        weights, n_rows = _checked_weights(sample_weight, groups.n_rows), groups.n_rows
+        weights, n_rows = check_row_weights(sample_weight, groups.n_rows), groups.n_rows
         rows = np.flatnonzero(weights)
         if len(rows) < 2:
             raise DataError(
@@ -60,26 +61,6 @@ class KeptRows:
         if self.all or not isinstance(space, LandmarkSpace):
             return space
         return replace(space, choice=KeptLandmarks.of(space.choice, self.rows, self.n_rows))
-
-
-def _checked_weights(sample_weight: Any, n_rows: int) -> Array:
-    try:
-        weights = np.asarray(to_host(sample_weight), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("sample_weight must hold numbers, one per row of X.") from None
-    if weights.shape != (n_rows,):
-        raise DataError(
-            f"sample_weight needs one entry per row of X: got shape {weights.shape} for {n_rows} "
-            "rows."
-        )
-    valid = np.isfinite(weights) & (weights >= 0)
-    if not valid.all():
-        row = int(np.argmin(valid))
-        raise DataError(
-            f"sample_weight must be finite and not negative: got {weights[row]} in row {row}. A "
-            "weight of 0 leaves out the row."
-        )
-    return weights
 
 
 def refuse_row_weights(ranker: Any) -> ParameterError:

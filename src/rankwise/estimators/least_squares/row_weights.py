@@ -21,6 +21,7 @@ class RowWeightsMixin:
 
     # Routing, as in `RankerMixin`.
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
+    __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
 
     @explain_calls
     def fit(
