@@ -76,6 +76,17 @@ def test_a_pair_counts_the_product_of_the_weights():
     assert_allclose(path.estimator(0).coef_, want)
 
 
+def test_weights_relative_to_each_other_within_queries():
+    ranker = RankRLS(2.0, weighting="queries", ties="exclude")
+    want = ranker.fit(X, Y, qid=QID, sample_weight=WEIGHT).coef_
+    scaled = WEIGHT * 10.0 ** (30 * (QID - 2.0))
+    assert_allclose(ranker.fit(X, Y, qid=QID, sample_weight=scaled).coef_, want)
+    small = np.where(np.arange(40) % 3, WEIGHT, 1e-90)  # as if these rows were not there
+    left_out = ranker.fit(X, Y, qid=QID, sample_weight=np.where(np.arange(40) % 3, WEIGHT, 0.0))
+    want = left_out.coef_
+    assert_allclose(ranker.fit(X, Y, qid=QID, sample_weight=small).coef_, want)
+
+
 def test_long_rankings_are_summed_block_by_block():
     rng = np.random.default_rng(0)
     Z, v = rng.standard_normal((900, 300)) + 3.0, rng.uniform(0.1, 2.0, 900)
@@ -266,6 +277,8 @@ def test_scikit_learn_checks_of_weights(ranker):
         (np.where(np.arange(40) == 7, -1.0, WEIGHT), "not negative: got -1.0 in row 7"),
         (np.where(np.arange(40) == 3, np.nan, WEIGHT), "finite and .*: got nan in row 3"),
         (np.where(np.arange(40) == 3, np.inf, WEIGHT), "finite and .*: got inf in row 3"),
+        (np.full(40, 1e200), r"0, or from 1e-100 to 1e\+100: got 1e\+200 in row 0"),
+        (np.where(np.arange(40) == 3, 5e-324, WEIGHT), "got .*e-324 in row 3. Multiply"),
         ([1.0, 2.0], r"one entry per row of X: got shape \(2,\) for 40 rows"),
         (1.0, r"one entry per row of X: got shape \(\) for 40 rows"),
         (["a"] * 40, "sample_weight must hold numbers"),

@@ -115,10 +115,18 @@ class QueryGraph(PairGraph):
             ).astype(np.intp)
         return n_pairs
 
-    @property
+    @cached_property
     def row_weights(self) -> Array | None:
-        """The weight of each row, or None."""
-        return self.groups.row_weights
+        """The weight of each row, or None.
+
+        If all queries have the same weight, those of a query are divided by the largest of them:
+        L is the same, and products of weights are neither too large nor too small.
+        """
+        weights = self.groups.row_weights
+        if weights is None or self.weighting != "queries":
+            return weights
+        largest = np.maximum.reduceat(weights[self.groups.order], self.groups.indptr[:-1])
+        return weights / largest[self.query_of_row]
 
     @cached_property
     def level_totals(self) -> Array:
