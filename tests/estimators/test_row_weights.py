@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.utils import estimator_checks
 
-from rankwise import RLS, AdditiveRankRLS, KPCRank, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import RLS, AdditiveRankRLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.holdout import alpha_choice
 from rankwise.model_selection import leave_query_out
@@ -54,6 +54,20 @@ def test_whole_weights_are_repeated_rows(ranker, qid):
     for kind in (np.asarray, sp.csr_array):
         weighted = clone(ranker).fit(kind(X), Y, qid=qid, sample_weight=COPIES)
         assert_allclose(weighted.predict(kind(X), qid=qid), want, atol=1e-8)
+
+
+@pytest.mark.parametrize("qid", [None, QID], ids=["one ranking", "queries"])
+@pytest.mark.parametrize(("weighting", "power"), [("pairs", 2), ("rows", 1), ("queries", 0)])
+def test_support_vector_machines(weighting, power, qid):
+    rows = np.repeat(np.arange(40), COPIES)
+    options = {"weighting": weighting, "tol": 1e-9}
+    want = RankSVM(**options).fit(X[rows], Y[rows], qid=None if qid is None else qid[rows]).coef_
+    found = RankSVM(**options).fit(sp.csr_array(X), Y, qid=qid, sample_weight=COPIES)
+    assert_allclose(found.coef_, want, atol=1e-7)
+    halves = RankSVM(alpha=0.5**power, **options).fit(X, Y, qid=qid, sample_weight=COPIES / 2)
+    assert_allclose(halves.coef_, want, atol=1e-7)
+    plain = RankSVM(**options).fit(X, Y, qid=qid)
+    assert not np.allclose(plain.coef_, want, rtol=1e-3)
 
 
 @pytest.mark.parametrize("ranker", [RLS(2.0), RLS(2.0, solver="dual")], ids=repr)
@@ -262,7 +276,14 @@ CHECKS = [
 
 @pytest.mark.parametrize(
     "ranker",
-    [RankRLS(1.0), RankRLS(1.0, kernel="rbf"), RLS(1.0), SparseRankRLS(1.0), SparseRLS(1.0)],
+    [
+        RankRLS(1.0),
+        RankRLS(1.0, kernel="rbf"),
+        RLS(1.0),
+        SparseRankRLS(1.0),
+        SparseRLS(1.0),
+        RankSVM(),
+    ],
     ids=repr,
 )
 def test_scikit_learn_checks_of_weights(ranker):
@@ -270,7 +291,7 @@ def test_scikit_learn_checks_of_weights(ranker):
         check(type(ranker).__name__, ranker)
 
 
-@pytest.mark.parametrize("ranker", [RankRLS(1.0), RLS(1.0)], ids=repr)
+@pytest.mark.parametrize("ranker", [RankRLS(1.0), RLS(1.0), RankSVM()], ids=repr)
 @pytest.mark.parametrize(
     ("weight", "message"),
     [

@@ -35,7 +35,7 @@ class KeptRows:
                 f"sample_weight is zero for {n_rows - len(rows)} of {n_rows} rows: at least two "
                 "rows must have weights above 0."
             )
-        if len(rows) < n_rows and ranker.kernel == "precomputed":
+        if len(rows) < n_rows and getattr(ranker, "kernel", None) == "precomputed":
             raise DataError(
                 f"sample_weight is 0 in row {int(np.argmin(weights > 0))}, and "
                 'kernel="precomputed" needs a column for every row: leave out the rows of weight 0 '
@@ -53,7 +53,7 @@ class KeptRows:
         if self.all:
             return X, y, qid
         X = as_given(X)[self.rows]
-        X = X if is_tensor(X) else send_rows(X, ranker.device)
+        X = X if is_tensor(X) else send_rows(X, getattr(ranker, "device", None))
         return X, y[self.rows], None if qid is None else self.groups.names[self.groups.codes]
 
     def of_space(self, space: Space) -> Space:
@@ -66,6 +66,6 @@ class KeptRows:
 def refuse_row_weights(ranker: Any) -> ParameterError:
     """The error for rankers without weights of rows."""
     return ParameterError(
-        f"{type(ranker).__name__} takes no sample_weight: RankRLS, RLS, SparseRankRLS and "
-        "SparseRLS do."
+        f"{type(ranker).__name__} takes no sample_weight: RankRLS, RLS, SparseRankRLS, "
+        "SparseRLS and RankSVM do."
     )
