@@ -1,10 +1,12 @@
 """Tables in every form, and pages."""
 
+import io
 import json
 import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics import evaluate_ranking
@@ -219,3 +221,17 @@ def test_a_page_is_written_to_a_file(tmp_path):
     path = Page("Grüße", "s").write(tmp_path / "page.html")
     assert "<h1>Grüße</h1>" in path.read_text(encoding="utf-8")
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_narrow_terminal_cuts_no_number():
+    columns = Column("metric", ""), Column("rankers", ""), Column("mean"), Column("p", ".2g")
+    table = Table(columns, (("disagreement", "linear − boosted", 0.25, 3.1e-5),) * 2)
+    for width in (60, 34, 30):
+        console = Console(file=io.StringIO(), width=width, color_system=None)
+        console.print(table)
+        lines = console.file.getvalue().splitlines()
+        assert max(map(len, lines)) <= width
+        assert sum("0.2500" in line and "3.1e-05" in line for line in lines) == 2
+        text = "".join("".join(lines).split())
+        assert "…" not in text
+    assert "disagreement" not in text  # no room for the longest word

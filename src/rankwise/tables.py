@@ -6,7 +6,7 @@ import html
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -17,7 +17,6 @@ from typing import Any
 from rankwise.errors import ParameterError
 
 MISSING = "–"
-MIN_WIDTH = 14  # of a column of long words, in characters
 _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -250,8 +249,12 @@ class Table:
     def _repr_html_(self) -> str:
         return self.to_html()
 
-    def __rich__(self) -> Any:
-        """The table for rich's console."""
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        """The table for rich's console.
+
+        On a narrow terminal, columns of text are wrapped between words or, if there is no room for
+        the longest word, within words. Numbers are never cut.
+        """
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -263,22 +266,39 @@ class Table:
             caption_justify="left",
             box=box.SIMPLE_HEAD,
             pad_edge=False,
+            show_edge=False,
         )
-        for c, (column, right) in enumerate(zip(self.columns, self.numeric, strict=True)):
-            # Columns of text are wrapped between words on a narrow terminal.
-            words = " ".join((column.name, *(row[c] for row in self.cells))).split()
-            longest = min(MIN_WIDTH, max(map(len, words), default=0))
-            table.add_column(
-                Text(column.name),
-                justify="right" if right else "left",
-                no_wrap=right,
-                min_width=None if right else longest,
-            )
+        widths = self._widths(options.max_width)
+        for column, right, width in zip(self.columns, self.numeric, widths, strict=True):
+            side: Any = "right" if right else "left"
+            table.add_column(Text(column.name), justify=side, overflow="fold", width=width)
         for r, row in enumerate(self.cells):
             table.add_row(
                 *(Text(cell, "bold" if (r, c) in self.best else "") for c, cell in enumerate(row))
             )
-        return table
+        yield table
+
+    def _widths(self, room: int) -> list[int]:
+        """The widths of columns with three characters between them, at most `room` together.
+
+        Numbers have the width that they need. Text has at least the width of its longest word, if
+        there is room, and what is left goes to the first columns that need more.
+        """
+        texts = [
+            [column.name, *(row[c] for row in self.cells)] for c, column in enumerate(self.columns)
+        ]
+        wanted = [max(map(len, cells)) for cells in texts]
+        widths = [
+            want if right else max(map(len, " ".join(cells).split()), default=0)
+            for want, cells, right in zip(wanted, texts, self.numeric, strict=True)
+        ]
+        left = room - 3 * (len(widths) - 1) - sum(widths)
+        for c, want in enumerate(wanted):
+            least = 0 if self.numeric[c] else 1 - widths[c]
+            more = min(max(left, least), want - widths[c])
+            widths[c] += more
+            left -= more
+        return widths
 
 
 def text_table(columns: Sequence[str | Column], rows: Iterable[Sequence[Any]]) -> str:

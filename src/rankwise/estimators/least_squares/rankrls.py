@@ -14,11 +14,12 @@ from rankwise.estimators._ranker_parameters import (
 )
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.estimators.least_squares.row_weights import RowWeightsMixin
 from rankwise.parameters import Choice, Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
 
 
-class RankRLS(FitPairsMixin, LeastSquaresRanker):
+class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
     """Pairwise regularized least squares.
 
     Fits the differences between predictions to the differences between the scores of all pairs
@@ -207,7 +208,7 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
         return _make_space(self, n_features)
 
 
-class RLS(LeastSquaresRanker):
+class RLS(RowWeightsMixin, LeastSquaresRanker):
     """Regularized least-squares regression: the pointwise baseline.
 
     Fits predictions to the scores themselves,
