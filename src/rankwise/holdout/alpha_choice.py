@@ -34,7 +34,7 @@ from rankwise.holdout.alpha_grid import (
     data_alphas,
     data_squares,
 )
-from rankwise.holdout.comparison_hold_out import EdgeSystem, plain_problem, system_of
+from rankwise.holdout.comparison_hold_out import Edges, edges_of, plain_problem, system_of
 from rankwise.holdout.held_out_folds import predict_queries, strength
 from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
 from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
@@ -399,7 +399,9 @@ def _by_comparisons(problem: Problem) -> AlphaChoice:
     problem = plain_problem(problem)
     alphas = data_alphas(problem)
     if system_of(problem) is not None or problem.n_rows <= KERNEL_ROWS:
-        some, differences = held_out_sample(EdgeSystem.of(problem), alphas.tolist(), decided)
+        some, differences = held_out_sample(
+            edges_of(problem, len(alphas)), alphas.tolist(), decided
+        )
     else:
         some, differences = _held_out_part(problem, graph, alphas, decided)
     wrong = (1.0 - np.sign(differences * margin[some])) / 2
@@ -411,7 +413,7 @@ def _by_comparisons(problem: Problem) -> AlphaChoice:
     return _best(HeldOutScores(alphas, score, spread, "disagreement", False))
 
 
-def held_out_sample(edges: EdgeSystem, lams: Sequence[float], counted: Mask) -> tuple[Index, Array]:
+def held_out_sample(edges: Edges, lams: Sequence[float], counted: Mask) -> tuple[Index, Array]:
     """Some of the counted comparisons, and predictions for them without each, or its group.
 
     There are at most COMPARISONS of them, or of their groups. If holding out every group would take
@@ -422,7 +424,7 @@ def held_out_sample(edges: EdgeSystem, lams: Sequence[float], counted: Mask) -> 
         some = _evenly(numbers, COMPARISONS)
         return some, edges.single(some, lams)
     groups = _evenly(np.unique(codes[numbers]), COMPARISONS)
-    d, sizes = len(edges.b), np.bincount(codes)[groups].astype(float)
+    d, sizes = edges.n_coordinates, np.bincount(codes)[groups].astype(float)
     flops = len(lams) * 2.0 * sizes**2 * np.minimum(sizes, d) + 8.0 * np.where(sizes > d, d**3, 0.0)
     fit = 2.0 * (len(codes) + d) * d**2 / FLOPS
     fold = groups
