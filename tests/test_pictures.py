@@ -23,8 +23,10 @@ from rankwise.plots import (
     plot_query_differences,
     plot_query_values,
     plot_rank_probabilities,
+    plot_ratings,
     plot_roc,
     plot_training_sizes,
+    plot_win_matrix,
 )
 
 PAPER = "#FFFFFF"
@@ -70,6 +72,8 @@ def test_coefficients_have_names_signs_and_order():
         (lambda: plot_query_values([1.0], names=["a", "b"]), "got 2 for 1 queries"),
         (lambda: plot_training_sizes([1.0]), "query_learning_curve: got list"),
         (lambda: plot_rank_probabilities([0.5, 0.5]), r"got shape \(2,\)"),
+        (lambda: plot_ratings([1.0], [0.0], [2.0], names=[]), r"and \(0,\)"),
+        (lambda: plot_win_matrix([[0.5]], names="ab"), "each of the 2 names"),
         (lambda: plot_rank_probabilities([[2.0]]), "between 0 and 1"),
         (lambda: plot_rank_probabilities([[1.0]], names=[]), "got 0 for 1"),
         (lambda: plot_comparisons([]), "the preferred item first"),
@@ -263,3 +267,26 @@ def test_differences_from_the_best_are_paired():
 def test_queries_without_a_value_for_all_are_left_out():
     ax = plot_differences_from_best({"a": [0.5, np.nan, 0.7], "b": [0.1, 0.9, 0.2]})
     assert ticks(ax.yaxis) == ["a: 0.600", "b: 0.150"]
+
+
+def test_ratings_are_ordered_with_ranks_and_groups():
+    ax = plot_ratings(
+        [0.0, 2.0, 1.0], [-1, 1, 0], [1, 3, 2], names="abc", ranks=([3, 1, 1], [3, 1, 2]),
+        group=[2, 1, 1],
+    )  # fmt: skip
+    assert ticks(ax.yaxis) == ["b", "c", "a"]
+    assert texts(ax) == ["rank", "1", "1–2", "3"]
+    dashed = [line.get_ydata()[0] for line in ax.get_lines() if len(set(line.get_xdata())) == 2]
+    assert dashed == [1.5]
+    assert ticks(plot_ratings([0.0, 2.0], [0, 1], [1, 3], names="ab", top=1).yaxis) == ["b"]
+
+
+def test_a_win_matrix_has_two_colours_and_gaps():
+    nan = np.nan
+    shares = [[nan, 0.9, nan], [0.1, nan, 0.5], [nan, 0.5, nan]]
+    ax = plot_win_matrix(shares, names="abc")
+    assert texts(ax) == ["90", "10", "50", "50"]
+    colors = np.asarray(ax.collections[0].get_array()).reshape(3, 3, 4)
+    assert_allclose(colors[..., 3], [[0, 0.48, 0], [0.48, 0, 0], [0, 0, 0]], atol=1e-12)
+    assert (colors[0, 1, :3] != colors[1, 0, :3]).any()
+    assert texts(plot_win_matrix(np.full((20, 20), 0.5), names=range(20))) == []

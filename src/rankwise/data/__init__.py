@@ -1,5 +1,7 @@
-"""Ranking data: LETOR files, data sets, problems, comparisons, triplets, normalization."""
+"""Ranking data: LETOR files, data sets, problems, comparisons, battles, triplets, normalization."""
 
+from rankwise.data.battle_generator import GeneratedBattles, make_battles
+from rankwise.data.battles import Battles
 from rankwise.data.chosen_rejected import AnswerComparisons, read_chosen_rejected
 from rankwise.data.comparison_files import ComparisonData, read_comparisons
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
@@ -14,9 +16,11 @@ from rankwise.graph.comparisons import Comparisons
 
 __all__ = [
     "AnswerComparisons",
+    "Battles",
     "ComparisonData",
     "Comparisons",
     "DatasetInfo",
+    "GeneratedBattles",
     "LetorBlocks",
     "LetorData",
     "RankingDataset",
@@ -24,6 +28,7 @@ __all__ = [
     "draw_triplets",
     "list_datasets",
     "load_dataset",
+    "make_battles",
     "make_ranking",
     "normalize_per_query",
     "qid_from_groups",

@@ -21,6 +21,7 @@ MARKERS = ("o", "s", "^", "D")
 INK = "#1D2430"
 PAPER = "#FFFFFF"
 SIZE = (5.4, 3.6)  # inches: text of 10 points stays readable on a page of 420 pixels
+STRONGEST = 0.6  # opacity of coloured cells: text of a light or dark page can be read on them
 BAND = 1.96  # standard deviations on each side of a band of 95%
 Curves = Mapping[str, ArrayLike] | ArrayLike
 

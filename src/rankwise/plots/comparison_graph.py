@@ -103,7 +103,7 @@ def plot_comparisons(
 def _name_items(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> None:
     """Write each name beside its dot, where it covers the fewest dots and names written before."""
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
-    width, height = 72 / ax.figure.dpi * ax.bbox.size  # in points
+    width, height = 72 / ax.figure.dpi * np.array(ax.bbox.size)  # in points
     dots = np.column_stack(((x - left) / (right - left) * width, (y - low) / (high - low) * height))
     taken = np.hstack((dots - 4, dots + 4))  # boxes in points: left, bottom, right, top
     for i, name in enumerate(names):

@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike
 
 from rankwise.errors import DataError
 from rankwise.parameters import AnyOf, Whole, check_value
-from rankwise.plots._look import COLORS, INK, SIZE, axes_or_new
+from rankwise.plots._look import COLORS, INK, SIZE, STRONGEST, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STRONGEST = 0.6  # opacity of the most likely rank
 MOST_NUMBERS = 12  # ranks that fit into a row of cells with numbers
 
 
@@ -69,8 +68,7 @@ def plot_rank_probabilities(
     ax = axes_or_new(ax, size=size)
     from matplotlib.colors import to_rgba
 
-    # One colour, more or less opaque: it fits a light and a dark page. At its strongest, the text
-    # of either page can still be read on it.
+    # One colour, more or less opaque: it fits a light and a dark page.
     colors = np.tile(to_rgba(COLORS[0]), (n_rows, n_ranks, 1))
     colors[..., 3] = STRONGEST * cells / (cells.max() or 1.0)
     edges = np.arange(n_ranks + 1) + 0.5, np.arange(n_rows + 1) - 0.5
