@@ -142,7 +142,7 @@ class TestRankers:
                 KPCRank(2, scale=None).set_output(transform="pandas").set_fit_request(qid="query")
             )
             same = check_round_trip(model.fit(X, y, qid=qid), X, path)
-            assert same.get_metadata_routing().fit.requests == {"qid": "query"}
+            assert same.get_metadata_routing().fit.requests["qid"] == "query"
         assert list(same.transform(X).columns) == list(model.transform(X).columns)
 
 

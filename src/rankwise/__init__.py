@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.gp.on_columns import OnColumns as OnColumns
     from rankwise.estimators.gp.pairwise_gp import PairwiseGP as PairwiseGP
+    from rankwise.estimators.leaderboard.leaderboard import Leaderboard as Leaderboard
     from rankwise.estimators.least_squares.additive_rankrls import (
         AdditiveRankRLS as AdditiveRankRLS,
     )
@@ -65,6 +66,7 @@ __all__ = [
     "AutoRanker",
     "BoostedRanker",
     "KPCRank",
+    "Leaderboard",
     "MeanRanker",
     "OnColumns",
     "PairwiseGP",

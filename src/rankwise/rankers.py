@@ -23,6 +23,7 @@ RANKERS = {
     "additive-rankrls": "rankwise.estimators.least_squares.additive_rankrls.AdditiveRankRLS",
     "mean": "rankwise.model_selection.mean_ranker.MeanRanker",
     "auto": "rankwise.auto.auto_ranker.AutoRanker",
+    "leaderboard": "rankwise.estimators.leaderboard.leaderboard.Leaderboard",
     "ranking-search": "rankwise.model_selection.search.ranking_search.RankingSearchCV",
 }
 """Where the class of each ranker is, by its stable name."""

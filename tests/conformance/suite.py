@@ -137,6 +137,28 @@ def query_weights(place: Place) -> dict[str, Any]:
 
 
 @named
+def row_weights(place: Place) -> dict[str, Any]:
+    X, y, qid = rows()
+    given, ids = (place.give(X), place.give(y)), place.give(qid)
+    weight = np.arange(len(y)) % 4 / 2.0  # some of them 0
+    found: dict[str, Any] = {}
+    for name in (
+        "RankRLS, no ties",
+        "RankRLS, rbf",
+        "RLS, standardized",
+        "SparseRankRLS",
+        "SparseRLS",
+    ):
+        ranker = place.of(FITTED[name]).fit(*given, qid=ids, sample_weight=place.give(weight))
+        found[name] = ranker.predict(place.give(X), qid=ids)
+    for kernel in ("linear", "rbf"):
+        ranker = place.of(RankRLS(1.0, kernel=kernel, gamma=0.1))
+        held = leave_query_out(ranker, *given, qid=ids, sample_weight=place.give(weight + 0.5))
+        found[f"queries, {kernel}"] = held.predictions
+    return found
+
+
+@named
 def a_kernel_in_Python(place: Place) -> dict[str, Any]:
     X, y, qid = rows(60)
     ranker = place.of(RankRLS(1.0, kernel=wave, scale=None))

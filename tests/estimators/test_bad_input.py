@@ -140,10 +140,6 @@ def test_one_constant_output_of_several():
             lambda: RankRLS(kernel="rbf", solver="primal", scale=None).fit(X, Y),
             'needs kernel="linear"',
         ),
-        (
-            lambda: RankRLS().fit(X, Y).score(X, Y, sample_weight=np.ones(4)),
-            "support sample_weight",
-        ),
     ],
 )
 def test_invalid_parameters(call, message):

@@ -33,7 +33,11 @@ X, Y, QID = DATA.X, DATA.y, DATA.qid
 ARGUMENTS = {"mean": ([RankRLS(1.0)],), "ranking-search": (RankRLS(), {"alpha": [1.0]})}
 
 
-@pytest.mark.parametrize("name", sorted(set(RANKERS) - {"sparse-bilinear"}))
+# The others fit triplets or battles, not rows of queries.
+OF_ROWS = set(RANKERS) - {"sparse-bilinear", "leaderboard"}
+
+
+@pytest.mark.parametrize("name", sorted(OF_ROWS))
 @pytest.mark.parametrize(
     ("arguments", "named", "message"),
     [
@@ -45,7 +49,6 @@ ARGUMENTS = {"mean": ([RankRLS(1.0)],), "ranking-search": (RankRLS(), {"alpha": 
         ((), {"groups": QID}, "has no groups=: use qid=, one id per row"),
         ((), {"query_id": QID}, "has no query_id=: use qid=, one id per row"),
         ((QID,), {}, "takes X and y by position. Use qid=, one id per row"),
-        ((), {"sample_weight": QID}, "has no sample_weight="),
         ((), {"epochs": 3}, "has no epochs=. Its parameters are X, y, qid"),
     ],
 )
@@ -55,8 +58,19 @@ def test_other_forms_of_queries(name, arguments, named, message):
         ranker.fit(X, Y, *arguments, **named)
 
 
+WEIGHTED = {"rankrls", "rls", "sparse-rankrls", "sparse-rls", "ranksvm"}
+
+
+@pytest.mark.parametrize("name", sorted(OF_ROWS - WEIGHTED))
+def test_weights_of_rows_where_there_are_none(name):
+    ranker = ranker_class(name)(*ARGUMENTS.get(name, ()))
+    expected = f"^{type(ranker).__name__}.fit has no sample_weight=: fit of RankRLS"
+    with pytest.raises(TypeError, match=expected):
+        ranker.fit(X, Y, sample_weight=np.ones(len(Y)))
+
+
 def test_signatures_are_those_of_the_methods():
-    assert list(inspect.signature(RankRLS().fit).parameters) == ["X", "y", "qid", "query_weight"]
+    assert list(inspect.signature(KPCRank().fit).parameters) == ["X", "y", "qid", "query_weight"]
     with pytest.raises(TypeError, match=r"RankRLS.fit needs X and y"):
         RankRLS().fit(X)
     with pytest.raises(TypeError, match=r"SparseBilinearRanker.fit needs Q and D and triplets"):

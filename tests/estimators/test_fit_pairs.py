@@ -114,6 +114,13 @@ def test_groups_choose_alpha_without_what_repeats_within_them():
     assert whole.standard_error[0] > 2 * 0.5 / np.sqrt(120)
 
 
+def test_groups_choose_components_as_well():
+    X, pairs, margin, _, _ = shown(n=20, n_pairs=60)
+    groups = np.arange(60) % 4
+    found = KPCRank(cv=9).fit_pairs(X, pairs, margin=margin, groups=groups).component_errors_
+    assert found.method == "4 folds of groups of comparisons, refitted"
+
+
 NAMES = list("abcdefg")
 
 

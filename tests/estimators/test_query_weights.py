@@ -141,4 +141,4 @@ def test_losses_on_rows_take_none():
     with pytest.raises(ParameterError, match="RLS fits single rows and takes no query_weight"):
         RLS(1.0).fit(X, Y, qid=QID, query_weight=WEIGHT)
     with pytest.raises(TypeError, match="To weight queries, use query_weight="):
-        RankRLS().fit(X, Y, sample_weight=WEIGHT)
+        KPCRank().fit(X, Y, sample_weight=WEIGHT)

@@ -50,12 +50,24 @@ ESTIMATORS = [
 ]
 
 
+def without_equivalence(estimator):
+    """Checks that compare weights of rows with copies of them, if hold-outs choose alpha.
+
+    A row and its copy may be on different sides of a hold-out. With numbers for alpha, these checks
+    pass: see `test_row_weights.py`.
+    """
+    if not getattr(estimator, "takes_row_weights", False) or estimator.kernel == "precomputed":
+        return {}
+    name = "check_sample_weight_equivalence_on_{}_data"
+    return {name.format(kind): "alpha is chosen by hold-outs" for kind in ("dense", "sparse")}
+
+
 @pytest.mark.filterwarnings("ignore:The kernel is not positive")  # caused by one of the checks
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_scikit_learn_checks(estimator):
     if isinstance(estimator, BoostedRanker):
         pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
-    check_estimator(estimator, on_skip=None)
+    check_estimator(estimator, on_skip=None, expected_failed_checks=without_equivalence(estimator))
 
 
 @pytest.fixture

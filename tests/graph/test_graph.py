@@ -21,6 +21,12 @@ def query_weights(draw, qid):
     return np.array([of_query[query] for query in qid])
 
 
+def row_weights(n_rows):
+    """One weight per row, some below and some above 1."""
+    one = st.sampled_from([0.01, 0.5, 1.0, 3.0])
+    return st.lists(one, min_size=n_rows, max_size=n_rows).map(np.array)
+
+
 @st.composite
 def graphs(draw):
     """A graph of any kind, its Laplacian by loops, and a right-hand side with its oracle."""
@@ -28,8 +34,9 @@ def graphs(draw):
         p = draw(problems())
         kind = {"ties": draw(ties), "weighting": draw(weightings)}
         weight = draw(query_weights(p.qid))
-        L = grouped_laplacian(p.y, p.qid, **kind, query_weight=weight)
-        groups = QueryGroups.of(p.qid).weighted(weight)
+        of_rows = draw(st.none() | row_weights(len(p.qid)))
+        L = grouped_laplacian(p.y, p.qid, **kind, query_weight=weight, row_weight=of_rows)
+        groups = QueryGroups.of(p.qid).weighted(weight).with_row_weights(of_rows)
         return PreferenceGraph.from_scores(p.y, groups, **kind), L, p.X, p.y, L @ p.y
     c = draw(comparisons())
     graph = PreferenceGraph.from_pairs(len(c.X), c.pairs, c.margin, c.weight)

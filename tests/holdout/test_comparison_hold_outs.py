@@ -194,6 +194,18 @@ def test_alpha_and_slope_hold_out_whole_groups():
     assert ranker.preference_slope_ == pytest.approx(slope)
 
 
+@pytest.mark.parametrize("alpha", [1e-300, 1e-20])
+def test_an_alpha_below_rounding_errors(alpha):
+    """The fit is that of the features that vary, as in a refit."""
+    X, pairs, given = fixed_votes()
+    X = np.column_stack((X, np.ones(len(X)), X[:, 0]))
+    found = leave_comparison_out(RankRLS(alpha), X, pairs, **given)
+    want = leave_comparison_out(RankRLS(1e-9), X, pairs, **given)
+    assert_allclose(found.differences, want.differences, atol=1e-6)
+    slopes = [RankRLS(a).fit_pairs(X, pairs, **given).preference_slope_ for a in (0.0, 1e-9)]
+    assert slopes[0] == pytest.approx(slopes[1], abs=1e-6)
+
+
 def test_tables_and_frames():
     X, pairs, given = fixed_votes()
     found = leave_comparison_out(RankRLS(), X, pairs, **given)
@@ -222,6 +234,8 @@ def test_what_cannot_be_held_out():
         leave_comparison_out(RankRLS(1.0), X, pairs, groups=np.zeros(len(pairs)))
     with pytest.raises(DataError, match="at least two: got one"):
         leave_comparison_out(RankRLS(1.0), X, pairs[:1])
+    with pytest.raises(DataError, match="overflow"):
+        leave_comparison_out(RankRLS(), 1e200 * X, pairs)
     K = np.diag(np.append(np.ones(19), -1.0))
     with pytest.raises(DataError, match="not positive semidefinite"):
         leave_comparison_out(RankRLS(1.0, kernel="precomputed"), K, pairs)

@@ -22,6 +22,7 @@ from rankwise import (
     AutoRanker,
     BoostedRanker,
     KPCRank,
+    Leaderboard,
     MeanRanker,
     PairwiseGP,
     RankingSearchCV,
@@ -71,6 +72,9 @@ def fitted_models(X, y, qid):
         ).fit(X, X, triplets),
         "sparse-bilinear-stream": stream.partial_fit(X, X, triplets),
         "additive-rankrls": AdditiveRankRLS(2.0, scale="query-minmax").fit(X, y, qid=qid),
+        "leaderboard": Leaderboard(n_draws=100).fit(
+            ["a", "b", "c"] * 8, ["b", "c", "a"] * 8, ["first", "second", "tie", "first"] * 6
+        ),
         "mean": MeanRanker([RankRLS(2.0), RankSVM(2.0)]).fit(X, y),
         "auto": AutoRanker(n_best=3, boosted=False, random_state=0).fit(X, y, qid=qid),
         "ranksvm": RankSVM(2.0).fit(X, y, qid=qid),
@@ -81,7 +85,12 @@ def fitted_models(X, y, qid):
 
 
 def scores_of(model, X):
-    """Predictions for rows; the bilinear ranker takes them as queries and as documents."""
+    """Predictions for rows; the bilinear ranker takes them as queries and as documents.
+
+    A leaderboard has no rows: the ratings of all items.
+    """
+    if isinstance(model, Leaderboard):
+        return model.predict()
     return model.predict(X, X) if isinstance(model, SparseBilinearRanker) else model.predict(X)
 
 

@@ -3,18 +3,19 @@
 import numpy as np
 
 
-def pair_weights(y, qid, ties, weighting):
+def pair_weights(y, qid, ties, weighting, row_weight=None):
     """W of shape (n, n), its diagonal zero, entry by entry from the definition."""
     n = len(qid)
+    v = np.ones(n) if row_weight is None else row_weight
     W = np.zeros((n, n))
     for i in range(n):
         for j in range(n):
             if i != j and qid[i] == qid[j] and (ties == "include" or y[i] != y[j]):
-                W[i, j] = 1.0
+                W[i, j] = v[i] * v[j]
     for q in set(qid):
         rows = [i for i in range(n) if qid[i] == q]
         n_pairs = sum(W[i, j] for i in rows for j in rows) / 2
-        size = {"pairs": 1, "rows": len(rows), "queries": n_pairs}[weighting]
+        size = {"pairs": 1, "rows": sum(v[i] for i in rows), "queries": n_pairs}[weighting]
         for i in rows:
             for j in rows:
                 if size:
@@ -27,9 +28,11 @@ def laplacian(W):
     return np.diag(W.sum(axis=1)) - W
 
 
-def grouped_laplacian(y, qid, ties="include", weighting="pairs", query_weight=None):
-    """The Laplacian of `PreferenceGraph.from_scores`; `query_weight` has one weight per row."""
-    W = pair_weights(y, qid, ties, weighting)
+def grouped_laplacian(
+    y, qid, ties="include", weighting="pairs", query_weight=None, row_weight=None
+):
+    """The Laplacian of `PreferenceGraph.from_scores`; both weights have one entry per row."""
+    W = pair_weights(y, qid, ties, weighting, row_weight)
     if query_weight is not None:
         for i in range(len(W)):
             W[i] *= query_weight[i]

@@ -1,5 +1,8 @@
-"""Ranking data: LETOR files, data sets, problems, comparisons, triplets, normalization."""
+"""Ranking data: LETOR files, data sets, problems, comparisons, battles, triplets, normalization."""
 
+from rankwise.data.battle_files import BattleFile, read_battles
+from rankwise.data.battle_generator import GeneratedBattles, make_battles
+from rankwise.data.battles import Battles
 from rankwise.data.chosen_rejected import AnswerComparisons, read_chosen_rejected
 from rankwise.data.comparison_files import ComparisonData, read_comparisons
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
@@ -14,9 +17,12 @@ from rankwise.graph.comparisons import Comparisons
 
 __all__ = [
     "AnswerComparisons",
+    "BattleFile",
+    "Battles",
     "ComparisonData",
     "Comparisons",
     "DatasetInfo",
+    "GeneratedBattles",
     "LetorBlocks",
     "LetorData",
     "RankingDataset",
@@ -24,9 +30,11 @@ __all__ = [
     "draw_triplets",
     "list_datasets",
     "load_dataset",
+    "make_battles",
     "make_ranking",
     "normalize_per_query",
     "qid_from_groups",
+    "read_battles",
     "read_chosen_rejected",
     "read_comparisons",
     "read_letor",

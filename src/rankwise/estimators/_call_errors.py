@@ -53,8 +53,8 @@ def _advice(accepted: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if "query_weight" in names:
             weights = " To weight queries, use query_weight=, one weight per row."
         return (
-            f"has no sample_weight=: it compares pairs of rows.{weights} To pass queries, use "
-            "qid=, one id per row."
+            "has no sample_weight=: fit of RankRLS, RLS, SparseRankRLS, SparseRLS and RankSVM "
+            f"takes weights of rows.{weights} To pass queries, use qid=, one id per row."
         )
     if unknown is not None:
         return f"has no {unknown}=. Its parameters are {', '.join(names)}."

@@ -28,6 +28,7 @@ from rankwise.kernels.sampling import (
 from rankwise.kernels.training import check_precomputed
 from rankwise.parameters import Choice, Whole, check_value
 from rankwise.problem import Landmarks
+from rankwise.problem.landmark_space import LandmarkChooser
 
 METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
 DEFAULT_NUMBER = 1000
@@ -182,6 +183,47 @@ class LandmarkChoice:
                 "the first call)."
             )
         return self.number
+
+
+@dataclass(frozen=True)
+class KeptLandmarks:
+    """A choice among some of the rows; landmarks have the numbers of all rows."""
+
+    choice: LandmarkChooser
+    kept: Index
+
+    @classmethod
+    def of(cls, choice: LandmarkChooser, kept: Index, n_rows: int) -> KeptLandmarks:
+        """From a choice among all rows, and the ascending numbers of the rows that are kept."""
+        if choice.rows is not None:
+            check_in_range(choice.rows, n_rows)
+            left_out = ~np.isin(choice.rows, kept)
+            if left_out.any():
+                k = int(np.argmax(left_out))
+                raise DataError(
+                    f"landmarks[{k}] = {choice.rows[k]} is a row with sample_weight 0, which is "
+                    "left out: choose landmarks among the other rows, or pass them as points."
+                )
+            rows = np.searchsorted(kept, choice.rows)
+            choice = LandmarkChoice(None, choice.number, rows, None)
+        return cls(choice, kept)
+
+    @property
+    def number(self) -> int | None:
+        return self.choice.number
+
+    @property
+    def rows(self) -> Index | None:
+        return self.choice.rows
+
+    @property
+    def points(self) -> Any:
+        return self.choice.points
+
+    def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
+        """Landmarks for the rows that are kept."""
+        chosen = self.choice.among(X, qid, kernel, rng)
+        return Landmarks(chosen.points, None if chosen.rows is None else self.kept[chosen.rows])
 
 
 class Reservoir:

@@ -52,8 +52,9 @@ def _held_out_gain(
         trial.set_params(landmarks="random", n_landmarks=min(number, most), random_state=0)
     codes = groups.codes[rows]
     weight = None if groups.weights is None else groups.weights[codes]
+    of_rows = None if groups.row_weights is None else groups.row_weights[rows]
     try:
-        problem = trial.make_problem(X, y, qid=codes, query_weight=weight)
+        problem = trial.make_problem(X, y, qid=codes, query_weight=weight, sample_weight=of_rows)
         curve = choose_alpha(settled(problem)).curve
     except DataError:  # nothing to learn from in the sample
         curve = None

@@ -41,7 +41,8 @@ def scale_training(
         name = better_scale(ranker, X, y, groups)
 
     def statistics(scaling: Scaling | None) -> ColumnStatistics:
-        return ColumnStatistics.of(X if scaling is None else scaling.scale(as_given(X), groups))
+        rows = X if scaling is None else scaling.scale(as_given(X), groups)
+        return ColumnStatistics.of(rows, groups.row_weights)
 
     learn_scaling(ranker, name, overview, statistics, sparse=is_sparse(as_given(X)))
     note_queries(ranker, groups)

@@ -15,6 +15,7 @@ from rankwise.errors import DataError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
+from rankwise.estimators._row_weights import KeptRows
 from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import DTYPES, forget, query_groups
 from rankwise.estimators.ranker_mixin import RankerMixin
@@ -91,7 +92,8 @@ class RankSVM(RankerMixin, BaseEstimator):
     }
 
     # Routing, as in `RankerMixin`.
-    __metadata_request__fit = {"query_weight": True}  # noqa: RUF012
+    __metadata_request__fit = {"query_weight": True, "sample_weight": True}  # noqa: RUF012
+    __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -107,7 +109,15 @@ class RankSVM(RankerMixin, BaseEstimator):
         self.max_iter = max_iter
 
     @explain_calls
-    def fit(self, X: Any, y: Any, *, qid: Any = None, query_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        query_weight: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Fit to labelled rows.
 
         Parameters
@@ -120,6 +130,9 @@ class RankSVM(RankerMixin, BaseEstimator):
         query_weight : array-like of shape (n_rows,), optional
             How much the query of every row counts: it multiplies the weights of the query's pairs.
             Above 0, and the same for all rows of a query. None: 1.
+        sample_weight : array-like of shape (n_rows,), optional
+            How much every row counts, at least 0: a pair of rows counts the product of the two
+            weights, as in `RankRLS.fit`. Rows of weight 0 are left out. None: 1.
 
         Returns
         -------
@@ -130,10 +143,14 @@ class RankSVM(RankerMixin, BaseEstimator):
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
         X, y = validate_data(self, X, y, y_numeric=True, **options)
         groups = query_groups(qid, len(y), query_weight)
+        if sample_weight is not None:
+            kept = KeptRows.of(self, sample_weight, groups)
+            groups, (X, y, _) = kept.groups, kept.of_training(self, X, y, qid)
         check_labels_differ(y, groups)
         self.n_queries_ = groups.n_groups
         labels = np.asarray(y, np.float64)
-        pairs = LabelledPairs.of(labels, groups.codes, self.weighting, groups.weights)
+        weights = groups.weights, groups.row_weights
+        pairs = LabelledPairs.of(labels, groups.codes, self.weighting, *weights)
         self.coef_ = self._minimize(X, pairs)
         return self
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import to_host
-from rankwise.errors import DataError, ParameterError, warn
+from rankwise.errors import DataError, warn
+from rankwise.graph.row_weights import check_row_weights
 from rankwise.parameters import default_parameters
 
 MANY_ROWS = 50  # with fewer, grades may well be those of one ranking
@@ -25,7 +26,7 @@ class RankerMixin:
     __metadata_request__fit = {"qid": True}  # noqa: RUF012
     __metadata_request__score = {"qid": True}  # noqa: RUF012
 
-    def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, qid: Any = None) -> float:
         """The share of correctly ordered pairs (one minus the disagreement error) over queries.
 
         Parameters
@@ -33,8 +34,9 @@ class RankerMixin:
         X : array-like or sparse of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             Several outputs are averaged.
-        sample_weight : None
-            Only for compatibility with scikit-learn; weights are not supported.
+        sample_weight : array-like of shape (n_rows,), optional
+            How much every row counts, at least 0: a pair counts the product of the weights of its
+            rows, and queries count the same. None: 1.
         qid : array-like of shape (n_rows,), optional
             Only rows of the same query are compared. None: all rows are compared.
 
@@ -54,12 +56,8 @@ class RankerMixin:
             rows.
         """
         from rankwise.metrics import disagreement_error  # imported late, as it compiles loops
+        from rankwise.metrics._weighted_pairs import weighted_concordance
 
-        if sample_weight is not None:
-            raise ParameterError(
-                "score does not support sample_weight: it compares pairs, not rows. Pass queries "
-                "by name: qid=."
-            )
         if qid is None:
             warn_without_queries(self, y)
         scores, labels = (
@@ -71,10 +69,11 @@ class RankerMixin:
                 f"y must have {len(scores)} rows and {scores.shape[1]} columns, like the "
                 f"predictions: got {len(labels)} rows and {labels.shape[1]} columns."
             )
-        errors = [
-            disagreement_error(y_k, f_k, qid) for y_k, f_k in zip(labels.T, scores.T, strict=True)
-        ]
-        return 1.0 - float(np.mean(errors))
+        columns = list(zip(labels.T, scores.T, strict=True))
+        if sample_weight is None:
+            return 1.0 - float(np.mean([disagreement_error(y, f, qid) for y, f in columns]))
+        weights = check_row_weights(sample_weight, len(labels))
+        return float(np.mean([weighted_concordance(y, f, qid, weights) for y, f in columns]))
 
     def decision_function(self, X: Any) -> Any:
         """The scores of `predict`, for scikit-learn's scorers of two classes, such as "roc_auc".

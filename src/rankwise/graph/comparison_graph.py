@@ -167,14 +167,6 @@ class ComparisonGraph(PairGraph):
             D += backend_of(D).array(self.context[some]) @ load(np.arange(start, self.n_rows))
         return D
 
-    def stored_differences(self, F: Array, some: Index) -> Array:
-        """`differences` from the features F of all rows."""
-        D = F[self.first[some]]
-        D -= F[self.second[some]]
-        if self.context is not None:
-            D += backend_of(D).array(self.context[some]) @ F[self.n_rows - self.context.shape[1] :]
-        return D
-
     def gram(self, X: Any) -> Array:
         # A product of differences: nothing cancels, unlike in X' (L X).
         Z = row_scale(np.sqrt(self.weight), self.incidence @ X)

@@ -16,10 +16,12 @@ from rankwise.errors import DataError
 from rankwise.graph.pair_graph import PairBlock, PairGraph, required, row_scale
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.graph.root_blocks import NestedLevels, RootBlocks
+from rankwise.graph.weighted_means import combine_weighted
 from rankwise.parameters import Choice, check_value
 
 TIES = ("include", "exclude")
 WEIGHTINGS = ("pairs", "rows", "queries")
+KERNEL_BYTES = 8 * 2**20  # columns of a kernel matrix that are combined at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,11 +38,17 @@ class QueryGraph(PairGraph):
     root, has the powers of the two coefficients. This is the low-rank form of sections 2.3 and 3
     of the RankRLS paper, sorted by eigenvalue.
 
+    If rows have weights v, a pair counts v_i v_j. Sums of weights replace numbers of rows, means
+    are weighted, and (L x)_i is multiplied by v_i. The two parts are then orthogonal in the inner
+    product x' diag(v) y, and the root is
+
+        (R x)_i = v_i^(1/2) (within_l^(1/2) (x_i - mean_l) + between^(1/2) (mean_l - mean)).
+
     Attributes
     ----------
     n_rows : int
     groups : QueryGroups
-        The rows of each query.
+        The rows of each query, with weights of queries and rows if there are any.
     rows : ndarray of shape (n_rows,)
         Row numbers, query by query, and level by level within a query.
     level_ptr : ndarray of shape (n_levels + 1,)
@@ -108,9 +116,46 @@ class QueryGraph(PairGraph):
         return n_pairs
 
     @cached_property
+    def row_weights(self) -> Array | None:
+        """The weight of each row, or None.
+
+        If all queries have the same weight, those of a query are divided by the largest of them:
+        L is the same, and products of weights are neither too large nor too small.
+        """
+        weights = self.groups.row_weights
+        if weights is None or self.weighting != "queries":
+            return weights
+        largest = np.maximum.reduceat(weights[self.groups.order], self.groups.indptr[:-1])
+        return weights / largest[self.query_of_row]
+
+    @cached_property
+    def level_totals(self) -> Array:
+        """The sum of the weights of the rows of each level: without weights, their number."""
+        if self.row_weights is None:
+            return self.level_sizes.astype(np.float64)
+        return _sums(self.level_of_row, self.row_weights, len(self.level_sizes))
+
+    @cached_property
+    def query_totals(self) -> Array:
+        """The sum of the weights of the rows of each query: without weights, their number."""
+        # A sum over levels: the total of a query with a single level is exactly that of the level.
+        return _sums(self.query_of_level, self.level_totals, len(self.query_sizes))
+
+    @cached_property
+    def pair_totals(self) -> Array:
+        """The sum of v_i v_j over the pairs of each query that count: without weights, 1 each."""
+        if self.row_weights is None:
+            return self.pairs_of_query.astype(np.float64)
+        if self.ties == "include":
+            tied = _sums(self.query_of_row, self.row_weights**2, len(self.query_sizes))
+        else:
+            tied = _sums(self.query_of_level, self.level_totals**2, len(self.query_sizes))
+        return np.where(self.pairs_of_query > 0, self.query_totals**2 - tied, 0.0) / 2
+
+    @cached_property
     def pair_weight(self) -> Array:
-        """The weight of a pair of each query."""
-        weight = pair_weight(self.weighting, self.query_sizes, self.pairs_of_query)
+        """The weight of a pair of each query, in addition to those of its rows."""
+        weight = pair_weight(self.weighting, self.query_totals, self.pair_totals)
         if self.groups.weights is not None:
             weight = weight * self.groups.weights
         return np.asarray(weight, dtype=np.float64)
@@ -118,14 +163,14 @@ class QueryGraph(PairGraph):
     @cached_property
     def between(self) -> Array:
         """The coefficient of mean_l - mean, one per query."""
-        return self.pair_weight * self.query_sizes
+        return self.pair_weight * self.query_totals
 
     @cached_property
     def within(self) -> Array:
         """The coefficient of x_i - mean_l, one per level."""
-        others = self.query_sizes[self.query_of_level].astype(np.float64)
+        others = self.query_totals[self.query_of_level].astype(np.float64)
         if self.ties == "exclude":
-            others -= self.level_sizes
+            others -= self.level_totals
         return self.pair_weight[self.query_of_level] * others
 
     @property
@@ -150,16 +195,21 @@ class QueryGraph(PairGraph):
 
     @property
     def degrees(self) -> Array:
-        size, own = self.query_sizes[self.query_of_level], self.level_sizes
-        partners = size - own if self.ties == "exclude" else size - 1
-        of_level: Array = self.pair_weight[self.query_of_level] * partners
-        return of_level[self.level_of_row]
+        if self.ties == "exclude":
+            own = self.level_totals[self.level_of_row]
+        else:
+            own = np.ones(self.n_rows) if self.row_weights is None else self.row_weights
+        partners = self.query_totals[self.query_of_row] - own
+        return self._scaled(self.pair_weight[self.query_of_row] * partners, 1.0)
 
     def _combine(self, X: Any, within: Array, between: Array) -> Array:
         on = backend_of(X)
         X = on.array(X)
         self._check_rows(X)
         flat = on.contiguous(X.reshape(self.n_rows, -1))
+        if self.row_weights is not None:
+            nest = (self.level_of_row, self.query_of_level, within, between)
+            return combine_weighted(flat, self.row_weights, *nest).reshape(X.shape)
         out = on.empty(*flat.shape)
         on.combine_rows(
             flat, out, self.rows, self.rows, self.level_ptr, self.query_ptr, within, between
@@ -168,30 +218,41 @@ class QueryGraph(PairGraph):
 
     def __matmul__(self, X: Any) -> Any:
         if not is_sparse(X):
-            return self._combine(X, self.within, self.between)
+            return self._scaled(self._combine(X, self.within, self.between), 1.0)
         self._check_rows(X)
-        product = row_scale(self.within[self.level_of_row], X)
+        product = row_scale(self._diagonal, X)
         for indicator, coefficient in self._low_rank():
             product = product + indicator @ row_scale(coefficient, indicator.T @ X)
         return product.tocsr()
 
+    @property
+    def _diagonal(self) -> Array:
+        """within for each row, times the weight of the row."""
+        return self._scaled(self.within[self.level_of_row], 1.0)
+
+    def _scaled(self, X: Array, power: float) -> Array:
+        """Rows multiplied by a power of their weights."""
+        return X if self.row_weights is None else row_scale(self.row_weights**power, X)
+
     def _low_rank(self) -> list[tuple[Any, Array]]:
-        """L - diag(within) as a sum of P diag(c) P', where P indicates levels or queries."""
-        level = self.level_of_row
-        of_query = self.between / self.query_sizes
+        """L minus its diagonal part, as a sum of P diag(c) P', where P has levels or queries."""
+        level, weights = self.level_of_row, self.row_weights
+        of_query = self.between / self.query_totals
         if self.ties == "include":
-            return [(indicator(level, len(self.level_sizes)), -of_query)]
-        of_level = (self.between[self.query_of_level] - self.within) / self.level_sizes
+            return [(indicator(level, len(self.level_sizes), weights), -of_query)]
+        of_level = (self.between[self.query_of_level] - self.within) / self.level_totals
         return [
-            (indicator(level, len(self.level_sizes)), of_level),
-            (indicator(self.query_of_row, len(self.query_sizes)), -of_query),
+            (indicator(level, len(self.level_sizes), weights), of_level),
+            (indicator(self.query_of_row, len(self.query_sizes), weights), -of_query),
         ]
 
     def root(self, X: Any) -> Array:
-        return self._combine(X, self._root.a, self._root.b)
+        return self._scaled(self._combine(X, self._root.a, self._root.b), 0.5)
 
     def root_transpose(self, Z: Array) -> Array:
-        return self.root(Z)  # this root is symmetric
+        if self.row_weights is None:
+            return self.root(Z)  # this root is symmetric
+        return self._scaled(self.root(self._scaled(backend_of(Z).array(Z), -0.5)), 0.5)
 
     @cached_property
     def _root(self) -> NestedLevels:
@@ -199,11 +260,19 @@ class QueryGraph(PairGraph):
         return NestedLevels(self.rows, self.level_ptr, self.query_ptr, a, b)
 
     def root_inverse(self, X: Any) -> Array:
-        """R+ X, with the pseudoinverse R+ of R: R+ R centres each query that has pairs."""
-        return self._combine(X, _reciprocal(self._root.a), _reciprocal(self._root.b))
+        """R+ X, with an inverse R+ of R: R+ R centres each query that has pairs."""
+        inverse = _reciprocal(self._root.a), _reciprocal(self._root.b)
+        return self._combine(self._scaled(X, -0.5), *inverse)
 
     def root_kernel(self, K: Array) -> Array:
         on = backend_of(K)
+        if self.row_weights is not None:
+            step = max(1, on.block_bytes(KERNEL_BYTES) // (8 * max(self.n_rows, 1)))
+            for M in (K, K.T):
+                for start in range(0, self.n_rows, step):
+                    columns = slice(start, start + step)
+                    M[:, columns] = self.root(M[:, columns])
+            return K
         on.combine_rows(K, K, self.rows, *self._root)
         on.combine_columns(K, *self._root)
         return K
@@ -217,11 +286,11 @@ class QueryGraph(PairGraph):
         y = required(y)
         on = backend_of(y)
         targets = on.contiguous(on.array(y).reshape(self.n_rows, -1))
-        for Z, t in RootBlocks(self._root, load, targets, max_rows):
+        for Z, t in RootBlocks(self._root, load, targets, max_rows, self.row_weights):
             yield Z, t.reshape(len(t), *y.shape[1:])
 
     def gram(self, X: Any) -> Array:
-        A = X.T @ row_scale(self.within[self.level_of_row], X)
+        A = X.T @ row_scale(self._diagonal, X)
         for indicator, coefficient in self._low_rank():
             sums = indicator.T @ X
             A = A + sums.T @ row_scale(coefficient, sums)
@@ -229,7 +298,7 @@ class QueryGraph(PairGraph):
         offset = self.offset_columns(X)
         if len(offset):
             Z = self.root(X[:, offset].toarray())
-            A[:, offset] = X.T @ self.root(Z)
+            A[:, offset] = X.T @ self.root_transpose(Z)
             A[offset] = A[:, offset].T
             A[np.ix_(offset, offset)] = Z.T @ Z
         return A
@@ -241,7 +310,7 @@ class QueryGraph(PairGraph):
         dense and centre them.
         """
         squares = X.multiply(X)
-        raw = np.asarray(squares.T @ self.within[self.level_of_row]).ravel()
+        raw = np.asarray(squares.T @ self._diagonal).ravel()
         scatter = raw.copy()
         for indicator, coefficient in self._low_rank():
             sums = indicator.T @ X
@@ -271,7 +340,10 @@ class QueryGraph(PairGraph):
                     i, j = i[differ], j[differ]
                 if len(i):
                     first, second = np.minimum(rows[i], rows[j]), np.maximum(rows[i], rows[j])
-                    yield PairBlock(first, second, np.full(len(i), self.pair_weight[q]))
+                    weight = np.full(len(i), self.pair_weight[q])
+                    if self.row_weights is not None:
+                        weight *= self.row_weights[first] * self.row_weights[second]
+                    yield PairBlock(first, second, weight)
 
 
 def _sort_into_levels(groups: QueryGroups, y: Array) -> tuple[Index, Index, Index]:
@@ -288,15 +360,24 @@ def _sort_into_levels(groups: QueryGroups, y: Array) -> tuple[Index, Index, Inde
 
 
 def pair_weight(weighting: str, n_rows: Any, n_pairs: Any) -> Any:
-    """The weight of a pair in a query with `n_rows` rows and `n_pairs` pairs that count."""
+    """The weight of a pair in a query with `n_rows` rows and `n_pairs` pairs that count.
+
+    If rows have weights, these are sums of the weights of rows and pairs.
+    """
     size = {"pairs": np.ones_like(n_rows), "rows": n_rows, "queries": n_pairs}[weighting]
-    return 1.0 / np.maximum(size, 1)
+    return 1.0 / np.where(np.asarray(size) > 0, size, 1)
 
 
-def indicator(codes: Index, n_columns: int) -> Any:
-    """The sparse matrix with a one at (i, codes[i])."""
+def indicator(codes: Index, n_columns: int, values: Array | None = None) -> Any:
+    """The sparse matrix with a one, or another value, at (i, codes[i])."""
     n = len(codes)
-    return sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, n_columns))
+    values = np.ones(n) if values is None else values
+    return sp.csr_array((values, codes, np.arange(n + 1)), shape=(n, n_columns))
+
+
+def _sums(codes: Index, values: Array, n: int) -> Array:
+    """The sum of the values with each code."""
+    return np.asarray(np.bincount(codes, values, minlength=n), dtype=np.float64)
 
 
 def _reciprocal(values: Array) -> Array:

@@ -30,6 +30,8 @@ class QueryGroups:
         ``order[indptr[g]:indptr[g + 1]]`` are the rows of group g.
     weights : ndarray of shape (n_groups,) or None
         The weight of each query, which multiplies those of its pairs. None: 1.
+    row_weights : ndarray of shape (n_rows,) or None
+        The weight of each row, above 0. A pair of rows has the product of the two. None: 1.
 
     Examples
     --------
@@ -42,6 +44,7 @@ class QueryGroups:
     order: Index
     indptr: Index
     weights: NDArray[np.float64] | None = None
+    row_weights: NDArray[np.float64] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -106,7 +109,20 @@ class QueryGroups:
         """The groups of these rows alone."""
         part = QueryGroups.of(self.codes[rows])
         weights = None if self.weights is None else self.weights[part.names]
-        return replace(part, names=self.names[part.names], weights=weights)
+        of_rows = None if self.row_weights is None else self.row_weights[rows]
+        names = self.names[part.names]
+        return replace(part, names=names, weights=weights, row_weights=of_rows)
+
+    def with_row_weights(self, weights: NDArray[np.float64] | None) -> QueryGroups:
+        """The same groups with weights of rows, which are above 0.
+
+        Examples
+        --------
+        >>> groups = QueryGroups.of(["b", "a", "b"]).with_row_weights(np.array([2.0, 1.0, 0.5]))
+        >>> groups.take(np.array([1, 2])).row_weights
+        array([1. , 0.5])
+        """
+        return replace(self, row_weights=weights)
 
     def weighted(self, weight: Any) -> QueryGroups:
         """These groups with weights, from one weight per row that is the same within a query.

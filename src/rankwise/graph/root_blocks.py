@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, Loader
+from rankwise.backends.arrays import Array, Index, Loader, Rows
 from rankwise.backends.dispatch import backend_of
+from rankwise.graph.pair_graph import row_scale
+from rankwise.graph.weighted_means import combine_weighted
 
 
 class NestedLevels(NamedTuple):
@@ -27,22 +29,28 @@ class NestedLevels(NamedTuple):
 
 
 class RootBlock(NamedTuple):
-    """Features F and targets t of some rows, and R F and R t."""
+    """Features F and targets t of some rows, R F and R t, and the weights of the rows."""
 
     F: Array
     t: Array
     root_F: Array
     root_t: Array
+    weights: Array | None = None
 
 
 @dataclass
 class RootBlocks:
-    """Blocks of R F and R t, from at most `max_rows` rows of features at a time."""
+    """Blocks of R F and R t, from at most `max_rows` rows of features at a time.
+
+    If rows have `weights`, means are weighted, and row i of a block is multiplied by the square
+    root of its weight.
+    """
 
     nest: NestedLevels
     load: Loader
     targets: Array
     max_rows: int
+    weights: Array | None = None
     _buffer: Array | None = None
 
     def __iter__(self) -> Iterator[tuple[Array, Array]]:
@@ -91,10 +99,23 @@ class RootBlocks:
     def _block(self, level_ptr: Index, group_ptr: Index, a: Array, b: Array) -> RootBlock:
         rows = self.nest.rows[level_ptr[0] : level_ptr[-1]]
         low, high = int(rows.min()), int(rows.max()) + 1
+        taken: Rows = rows
+        local = np.arange(len(rows))
         if high - low == len(rows):  # a slice avoids the copy
-            F, t, local = self.load(slice(low, high)), self.targets[low:high], rows - low
-        else:
-            F, t, local = self.load(rows), self.targets[rows], np.arange(len(rows))
+            taken, local = slice(low, high), rows - low
+        F, t = self.load(taken), self.targets[taken]
+        if self.weights is not None:
+            level = np.empty(len(rows), dtype=np.intp)
+            level[local] = np.repeat(np.arange(len(a)), np.diff(level_ptr))
+            group_of_level = np.repeat(np.arange(len(b)), np.diff(group_ptr))
+            weights = self.weights[taken]
+            root_F, root_t = (
+                row_scale(
+                    np.sqrt(weights), combine_weighted(part, weights, level, group_of_level, a, b)
+                )
+                for part in (F, t)
+            )
+            return RootBlock(F, t, root_F, root_t, weights)
         on, size = backend_of(F), F.shape[0] * F.shape[1]
         if self._buffer is None or len(self._buffer) < size:
             self._buffer = on.empty(size)
@@ -106,15 +127,20 @@ class RootBlocks:
 
 
 class _PartMeans:
-    """The means of the parts of a group, and the numbers of rows of the parts."""
+    """The means of the parts of a group, and the numbers of rows (or weights) of the parts."""
 
     def __init__(self) -> None:
-        self.sizes: list[int] = []
+        self.sizes: list[float] = []
         self.F: list[Array] = []
         self.t: list[Array] = []
 
     def add(self, block: RootBlock) -> None:
-        self._append(len(block.F), block.F.mean(axis=0), block.t.mean(axis=0))
+        if block.weights is None:
+            self._append(len(block.F), block.F.mean(axis=0), block.t.mean(axis=0))
+        else:
+            total = float(block.weights.sum())
+            shares = backend_of(block.F).array(block.weights / total)
+            self._append(total, shares @ block.F, shares @ block.t)
 
     def extend(self, pieces: _PartMeans) -> None:
         """Add the parts of another collection as one part."""
@@ -131,7 +157,7 @@ class _PartMeans:
         weights = on.array(sizes / sizes.sum())
         return factors * (F - weights @ F), factors * (t - weights @ t)
 
-    def _append(self, size: int, F: Array, t: Array) -> None:
+    def _append(self, size: float, F: Array, t: Array) -> None:
         self.sizes.append(size)
         self.F.append(F)
         self.t.append(t)

@@ -4,7 +4,8 @@ What is held out depends on the problem:
 
 - single comparisons, or their groups, if the problem has comparisons;
 - whole queries, if at least two of them have different labels;
-- pairs of rows, if there is one ranking; single rows, if the loss is that of a regression.
+- pairs of rows, if there is one ranking; single rows, if the loss is that of a regression;
+- parts of the rows in these two cases, if rows have weights.
 
 If this would take more than about one fit, folds of a sample of queries (or rows) are held out
 instead. The sample depends on the query ids, not on their order.
@@ -33,7 +34,7 @@ from rankwise.holdout.alpha_grid import (
     data_alphas,
     data_squares,
 )
-from rankwise.holdout.comparison_hold_out import EdgeSystem, plain_problem, system_of
+from rankwise.holdout.comparison_hold_out import Edges, edges_of, plain_problem, system_of
 from rankwise.holdout.held_out_folds import predict_queries, strength
 from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
 from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
@@ -158,11 +159,20 @@ class _Rows(NamedTuple):
         n = self.n_coordinates
         return len(self.problem.tasks) * (len(self.labels) + n) * n**2 / FLOPS
 
+    @property
+    def n_parts(self) -> int:
+        """The number of parts of the rows that can be held out, one after the other."""
+        systems = len(self.problem.tasks) * self.n_coordinates**3 / SMALL_FLOPS
+        return int(np.clip(SECONDS / (2.0 * self.fit_seconds + systems), 1, round(1 / PART)))
+
 
 # Queries.
 
 
 def _by_queries(problem: Problem, rows: _Rows, usable: Mask) -> AlphaChoice:
+    if problem.row_weights is not None and problem.loss.has_intercept:
+        folds = _query_folds(problem, usable, round(1 / PART))
+        return _from_parts(problem, rows, folds[: rows.n_parts])
     if rows.system is None:
         if problem.n_rows > KERNEL_ROWS:
             return _from_kernel(problem, rows, _kernel_sample(problem, usable))
@@ -268,7 +278,11 @@ def _by_pairs(problem: Problem, rows: _Rows) -> AlphaChoice:
     if m < FEWEST_ROWS or (y.min(axis=0) == y.max(axis=0)).any():
         return _by_rule(problem)
     if problem.groups.n_groups > 1:  # only one query can be evaluated
-        return _by_listed_pairs(problem, rows) if m <= PAIR_ROWS else _by_rule(problem)
+        if m > PAIR_ROWS or problem.row_weights is not None:
+            return _by_rule(problem)
+        return _by_listed_pairs(problem, rows)
+    if problem.row_weights is not None:
+        return _from_parts(problem, rows, _row_parts(y)[: rows.n_parts])
     distinct = all(len(np.unique(column)) == m for column in y.T)
     if problem.loss.ties == "include" or distinct:
         return _in_one_ranking(problem, rows, "disagreement")
@@ -278,15 +292,16 @@ def _by_pairs(problem: Problem, rows: _Rows) -> AlphaChoice:
         d = m if rows.system is None else min(m, rows.n_coordinates + n_levels)
         if systems * (CALL * 25 + 3.0 * m * d**2 / FLOPS) <= max(SECONDS, rows.fit_seconds):
             return _by_listed_pairs(problem, rows)
-    seconds = 2.0 * rows.fit_seconds + len(problem.tasks) * rows.n_coordinates**3 / SMALL_FLOPS
-    number = int(np.clip(SECONDS / seconds, 1, round(1 / PART)))
-    return _from_parts(problem, rows, _row_parts(y)[:number])
+    return _from_parts(problem, rows, _row_parts(y)[: rows.n_parts])
 
 
 def _by_rows(problem: Problem, rows: _Rows) -> AlphaChoice:
     """Single rows of a regression."""
     if problem.n_rows < FEWEST_ROWS:
         return _by_rule(problem)
+    if problem.row_weights is not None:
+        parts = _row_parts(rows.labels)[: rows.n_parts]
+        return _from_parts(problem, rows, parts, "squared_error")
     return _in_one_ranking(problem, rows, "squared_error")
 
 
@@ -384,7 +399,9 @@ def _by_comparisons(problem: Problem) -> AlphaChoice:
     problem = plain_problem(problem)
     alphas = data_alphas(problem)
     if system_of(problem) is not None or problem.n_rows <= KERNEL_ROWS:
-        some, differences = held_out_sample(EdgeSystem.of(problem), alphas.tolist(), decided)
+        some, differences = held_out_sample(
+            edges_of(problem, len(alphas)), alphas.tolist(), decided
+        )
     else:
         some, differences = _held_out_part(problem, graph, alphas, decided)
     wrong = (1.0 - np.sign(differences * margin[some])) / 2
@@ -396,7 +413,7 @@ def _by_comparisons(problem: Problem) -> AlphaChoice:
     return _best(HeldOutScores(alphas, score, spread, "disagreement", False))
 
 
-def held_out_sample(edges: EdgeSystem, lams: Sequence[float], counted: Mask) -> tuple[Index, Array]:
+def held_out_sample(edges: Edges, lams: Sequence[float], counted: Mask) -> tuple[Index, Array]:
     """Some of the counted comparisons, and predictions for them without each, or its group.
 
     There are at most COMPARISONS of them, or of their groups. If holding out every group would take
@@ -407,7 +424,7 @@ def held_out_sample(edges: EdgeSystem, lams: Sequence[float], counted: Mask) -> 
         some = _evenly(numbers, COMPARISONS)
         return some, edges.single(some, lams)
     groups = _evenly(np.unique(codes[numbers]), COMPARISONS)
-    d, sizes = len(edges.b), np.bincount(codes)[groups].astype(float)
+    d, sizes = edges.n_coordinates, np.bincount(codes)[groups].astype(float)
     flops = len(lams) * 2.0 * sizes**2 * np.minimum(sizes, d) + 8.0 * np.where(sizes > d, d**3, 0.0)
     fit = 2.0 * (len(codes) + d) * d**2 / FLOPS
     fold = groups
@@ -529,7 +546,7 @@ def _from_parts(
             codes[:] = 0
         # A row that is alone in its query has no pairs, as if it were not there.
         codes[held] = codes.max() + 1 + np.arange(len(held))
-        tasks = loss.tasks(rows.y, codes)
+        tasks = loss.tasks(rows.y, QueryGroups.of(codes).with_row_weights(problem.row_weights))
         loss.check_learnable([task.graph.n_pairs for task in tasks], problem.n_rows, 1)
         rest = replace(problem, tasks=tasks, loss=loss)
         predictions.append(_scores(rest, alphas, held))

@@ -4,14 +4,18 @@ With the differences D = B F of the coordinates of compared rows, A = D'WD and b
 fit predicts D w with w = (A + lam I)^-1 b. Without a set S of comparisons, the residuals are
 
     e_S = (I - E_S W_S)^-1 (margin_S - D_S w),   E_S = D_S (A + lam I)^-1 D_S'.
+
+With a kernel matrix, E = B (L + lam K^-1)^-1 B'. If K is well conditioned, one inverse for each lam
+has all entries of E.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,56 +25,53 @@ from rankwise.errors import DataError
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.problem import FeatureSpace, FeatureSystem, LandmarkSpace, Problem, System
 from rankwise.problem.context_space import ContextSpace
-from rankwise.solvers.ridge_path import SMALL, solve_ridge_path
+from rankwise.solvers.ridge_path import SMALL, rounding_floor, solve_ridge_path
 
 STORED = 2 * 10**7  # numbers: largest coordinates that are stored
 BLOCK = 2**17  # numbers of a block of differences, which fits in a cache
 STACKED = 2**20  # numbers of differences of the sets that are processed together
 LEAST = 1e-12  # smallest share of a comparison that others leave to be explained by itself
-INDEFINITE = (
-    1e-6  # of the largest kernel value: larger errors of its factor are not rounding errors
-)
+INDEFINITE = 1e-6  # of the largest kernel value: larger errors of a factor are not rounding
+CONDITION = 1e7  # of a kernel matrix whose inverse is accurate enough
+KERNEL_LAMS = 12  # up to which an inverse for each costs no more than an eigendecomposition
+
+
+class View(Protocol):
+    """Fits for one or several lams."""
+
+    def each(self, some: Index) -> tuple[Array, Array]:
+        """Predictions for some comparisons, (n, n_lams, n_outputs), and diagonals of E.
+
+        Both are new arrays in host memory.
+        """
+
+    def together(self, listed: Index) -> tuple[Array, Callable[[int], Array]]:
+        """Predictions for sets of the same size, (n, size, n_lams, n_outputs), and E for a lam."""
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeSystem:
-    """Comparisons as rows of a ridge regression on differences of coordinates.
-
-    Attributes
-    ----------
-    graph : ComparisonGraph
-    load : callable
-        ``load(rows)`` returns the coordinates of some rows.
-    A : ndarray of shape (n_coordinates, n_coordinates)
-    b : ndarray of shape (n_coordinates, n_outputs)
-    """
+class Edges(ABC):
+    """Comparisons that can be held out."""
 
     graph: ComparisonGraph
-    load: Loader
-    A: Array
-    b: Array
 
-    @classmethod
-    def of(cls, problem: Problem) -> EdgeSystem:
-        """From the moments of features or landmarks, or from a factor of a kernel matrix.
+    @property
+    @abstractmethod
+    def n_coordinates(self) -> int:
+        """Sets with more comparisons are held out by solving for the others."""
 
-        Features and landmarks take O(N n^2) time for N comparisons (less, if there are fewer
-        rows), without the coordinates of all rows. A kernel matrix takes O(m^3) time.
-        """
-        problem = plain_problem(problem)
-        graph = problem.tasks[0].graph
-        assert isinstance(graph, ComparisonGraph)
-        X, system = problem.X, system_of(problem)
-        if system is None:
-            K = problem.coordinates().kernel
-            assert K is not None
-            X = kernel_factor(K)
-            system = FeatureSystem(X.shape[1])
-        found = system.coordinate_moments(system.moments(X, problem.tasks[0], problem.loss))
-        b = found.b.reshape(len(found.b), -1)
-        if not (backend_of(b).is_finite(found.A.diagonal()) and backend_of(b).is_finite(b)):
-            raise DataError("Products of features or margins overflow. Scale the features.")
-        return cls(graph, system.coordinates(X), found.A, b)
+    @property
+    def block_size(self) -> int:
+        """How many single comparisons are processed together."""
+        return max(1, BLOCK // max(1, self.n_coordinates))
+
+    @abstractmethod
+    def views(self, lams: Sequence[float]) -> Iterator[tuple[list[int], View]]:
+        """Fits, and the positions of their lams."""
+
+    @abstractmethod
+    def without_many(self, members: Index, lams: Sequence[float]) -> Array:
+        """Predictions for a large set of comparisons, (n_lams, n, n_outputs)."""
 
     @property
     def margin(self) -> Array:
@@ -79,28 +80,19 @@ class EdgeSystem:
 
     def single(self, some: Index, lams: Sequence[float]) -> Array:
         """The prediction for each of some comparisons without it: (n_lams, n_some, n_outputs)."""
-        on, n_outputs = backend_of(self.b), self.b.shape[1]
-        step = max(1, BLOCK // max(1, len(self.b)))
-        found = []
+        margin, weight = self.margin, self.graph.weight
+        out = np.empty((len(lams), len(some), margin.shape[1]))
+        step = self.block_size
         for which, view in self.views(lams):
-            fitted = np.empty((len(some), len(which) * n_outputs))
-            h = np.empty((len(some), len(which)))
             for start in range(0, len(some), step):
-                part = slice(start, start + step)
-                D = view.differences(some[part])
-                fitted[part] = to_host(on.matmul(D, view.weights))
-                D *= D
-                h[part] = to_host(on.matmul(D, view.shares))
-            found.append(self._held_out(some, fitted.reshape(*h.shape, n_outputs), h))
-        return np.concatenate(found)
-
-    def _held_out(self, some: Index, fitted: Array, leverage: Array) -> Array:
-        """(fitted - h margin) / (1 - h) with the lams first; the arrays are overwritten."""
-        h = leverage.T * self.graph.weight[some]
-        np.minimum(h, 1.0 - LEAST, out=h)
-        out = np.ascontiguousarray(np.moveaxis(fitted, 1, 0))
-        out -= h[:, :, None] * self.margin[some]
-        out /= (1.0 - h)[:, :, None]
+                part = some[start : start + step]
+                fitted, h = view.each(part)
+                h *= weight[part, None]
+                np.minimum(h, 1.0 - LEAST, out=h)
+                fitted -= h[:, :, None] * margin[part, None]
+                fitted /= (1.0 - h)[:, :, None]
+                for row, k in enumerate(which):
+                    out[k, start : start + step] = fitted[:, row]
         return out
 
     def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
@@ -108,11 +100,12 @@ class EdgeSystem:
 
         Returns an array of shape (n_lams, n, n_outputs) for the n comparisons of all sets, one set
         after the other. A set of g comparisons takes O(g^2 d + g^3) time for each lam or, if there
-        are more of them than coordinates d, O(g d^2 + d^3) time.
+        are more of them than coordinates d, O(g d^2 + d^3) time. With the inverse of a kernel
+        matrix, it is O(g^3) or O(d^3).
         """
         sizes = np.array([len(one) for one in sets], dtype=np.intp)
         ends = np.cumsum(sizes)
-        d = len(self.b)
+        d = self.n_coordinates
         out = np.empty((len(lams), int(sizes.sum()), self.margin.shape[1]))
         small = np.flatnonzero(sizes <= d)
         if len(small):
@@ -124,32 +117,74 @@ class EdgeSystem:
                         chosen = alike[start : start + step]
                         listed = np.stack([sets[k] for k in chosen])
                         places = ends[chosen, None] - size + np.arange(size)
-                        out[np.array(which)[:, None], places.ravel()] = self._without(
-                            view, listed, len(which)
-                        )
+                        out[np.array(which)[:, None], places.ravel()] = self._without(view, listed)
         for k in np.flatnonzero(sizes > d).tolist():
-            out[:, ends[k] - sizes[k] : ends[k]] = self._without_many(sets[k], lams)
+            out[:, ends[k] - sizes[k] : ends[k]] = self.without_many(sets[k], lams)
         return out
 
-    def _without(self, view: View, listed: Index, n_lams: int) -> Array:
+    def _without(self, view: View, listed: Index) -> Array:
         """Predictions for sets of the same size, shape (n_lams, n, n_outputs)."""
-        on, (n, size) = backend_of(self.b), listed.shape
-        D = view.differences(listed.ravel())
-        fitted = to_host(on.matmul(D, view.weights)).reshape(n, size, n_lams, -1)
+        fitted, products = view.together(listed)
+        n, size, n_lams = fitted.shape[:3]
         margin = self.margin[listed]
-        weight = on.array(self.graph.weight[listed])[:, None, :]
-        stacked = D.reshape(n, size, -1)
         out = np.empty((n_lams, n * size, margin.shape[2]))
         for k in range(n_lams):
-            E = (stacked * view.shares[:, k]) @ on.xp.swapaxes(stacked, 1, 2)
-            residuals = margin - fitted[:, :, k]
-            left = on.array(np.eye(size)) - E * weight
-            e = to_host(on.solve(left, on.array(residuals)))
+            E = products(k)
+            on = backend_of(E)
+            left = on.array(np.eye(size)) - E * on.array(self.graph.weight[listed])[:, None, :]
+            e = to_host(on.solve(left, on.array(margin - fitted[:, :, k])))
             out[k] = (margin - e).reshape(n * size, -1)
         return out
 
-    def _without_many(self, members: Index, lams: Sequence[float]) -> Array:
-        """Predictions for a set with more comparisons than coordinates."""
+
+def edges_of(problem: Problem, n_lams: int) -> Edges:
+    """The comparisons of a problem, to be held out for so many lams.
+
+    Features and landmarks take O(N n^2) time for N comparisons (less, if there are fewer rows),
+    without the coordinates of all rows. A kernel matrix takes O(m^3) time.
+    """
+    problem = plain_problem(problem)
+    graph = problem.tasks[0].graph
+    assert isinstance(graph, ComparisonGraph)
+    X, system = problem.X, system_of(problem)
+    if system is None:
+        K = problem.coordinates().kernel
+        assert K is not None
+        inverse = well_conditioned_inverse(K) if n_lams <= KERNEL_LAMS else None
+        if inverse is not None:
+            return KernelEdges(graph, inverse)
+        X = kernel_factor(K)
+        system = FeatureSystem(X.shape[1])
+    found = system.coordinate_moments(system.moments(X, problem.tasks[0], problem.loss))
+    b = found.b.reshape(len(found.b), -1)
+    if not (backend_of(b).is_finite(found.A.diagonal()) and backend_of(b).is_finite(b)):
+        raise DataError("Products of features or margins overflow. Scale the features.")
+    return FeatureEdges(graph, system.coordinates(X), found.A, b)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureEdges(Edges):
+    """Comparisons as rows of a ridge regression on differences of coordinates.
+
+    Attributes
+    ----------
+    graph : ComparisonGraph
+    load : callable
+        ``load(rows)`` returns the coordinates of some rows.
+    A : ndarray of shape (n_coordinates, n_coordinates)
+    b : ndarray of shape (n_coordinates, n_outputs)
+    """
+
+    load: Loader
+    A: Array
+    b: Array
+
+    @property
+    def n_coordinates(self) -> int:
+        return len(self.b)
+
+    def without_many(self, members: Index, lams: Sequence[float]) -> Array:
+        """Solve with the moments of the others."""
         on = backend_of(self.b)
         D = self.graph.differences(self.load, members)
         WD = on.array(self.graph.weight[members])[:, None] * D
@@ -158,8 +193,8 @@ class EdgeSystem:
         found = solve_ridge_path((A + A.T) / 2, b, lams, gram=True)
         return np.stack([to_host(on.matmul(D, w)) for w in found])
 
-    def views(self, lams: Sequence[float]) -> Iterator[tuple[list[int], View]]:
-        """Coordinates in which (A + lam I)^-1 is diagonal, and the positions of their lams.
+    def views(self, lams: Sequence[float]) -> Iterator[tuple[list[int], FeatureView]]:
+        """Coordinates in which (A + lam I)^-1 is diagonal.
 
         One eigendecomposition serves all lams; a few lams have a Cholesky factor each.
         """
@@ -175,53 +210,175 @@ class EdgeSystem:
                 yield [k], self._spectral([lam])
                 continue
             ones = on.zeros(len(C), 1) + 1.0
-            yield [k], View(self, C, None, on.solve_triangular(C, self.b), ones)
+            yield [k], FeatureView(self, C, None, on.solve_triangular(C, self.b), ones)
 
-    def _spectral(self, lams: Sequence[float]) -> View:
+    def _spectral(self, lams: Sequence[float]) -> FeatureView:
         on = backend_of(self.b)
         s, V = on.eigh(on.copy(self.A))
         divisors = s.clip(min=0.0)[:, None] + on.array(np.asarray(lams, dtype=np.float64))
-        products = V.T @ self.b
-        weights = (products[:, None, :] / divisors[:, :, None]).reshape(len(s), -1)
-        return View(self, None, on.contiguous(V), weights, 1.0 / divisors)
+        # A lam below rounding errors: the fit is restricted to the numerical range of A.
+        floor = rounding_floor(self.A)
+        shares = 1.0 / on.xp.where(divisors > floor, divisors, np.inf)
+        weights = ((V.T @ self.b)[:, None, :] * shares[:, :, None]).reshape(len(s), -1)
+        return FeatureView(self, None, on.contiguous(V), weights, shares)
 
 
 @dataclass(frozen=True, eq=False)
-class View:
-    """Differences in other coordinates, for one or several lams.
+class FeatureView:
+    """Differences in other coordinates: F V, or F C'^-1.
 
     There, the fits predict ``differences @ weights``, with columns for lams and then outputs, and
-    E is ``differences @ diag(shares) @ differences'``. The coordinates are F V, or F C'^-1.
+    E is ``differences @ diag(shares) @ differences'``.
     """
 
-    system: EdgeSystem
+    edges: FeatureEdges
     C: Array | None
     V: Array | None
     weights: Array
     shares: Array
 
+    def each(self, some: Index) -> tuple[Array, Array]:
+        """See `View`."""
+        on, n_outputs = backend_of(self.weights), self.edges.b.shape[1]
+        graph, stored = self.edges.graph, self._stored
+        if stored is None:
+            D = on.contiguous(graph.differences(self._moved, some))
+            fitted = to_host(on.matmul(D, self.weights))
+        else:
+            B = graph.incidence[_as_slice(some)]
+            D, fitted = on.sparse_product(B, stored), B @ self._scores
+        D *= D
+        leverage = to_host(on.matmul(D, self.shares))
+        return np.asarray(fitted).reshape(len(some), -1, n_outputs), np.asarray(leverage)
+
+    def together(self, listed: Index) -> tuple[Array, Callable[[int], Array]]:
+        """See `View`."""
+        on, (n, size), graph = backend_of(self.weights), listed.shape, self.edges.graph
+        stored = self._stored
+        if stored is None:
+            D = on.contiguous(graph.differences(self._moved, listed.ravel()))
+        else:
+            D = on.sparse_product(graph.incidence[listed.ravel()], stored)
+        n_outputs = self.edges.b.shape[1]
+        fitted = to_host(on.matmul(D, self.weights)).reshape(n, size, -1, n_outputs)
+        stacked = D.reshape(n, size, -1)
+        turned = on.xp.swapaxes(stacked, 1, 2)
+        return fitted, lambda k: (stacked * self.shares[:, k]) @ turned
+
     @cached_property
     def _stored(self) -> Array | None:
         """The coordinates of all rows, if each is used several times and they fit in memory."""
-        graph = self.system.graph
+        graph = self.edges.graph
         several = graph.n_root_rows > graph.n_rows
         stored = several and graph.n_rows * len(self.weights) <= STORED
         return self._moved(slice(None)) if stored else None
 
+    @cached_property
+    def _scores(self) -> Array:
+        """The scores of all rows."""
+        assert self._stored is not None
+        return np.asarray(to_host(backend_of(self.weights).matmul(self._stored, self.weights)))
+
     def _moved(self, rows: Any) -> Array:
-        F = self.system.load(rows)
+        F = self.edges.load(rows)
         on = backend_of(F)
         if self.V is not None:
             return on.matmul(on.contiguous(F), self.V)
         assert self.C is not None
         return on.contiguous(on.solve_triangular(self.C, on.contiguous(F.T)).T)
 
-    def differences(self, some: Index) -> Array:
-        """Differences of some comparisons."""
-        graph, stored = self.system.graph, self._stored
-        if stored is not None:
-            return graph.stored_differences(stored, some)
-        return backend_of(self.weights).contiguous(graph.differences(self._moved, some))
+
+@dataclass(frozen=True, eq=False)
+class KernelEdges(Edges):
+    """Comparisons of rows with a well-conditioned kernel matrix K; `inverse` is K^-1."""
+
+    inverse: Array
+
+    @property
+    def n_coordinates(self) -> int:
+        return len(self.inverse)
+
+    @property
+    def block_size(self) -> int:
+        """Comparisons need a few entries of an inverse each."""
+        return BLOCK
+
+    @cached_property
+    def _laplacian(self) -> Array:
+        return backend_of(self.inverse).array(self.graph.laplacian.toarray())
+
+    @cached_property
+    def _rhs(self) -> Array:
+        return backend_of(self.inverse).array(self.graph.rhs().reshape(self.graph.n_rows, -1))
+
+    def views(self, lams: Sequence[float]) -> Iterator[tuple[list[int], KernelView]]:
+        """(L + lam K^-1)^-1 for each lam."""
+        on = backend_of(self.inverse)
+        for k, lam in enumerate(lams):
+            S = on.inverse_definite(self._laplacian + lam * self.inverse, 0.0)
+            if S is None:
+                raise np.linalg.LinAlgError
+            yield [k], KernelView(self.graph, S, np.asarray(to_host(on.matmul(S, self._rhs))))
+
+    def without_many(self, members: Index, lams: Sequence[float]) -> Array:
+        """Solve with the Laplacian of the others."""
+        on, graph = backend_of(self.inverse), self.graph
+        B, weight = graph.incidence[members], graph.weight[members]
+        L = self._laplacian - on.array((B.T @ (B * weight[:, None])).toarray())
+        rhs = self._rhs - on.array(B.T @ (weight[:, None] * self.margin[members]))
+        out = np.empty((len(lams), len(members), rhs.shape[1]))
+        for k, lam in enumerate(lams):
+            f = on.solve_definite(L + lam * self.inverse, rhs, 0.0)
+            if f is None:
+                raise np.linalg.LinAlgError
+            out[k] = B @ to_host(f)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class KernelView:
+    """S = (L + lam K^-1)^-1, and the scores S B' diag(w) margin of all rows."""
+
+    graph: ComparisonGraph
+    S: Array
+    scores: Array
+
+    def each(self, some: Index) -> tuple[Array, Array]:
+        """See `View`."""
+        S, i, j = self.S, self.graph.first[some], self.graph.second[some]
+        diagonal = S.diagonal()
+        leverage = np.array(to_host(diagonal[i] + diagonal[j] - 2.0 * S[i, j]))
+        if self.graph.context is not None:
+            Z, n = self.graph.context[some], len(S) - self.graph.context.shape[1]
+            crossed = to_host(S[i, n:] - S[j, n:])
+            leverage += (Z * (2.0 * crossed + Z @ to_host(S[n:, n:]))).sum(axis=1)
+        return self._fitted(some)[:, None], leverage[:, None]
+
+    def together(self, listed: Index) -> tuple[Array, Callable[[int], Array]]:
+        """See `View`."""
+        S, graph, on = self.S, self.graph, backend_of(self.S)
+        i, j = graph.first[listed], graph.second[listed]
+        E = S[i[:, :, None], i[:, None]] + S[j[:, :, None], j[:, None]]
+        E -= S[i[:, :, None], j[:, None]] + S[j[:, :, None], i[:, None]]
+        if graph.context is not None:
+            n = len(S) - graph.context.shape[1]
+            Z = on.array(graph.context[listed])
+            crossed = S[i, n:] - S[j, n:]
+            turned = on.xp.swapaxes(Z, 1, 2)
+            crossed = crossed @ turned
+            E += crossed + on.xp.swapaxes(crossed, 1, 2) + (Z @ S[n:, n:]) @ turned
+        fitted = self._fitted(listed.ravel()).reshape(*listed.shape, 1, -1)
+        return fitted, lambda k: E
+
+    def _fitted(self, some: Index) -> Array:
+        return np.asarray(self.graph.incidence[some] @ self.scores)
+
+
+def _as_slice(some: Index) -> Any:
+    """Adjacent numbers as a slice, which is faster."""
+    n = len(some)
+    adjacent = n > 0 and some[-1] - some[0] == n - 1 and (np.diff(some) == 1).all()
+    return slice(int(some[0]), int(some[0]) + n) if adjacent else some
 
 
 def plain_problem(problem: Problem) -> Problem:
@@ -238,6 +395,16 @@ def system_of(problem: Problem) -> System | None:
     if isinstance(space, FeatureSpace) and space.form(problem.X) == "primal":
         return FeatureSystem(problem.X.shape[1])
     return None
+
+
+def well_conditioned_inverse(K: Array) -> Array | None:
+    """K^-1, or None if it has lost more digits than hold-outs can spare."""
+    on = backend_of(K)
+    inverse = on.inverse_definite(on.copy(K), 0.0)
+    if inverse is None:
+        return None
+    condition = float(abs(K).sum(axis=0).max()) * float(abs(inverse).sum(axis=0).max())
+    return inverse if condition <= CONDITION else None
 
 
 def kernel_factor(K: Array) -> Array:
@@ -257,7 +424,7 @@ def kernel_factor(K: Array) -> Array:
 
 
 def without_items(
-    system: EdgeSystem, lams: Sequence[float], *, both: bool
+    edges: Edges, lams: Sequence[float], *, both: bool
 ) -> Iterator[tuple[Index, Index, Array]]:
     """Predictions for comparisons of items none of whose comparisons are known.
 
@@ -265,7 +432,7 @@ def without_items(
     turn. Yields the numbers of comparisons, the side of the item that is held out (0 and 1; 0 for
     both), and predictions of shape (n_lams, n, n_outputs).
     """
-    graph = system.graph
+    graph = edges.graph
     n = len(graph.first)
     rows = np.concatenate((graph.first, graph.second))
     order = np.argsort(rows, kind="stable")
@@ -284,7 +451,7 @@ def without_items(
     waiting = 0
 
     def found() -> tuple[Index, Index, Array]:
-        predictions = system.sets([members for members, _ in listed], lams)
+        predictions = edges.sets([members for members, _ in listed], lams)
         members = np.concatenate([members for members, _ in listed])
         owner = np.repeat(
             np.array([items for _, items in listed]), [len(m) for m, _ in listed], axis=0

@@ -11,6 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
+from rankwise.graph.pair_graph import row_scale
 from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout.pair_differences import moments_of_folds
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
@@ -28,6 +29,7 @@ def dual_folds(
     |t - R f|^2 + lam |f|^2 for t = R y. R does not mix queries, so holding out queries means
     leaving out rows of t. With z = N t and v = N_UU^-1 z_U, the fit without fold U satisfies
     R (y - f) = v on U. This gives f up to its mean in each query, which is 1'K R (z - N_U v) / n.
+    If rows have weights, M = R K R', and means are weighted.
 
     Cost: N for each lam, or one eigendecomposition for all, and the sum of |U|^3 for each lam.
 
@@ -36,8 +38,9 @@ def dual_folds(
     ndarray of shape (n_lams, n_rows, n_outputs)
     """
     group = _mean_groups(graph)
-    sizes, on = np.bincount(group), backend_of(K)
-    sums = on.group_sums(group, len(sizes), K)
+    sizes, on = np.bincount(group, graph.row_weights), backend_of(K)
+    weighted = K if graph.row_weights is None else row_scale(graph.row_weights, K)
+    sums = on.group_sums(group, len(sizes), weighted)
     k = graph.root(sums.T / on.array(sizes))  # R K 1_q / n_q for each group q
     t = graph.root(y)
     M = lifted_root_kernel(K, graph)

@@ -9,7 +9,7 @@ from scipy.special import expit
 from rankwise.backends.arrays import Array
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout.alpha_choice import KERNEL_ROWS, held_out_sample
-from rankwise.holdout.comparison_hold_out import EdgeSystem, plain_problem, system_of
+from rankwise.holdout.comparison_hold_out import edges_of, plain_problem, system_of
 from rankwise.problem import Problem
 
 
@@ -28,7 +28,7 @@ def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | 
     problem = plain_problem(problem)
     if system_of(problem) is None and not (kernels and problem.n_rows <= KERNEL_ROWS):
         return None
-    edges = EdgeSystem.of(problem)
+    edges = edges_of(problem, 1)
     some, differences = held_out_sample(edges, [lam], graph.weight > 0)
     return logistic_slope(differences[0, :, 0], graph.margin[some], graph.weight[some])
 

@@ -74,7 +74,8 @@ def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
 
     R maps the constant vector of each query to zero, and there N would be 1 / lam, which may be
     large and make the rest inaccurate. Targets and products are orthogonal to the null space, so
-    raising its eigenvalues to the size of the others does not change the results.
+    raising its eigenvalues to the size of the others does not change the results. If rows have
+    weights, M = R K R', and the square roots of the weights take the place of the constant vector.
     """
     M = graph.root_kernel(K)
     scale = float(M.diagonal().max())
@@ -83,7 +84,10 @@ def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
     shifts = scale * np.linspace(1.0, 2.0, len(graph.pairs_of_query))
     for q, n_pairs in enumerate(graph.pairs_of_query):
         rows = graph.rows[ends[q] : ends[q + 1]]
-        if n_pairs:
+        if n_pairs and graph.row_weights is not None:
+            unit = np.sqrt(graph.row_weights[rows] / graph.query_totals[q])
+            M[rows[:, None], rows] += backend_of(M).array(shifts[q] * np.outer(unit, unit))
+        elif n_pairs:
             M[rows[:, None], rows] += float(shifts[q]) / len(rows)
         else:
             M[rows, rows] += float(shifts[q])

@@ -16,7 +16,7 @@ from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout.alpha_grid import data_alphas
-from rankwise.holdout.comparison_hold_out import EdgeSystem, plain_problem, without_items
+from rankwise.holdout.comparison_hold_out import Edges, edges_of, plain_problem, without_items
 from rankwise.holdout.comparison_scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.holdout.hold_out_problem import explained_rounding
@@ -280,7 +280,7 @@ def leave_item_out(
 
 def edge_system(
     ranker: Any, X: Any, pairs: Any, given: dict[str, Any], alphas: Any
-) -> tuple[EdgeSystem, Array]:
+) -> tuple[Edges, Array]:
     """The comparisons of a ranker, which is cloned, and the alphas to hold them out for."""
     if not isinstance(ranker, FitPairsMixin) or not isinstance(ranker, LeastSquaresRanker):
         raise ParameterError(
@@ -310,11 +310,11 @@ def edge_system(
     if len(graph.first) < 2:
         raise DataError("Holding out a comparison needs at least two: got one.")
     problem = plain_problem(problem)
-    values = data_alphas(problem) if values is None else values
-    return EdgeSystem.of(problem), values
+    edges = edges_of(problem, 1 if values is None else len(values))  # which checks for overflow
+    return edges, data_alphas(problem) if values is None else values
 
 
-def without_folds(edges: EdgeSystem, lams: Sequence[float], fold: Index) -> Array:
+def without_folds(edges: Edges, lams: Sequence[float], fold: Index) -> Array:
     """Differences of all comparisons without their fold, shape (n_lams, n)."""
     n = len(fold)
     if np.array_equal(fold, np.arange(n)):

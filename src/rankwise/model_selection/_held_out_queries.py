@@ -55,6 +55,7 @@ def leave_query_out(
     metric: str = "disagreement",
     n_splits: int | None = None,
     query_weight: Any = None,
+    sample_weight: Any = None,
 ) -> HeldOut:
     """Predict every query by a ranker trained on the others, exactly, without refitting.
 
@@ -81,6 +82,8 @@ def leave_query_out(
         Number of folds of whole queries to hold out. None: one query at a time.
     query_weight : array-like of shape (n_rows,), optional
         As for `fit`. It weights the pairs of training queries; the score is not weighted.
+    sample_weight : array-like of shape (n_rows,), optional
+        As for `fit` of RankRLS and SparseRankRLS, but above 0. The score is not weighted.
 
     Returns
     -------
@@ -102,8 +105,10 @@ def leave_query_out(
     if qid is None:
         raise DataError("leave_query_out needs qid. For one global ranking use k_fold.")
     get_metric(metric)  # raise an error for an unknown metric before any work
-    problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight)
+    problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight, sample_weight)
     groups = problem.groups
+    if sample_weight is not None:
+        _check_weights(problem, estimator, len(sample_weight))
     if groups.n_groups < 2:
         raise DataError("leave_query_out needs at least two queries: got one.")
     folds = _query_folds(problem, n_splits)
@@ -224,6 +229,19 @@ def _query_folds(problem: HoldOutProblem, n_splits: int | None) -> list[Index]:
         return list(groups)
     check_value("n_splits", n_splits, Whole(2, groups.n_groups))
     return [np.flatnonzero(groups.codes % n_splits == k) for k in range(n_splits)]
+
+
+def _check_weights(problem: HoldOutProblem, estimator: Any, n_rows: int) -> None:
+    """Raise an error for weights of rows that hold-outs cannot have."""
+    if problem.loss.has_intercept:
+        raise ParameterError(
+            f"leave_query_out of {type(estimator).__name__} takes no sample_weight: use "
+            "sklearn.model_selection.cross_val_score, which refits."
+        )
+    if problem.problem.n_rows < n_rows:
+        raise DataError(
+            "leave_query_out needs weights of rows above 0: leave out the rows of weight 0."
+        )
 
 
 def _component_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:

@@ -20,7 +20,13 @@ from rankwise.problem import Problem
 
 
 def hold_out_problem(
-    estimator: Any, X: Any, y: Any, qid: Any, alphas: Any, query_weight: Any = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    qid: Any,
+    alphas: Any,
+    query_weight: Any = None,
+    sample_weight: Any = None,
 ) -> HoldOutProblem:
     """Validate an estimator, which is cloned, and its training data."""
     if not isinstance(estimator, LeastSquaresRanker):
@@ -32,7 +38,8 @@ def hold_out_problem(
     given = None
     if alphas is not None or ranker.alpha != "auto":
         given = check_alphas(ranker.alpha if alphas is None else alphas)
-    problem = settled(ranker.make_problem(X, y, qid=qid, query_weight=query_weight))
+    weights = {"query_weight": query_weight, "sample_weight": sample_weight}
+    problem = settled(ranker.make_problem(X, y, qid=qid, **weights))
     values = data_alphas(problem) if given is None else given
     if values.min() == 0 and not is_on_components(problem):
         raise ParameterError(

@@ -51,6 +51,7 @@ VALUE_OBJECTS = {
     "gp-weights": "rankwise.solvers.gp.differences.WeightPosterior",
     "gp-basis": "rankwise.solvers.gp.weight_space.WeightBasis",
     "gp-linear-basis": "rankwise.solvers.gp.weight_space.LinearBasis",
+    "battles": "rankwise.data.battles.Battles",
     "gp-raters": "rankwise.estimators.gp.raters.RaterSlopes",
     "on-columns": "rankwise.estimators.gp.on_columns.OnColumns",
     **{
@@ -78,6 +79,11 @@ AXES = {
     "context_scale_: context, context_coef_: context, context_std_: context",
     "mean": "rankers_: parts, weights_: parts, means_: parts outputs, scales_: parts outputs",
     "auto": "part_names_: parts",
+    "leaderboard": "ratings_: items, rating_std_: items, covariance_: items items, "
+    "draws_: draws items, coef_: columns, coef_std_: columns, coef_names_: columns, "
+    "judge_slips_: judges, judge_positions_: judges, judge_intervals_: 2 2 judges, "
+    "pair_shares_: pairs outcomes",
+    "battles": "pairs: battles 2 in items, weight: battles, context: battles context",
     "kernel-basis": "X: weights features",
     "ramp-basis": "feature: weights in features, low: weights, high: weights",
     "landmark-basis": "points: weights features, rows: weights in training-rows",

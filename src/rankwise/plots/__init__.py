@@ -13,6 +13,7 @@ from rankwise.plots.comparison_graph import plot_comparisons
 from rankwise.plots.component_curves import plot_component_errors, plot_scree
 from rankwise.plots.diagonal_curves import plot_reliability, plot_roc
 from rankwise.plots.feature_bars import plot_coefficients, plot_importance
+from rankwise.plots.leaderboard_plots import plot_ratings, plot_win_matrix
 from rankwise.plots.query_curves import (
     plot_ndcg_curve,
     plot_query_differences,
@@ -45,10 +46,12 @@ __all__ = [
     "plot_query_differences",
     "plot_query_values",
     "plot_rank_probabilities",
+    "plot_ratings",
     "plot_reliability",
     "plot_roc",
     "plot_scree",
     "plot_training_sizes",
+    "plot_win_matrix",
     "require_matplotlib",
     "save_figure",
 ]

@@ -86,11 +86,11 @@ class FeatureSpace:
             check_kernel_fits(problem.n_rows, on, n_matrices=kernel_copies(X, alphas))
         find = primal if basis.solver == "primal" else linear_dual
 
-        def mean_scores(weights: Array) -> Array:
-            return on.array(basis.products(X, weights).mean(axis=0, dtype=on.xp.float64))
+        def scores(weights: Array) -> Array:
+            return on.array(basis.products(X, weights))
 
         by_task = [
-            with_intercepts(problem.loss, find(X, task.graph, task.y, alphas), mean_scores, task.y)
+            with_intercepts(problem.loss, find(X, task.graph, task.y, alphas), scores, task)
             for task in problem.tasks
         ]
         return Fit(basis, join_tasks(by_task))

@@ -60,13 +60,13 @@ class KernelSpace:
         basis = KernelBasis(self.kernel, None if precomputed else as_given(X))
         check_kernel_fits(problem.n_rows, on, n_matrices=kernel_copies(X, alphas))
 
-        def mean_scores(weights: Array) -> Array:
-            return on.array(basis.products(X, weights).mean(axis=0))
+        def scores(weights: Array) -> Array:
+            return on.array(basis.products(X, weights))
 
         by_task = []
         for task in problem.tasks:
             weights = dual(training_kernel(self.kernel, X), task.graph, task.y, alphas)
-            by_task.append(with_intercepts(problem.loss, weights, mean_scores, task.y))
+            by_task.append(with_intercepts(problem.loss, weights, scores, task))
         return Fit(basis, join_tasks(by_task))
 
     def coordinates(self, problem: Problem) -> Coordinates:

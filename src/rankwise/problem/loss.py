@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 from rankwise.backends.arrays import Array, Loader, to_host
 from rankwise.backends.backend import Backend
@@ -13,6 +13,7 @@ from rankwise.graph import PreferenceGraph
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.label_checks import labels_differ, nothing_to_rank
 from rankwise.graph.query_graph import QueryGraph, pair_weight
+from rankwise.graph.query_groups import QueryGroups
 from rankwise.solvers.moments import CentredMoments, Moments
 
 
@@ -25,6 +26,11 @@ class Task:
 
     graph: PreferenceGraph
     y: Array | None
+
+    @property
+    def row_weights(self) -> Array | None:
+        """The weights of rows; None if they have none."""
+        return self.graph.row_weights if isinstance(self.graph, QueryGraph) else None
 
     @property
     def n_axes(self) -> int:
@@ -147,7 +153,10 @@ class RowLoss:
 
     def tasks(self, y: Array, qid: Any) -> list[Task]:
         """One task; L = I - 11'/m centres all rows together, regardless of queries."""
-        return [Task(PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows"), y)]
+        groups = QueryGroups.of(None, len(y))
+        if isinstance(qid, QueryGroups):
+            groups = groups.with_row_weights(qid.row_weights)
+        return [Task(PreferenceGraph.from_groups(groups, weighting="rows"), y)]
 
     def check_learnable(self, n_pairs: Sequence[int], n_rows: int, n_queries: int) -> None:
         """A regression needs two rows with different labels."""
@@ -159,7 +168,8 @@ class RowLoss:
     def moments(self, load: Loader, n_features: int, task: Task, on: Backend) -> CentredMoments:
         """Moments of centred features, with their means."""
         assert task.y is not None  # comparisons have a PairLoss
-        return CentredMoments.of_blocks(load, n_features, task.y, on)
+        graph = cast(QueryGraph, task.graph)
+        return CentredMoments.of_blocks(load, n_features, graph, task.y, on)
 
     def weight(self, n_rows: int, n_pairs: int) -> float:
         """The weight of a pair in one ranking of this many rows."""

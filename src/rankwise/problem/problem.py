@@ -12,7 +12,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.graph.query_graph import QueryGraph
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.problem.loss import Loss, Task
-from rankwise.solvers.moments import CentredMoments, Moments
+from rankwise.solvers.moments import CentredMoments, Moments, row_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +127,11 @@ class Problem:
             return graph.groups
         return QueryGroups.of(self.qid, self.n_rows)
 
+    @property
+    def row_weights(self) -> Array | None:
+        """The weights of rows; None if they have none."""
+        return self.tasks[0].row_weights
+
     def solve(self, alphas: Sequence[float]) -> Fit:
         """Solve for every alpha."""
         return self.space.solve(self, alphas)
@@ -137,16 +142,19 @@ class Problem:
 
 
 def with_intercepts(
-    loss: Loss, weights: Sequence[Array], mean_scores: Callable[[Array], Array], y: Array | None
+    loss: Loss, weights: Sequence[Array], scores: Callable[[Array], Array], task: Task
 ) -> list[Solution]:
     """The weights for each alpha, with an intercept if the loss has one.
 
-    ``mean_scores(columns)`` returns the mean score of training rows for each column of weights.
+    ``scores(columns)`` returns the scores of training rows for each column of weights. Their mean
+    becomes that of y; means are over rows with their weights.
     """
-    if not loss.has_intercept or y is None:
+    if not loss.has_intercept or task.y is None:
         return [Solution(w, 0.0) for w in weights]
-    means = mean_scores(side_by_side(weights)).reshape(len(weights), *weights[0].shape[1:])
-    y_mean = backend_of(means).array(y.mean(axis=0))
+    found = scores(side_by_side(weights))
+    means = row_mean(backend_of(found).array(found), task.row_weights)
+    means = means.reshape(len(weights), *weights[0].shape[1:])
+    y_mean = backend_of(means).array(row_mean(task.y, task.row_weights))
     return [Solution(w, plain(y_mean - m)) for w, m in zip(weights, means, strict=True)]
 
 

@@ -17,7 +17,8 @@ BLOCK_BYTES = 2**21  # of rows at a time, which stay in cache for the second loo
 class ColumnStatistics:
     """Range, mean and sum of squared deviations of every feature; adds over blocks of rows.
 
-    Zeros of sparse rows that are not stored count as values.
+    Zeros of sparse rows that are not stored count as values. If rows have weights, `n_rows` is the
+    sum of these.
 
     Examples
     --------
@@ -28,43 +29,51 @@ class ColumnStatistics:
     (3, array([3.]), array([1.633]))
     """
 
-    n_rows: int
+    n_rows: float
     low: Array
     high: Array
     mean: Array
     squares: Array
 
     @classmethod
-    def of(cls, X: Any) -> ColumnStatistics:
-        """The statistics of at least one row, as NumPy arrays."""
+    def of(cls, X: Any, weights: Array | None = None) -> ColumnStatistics:
+        """The statistics of at least one row, as NumPy arrays; rows may have weights."""
         X = as_given(X)
         if is_sparse(X):
-            return cls._of_sparse(X.tocsr())
+            return cls._of_sparse(X.tocsr(), weights)
         on = backend_of(X)
         step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * max(X.shape[1], 1)))
         found = None
         for start in range(0, X.shape[0], step):
             block = on.rows(X, slice(start, start + step))
+            n: float = len(block)
             with np.errstate(over="ignore", invalid="ignore"):
-                mean = block.mean(axis=0)
-                squares = ((block - mean) ** 2).sum(axis=0)
+                if weights is None:
+                    mean = block.mean(axis=0)
+                    squares = ((block - mean) ** 2).sum(axis=0)
+                else:
+                    of_rows = on.array(weights[start : start + step])
+                    n = float(of_rows.sum())
+                    mean = (of_rows / n) @ block
+                    squares = of_rows @ (block - mean) ** 2
             parts = (on.xp.amin(block, axis=0), on.xp.amax(block, axis=0), mean, squares)
-            here = cls(len(block), *(np.asarray(to_host(part)) for part in parts))
+            here = cls(n, *(np.asarray(to_host(part)) for part in parts))
             found = here if found is None else found + here
         assert found is not None
         return found
 
     @classmethod
-    def _of_sparse(cls, X: Any) -> ColumnStatistics:
-        n, d = X.shape
+    def _of_sparse(cls, X: Any, weights: Array | None) -> ColumnStatistics:
+        d, of_rows = X.shape[1], np.ones(X.shape[0]) if weights is None else weights
+        n, of_entry = float(of_rows.sum()), np.repeat(of_rows, np.diff(X.indptr))
         low, high = (
             np.asarray(part.toarray(), dtype=np.float64).ravel()
             for part in (X.min(axis=0), X.max(axis=0))
         )
-        stored = np.bincount(X.indices, minlength=d)
+        stored = np.bincount(X.indices, weights=of_entry, minlength=d)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.bincount(X.indices, weights=X.data, minlength=d) / n
-            deviations = (X.data - mean[X.indices]) ** 2
+            mean = np.bincount(X.indices, weights=of_entry * X.data, minlength=d) / n
+            deviations = of_entry * (X.data - mean[X.indices]) ** 2
             squares = np.bincount(X.indices, weights=deviations, minlength=d)
             return cls(n, low, high, mean, squares + (n - stored) * mean**2)
 

@@ -11,7 +11,9 @@ import numpy as np
 from rankwise.backends.arrays import Array, Loader, Rows, is_sparse
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
-from rankwise.graph import PairGraph, PreferenceGraph
+from rankwise.graph import PairGraph
+from rankwise.graph.pair_graph import row_scale
+from rankwise.graph.query_graph import QueryGraph
 
 BLOCK_BYTES = 8 * 2**20  # of features processed at a time
 STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
@@ -111,34 +113,35 @@ class CentredMoments:
     ----------
     A : ndarray of shape (n_features, n_features)
     b : ndarray of shape (n_features,) or (n_features, n_outputs)
-    n_rows : int
+    n_rows : float
+        The number of rows, or the sum of their weights; means are weighted in the same way.
     F_mean : ndarray of shape (n_features,)
     y_mean : ndarray of shape () or (n_outputs,)
     """
 
     A: Array
     b: Array
-    n_rows: int
+    n_rows: float
     F_mean: Array
     y_mean: Array
 
     @classmethod
     def of_blocks(
-        cls, load: Loader, n_features: int, y: Array, on: Backend = NUMPY
+        cls, load: Loader, n_features: int, graph: QueryGraph, y: Array, on: Backend = NUMPY
     ) -> CentredMoments:
-        """Like `Moments.of_blocks`, for the regression of y on the rows."""
-        total = on.zeros(n_features)
+        """Like `Moments.of_blocks`, for the regression of y on the rows of one query."""
+        total, weights = on.zeros(n_features), graph.row_weights
 
         def load_and_sum(rows: Rows) -> Array:
             nonlocal total
             F = load(rows)
-            total += F.sum(axis=0)
+            total += (F if weights is None else row_scale(weights[rows], F)).sum(axis=0)
             return F
 
-        graph = PreferenceGraph.from_groups(None, n_rows=len(y), weighting="rows")
         moments = Moments.of_blocks(load_and_sum, n_features, graph, y, on)
-        y_mean = on.array(y.mean(axis=0))
-        return cls(moments.A, moments.b, len(y), total / len(y), y_mean)
+        n_rows = len(y) if weights is None else float(weights.sum())
+        y_mean = on.array(row_mean(y, weights))
+        return cls(moments.A, moments.b, n_rows, total / n_rows, y_mean)
 
     def __add__(self, other: CentredMoments) -> CentredMoments:
         n = self.n_rows + other.n_rows
@@ -179,3 +182,12 @@ class CentredMoments:
         """The intercept of scores F w, which gives them the mean of y."""
         value = self.y_mean - self.F_mean @ w
         return float(value) if value.ndim == 0 else value
+
+
+def row_mean(values: Array, weights: Array | None) -> Array:
+    """The mean over rows, each with its weight."""
+    if weights is None:
+        mean: Array = values.mean(axis=0)
+        return mean
+    total: Array = row_scale(weights, values).sum(axis=0)
+    return total / float(weights.sum())

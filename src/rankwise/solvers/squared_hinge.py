@@ -8,7 +8,8 @@ over the pairs of rows of the same query with y_i > y_j. A pair is active if f_i
 the rows of a query sorted by score, the active partners of a row end at a position that moves
 monotonically from row to row; a binary indexed tree over labels counts and sums those with a
 smaller (larger) label. So the loss, its gradient with respect to f and a product with its Hessian
-take O(m log m) time for m rows, regardless of the number of pairs.
+take O(m log m) time for m rows, regardless of the number of pairs. If rows have weights u, c_ij has
+the factor u_i u_j: sums over partners are sums of u_j and u_j v_j, and each row has the factor u_i.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ class LabelledPairs:
     level : ndarray of shape (n_rows,)
         The rank of each row's label among the labels of its query, starting at 1.
     weight : ndarray of shape (n_rows,)
-        The weight of the pairs of each row, which is the same throughout a query.
+        The weight of the pairs of each row, which is the same throughout a query, times the weight
+        of the row.
     n_pairs : int
+    row_weights : ndarray of shape (n_rows,) or None
+        The weight of each row, above 0. None: 1.
     """
 
     codes: Index
@@ -47,10 +51,16 @@ class LabelledPairs:
     level: Index
     weight: Array
     n_pairs: int
+    row_weights: Array | None = None
 
     @classmethod
     def of(
-        cls, y: Array, codes: Index, weighting: str, query_weights: Array | None = None
+        cls,
+        y: Array,
+        codes: Index,
+        weighting: str,
+        query_weights: Array | None = None,
+        row_weights: Array | None = None,
     ) -> LabelledPairs:
         """Pairs of labelled rows, with the weightings of preference graphs."""
         sizes = np.bincount(codes)
@@ -62,16 +72,20 @@ class LabelledPairs:
         running = np.cumsum(rises)
         level = np.empty(len(y), dtype=np.intp)
         level[order] = running - np.repeat(running[indptr[:-1]] - 1, sizes)
-        tied = np.bincount(codes[order], weights=_run_lengths(rises) - 1.0)
-        pairs = (sizes * (sizes - 1.0) - tied) / 2
+        run = np.empty(len(y), dtype=np.intp)
+        run[order] = running - 1
+        of_rows = np.ones(len(y)) if row_weights is None else row_weights
+        n_pairs, _ = _pairs_of_queries(np.ones(len(y)), run, codes)
+        pairs, rows = _pairs_of_queries(of_rows, run, codes)
         by_query = {
             "pairs": np.ones(len(sizes)),
-            "rows": 1.0 / sizes,
-            "queries": 1.0 / np.maximum(pairs, 1.0),
+            "rows": 1.0 / rows,
+            "queries": 1.0 / np.where(n_pairs > 0, pairs, 1.0),
         }[weighting]
         if query_weights is not None:
             by_query = by_query * query_weights
-        return cls(codes, indptr, level, by_query[codes], int(pairs.sum()))
+        weight = by_query[codes] * of_rows
+        return cls(codes, indptr, level, weight, int(n_pairs.sum()), row_weights)
 
     def at(self, f: Array) -> ActivePairs:
         """The pairs that are active at these scores."""
@@ -134,7 +148,9 @@ class ActivePairs:
 
     def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index) -> None:
         self._pairs, self._f, self._by_score = pairs, f, by_score
-        better, above, worse, below = self._sums(f)
+        better, above, worse, below = self._sums(self._times_weights(f))
+        if pairs.row_weights is not None:
+            _, better, _, worse = self._sums(pairs.row_weights)
         # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
         # row. The sum of squared slacks follows from these.
         slack_better = better * (1.0 - f) + above
@@ -146,8 +162,12 @@ class ActivePairs:
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
-        _, above, _, below = self._sums(v)
+        _, above, _, below = self._sums(self._times_weights(v))
         return np.asarray(2.0 * self._pairs.weight * (self._degree * v - above - below))
+
+    def _times_weights(self, v: Array) -> Array:
+        u = self._pairs.row_weights
+        return v if u is None else u * v
 
     def _sums(self, v: Array) -> tuple[Array, Array, Array, Array]:
         return _active_sums(self._f, v, self._by_score, self._pairs.indptr, self._pairs.level)
@@ -258,10 +278,16 @@ def _search(
     return None
 
 
-def _run_lengths(rises: Index) -> Array:
-    """The length of the run of each entry; a 1 in `rises` starts a run."""
-    run = np.cumsum(rises) - 1
-    return np.asarray(np.bincount(run)[run], dtype=np.float64)
+def _pairs_of_queries(weights: Array, run: Index, codes: Index) -> tuple[Array, Array]:
+    """The weight of the pairs with different labels of each query, and of its rows.
+
+    `run` numbers the labels of all queries, and `codes` the queries.
+    """
+    query_of_run = np.empty(int(run.max()) + 1, dtype=np.intp)
+    query_of_run[run] = codes
+    of_run = np.bincount(run, weights)
+    rows = np.asarray(np.bincount(query_of_run, of_run), dtype=np.float64)
+    return np.bincount(query_of_run, of_run * (rows[query_of_run] - of_run)) / 2, rows
 
 
 @compiled

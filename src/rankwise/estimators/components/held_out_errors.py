@@ -238,11 +238,20 @@ def _errors_by_folds(
 def _errors_by_comparisons(
     space: ComponentSpace, problem: Problem, alphas: Sequence[float], n_folds: int, limit: Count
 ) -> list[ComponentErrors]:
-    """Folds of comparisons; rows that occur only in a held-out fold are held out as well."""
+    """Folds of comparisons, or of their groups.
+
+    Rows that occur only in a held-out fold are held out as well.
+    """
     graph = cast(ComparisonGraph, problem.tasks[0].graph)
-    n = len(graph.first)
-    n_folds = _at_most(n_folds, n, "comparisons")
-    margin, fold = graph.margin.reshape(n, -1), shuffled_folds(n, n_folds)
+    n, codes = len(graph.first), graph.group_of_pair
+    if codes is None:
+        n_folds = _at_most(n_folds, n, "comparisons")
+        fold = shuffled_folds(n, n_folds)
+    else:
+        n_groups = int(codes.max()) + 1
+        n_folds = _at_most(n_folds, n_groups, "groups")
+        fold = shuffled_folds(n_groups, n_folds)[codes]
+    margin = graph.margin.reshape(n, -1)
     errors: list[list[Array]] = [[] for _ in alphas]
     for k in range(n_folds):
         test, train = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
@@ -269,7 +278,8 @@ def _errors_by_comparisons(
             wrong = np.where(gaps == 0, 0.5, gaps < 0) * counted[:, None]
             with np.errstate(invalid="ignore"):  # all margins of a fold may be 0
                 errors[a].append((wrong.sum(axis=0) / counted.sum(axis=0)).mean(axis=1))
-    method = f"{n_folds} folds of comparisons, refitted"
+    what = "comparisons" if codes is None else "groups of comparisons"
+    method = f"{n_folds} folds of {what}, refitted"
     return [_fold_errors(found, method) for found in errors]
 
 

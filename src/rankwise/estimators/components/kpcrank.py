@@ -167,7 +167,7 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         needs all eigenvectors, in O(m^3) time.
     cv : int, "leave_query_out" or "leave_pair_out", default=5
         For ``n_components="cv"``. An integer: the number of folds of queries with different labels
-        (of rows, without qid; of comparisons, in `fit_pairs`; both in a fixed random order), at
+        (of rows, without qid; of comparisons or groups, in `fit_pairs`; both in a fixed order), at
         most one for each of them. Each fold needs a refit with its own components, on the landmarks
         that remain if they are given as row numbers. "leave_query_out" holds out every query, and
         "leave_pair_out" every pair of rows of one global ranking. These two are exact, without

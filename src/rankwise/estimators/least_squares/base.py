@@ -17,6 +17,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._device import returned
+from rankwise.estimators._row_weights import KeptRows, refuse_row_weights
 from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import prepare_rows, scale_training
 from rankwise.estimators._scores import predicted_scores
@@ -53,6 +54,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
 
     #: A rule for each parameter; see `rankwise.parameters`.
     parameters: ClassVar[Mapping[str, Rule]]
+    #: Whether rows may have weights; see `RowWeightsMixin`.
+    takes_row_weights: ClassVar[bool] = False
     #: Whether a search may use exact hold-outs instead of refits.
     exact_search: ClassVar[bool] = True
 
@@ -68,7 +71,15 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     def make_space(self, n_features: int) -> Space:
         """The space that the parameters describe, for rows with this many features."""
 
-    def make_problem(self, X: Any, y: Any, *, qid: Any = None, query_weight: Any = None) -> Problem:
+    def make_problem(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        query_weight: Any = None,
+        sample_weight: Any = None,
+    ) -> Problem:
         """Validate parameters and data, and make a problem from them.
 
         This is the first half of `fit`, and the first step of exact hold-outs. Like `fit`, it
@@ -78,12 +89,16 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         ----------
         X, y, qid, query_weight
             As for `fit`.
+        sample_weight : array-like of shape (n_rows,), optional
+            As for `fit` of rankers that take weights of rows, such as `RankRLS`.
 
         Returns
         -------
         rankwise.problem.Problem
         """
         check_parameters(self, self.parameters)
+        if sample_weight is not None and not self.takes_row_weights:
+            raise refuse_row_weights(self)
         qid = to_host(qid)
         X, y = check_training(self, X, y)
         loss = self.make_loss()
@@ -93,12 +108,17 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
                 "pairs of queries, as in RankRLS."
             )
         groups = query_groups(qid, X.shape[0], query_weight)
+        kept = None
+        if sample_weight is not None:
+            kept = KeptRows.of(self, sample_weight, groups)
+            groups, (X, y, qid) = kept.groups, kept.of_training(self, X, y, qid)
         tasks = loss.tasks(y, groups)
         self.n_queries_ = groups.n_groups
         n_pairs = [task.n_learnable for task in tasks]
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
         X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
-        return Problem(X, tasks, loss, self.make_space(X.shape[1]), qid)
+        space = self.make_space(X.shape[1])
+        return Problem(X, tasks, loss, space if kept is None else kept.of_space(space), qid)
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None, query_weight: Any = None) -> Self:

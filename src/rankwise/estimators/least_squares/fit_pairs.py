@@ -63,8 +63,9 @@ class FitPairsMixin:
         weight : array-like of shape (n_pairs,), optional
             The weight of each comparison. None: 1.
         groups : array-like of shape (n_pairs,), optional
-            The prompt, rater or session of each comparison. ``alpha="auto"`` and the slope of
-            `predict_preference` then hold out whole groups instead of single comparisons.
+            The prompt, rater or session of each comparison. ``alpha="auto"``, the slope of
+            `predict_preference` and the components of KPCRank are then chosen by holding out
+            whole groups, instead of single comparisons.
         context : array-like of shape (n_pairs, n_columns), optional
             Features z of the comparisons themselves, such as the position of the first row. The
             margin is then f(x_i) - f(x_j) + z'g, and `context_coef_` is g. `predict` returns f.

@@ -14,11 +14,12 @@ from rankwise.estimators._ranker_parameters import (
 )
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.estimators.least_squares.row_weights import RowWeightsMixin
 from rankwise.parameters import Choice, Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
 
 
-class RankRLS(FitPairsMixin, LeastSquaresRanker):
+class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
     """Pairwise regularized least squares.
 
     Fits the differences between predictions to the differences between the scores of all pairs
@@ -117,6 +118,10 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
         the ranker scales within queries.
     max_query_rows_ : int
         Number of rows of the largest query seen in `fit`.
+    context_coef_ : ndarray of shape (n_columns,) or (n_columns, n_outputs)
+        Weights of the context of comparisons; only after `fit_pairs` with context.
+    preference_slope_ : float or None
+        The slope of `predict_preference`; only after `fit_pairs`.
     basis_, solution_ : rankwise.problem.Basis, rankwise.problem.Solution
         The fitted model as objects, from which the attributes above are derived.
     n_queries_ : int
@@ -135,7 +140,7 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
     - whole queries, by ndcg@10 if labels are whole numbers from 0 to 30 and by disagreement
       otherwise;
     - pairs of rows, by disagreement, if there is one ranking;
-    - single comparisons, by disagreement, in `fit_pairs`.
+    - single comparisons, or groups of them, by disagreement, in `fit_pairs`.
 
     The best alpha is used (the largest, if several are equal), and a warning is issued if it is the
     smallest or largest and clearly better than the next. If every query cannot be held out in about
@@ -203,7 +208,7 @@ class RankRLS(FitPairsMixin, LeastSquaresRanker):
         return _make_space(self, n_features)
 
 
-class RLS(LeastSquaresRanker):
+class RLS(RowWeightsMixin, LeastSquaresRanker):
     """Regularized least-squares regression: the pointwise baseline.
 
     Fits predictions to the scores themselves,

@@ -15,11 +15,12 @@ from rankwise.estimators._ranker_parameters import (
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_blocks import FitBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.estimators.least_squares.row_weights import RowWeightsMixin
 from rankwise.parameters import Choice, Rule
 from rankwise.problem import LandmarkSpace, PairLoss, RowLoss
 
 
-class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
+class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin, LeastSquaresRanker):
     """Pairwise regularized least squares with a kernel, for a very large number of rows.
 
     The ranker is a kernel expansion on r landmarks, f(x) = sum_r a_r k(x, x_r), and its loss
@@ -92,7 +93,7 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
         Number of landmarks with coefficients other than 0: the numerical rank of K_RR.
     kernel_ : callable
         The kernel with its parameters.
-    scale_, scaling_, gamma_, feature_range_, max_query_rows_
+    scale_, scaling_, gamma_, feature_range_, max_query_rows_, context_coef_, preference_slope_
         As for `RankRLS`.
     block_sums_ : rankwise.problem.BlockSums
         The sums over the blocks so far; only after `partial_fit`.
@@ -168,7 +169,7 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, LeastSquaresRanker):
         return _make_space(self, n_features)
 
 
-class SparseRLS(FitBlocksMixin, LeastSquaresRanker):
+class SparseRLS(FitBlocksMixin, RowWeightsMixin, LeastSquaresRanker):
     """Regularized least-squares regression with a kernel, for a very large number of rows.
 
     The pointwise baseline of `SparseRankRLS`: a kernel expansion on r landmarks with

@@ -1,0 +1,367 @@
+"""Battles between named items, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.errors import DataError
+from rankwise.graph.comparisons import FIRST, SECOND, TIE, Comparisons, check_context
+from rankwise.graph.query_groups import missing_entries
+from rankwise.tables import plural
+
+BOTH_BAD = ("both_bad", "both bad", "bothbad", "tie (bothbad)")
+OUTCOMES = ("first", "second", "tie", "both_bad")
+CODE_OF_WORD: dict[str, int] = {
+    **dict.fromkeys((*FIRST, "model_1"), 0),
+    **dict.fromkeys((*SECOND, "model_2"), 1),
+    **dict.fromkeys(TIE, 2),
+    **dict.fromkeys(BOTH_BAD, 3),
+}
+CODE_OF_NUMBER = {1.0: 0, 0.0: 1, 0.5: 2}
+SHOWN = 5  # entries that an error message names
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Battles:
+    """Which items met, who won, and under which circumstances; made by `Battles.of`.
+
+    Attributes
+    ----------
+    items : ndarray of shape (n_items,)
+        The id of each item.
+    pairs : ndarray of shape (n_battles, 2)
+        Numbers of the two items, in the order in which they were shown.
+    outcome : ndarray of shape (n_battles,)
+        0: the first item won, 1: the second won, 2: a tie, 3: both are bad.
+    weight : ndarray of shape (n_battles,)
+        How much each battle counts.
+    groups : ndarray of shape (n_battles,) or None
+        The session, prompt or voter of each battle.
+    judge : ndarray of shape (n_battles,) or None
+        Who judged each battle.
+    context : ndarray of shape (n_battles, n_columns) or None
+        Covariates of battles: advantages of the first item.
+    context_names : list of str or None
+        Names of the covariates.
+
+    Examples
+    --------
+    >>> from rankwise.data import Battles
+    >>> battles = Battles.of(["a", "b", "a"], ["b", "c", "c"], ["model_a", "tie", "both_bad"])
+    >>> battles
+    Battles(3 battles of 3 items, 1 tie, 1 both bad)
+    >>> battles.items.tolist(), battles.outcome.tolist()
+    (['a', 'b', 'c'], [0, 2, 3])
+    """
+
+    items: NDArray[Any]
+    pairs: Index
+    outcome: Index
+    weight: Array
+    groups: NDArray[Any] | None = None
+    judge: NDArray[Any] | None = None
+    context: Array | None = None
+    context_names: list[str] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        first: Any,
+        second: Any,
+        outcome: Any,
+        *,
+        items: Any = None,
+        weight: Any = None,
+        groups: Any = None,
+        judge: Any = None,
+        context: Any = None,
+    ) -> Battles:
+        """Check battles.
+
+        Parameters
+        ----------
+        first, second : array-like of shape (n_battles,)
+            Ids of the two items, of any type that can be hashed, in the order in which they were
+            shown.
+        outcome : array-like of shape (n_battles,)
+            Which item won: "first" or "second"; "a" or "b"; "left" or "right"; "model_a" or
+            "model_b"; "win" or "loss" (of the first). "tie" if neither, "both_bad" or
+            "tie (bothbad)" if both are bad. Or a number or boolean: 1 if the first won, 0 if the
+            second won, 0.5 for a tie.
+        items : array-like of shape (n_items,), optional
+            The ids of all items. None: those that occur, in the order of their appearance.
+        weight : array-like of shape (n_battles,), optional
+            How much each battle counts, not negative. None: 1.
+        groups : array-like of shape (n_battles,), optional
+            The session, prompt or voter of each battle: battles of a group may depend on each
+            other.
+        judge : array-like of shape (n_battles,), optional
+            Who judged each battle.
+        context : array-like of shape (n_battles, n_columns), optional
+            Covariates: by how much the first item exceeds the second, for example in length. A
+            column that is 1 where a property favours the first, and -1 where it favours the second,
+            is one, too.
+
+        Returns
+        -------
+        Battles
+
+        Examples
+        --------
+        >>> Battles.of([1, 2], [2, 3], [1, 0.5], groups=["s1", "s1"], judge=["Ann", "Bob"])
+        Battles(2 battles of 3 items, 1 tie, 1 group, 2 judges)
+        """
+        sides = [_column(name, side) for name, side in (("first", first), ("second", second))]
+        n = len(sides[0])
+        if len(sides[1]) != n:
+            raise DataError(
+                f"first and second need one item per battle: got {n} and {len(sides[1])} entries."
+            )
+        if n == 0:
+            raise DataError("There are no battles: first and second are empty.")
+        ids, pairs = _numbered_items(sides, items)
+        same = pairs[:, 0] == pairs[:, 1]
+        if same.any():
+            k = int(np.argmax(same))
+            raise DataError(
+                f"Battle {k} is of {_shown(ids[pairs[k, 0]])} with itself "
+                f"({int(same.sum())} such battles): drop them."
+            )
+        numbers, names = check_context(context, n)
+        return cls(
+            ids,
+            pairs,
+            _outcome_codes(outcome, n),
+            _weights(weight, n),
+            _labels("groups", groups, n),
+            _labels("judge", judge, n),
+            numbers,
+            names,
+        )
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def take(self, chosen: Any) -> Battles:
+        """Some of the battles, by number or by a mask, of the same items."""
+        return replace(
+            self,
+            pairs=self.pairs[chosen],
+            outcome=self.outcome[chosen],
+            weight=self.weight[chosen],
+            groups=None if self.groups is None else self.groups[chosen],
+            judge=None if self.judge is None else self.judge[chosen],
+            context=None if self.context is None else self.context[chosen],
+        )
+
+    def __add__(self, other: Battles) -> Battles:
+        """All battles of both; new items come last."""
+        known = {name: k for k, name in enumerate(self.items.tolist())}
+        place = [known.setdefault(name, len(known)) for name in other.items.tolist()]
+        for name in ("groups", "judge", "context"):
+            if (getattr(self, name) is None) != (getattr(other, name) is None):
+                has, lacks = ("new", "old") if getattr(self, name) is None else ("old", "new")
+                raise DataError(
+                    f"The {has} battles have {name}, the {lacks} ones have not: give it for both, "
+                    "or for none."
+                )
+        if self.context_names != other.context_names:
+            raise DataError(
+                f"The old battles have the context {self.context_names}, the new ones "
+                f"{other.context_names}: they need the same columns in the same order."
+            )
+        if self.context is not None and self.context.shape[1] != other.context.shape[1]:  # type: ignore[union-attr]
+            raise DataError(
+                f"The old battles have {self.context.shape[1]} columns of context, the new ones "
+                f"{other.context.shape[1]}."  # type: ignore[union-attr]
+            )
+
+        def joined(name: str) -> Any:
+            mine, its = getattr(self, name), getattr(other, name)
+            return None if mine is None else np.concatenate((mine, its))
+
+        return Battles(
+            _as_array(known),
+            np.concatenate((self.pairs, np.array(place, dtype=np.intp)[other.pairs])),
+            joined("outcome"),
+            joined("weight"),
+            joined("groups"),
+            joined("judge"),
+            joined("context"),
+            self.context_names,
+        )
+
+    def comparisons(self, items: Any = None) -> Comparisons:
+        """The battles as comparisons between rows of features, for `PairwiseGP` and others.
+
+        Battles in which both items are bad say nothing of who is better, and are left out.
+
+        Parameters
+        ----------
+        items : array-like of shape (n_items,) or pandas DataFrame, optional
+            The id of each row of X; of a frame, its index. None: `self.items`.
+
+        Examples
+        --------
+        >>> battles = Battles.of(["a", "b"], ["b", "c"], ["first", "tie"])
+        >>> battles.comparisons(items=["c", "b", "a", "new"]).pairs.tolist()
+        [[2, 1], [1, 0]]
+        """
+        kept = self.take(self.outcome != 3)
+        return Comparisons.of(
+            *self.items[kept.pairs].T,
+            items=self.items if items is None else items,
+            margin=np.array([1.0, -1.0, 0.0])[kept.outcome],
+            weight=kept.weight,
+            groups=kept.groups,
+            context=kept.context,
+        )
+
+    def __repr__(self) -> str:
+        counts = np.bincount(self.outcome, minlength=4)
+        about = [f"{plural(len(self), 'battle')} of {plural(len(self.items), 'item')}"]
+        about += [plural(int(counts[2]), "tie")] if counts[2] else []
+        about += [f"{counts[3]:,} both bad"] if counts[3] else []
+        for word, labels in (("group", self.groups), ("judge", self.judge)):
+            if labels is not None:
+                about.append(plural(len(set(labels.tolist())), word))
+        if self.context is not None:
+            about.append(plural(self.context.shape[1], "context column"))
+        return f"Battles({', '.join(about)})"
+
+
+def number_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Index]:
+    """Distinct labels in the order of their appearance, and the number of each entry."""
+    entries = labels.tolist()
+    number = {label: k for k, label in enumerate(dict.fromkeys(entries))}
+    codes = np.fromiter(map(number.__getitem__, entries), np.intp, len(entries))
+    return _as_array(number), codes
+
+
+def _as_array(values: Iterable[Any]) -> NDArray[Any]:
+    """Labels as an array: of numbers or of strings, or of objects if they are of several types."""
+    entries = list(values)
+    kinds = {type(entry) for entry in entries}
+    if len(kinds) == 1 and kinds <= {int, str, float}:
+        return np.array(entries)
+    found = np.empty(len(entries), dtype=object)
+    found[:] = entries
+    return found
+
+
+def _shown(entry: Any) -> str:
+    return repr(entry.item() if isinstance(entry, np.generic) else entry)
+
+
+def _column(name: str, values: Any) -> NDArray[Any]:
+    column = np.asarray(to_host(values))
+    if column.ndim != 1:
+        raise DataError(f"{name} needs one item per battle: got shape {column.shape}.")
+    return column
+
+
+def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any], Index]:
+    """The ids of items, and their numbers in each battle."""
+    entries = [side.tolist() for side in sides]
+    if items is None:
+        found = dict.fromkeys(name for pair in zip(*entries, strict=True) for name in pair)
+        ids = _as_array(found)
+        missing = missing_entries(ids)
+        if missing.any():
+            bad = [missing_entries(side) for side in sides]
+            k = int(np.argmax(bad[0] | bad[1]))
+            raise DataError(
+                f"An item of battle {k} is missing ({int((bad[0] | bad[1]).sum())} battles in "
+                "all): drop these battles."
+            )
+    else:
+        ids = np.asarray(to_host(items))
+        if ids.ndim != 1 or len(set(ids.tolist())) != len(ids):
+            raise DataError("items needs the id of every item once.")
+    number = {name: k for k, name in enumerate(ids.tolist())}
+    codes = [np.fromiter((number.get(e, -1) for e in s), np.intp, len(s)) for s in entries]
+    pairs = np.column_stack(codes)
+    unknown = (pairs < 0).any(axis=1)
+    if unknown.any():
+        k = int(np.argmax(unknown))
+        name = sides[int(np.argmax(pairs[k] < 0))][k]
+        raise DataError(
+            f"Battle {k} is of the unknown item {_shown(name)} ({int(unknown.sum())} battles with "
+            f"unknown items): use ids among the {len(ids)} items, or add it to them."
+        )
+    if len(ids) < 2:
+        raise DataError(f"A leaderboard needs two or more items: got {len(ids)}.")
+    return ids, pairs
+
+
+def _outcome_codes(outcome: Any, n: int) -> Index:
+    given = np.asarray(to_host(outcome))
+    if given.shape != (n,):
+        raise DataError(
+            f"outcome needs one entry per battle: got shape {given.shape} for {n} battles."
+        )
+    missing = missing_entries(given)
+    if missing.any():
+        raise DataError(
+            f"The outcome of battle {int(np.argmax(missing))} is missing ({int(missing.sum())} in "
+            "all): drop these battles."
+        )
+    words, codes = number_labels(given)
+    code_of = [_code(word) for word in words.tolist()]
+    unknown = [_shown(word) for word, code in zip(words, code_of, strict=True) if code is None]
+    if unknown:
+        where = int(np.argmax(np.array([code is None for code in code_of])[codes]))
+        known = ", ".join(map(repr, CODE_OF_WORD))
+        raise DataError(
+            f"Unknown outcomes: {', '.join(unknown[:SHOWN])} (battle {where} is the first). Use "
+            f"one of {known}; or 1, 0 and 0.5."
+        )
+    return np.array(code_of, dtype=np.intp)[codes]
+
+
+def _code(word: Any) -> int | None:
+    """The code of an outcome, None if it is unknown."""
+    if isinstance(word, str):
+        return CODE_OF_WORD.get(word.strip().lower())
+    if isinstance(word, (bool, int, float)):
+        return CODE_OF_NUMBER.get(float(word))
+    return None
+
+
+def _weights(weight: Any, n: int) -> Array:
+    if weight is None:
+        return np.ones(n)
+    try:
+        values = np.asarray(to_host(weight), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("weight must hold a number for each battle.") from None
+    if values.shape != (n,):
+        raise DataError(f"weight needs one entry per battle: got shape {values.shape} for {n}.")
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise DataError(f"Weights must be finite and not negative: battle {k} has {values[k]:g}.")
+    return values
+
+
+def _labels(name: str, labels: Any, n: int) -> NDArray[Any] | None:
+    if labels is None:
+        return None
+    values = np.asarray(to_host(labels))
+    if values.shape != (n,):
+        raise DataError(
+            f"{name} needs one entry per battle: got shape {values.shape} for {n} battles."
+        )
+    missing = missing_entries(values)
+    if missing.any():
+        raise DataError(
+            f"The entry of {name} for battle {int(np.argmax(missing))} is missing "
+            f"({int(missing.sum())} in all): fill them, or drop these battles."
+        )
+    return values

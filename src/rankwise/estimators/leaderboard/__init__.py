@@ -1,0 +1,1 @@
+"""Leaderboards: ratings of named items from battles."""

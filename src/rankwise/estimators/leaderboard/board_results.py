@@ -1,0 +1,369 @@
+"""What a fitted leaderboard tells: standings, settled pairs, coefficients, judges, next pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.stats import studentized_range
+from scipy.stats import t as student
+from sklearn.utils.validation import check_is_fitted
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.data.battles import Battles, number_labels
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators.gp.suggest import STRATEGIES, Candidates, choose
+from rankwise.estimators.leaderboard.board_tables import BoardTable, Standings
+from rankwise.graph.comparisons import check_context
+from rankwise.parameters import Choice, Whole, as_generator, check_value
+from rankwise.solvers.battles.outcome_models import MODELS
+
+ELO = 400 / np.log(10)  # points of one unit of log-odds
+ELO_MEAN = 1000.0
+NOISE = {"logit": 1.702, "probit": 1.0}  # of the probit that is closest to each link
+
+
+class BoardResults:
+    """The methods of a `Leaderboard` that need its fitted attributes only."""
+
+    link: str
+    position: bool
+    level: float
+    n_groups_: int
+    items_: NDArray[Any]
+    ratings_: Array
+    rating_std_: Array
+    covariance_: Array | None
+    draws_: Array
+    coef_: Array
+    coef_std_: Array
+    coef_names_: list[str]
+    judges_: NDArray[Any]
+    judge_slips_: Array
+    judge_positions_: Array
+    judge_intervals_: Array
+    pair_counts_: Array
+    pair_shares_: Array
+    params_: dict[str, Array]
+    battles_: Battles
+
+    def standings(self, *, elo: bool = False) -> Standings:
+        """The items from best to worst, with intervals of ratings and ranks.
+
+        Two items can be told apart if their ratings differ by more than the critical value of
+        Tukey and Kramer, which holds for all pairs at once. A group begins with the best item that
+        is not in a group yet, and goes on to the last one that cannot be told apart from it.
+
+        Parameters
+        ----------
+        elo : bool, default=False
+            Whether ratings are in points of Elo with the mean 1,000: 400 points are odds of 10 to
+            1. With the logit link only.
+
+        Returns
+        -------
+        Standings
+            With `to_frame`, `to_table` and `plot`.
+        """
+        check_is_fitted(self)
+        if elo and self.link != "logit":
+            raise ParameterError('Points of Elo belong to the logit link: use link="logit".')
+        scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
+        order = self._order()
+        half = self._quantile() * self.rating_std_
+        low, high = self.rank_intervals()
+        battles = np.bincount(self.battles_.pairs.ravel(), minlength=len(self.items_))
+        columns = {
+            "item": self.items_[order],
+            "rating": (mean + scale * self.ratings_)[order],
+            "low": (mean + scale * (self.ratings_ - half))[order],
+            "high": (mean + scale * (self.ratings_ + half))[order],
+            "rank": np.arange(1, len(order) + 1),
+            "rank_low": low[order],
+            "rank_high": high[order],
+            "p_first": self.top_probability(1)[order],
+            "group": self._groups(order)[order],
+            "battles": battles[order],
+        }
+        note = (
+            f"Groups cannot be told apart from their first item; {self.level:.4g} intervals."
+            if self.level * 100 % 1 > 1e-9
+            else f"Groups cannot be told apart from their first item; {self.level:.0%} intervals."
+        )
+        return Standings(columns, {"rating": ".0f" if elo else ".3f"}, note=note)
+
+    def _order(self) -> Index:
+        return np.argsort(-self.ratings_, kind="stable")
+
+    def _quantile(self) -> float:
+        """Standard errors on each side of an interval."""
+        return float(student.ppf(0.5 + self.level / 2, max(self.n_groups_ - 1, 1)))
+
+    def rank_intervals(self) -> tuple[Index, Index]:
+        """The lowest and highest rank of each item, 1 being the best.
+
+        The outer quantiles of its ranks in the draws.
+        """
+        ranks = self._ranks()
+        outside = (1 - self.level) / 2
+        low = np.quantile(ranks, outside, axis=0, method="inverted_cdf")
+        high = np.quantile(ranks, 1 - outside, axis=0, method="inverted_cdf")
+        return low.astype(np.intp), high.astype(np.intp)
+
+    def top_probability(self, k: int = 1) -> Array:
+        """The probability of each item to be among the best k."""
+        check_is_fitted(self)
+        check_value("k", k, Whole(1, len(self.items_)))
+        return np.asarray((self._ranks() <= k).mean(axis=0))
+
+    def _ranks(self) -> Index:
+        """The rank of each item in each draw, from 1."""
+        check_is_fitted(self)
+        order = np.argsort(-self.draws_, axis=1)
+        ranks = np.empty_like(order)
+        np.put_along_axis(ranks, order, np.arange(1, len(self.items_) + 1)[None], axis=1)
+        return ranks
+
+    def _difference_std(self, k: int) -> Array:
+        """Standard errors of the differences between item k and all items."""
+        if self.covariance_ is None:
+            return np.asarray((self.draws_[:, [k]] - self.draws_).std(axis=0))
+        spread = self.covariance_.diagonal()
+        return np.sqrt(np.maximum(spread[k] + spread - 2 * self.covariance_[k], 0.0))
+
+    def _settled_with(self, k: int, critical: float) -> Array:
+        difference = self.ratings_[k] - self.ratings_
+        return np.where(
+            abs(difference) > critical * self._difference_std(k), np.sign(difference), 0
+        )
+
+    def _critical(self) -> float:
+        """Standard errors that the difference of two items must exceed, for all pairs at once."""
+        df = min(max(self.n_groups_ - 1, 1), 10**6)
+        return float(studentized_range.ppf(self.level, len(self.items_), df) / np.sqrt(2))
+
+    def _groups(self, order: Index) -> Index:
+        """The number of the group of each item, from 1."""
+        critical, group, number, k = self._critical(), np.zeros(len(order), dtype=np.intp), 0, 0
+        while k < len(order):
+            number += 1
+            behind = self._settled_with(int(order[k]), critical)[order[k:]] > 0
+            size = int(np.argmax(behind)) if behind.any() else len(behind)
+            group[order[k : k + size]] = number
+            k += size
+        return group
+
+    def settled(self) -> Any:
+        """For each pair of items, whether their order is settled.
+
+        Returns
+        -------
+        ndarray of shape (n_items, n_items)
+            1 where the item of the row is better than that of the column, -1 where it is worse, 0
+            where the two cannot be told apart. Wrong for any of the pairs with probability 1 -
+            `level`, by the critical value of Tukey and Kramer.
+        """
+        check_is_fitted(self)
+        critical = self._critical()
+        rows = [self._settled_with(k, critical) for k in range(len(self.items_))]
+        return np.array(rows, dtype=np.int8)
+
+    def predict(self, items: Any = None) -> Array:
+        """The ratings of items, by their ids; None: of all."""
+        check_is_fitted(self)
+        return self.ratings_ if items is None else self.ratings_[self._numbers(items)]
+
+    def predict_proba(self, first: Any, second: Any, *, context: Any = None) -> Array:
+        """Probabilities of the outcomes of battles.
+
+        Parameters
+        ----------
+        first, second : array-like of shape (n_battles,)
+            Ids of items.
+        context : array-like of shape (n_battles, n_columns), optional
+            None: covariates are zero. The first place has its common effect only if the
+            leaderboard was fitted with ``position=True``.
+
+        Returns
+        -------
+        ndarray of shape (n_battles, n_outcomes)
+            That the first wins, that the second wins and, if ties have a model, of a tie.
+        """
+        check_is_fitted(self)
+        a, b = self._numbers(first), self._numbers(second)
+        if a.shape != b.shape:
+            raise DataError(f"first and second need as many entries: got {len(a)} and {len(b)}.")
+        eta = self.ratings_[a] - self.ratings_[b]
+        begin = 0
+        if self.position or len(self.judges_):
+            begin = 1
+            eta = eta + (self.coef_[0] if self.position else 0.0)
+        if context is not None:
+            values = check_context(context, len(a))[0]
+            fitted = self.battles_.context
+            width = 0 if fitted is None else fitted.shape[1]
+            if values is None or values.shape[1] != width:
+                raise DataError(
+                    f"context needs {width} columns, as in fit: got shape {np.shape(context)}."
+                )
+            eta = eta + values @ self.coef_[begin : begin + width]
+        ties = "tie" in self.params_
+        tau = float(self.params_["tie"][0]) if ties else 0.0
+        return np.exp(MODELS[self.link, ties](eta, tau).log_p).T
+
+    def _numbers(self, ids: Any) -> Index:
+        number = {name: k for k, name in enumerate(self.items_.tolist())}
+        entries = np.asarray(ids).ravel().tolist()
+        unknown = [name for name in entries if name not in number]
+        if unknown:
+            raise DataError(
+                f"The leaderboard has no item {unknown[0]!r}: it has {len(number)} others."
+            )
+        return np.array([number[name] for name in entries], dtype=np.intp)
+
+    def coefficients(self) -> BoardTable:
+        """Coefficients of covariates, with intervals and z values."""
+        check_is_fitted(self)
+        half = self._quantile() * self.coef_std_
+        z = np.divide(self.coef_, self.coef_std_, out=np.zeros_like(half), where=half > 0)
+        columns = {
+            "column": np.array(self.coef_names_, dtype=object),
+            "coefficient": self.coef_,
+            "low": self.coef_ - half,
+            "high": self.coef_ + half,
+            "z": z,
+        }
+        return BoardTable(columns, {"z": ".1f"})
+
+    def judges(self) -> BoardTable:
+        """Slips and the preference for the first place of each judge, with intervals."""
+        self._check_judges()
+        judge = self.battles_.judge
+        numbers = {name: k for k, name in enumerate(self.judges_.tolist())}
+        codes = [numbers[name] for name in judge.tolist() if name in numbers]  # type: ignore[union-attr]
+        columns: dict[str, Any] = {
+            "judge": self.judges_,
+            "battles": np.bincount(codes, minlength=len(self.judges_)),
+        }
+        for name, values, (low, high) in (
+            ("slips", self.judge_slips_, self.judge_intervals_[0]),
+            ("first place", self.judge_positions_, self.judge_intervals_[1]),
+        ):
+            columns |= {name: values, f"{name}, low": low, f"{name}, high": high}
+        return BoardTable(columns)
+
+    def _check_judges(self) -> None:
+        check_is_fitted(self)
+        if not len(self.judges_):
+            raise DataError("The battles have no judges: pass judge to fit.")
+
+    def agreement(self) -> BoardTable:
+        """How often two judges agree on battles of the same items in the same group.
+
+        A judge beside itself: how often it agrees with itself where it judged a pair twice, for
+        example in both orders.
+        """
+        self._check_judges()
+        b = self.battles_
+        if b.groups is None:
+            raise DataError("Agreement is over battles of the same group: pass groups to fit.")
+        judge = number_labels(b.judge)[1]  # type: ignore[arg-type]
+        names = number_labels(b.judge)[0]  # type: ignore[arg-type]
+        turned = b.pairs[:, 0] > b.pairs[:, 1]
+        verdict = np.where(turned & (b.outcome < 2), 1 - b.outcome, b.outcome)
+        low, high = np.sort(b.pairs, axis=1).T
+        group = number_labels(b.groups)[1]
+        n = len(b.items)
+        case = np.unique((group * n + low) * n + high, return_inverse=True)[1]
+        one, shape = np.ones(len(case)), (len(names), 4 * (int(case.max()) + 1))
+        A = sp.coo_array((one, (judge, 4 * case + verdict)), shape=shape).tocsr()
+        B = sp.coo_array((one, (judge, case)), shape=(len(names), shape[1] // 4)).tocsr()
+        same, both = (A @ A.T).toarray(), (B @ B.T).toarray()
+        own = np.bincount(judge, minlength=len(names))
+        same[np.diag_indices_from(same)] -= own
+        both[np.diag_indices_from(both)] -= own
+        i, j = np.triu_indices(len(names))
+        met = both[i, j] > 0
+        i, j = i[met], j[met]
+        halves = np.where(i == j, 2, 1)
+        columns = {
+            "judge": names[i],
+            "other": names[j],
+            "common": (both[i, j] / halves).astype(np.intp),
+            "agree": same[i, j] / both[i, j],
+        }
+        return BoardTable(columns)
+
+    def shares(self) -> BoardTable:
+        """For each pair of items that met, observed beside predicted shares of outcomes."""
+        check_is_fitted(self)
+        counts = self.pair_counts_
+        total = counts[:, 2:].sum(axis=1)
+        order = np.argsort(-total, kind="stable")
+        counts, total = counts[order], total[order]
+        i, j = counts[:, :2].astype(np.intp).T
+        observed, predicted = counts[:, 2:] / total[:, None], self.pair_shares_[order]
+        columns = {"item": self.items_[i], "other": self.items_[j], "battles": total}
+        words = ("wins", "loses", "ties")[: observed.shape[1]]
+        for k, word in enumerate(words):
+            columns |= {word: observed[:, k], f"{word}, predicted": predicted[:, k]}
+        return BoardTable(columns, {"battles": ".6g"})
+
+    def suggest_pairs(
+        self,
+        n_pairs: int = 1,
+        *,
+        strategy: str = "bald",
+        candidates: Any = None,
+        random_state: Any = 0,
+    ) -> NDArray[Any]:
+        """Which items to compare next, the most useful pair first.
+
+        The same choice as that of `PairwiseGP.suggest_pair`, under the joint distribution of
+        ratings.
+
+        Parameters
+        ----------
+        n_pairs : int, default=1
+        strategy : {"bald", "eubo", "thompson", "random"}, default="bald"
+            "bald": the pair whose outcome says most about the ratings; "eubo" and "thompson"
+            look for the best item.
+        candidates : array-like of shape (n_candidates, 2), int or None
+            Pairs of ids to choose from, the number of pairs to draw, or None for all.
+        random_state : int, Generator or None, default=0
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, 2)
+            Ids.
+        """
+        check_is_fitted(self)
+        check_value("strategy", strategy, Choice(*STRATEGIES))
+        rng = as_generator(random_state)
+        if candidates is not None and np.ndim(candidates):
+            given = np.asarray(candidates)
+            if given.ndim != 2 or given.shape[1] != 2:
+                raise DataError(f"candidates needs two columns of ids: got shape {given.shape}.")
+            candidates = self._numbers(given).reshape(-1, 2)
+        pairs = Candidates.of(len(self.items_), candidates, rng)
+        check_value("n_pairs", n_pairs, Whole(1, len(pairs)))
+
+        def moments(rows: Index) -> tuple[Array, Array]:
+            if self.covariance_ is None:
+                return self.ratings_[rows], np.cov(self.draws_[:, rows].T)
+            return self.ratings_[rows], self.covariance_[np.ix_(rows, rows)]
+
+        def sample(rows: Index, n: int) -> Array:
+            return self.draws_[rng.integers(0, len(self.draws_), n)][:, rows]
+
+        chosen = choose(
+            pairs, strategy, n_pairs, moments=moments, sample=sample, likelihood="probit",
+            noise=NOISE[self.link], flips=0.0, rng=rng,
+        )  # fmt: skip
+        return self.items_[chosen]
+
+    def plot(self, *, top: int | None = None, ax: Any = None) -> Any:
+        """Draw the standings."""
+        return self.standings().plot(top=top, ax=ax)

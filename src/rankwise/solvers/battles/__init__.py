@@ -1,0 +1,1 @@
+"""Ratings of items from battles: outcome models, penalized Newton, clustered covariance."""

@@ -1,0 +1,329 @@
+"""Leaderboards: ratings, intervals, ranks, covariates, judges, updates, warnings."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from rankwise import Leaderboard, load_model, save_model
+from rankwise.data import Battles, make_battles
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from tests.oracles.battles import dense_newton
+
+MADE = make_battles(6, 400, random_state=0)
+BATTLES = MADE.battles
+
+
+@pytest.fixture(scope="module")
+def board():
+    return Leaderboard().fit(BATTLES)
+
+
+def counted(battles):
+    return battles.take(battles.outcome != 3)
+
+
+def test_ratings_and_errors_are_those_of_the_oracle(board):
+    b = counted(BATTLES)
+    singles = list(zip(*b.pairs.T, b.outcome, b.context, strict=True))
+    penalty = board.penalty_
+    params, H, scores = dense_newton(singles, b.weight, 6, penalty, ties=True, n_columns=1)
+    assert_allclose(board.ratings_, params[:6] - params[:6].mean(), atol=1e-8)
+    assert_allclose(board.coef_, params[6:7], atol=1e-8)
+    assert_allclose(board.tie_, np.exp(params[7]), atol=1e-8)
+    groups = np.unique(b.groups)
+    sums = np.array([scores[b.groups == g].sum(axis=0) for g in groups])
+    meat = sums.T @ sums * len(groups) / (len(groups) - 1) + np.diag([penalty] * 6 + [0, 0])
+    V = np.linalg.inv(H) @ meat @ np.linalg.inv(H)
+    C = np.eye(6) - 1 / 6
+    assert_allclose(board.covariance_, C @ V[:6, :6] @ C, atol=1e-8)
+    assert_allclose(board.coef_std_, np.sqrt(V[6, 6]), atol=1e-8)
+    assert board.n_groups_ == len(groups)
+
+
+def test_standings_are_ordered_and_agree_with_draws(board):
+    frame = board.standings().to_frame()
+    assert frame["rating"].is_monotonic_decreasing
+    assert frame["rank"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert ((frame["rank_low"] <= frame["rank"]) & (frame["rank"] <= frame["rank_high"])).all()
+    assert_allclose(frame["p_first"].sum(), 1.0)
+    assert frame["group"].is_monotonic_increasing
+    assert frame["battles"].sum() == 2 * len(BATTLES)
+    assert_allclose(board.top_probability(6), 1.0)
+    assert (board.top_probability(3) >= board.top_probability(1)).all()
+    ranks = (-board.draws_).argsort(axis=1).argsort(axis=1)
+    assert_allclose(board.top_probability(2), (ranks < 2).mean(axis=0))
+    elo = board.standings(elo=True).to_frame()["rating"]
+    assert_allclose(elo.mean(), 1000.0)
+    assert_allclose(elo - 1000, 400 / np.log(10) * frame["rating"])
+    assert "P(first)" in str(board.standings())
+    assert "<table>" in board.standings()._repr_html_()
+    ax = board.plot(top=3)
+    assert len(ax.get_yticks()) == 3
+
+
+def test_settled_pairs_are_antisymmetric_and_a_subset_of_single_tests(board):
+    settled = board.settled()
+    assert (settled == -settled.T).all()
+    spread = board.covariance_.diagonal()
+    error = np.sqrt(spread + spread[:, None] - 2 * board.covariance_)
+    difference = board.ratings_[:, None] - board.ratings_
+    assert ((settled != 0) <= (abs(difference) > 1.96 * error)).all()
+    far = Leaderboard().fit(["a", "b"] * 100, ["b", "a"] * 100, [1, 0, 1, 0, 1, 0, 0, 1] * 25)
+    assert far.settled().tolist() == [[0, 1], [-1, 0]]
+    assert far.standings()["group"].tolist() == [1, 2]
+
+
+def test_probabilities_sum_to_one_and_are_symmetric(board):
+    ids = board.items_
+    p = board.predict_proba(ids[:3], ids[3:])
+    q = board.predict_proba(ids[3:], ids[:3])
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert_allclose(p[:, :2], q[:, 1::-1])
+    styled = board.predict_proba(ids[:1], ids[1:2], context=[[5.0]])
+    assert styled[0, 0] > board.predict_proba(ids[:1], ids[1:2])[0, 0]
+    assert_allclose(board.predict(ids[::-1]), board.ratings_[::-1])
+    assert board.predict() is board.ratings_
+
+
+def test_observed_and_predicted_shares_have_the_same_sums(board):
+    """At the maximum of Davidson's likelihood, the number of ties is the expected one."""
+    shares = board.shares().to_frame()
+    for word in ("wins", "loses", "ties"):
+        assert shares[word].between(0, 1).all()
+    assert_allclose(
+        (shares["battles"] * shares["ties"]).sum(),
+        (shares["battles"] * shares["ties, predicted"]).sum(),
+        rtol=1e-7,
+    )
+    assert shares["battles"].sum() == len(counted(BATTLES))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"link": "probit"}, {"ties": "half"}, {"penalty": 2.0}, {"position": True}],
+    ids=str,
+)
+def test_neither_the_order_of_battles_nor_names_nor_sides_matter(options):
+    rng = np.random.default_rng(0)
+    b = BATTLES
+    plain = Leaderboard(**options).fit(b)
+    order = rng.permutation(len(b))
+    turned = (rng.random(len(b)) < 0.5) & (not options.get("position"))
+    first, second = b.items[np.where(turned[:, None], b.pairs[:, ::-1], b.pairs)].T
+    outcome = np.where(turned & (b.outcome < 2), 1 - b.outcome, b.outcome)
+    words = np.array(["first", "second", "tie", "tie (bothbad)"])[outcome]
+    sign = np.where(turned, -1.0, 1.0)[:, None]
+    other = Leaderboard(**options).fit(
+        *(np.char.add("z", side[order]) for side in (first, second)), words[order],
+        groups=b.groups[order].astype(str), context=(sign * b.context)[order],
+    )  # fmt: skip
+    assert_allclose(other.predict(np.char.add("z", plain.items_)), plain.ratings_, atol=1e-7)
+    assert_allclose(
+        other.rating_std_[np.argsort(other.items_)], plain.rating_std_[np.argsort(plain.items_)],
+        atol=1e-7,
+    )  # fmt: skip
+    assert_allclose(other.coef_, plain.coef_, atol=1e-7)
+
+
+def test_weights_are_copies():
+    b = Battles.of(["a", "b", "c", "a"], ["b", "c", "a", "c"], [1, 1, 1, 0.5], weight=[2, 1, 3, 1])
+    many = b.take(np.repeat(np.arange(4), b.weight.astype(int)))
+    one = Battles.of(*many.items[many.pairs].T, np.array([1, 0, 0.5])[many.outcome])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankwiseWarning)  # few battles
+        boards = [Leaderboard(penalty=0.5).fit(each) for each in (b, one)]
+    assert_allclose(boards[0].ratings_, boards[1].ratings_, atol=1e-9)
+
+
+def test_updates_give_the_numbers_of_a_fit_to_all(board):
+    order = np.argsort(BATTLES.pairs.max(axis=1) == 5, kind="stable")  # the last item comes late
+    b = BATTLES.take(order)
+    ids = np.unique(b.items[b.pairs[:300]])
+    early = Battles.of(
+        *b.items[b.pairs[:300]].T,
+        np.array(["first", "second", "tie", "both_bad"])[b.outcome[:300]],
+        groups=b.groups[:300],
+        context=pd.DataFrame(b.context[:300], columns=["style"]),
+    )
+    assert set(early.items) == set(ids)
+    grown = Leaderboard().fit(early).update(b.take(slice(300, None)))
+    assert_allclose(grown.predict(board.items_), board.ratings_, atol=1e-7)
+    assert_allclose(grown.coef_std_, board.coef_std_, atol=1e-7)
+    assert_allclose(grown.penalty_, board.penalty_, rtol=1e-6)
+    with pytest.raises(DataError, match="have groups, the new ones have not"):
+        grown.update(["item 1"], ["item 2"], [1], context=pd.DataFrame({"style": [0.0]}))
+    with pytest.raises(DataError, match="without item_features"):
+        grown.update(b, item_features={})
+
+
+def test_style_within_its_interval_and_items_by_features():
+    low, high = (board_coef := Leaderboard().fit(BATTLES).coefficients())["low"], board_coef["high"]
+    assert low[0] < MADE.style < high[0]
+    features = pd.DataFrame({"size": MADE.ratings}, index=BATTLES.items)
+    board = Leaderboard().fit(BATTLES, item_features=features)
+    assert board.coef_names_ == ["style", "size"]
+    assert board.coef_[1] == pytest.approx(1.0, abs=4 * board.coef_std_[1])
+    moved = Leaderboard().fit(BATTLES, item_features=1e6 * features + 5)
+    assert_allclose(moved.ratings_, board.ratings_, atol=1e-6)
+    assert_allclose(1e6 * moved.coef_[1], board.coef_[1], rtol=1e-5)
+
+
+def test_judges_slips_and_positions():
+    b = make_battles(6, 800, n_judges=3, position=0.5, slips=0.0, style=0, random_state=1).battles
+    careless = b.judge == 0
+    rng = np.random.default_rng(0)
+    outcome = np.where(careless, rng.integers(0, 3, len(b)), b.outcome)
+    words = np.array(["first", "second", "tie", "both_bad"])[outcome]
+    board = Leaderboard().fit(
+        *b.items[b.pairs].T, words, groups=b.groups, judge=np.array(["x", "y", "z"])[b.judge]
+    )
+    table = board.judges().to_frame()
+    assert table["slips"].idxmax() == "x"
+    assert table.loc["x", "slips"] > 0.3 > table.drop("x")["slips"].max()
+    assert (table["slips, low"] <= table["slips"]).all()
+    assert board.coef_names_ == ["first place"]
+    agreement = board.agreement().to_frame()
+    assert agreement["agree"].between(0, 1).all()
+    i = b.pairs.min(axis=1) * 6 + b.pairs.max(axis=1)
+    want = same = 0
+    for k in range(len(b)):  # verdicts of x and y on the same pair in the same session
+        for m in range(len(b)):
+            if (b.judge[k], b.judge[m], b.groups[k], i[k]) == (0, 1, b.groups[m], i[m]):
+                sides = b.pairs[k, 0] == b.pairs[m, 0] or outcome[k] > 1
+                want += 1
+                same += (outcome[k] if sides else 1 - outcome[k]) == outcome[m]
+    row = agreement[
+        [{a, c} == {"x", "y"} for a, c in zip(agreement.index, agreement["other"], strict=True)]
+    ]
+    assert row["common"].tolist() == [want]
+    assert_allclose(row["agree"], same / want)
+    with pytest.raises(DataError, match="no judges"):
+        Leaderboard().fit(BATTLES).judges()
+
+
+def test_suggested_pairs_are_of_uncertain_items(board):
+    pairs = board.suggest_pairs(3, strategy="eubo")
+    assert pairs.shape == (3, 2)
+    assert len({frozenset(pair) for pair in pairs.tolist()}) == 3
+    only = board.suggest_pairs(1, candidates=[["item 1", "item 2"]], strategy="random")
+    assert sorted(only[0]) == ["item 1", "item 2"]
+    with pytest.raises(DataError, match="no item 'nobody'"):
+        board.suggest_pairs(candidates=[["nobody", "item 1"]])
+    with pytest.raises(ParameterError, match="strategy"):
+        board.suggest_pairs(strategy="best")
+
+
+def test_model_files_keep_leaderboards(board, tmp_path):
+    same = load_model(save_model(board, tmp_path / "board.rankwise"))
+    assert str(same.standings()) == str(board.standings())
+    assert same.items_.tolist() == board.items_.tolist()
+    grown = same.update(BATTLES.take(slice(0, 50)))
+    assert grown.battles_.weight.sum() == len(BATTLES) + 50
+    assert clone(board).get_params() == board.get_params()
+
+
+def test_warnings_say_what_the_battles_lack():
+    fit = Leaderboard(penalty=1.0).fit
+    rest = {"groups": np.arange(40) // 2}
+    a, b, even = ["a", "b"] * 20, ["b", "a"] * 20, [1, 1, 0, 0] * 10
+    with pytest.warns(RankwiseWarning, match="'c' won all battles"):
+        fit([*a[:39], "c"], [*b[:39], "a"], [*even[:39], 1], **rest)
+    with pytest.warns(RankwiseWarning, match="there are 2 parts"):
+        fit([*a[:38], "c", "d"], [*b[:38], "d", "c"], [*even[:38], 1, 1], **rest)
+    first, second = [*a[:36], "c", "d", "a", "b"], [*b[:36], "d", "c", "c", "d"]
+    with pytest.warns(RankwiseWarning, match="2 groups of items"):
+        fit(first, second, [*even[:36], 1, 1, 1, 1], **rest)
+    with pytest.warns(RankwiseWarning, match="shown first won more often"):
+        fit(a, b, [1] * 40)
+    with pytest.warns(RankwiseWarning, match="rest on 2 groups"):
+        fit(a, b, even, groups=[0, 1] * 20)
+    with pytest.warns(RankwiseWarning, match="'x0' has no bound"):
+        fit(a, b, even, context=np.sign(np.array(even) - 0.5)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"outcome": ["tie"] * 4}, "No battle has a winner"),
+        ({"second": ["a"] * 4}, "Battle 0 is of 'a' with itself"),
+        ({"outcome": ["first", "who", "x", "tie"]}, r"'who', 'x' \(battle 1 is the first\)"),
+        ({"outcome": [1, 0, 0.3, 1]}, "Unknown outcomes: 0.3"),
+        ({"outcome": [1, 0]}, r"got shape \(2,\) for 4"),
+        ({"outcome": ["first", None, "tie", "tie"]}, "outcome of battle 1 is missing"),
+        ({"first": ["a", None, "b", "c"]}, "item of battle 1 is missing"),
+        ({"second": ["b"]}, "got 4 and 1 entries"),
+        ({"first": [], "second": [], "outcome": []}, "no battles"),
+        ({"weight": [1, 1, -1, 1]}, "battle 2 has -1"),
+        ({"groups": [1, 2]}, "groups needs one entry"),
+        ({"groups": [1, np.nan, 2, 3]}, "groups for battle 1 is missing"),
+        ({"context": np.zeros((4, 1))}, "'x0' is 0 in every battle"),
+        ({"context": np.array([[1.0, 2], [2, 4], [3, 6], [0, 0]])}, "combination of those before"),
+        ({"context": [[np.nan]] * 4}, "context must be finite"),
+        ({"items": ["a", "b"]}, "unknown item 'c'"),
+        ({"item_features": {"a": 1}}, "no row for 'b'"),
+        ({"item_features": [1]}, "must be a data frame"),
+        ({"second": None}, "Give first, second and outcome"),
+    ],
+)  # fmt: skip
+def test_bad_battles_are_refused(change, message):
+    given = {"first": ["a", "b", "c", "a"], "second": ["b", "c", "a", "c"], "outcome": [1, 0, 1, 1]}
+    with pytest.raises(DataError, match=message):
+        Leaderboard().fit(**(given | change))
+
+
+def test_parameters_are_checked():
+    a, b = ["a", "b"], ["b", "a"]
+    for options, message in (
+        ({"link": "cauchit"}, "link must be"),
+        ({"penalty": -1}, "penalty must be"),
+        ({"level": 1.0}, "level must be"),
+        ({"n_draws": 5}, "n_draws must be"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            Leaderboard(**options).fit(a, b, [1, 1])
+    with pytest.raises(DataError, match="all battles"):
+        Leaderboard(penalty=0).fit(["a", "a"], ["b", "b"], [1, 1])
+    with pytest.raises(ParameterError, match="groups belongs to the battles"):
+        Leaderboard().fit(BATTLES, groups=[1])
+    sizes = {name: k**2 for k, name in enumerate(BATTLES.items)}
+    with pytest.raises(ParameterError, match="need a penalty"):
+        Leaderboard(penalty=0).fit(BATTLES, item_features=sizes)
+    with pytest.raises(ParameterError, match="logit link"):
+        Leaderboard("probit").fit(BATTLES).standings(elo=True)
+    with pytest.raises(NotFittedError):
+        Leaderboard().standings()
+
+
+def test_many_items_need_no_matrix(monkeypatch, board):
+    from rankwise.solvers.battles import penalized_newton
+
+    monkeypatch.setattr(
+        penalized_newton.maximize, "__kwdefaults__", {"tolerance": 1e-7, "dense": 0}
+    )
+    monkeypatch.setattr(penalized_newton, "PROBES", 400)
+    large = Leaderboard(penalty=board.penalty_).fit(BATTLES)
+    assert large.covariance_ is None
+    assert_allclose(large.ratings_, board.ratings_, atol=1e-7)
+    assert_allclose(large.rating_std_, board.rating_std_, rtol=0.1)
+    assert large.settled().shape == (6, 6)
+    assert len(large.suggest_pairs(2, strategy="eubo")) == 2
+
+
+def test_ids_of_any_type():
+    ids = [1, "two", 3.5]
+    first, second = [ids[k] for k in (0, 1, 2, 0, 1, 2)], [ids[k] for k in (1, 2, 0, 2, 0, 1)]
+    frame = pd.DataFrame({"a": pd.Series(first * 9, dtype=object), "b": second * 9})
+    board = Leaderboard().fit(
+        frame["a"], frame["b"], ["a", "b", "tie", "draw", "left", "right"] * 9
+    )
+    assert board.items_.tolist() == [1, "two", 3.5]
+    strings = pd.Series(["x", "y"] * 20, dtype="string")
+    named = Leaderboard().fit(
+        strings, strings[::-1].reset_index(drop=True), [True, False, True, True] * 10
+    )
+    assert named.items_.tolist() == ["x", "y"]

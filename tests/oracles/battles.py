@@ -1,0 +1,77 @@
+"""Ratings from single battles, by dense Newton steps."""
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+
+def outcome_probabilities(eta, tau, link, ties):
+    """P(first), P(second) and, with a model of ties, P(tie) of one battle."""
+    if link == "logit":
+        first, second = np.exp(eta / 2), np.exp(-eta / 2)
+        shares = [first, second, np.exp(tau)] if ties else [first, second]
+        return np.array(shares) / sum(shares)
+    if not ties:
+        return np.array([norm.cdf(eta), norm.cdf(-eta)])
+    first, second = norm.cdf(eta - np.exp(tau)), norm.cdf(-eta - np.exp(tau))
+    return np.array([first, second, 1 - first - second])
+
+
+def battle_log_likelihood(params, battle, n_items, link, ties, n_judges=0):
+    """Of one battle: (first, second, outcome, x, judge); parameters as in `Layout`."""
+    first, second, outcome, x, judge = battle
+    places, slips = n_items, n_items + n_judges
+    columns = n_items + 2 * n_judges
+    eta = params[first] - params[second] + x @ params[columns : columns + len(x)]
+    if n_judges:
+        eta += params[places + judge]
+    tau = params[columns + len(x)] if ties else 0.0
+    p = outcome_probabilities(eta, tau, link, ties)
+    if n_judges:
+        share = 1 / (1 + np.exp(-params[-1] - params[slips + judge]))
+        p = (1 - share) * p + share / len(p)
+    if outcome < len(p):
+        return np.log(p[outcome])
+    return 0.5 * (np.log(p[0]) + np.log(p[1]))  # a tie as two half wins
+
+
+def dense_newton(battles, weights, n_items, penalty, ties=False, n_columns=0):
+    """Ratings, coefficients and tie parameter of the logit model, battle by battle.
+
+    Also minus the second derivatives of the penalized likelihood, and the gradient of each battle.
+    """
+    size = n_items + n_columns + ties
+    params = np.zeros(size)
+    for _ in range(60):
+        H, scores = np.zeros((size, size)), np.zeros((len(battles), size))
+        for k, (first, second, outcome, x) in enumerate(battles):
+            d = np.zeros(size)
+            d[first], d[second] = 1.0, -1.0
+            d[n_items : n_items + n_columns] = x
+            p = outcome_probabilities(d @ params, params[-1], "logit", ties)
+            # A multinomial logit: the gradient is the features of the outcome less their mean.
+            features = np.array([d / 2, -d / 2, np.eye(size)[-1]])[: len(p)]
+            mean = p @ features
+            chosen = features[outcome] if outcome < len(p) else features.mean(axis=0)
+            scores[k] = weights[k] * (chosen - mean)
+            H += weights[k] * ((features - mean).T * p) @ (features - mean)
+        ridge = np.zeros(size)
+        ridge[:n_items] = penalty
+        H += np.diag(ridge)
+        step = np.linalg.solve(H, scores.sum(axis=0) - ridge * params)
+        params = params + step
+        if abs(step).max() < 1e-13:
+            break
+    return params, H, scores
+
+
+def evidence_penalty(battles, weights, n_items, **options):
+    """The penalty at which penalty |u|^2 = n - penalty trace(S), by bisection of its logarithm."""
+
+    def excess(log_penalty):
+        penalty = np.exp(log_penalty)
+        params, H, _ = dense_newton(battles, weights, n_items, penalty, **options)
+        known = n_items - penalty * np.trace(np.linalg.inv(H)[:n_items, :n_items])
+        return np.log(known) - np.log(penalty * params[:n_items] @ params[:n_items])
+
+    return np.exp(brentq(excess, -6, 6, xtol=1e-12))
