@@ -7,8 +7,10 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import chi2
 
+from rankwise.backends.arrays import Array
+
 Z = np.linspace(-9.0, 9.0, 241)  # where the largest of the normal values may be
-NODES = 32  # of the distribution of the standard error
+X = np.linspace(-7.0, 7.0, 43)  # normal scores of the standard error
 
 
 def range_quantile(level: float, n: int, df: int) -> float:
@@ -26,13 +28,17 @@ def range_quantile(level: float, n: int, df: int) -> float:
     >>> round(range_quantile(0.95, 10, 60), 2)
     4.65
     """
-    points, weights = np.polynomial.legendre.leggauss(NODES)
-    s = np.sqrt(chi2.ppf(0.5 * (points + 1.0), df) / df)
-    density = np.exp(-0.5 * Z * Z) / np.sqrt(2 * np.pi)
+    s = np.sqrt(chi2.ppf(ndtr(X), df) / df)
+    weights, density = (_normal_weights(points) for points in (X, Z))
     below = ndtr(Z)
 
     def short(q: float) -> float:
-        inner = (below - ndtr(Z - q * s[:, None])) ** (n - 1) @ density * (Z[1] - Z[0])
-        return float(0.5 * weights @ (n * inner)) - level
+        inner = (below - ndtr(Z - q * s[:, None])) ** (n - 1) @ density
+        return float(weights @ (n * inner)) - level
 
     return float(brentq(short, 1e-6, 200.0 if df > 2 else 1e4, xtol=1e-10))
+
+
+def _normal_weights(points: Array) -> Array:
+    """Of the trapezoidal rule for means over the normal distribution."""
+    return np.asarray(np.exp(-0.5 * points**2) / np.sqrt(2 * np.pi) * (points[1] - points[0]))
