@@ -314,6 +314,17 @@ def test_many_items_need_no_matrix(monkeypatch, board):
     assert len(large.suggest_pairs(2, strategy="eubo")) == 2
 
 
+def test_few_battles_leave_wide_intervals():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankwiseWarning)  # all battles won, few groups
+        board = Leaderboard().fit(["a"], ["b"], [1])
+        equal = Leaderboard().fit(["a", "b"] * 2, ["b", "a"] * 2, [1, 1, 0, 0])
+    for each in (board, equal):
+        assert each.penalty_ < 3
+        assert (each.rating_std_ > 0.2).all()
+        assert each.settled().tolist() == [[0, 0], [0, 0]]
+
+
 def test_ids_of_any_type():
     ids = [1, "two", 3.5]
     first, second = [ids[k] for k in (0, 1, 2, 0, 1, 2)], [ids[k] for k in (1, 2, 0, 2, 0, 1)]

@@ -66,12 +66,12 @@ def dense_newton(battles, weights, n_items, penalty, ties=False, n_columns=0):
 
 
 def evidence_penalty(battles, weights, n_items, **options):
-    """The penalty at which penalty |u|^2 = n - penalty trace(S), by bisection of its logarithm."""
+    """The penalty at which penalty (|u|^2 + 2) = n - penalty trace(S) + 2, by bisection."""
 
     def excess(log_penalty):
         penalty = np.exp(log_penalty)
         params, H, _ = dense_newton(battles, weights, n_items, penalty, **options)
         known = n_items - penalty * np.trace(np.linalg.inv(H)[:n_items, :n_items])
-        return np.log(known) - np.log(penalty * params[:n_items] @ params[:n_items])
+        return np.log(known + 2) - np.log(penalty * (params[:n_items] @ params[:n_items] + 2))
 
     return np.exp(brentq(excess, -6, 6, xtol=1e-12))

@@ -68,8 +68,8 @@ class Leaderboard(BoardResults, BaseEstimator):
         Whether ties have a probability of their own, or count as half a win for both items.
     penalty : float, "evidence" or "held-out", default="evidence"
         1 / variance of the ratings. "evidence": where the evidence of the normal approximation is
-        largest. "held-out": the best at predicting groups of battles that were held out, in five
-        folds. 0: maximum likelihood.
+        largest, with a prior that is worth two items of variance 1. "held-out": the best at
+        predicting groups of battles that were held out, in five folds. 0: maximum likelihood.
     position : bool, default=False
         Whether the first place has an effect of its own, as with home advantage.
     level : float, default=0.95
@@ -122,9 +122,9 @@ class Leaderboard(BoardResults, BaseEstimator):
     >>> print(board.standings())
     rank  item  rating  interval        ranks  P(first)  group  battles
     ----  ----  ------  --------------  -----  --------  -----  -------
-       1  bob     1.11  0.69 to 1.53    1–2        0.92      1       80
-       2  ada     0.57  0.20 to 0.95    1–2        0.08      1       80
-       3  cy     -1.68  -1.95 to -1.41  3          0.00      2       80
+       1  bob     1.08  0.67 to 1.50    1–2        0.92      1       80
+       2  ada     0.56  0.19 to 0.93    1–2        0.08      1       80
+       3  cy     -1.65  -1.91 to -1.38  3          0.00      2       80
     <BLANKLINE>
     Groups cannot be told apart from their first item; 95% intervals.
     """

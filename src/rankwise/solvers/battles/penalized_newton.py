@@ -19,6 +19,9 @@ PCG_TOLERANCE = 1e-12
 PROBES = 24  # vectors that estimate a trace where there is no matrix
 SLIP_MEAN, SLIP_PRECISION = -3.0, 1.0  # prior of the common logit of slips
 BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
+# What is known of variances before any battle: as much as PRIOR_SIZE parameters would tell.
+PRIOR_SIZE = 2.0
+PRIOR_VARIANCE = {"items": 1.0, "places": 0.1, "slips": 0.5}
 EVIDENCE_TOLERANCE = 1e-10
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5
@@ -76,12 +79,12 @@ class IterativeCurvature:
         out[items] += self.level * V[items].sum(axis=0)
         return out
 
-    def solve(self, R: Array) -> Array:
+    def solve(self, R: Array, tolerance: float = PCG_TOLERANCE) -> Array:
         B = R.reshape(len(R), -1)
         X, residual = np.zeros_like(B), B.copy()
         Z = residual / self.diagonal[:, None]
         P, rho = Z.copy(), (residual * Z).sum(axis=0)
-        goal = PCG_TOLERANCE**2 * np.maximum(rho, 1e-300)
+        goal = tolerance**2 * np.maximum(rho, 1e-300)
         for _ in range(10 * len(B)):
             if (rho <= goal).all():
                 break
@@ -237,11 +240,13 @@ def by_evidence(
     """The maximum with the penalties that the evidence prefers, but for those that are `fixed`.
 
     The ratings are normal with variance 1 / penalty. At the maximum of the evidence of the normal
-    approximation (MacKay, 1992), with n parameters u and the covariance S,
+    approximation (MacKay, 1992), with n parameters u and the covariance S, and a gamma prior of the
+    penalty that is worth m = 2 parameters of variance v,
 
-        penalty |u|^2 = n - penalty trace(S).
+        penalty (|u|^2 + m v) = n - penalty trace(S) + m.
 
-    The logarithm of the penalty is found by the secant method, from `log_penalties` or 0.
+    Without the prior, a few battles could make the variance 0, and intervals with it. The
+    logarithm of the penalty is found by the secant method, from `log_penalties` or 0.
     """
     groups = likelihood.layout.groups
     free = [name for name in groups if name not in fixed]
@@ -258,8 +263,9 @@ def by_evidence(
         moved = 0.0
         for name in free:
             part, penalty = at.params[groups[name]], penalties[name]
-            known = max(len(part) - penalty * traces[name], 1e-300)
-            excess = float(np.log(known) - np.log(max(penalty * float(part @ part), 1e-300)))
+            known = max(len(part) - penalty * traces[name], 0.0) + PRIOR_SIZE
+            size = float(part @ part) + PRIOR_SIZE * PRIOR_VARIANCE[name]
+            excess = float(np.log(known) - np.log(penalty * size))
             step = excess
             if name in before:
                 gone, change = log[name] - before[name][0], excess - before[name][1]

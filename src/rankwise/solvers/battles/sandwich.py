@@ -9,8 +9,15 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky
 
 from rankwise.backends.arrays import Array, Index, Sparse
-from rankwise.solvers.battles.penalized_newton import DenseCurvature, Mode
+from rankwise.solvers.battles.penalized_newton import (
+    DenseCurvature,
+    IterativeCurvature,
+    Mode,
+)
 from rankwise.solvers.battles.tally import Likelihood
+
+BLOCK = 50  # draws that are made at a time where there is no matrix
+DRAW_TOLERANCE = 1e-5  # of such draws: far below the noise of 2,000 of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +115,13 @@ def spread(mode: Mode, scores: GroupScores, n_draws: int, rng: np.random.Generat
         covariance = mode.curvature.solve(half.T)
         draws = mode.curvature.solve(_root(M) @ rng.standard_normal((len(M), n_draws))).T
         return Spread(0.5 * (covariance + covariance.T), draws)
+    assert isinstance(mode.curvature, IterativeCurvature)
     parts = []
-    for begin in range(0, n_draws, 50):
-        count = min(50, n_draws - begin)
+    for begin in range(0, n_draws, BLOCK):
+        count = min(BLOCK, n_draws - begin)
         drawn = scores.draw(count, rng)
         drawn += np.sqrt(P)[:, None] * rng.standard_normal((len(P), count))
-        parts.append(mode.curvature.solve(drawn).T)
+        parts.append(mode.curvature.solve(drawn, DRAW_TOLERANCE).T)
     return Spread(None, np.concatenate(parts))
 
 

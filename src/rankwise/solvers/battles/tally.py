@@ -234,8 +234,11 @@ class Likelihood:
         """The predictors, of shape (n_predictors, n_rows) + params.shape[1:]."""
         found = []
         for E, (part, X) in zip(self.sparse, self.dense, strict=True):
-            values = X @ params[part]
-            found.append(values if E is None else values + E @ params[: E.shape[1]])
+            values = None if E is None else E @ params[: E.shape[1]]
+            if values is None or X.shape[1]:
+                more = X @ params[part]
+                values = more if values is None else values + more
+            found.append(values)
         return np.stack(found)
 
     def apply(self, h: Array, params: Array) -> Array:
