@@ -11,6 +11,8 @@ from rankwise.backends.arrays import Array
 from rankwise.model_selection.best_mean import PairedDifference
 from rankwise.tables import Column, Table, TableMixin
 
+MOST_LINES = 3  # about rankers that were not tried
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -97,9 +99,11 @@ class AutoResults(TableMixin):
             Column("seconds", ".2f"),
             Column("", ""),
         )
-        note = "The best of many scores is optimistic: score_estimate_ is not."
-        note = "\n".join((note, *(f"Not tried: {line}" for line in self.left_out)))
-        return Table(columns, rows, note=note, best=frozenset({(0, 2)}))
+        lines = ["The best of many scores is optimistic. What to expect is estimated apart."]
+        lines += [f"Not tried: {line}" for line in self.left_out[:MOST_LINES]]
+        if len(self.left_out) > MOST_LINES:
+            lines.append(f"Not tried: {len(self.left_out) - MOST_LINES} more")
+        return Table(columns, rows, note="\n".join(lines), best=frozenset({(0, 2)}))
 
     def _row(self, name: str, best: int) -> tuple[Any, ...]:
         same = np.array([other == name for other in self.names])

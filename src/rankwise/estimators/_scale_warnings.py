@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import warn
 from rankwise.estimators._scaling import MOST_SPREAD, SAMPLE_ROWS, evenly_spaced, spread
 from rankwise.kernels import NamedKernel
 from rankwise.problem import FeatureBasis
-from rankwise.scaling import ColumnStatistics
+from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
 
 KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
 LEAST_ROWS = 20  # fewer say little about a kernel
@@ -26,6 +26,8 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
     The features may have very different scales, or the kernel may be nearly constant or nearly
     the identity on these rows.
     """
+    if ranker.kernel != "precomputed" and warn_of_constants(ranker, X):
+        return
     kernel = getattr(ranker.basis_, "kernel", None)
     is_linear = isinstance(ranker.basis_, FeatureBasis)
     if not (is_linear or isinstance(kernel, NamedKernel)):
@@ -38,6 +40,24 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
     if message is not None:
         name = type(ranker).__name__
         warn(f"{name}: {message}")
+
+
+def warn_of_constants(ranker: Any, X: Any) -> bool:
+    """Warn if no feature of the rows X, as the ranker sees them, has two different values.
+
+    Returns whether it did.
+    """
+    X = as_given(X)
+    same = ColumnStatistics.of(evenly_spaced(X, KERNEL_ROWS)).constant.all()
+    if X.shape[0] < 2 or not same or not ColumnStatistics.of(X).constant.all():
+        return False
+    scale = getattr(ranker, "scale_", None)
+    where = " within each query" if scale in QUERY_SCALINGS else ""
+    warn(
+        f"{type(ranker).__name__}: all features are constant{where}, so all rows get the same "
+        "score. Check X."
+    )
+    return True
 
 
 def _spread_message(ranker: Any, statistics: ColumnStatistics) -> str | None:

@@ -11,8 +11,9 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._call_errors import explain_function_calls
 from rankwise.metrics import QueryValues, get_metric
-from rankwise.metrics.metric_names import default_metric
+from rankwise.metrics.metric_names import default_metric, look_up
 from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, in_columns
 from rankwise.metrics.significance import PairedTest, paired_test
 from rankwise.model_selection.search.candidates import make_batches
@@ -81,7 +82,7 @@ class CrossValidation(TableMixin):
         return {name: float(values.standard_error()) for name, values in self.per_query.items()}
 
     def __getitem__(self, metric: str) -> float:
-        return self.means[metric]
+        return look_up(self.means, metric)
 
     def to_table(self) -> Table:
         """A row for each metric: mean, standard error, and the values that they are from."""
@@ -160,6 +161,7 @@ class CrossValidation(TableMixin):
         return f"<CrossValidation of {self.n_splits} splits: {', '.join(found)}>"
 
 
+@explain_function_calls
 def cross_validate(
     ranker: Any,
     X: Any,

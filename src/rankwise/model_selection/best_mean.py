@@ -16,9 +16,11 @@ from rankwise.metrics import get_metric
 from rankwise.model_selection.mean_ranker import standardized
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.splits import Splits
+from rankwise.tables import plural
 
 MARGIN = 0.05  # of the best score, or of its distance from 1: less is not worth leaving out
 FOLDS = 10  # of queries, for the estimate
+FEWEST = 5  # queries or folds for an interval
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,11 @@ class ScoreEstimate:
         Returns
         -------
         tuple of two floats
+            NaN if there are fewer than 5 queries (or folds), or if all have the same score: these
+            say nothing about the spread of scores.
         """
+        if self.n_queries < FEWEST or not self.standard_error > 0:
+            return float("nan"), float("nan")
         from scipy.stats import norm
 
         width = float(norm.ppf(0.5 + level / 2)) * self.standard_error
@@ -74,13 +80,15 @@ class ScoreEstimate:
 
     def __str__(self) -> str:
         low, high = self.interval()
-        return (
-            f"{self.metric} {self.score:.4f}, 95% interval {low:.4f} to {high:.4f} "
-            f"({self.n_queries:,} {self.unit})"
-        )
+        found, units = f"{self.metric} {self.score:.4f}", f"{self.n_queries:,} {self.unit}"
+        if self.n_queries < FEWEST:
+            return f"{found} ({units}, too few for an interval)"
+        if np.isnan(low):
+            return f"{found} ({units}, all with the same score: no interval)"
+        return f"{found}, 95% interval {low:.4f} to {high:.4f} ({units})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PairedDifference:
     """The mean difference of two candidates over queries, and its standard error.
 
@@ -96,8 +104,8 @@ class PairedDifference:
     --------
     >>> import numpy as np
     >>> gap = PairedDifference.of(np.array([0.1, 0.0, 0.2, 0.1]))
-    >>> round(gap.difference, 3), round(gap.standard_error, 3), gap.is_clear
-    (0.1, 0.041, False)
+    >>> gap
+    <PairedDifference: +0.1000, standard error 0.0408, over 4 queries: not clear>
     >>> gap.words("This ranker", "that one", "ndcg@10")
     'This ranker is 0.1000 better than that one in ndcg@10, with a standard error of 0.0408: the \
 data cannot tell them apart.'
@@ -120,6 +128,11 @@ data cannot tell them apart.'
         if self.n_queries < 2:
             return False
         return abs(self.difference) > clear_errors(self.n_queries) * self.standard_error
+
+    def __repr__(self) -> str:
+        found = f"{self.difference:+.4f}, standard error {self.standard_error:.4f}"
+        queries, clear = plural(self.n_queries, "query"), "clear" if self.is_clear else "not clear"
+        return f"<PairedDifference: {found}, over {queries}: {clear}>"
 
     def words(self, first: str, second: str, metric: str) -> str:
         """One sentence: how far the first is ahead of the second, and whether that is clear."""

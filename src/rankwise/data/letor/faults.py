@@ -94,7 +94,10 @@ def _index_fault(index: int, last: int, n_features: int | None) -> str | None:
 
 def _number_fault(text: str, dtype: DTypeLike) -> str | None:
     if _NOT_FINITE.fullmatch(text):
-        return "is not finite: replace it, or leave out the pair or the row"
+        return (
+            "is not finite: replace it, or leave out the pair or the row. NULL is a missing value, "
+            "which is read as the number that fill= or --fill gives, perhaps nan"
+        )
     if not _NUMBER.fullmatch(text):
         return "is not a number"
     if abs(float(text)) > float(np.finfo(dtype).max):

@@ -17,6 +17,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
+from rankwise.estimators._scale_warnings import warn_of_constants
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
 from rankwise.estimators.gp.context_columns import in_context, with_context
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
@@ -47,7 +48,7 @@ from rankwise.estimators.gp.training_comparisons import (
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.comparisons import Comparisons, check_comparison_ids
-from rankwise.graph.label_checks import check_labels_differ
+from rankwise.graph.label_checks import check_labels_differ, numeric_labels
 from rankwise.kernels.own_parts import has_own_parts
 from rankwise.parameters import as_generator
 from rankwise.problem.memory import check_kernel_fits
@@ -203,6 +204,8 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     rater_: Index | None
     _pool: PoolPosterior | None = None
 
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
+
     def __init__(
         self,
         kernel: Any = None,
@@ -270,7 +273,8 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         check_gp_parameters(self)
         rng = as_generator(self.random_state)
         with _unchanged_on_error(self):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+            options = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
+            X, y = validate_data(self, X, numeric_labels(y), **options)
             y = np.asarray(y, dtype=np.float64)
             groups = QueryGroups.of(qid, len(y))
             graph = PreferenceGraph.from_groups(groups)
@@ -280,6 +284,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             self._forget_context()
             self._learn(dense(X), made, None, qid, rng)
             self.n_queries_ = groups.n_groups
+        warn_of_constants(self, X)
         return self
 
     def fit_pairs(

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._context import fitted_context
+from rankwise.estimators._validation import check_new_ids
 from rankwise.estimators.gp.context_columns import in_context
 from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
 from rankwise.estimators.gp.raters import RaterSlopes
@@ -36,6 +37,7 @@ class PosteriorMixin:
         self,
         X: Any,
         *,
+        qid: Any = None,
         contrast: Any = None,
         return_std: bool = False,
         return_cov: bool = False,
@@ -49,6 +51,8 @@ class PosteriorMixin:
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, as for all rankers. These scores do not depend on it.
         contrast : None, "mean" or array-like of shape (n_reference, n_features), default=None
             What is subtracted from every score. None: nothing. "mean": the mean score of the
             training rows, `X_fit_`. An array: the mean score of its rows.
@@ -77,6 +81,7 @@ class PosteriorMixin:
                 "Use return_std or return_cov, not both: the covariance contains the variances."
             )
         X = self._new(X)
+        check_new_ids(qid, X)
         reference = self._reference(contrast)
         if return_std:
             return self.posterior_.mean_and_std(X, reference)

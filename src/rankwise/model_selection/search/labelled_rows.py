@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import check_labels_differ
+from rankwise.graph.label_checks import labels_differ, nothing_to_rank, numeric_labels
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class LabelledRows:
     def of(cls, X: Any, y: Any, qid: Any) -> LabelledRows:
         if y is None:
             raise DataError("A ranker requires y to be passed, but the target y is None.")
-        y, qid = to_host(y), to_host(qid)
+        y, qid = numeric_labels(to_host(y)), to_host(qid)
         y = check_array(y, ensure_2d=False, ensure_min_samples=2, input_name="y")
         if is_sparse(X):
             X = X.tocsr()
@@ -42,7 +42,8 @@ class LabelledRows:
             X = np.asarray(X)
         check_consistent_length(X, y)
         groups = QueryGroups.of(qid, len(y))
-        check_labels_differ(y, QueryGroups.of(None, len(y)))  # a regressor compares all rows
+        if not labels_differ(y, QueryGroups.of(None, len(y))):  # a regressor compares all rows
+            raise nothing_to_rank(groups.n_groups, len(y))
         return cls(X, y, None if qid is None else np.asarray(qid).ravel(), groups)
 
     @property

@@ -192,6 +192,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     scorer_: RankingScorer | pairs_search.ComparisonScorer
 
+    @explain_calls
     def __init__(
         self,
         estimator: Any,
