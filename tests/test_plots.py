@@ -20,6 +20,7 @@ from rankwise.plots import (
     new_axes,
     plot_alpha_path,
     plot_component_errors,
+    plot_differences_from_best,
     plot_hold_out,
     plot_learning_curve,
     plot_ndcg_curve,
@@ -292,6 +293,8 @@ def test_svg_is_reproducible_and_follows_the_page():
     assert f"var(--series-1, {COLORS[0]})" in one
     assert "<style" not in one
     assert "<metadata" not in one
+    open_circles = plot_differences_from_best({"a": [1.0, 2.0], "b": [1.0, 1.9]})
+    assert "var(--card, #FFFFFF)" in figure_svg(open_circles.figure)
     plain = figure_svg(plot_alpha_path(ALPHAS, ERRORS).figure, adapt=False)
     assert "var(" not in plain
 

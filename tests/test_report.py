@@ -210,6 +210,12 @@ def test_two_figures_share_no_id():
     assert re.findall(r"url\(#(.*?)\)", text) == ["figure-1-a", "figure-2-a"]
 
 
+def test_figures_on_a_page_are_a_little_larger_and_shrink_with_it():
+    text = Figure('<svg width="100pt" height="50pt" viewBox="0 0 100 50"></svg>', "one").to_html()
+    assert 'width="125pt" viewBox' in text
+    assert "height" not in text
+
+
 def test_a_page_is_self_contained():
     text = Page("t", "s").to_html()
     assert "http" not in text

@@ -41,7 +41,11 @@ X, Y, QID = DATA.X, DATA.y, DATA.qid
 ARGUMENTS = {"mean": ([RankRLS(1.0)],), "ranking-search": (RankRLS(), {"alpha": [1.0]})}
 
 
-@pytest.mark.parametrize("name", sorted(set(RANKERS) - {"sparse-bilinear"}))
+# The others fit triplets or battles, not rows of queries.
+OF_ROWS = set(RANKERS) - {"sparse-bilinear", "leaderboard"}
+
+
+@pytest.mark.parametrize("name", sorted(OF_ROWS))
 @pytest.mark.parametrize(
     ("arguments", "named", "message"),
     [
@@ -65,7 +69,7 @@ def test_other_forms_of_queries(name, arguments, named, message):
 WEIGHTED = {"rankrls", "rls", "sparse-rankrls", "sparse-rls", "ranksvm"}
 
 
-@pytest.mark.parametrize("name", sorted(set(RANKERS) - {"sparse-bilinear"} - WEIGHTED))
+@pytest.mark.parametrize("name", sorted(OF_ROWS - WEIGHTED))
 def test_weights_of_rows_where_there_are_none(name):
     ranker = ranker_class(name)(*ARGUMENTS.get(name, ()))
     expected = f"^{type(ranker).__name__}.fit has no sample_weight=: fit of RankRLS"

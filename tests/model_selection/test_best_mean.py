@@ -119,11 +119,3 @@ def test_no_interval_from_too_little(error, n, unit, words):
     estimate = ScoreEstimate("map", True, 0.5, error, 0.5, n, unit)
     assert str(estimate) == words
     assert np.isnan(estimate.interval()).all()
-
-
-def test_a_difference_prints_itself():
-    clear, single = PairedDifference(-0.1, 0.01, 20), PairedDifference(0.1, np.nan, 1)
-    assert (
-        repr(clear) == "<PairedDifference: -0.1000, standard error 0.0100, over 20 queries: clear>"
-    )
-    assert repr(single).endswith("standard error nan, over 1 query: not clear>")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.model_selection.best_mean import PairedDifference
+from rankwise.parameters import Whole, check_value
 from rankwise.tables import Column, Table, TableMixin
 
-MOST_LINES = 3  # about rankers that were not tried
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +101,31 @@ class AutoResults(TableMixin):
             Column("seconds", ".2f"),
             Column("", ""),
         )
-        lines = ["The best of many scores is optimistic. What to expect is estimated apart."]
-        lines += [f"Not tried: {line}" for line in self.left_out[:MOST_LINES]]
-        if len(self.left_out) > MOST_LINES:
-            lines.append(f"Not tried: {len(self.left_out) - MOST_LINES} more")
-        return Table(columns, rows, note="\n".join(lines), best=frozenset({(0, 2)}))
+        note = "The best of many scores is optimistic. What to expect is estimated apart."
+        note = "\n".join((note, *(f"Not tried: {line}" for line in self.left_out)))
+        return Table(columns, rows, note=note, best=frozenset({(0, 2)}))
+
+    def plot(self, *, top: int = 10, ax: Axes | None = None) -> Axes:
+        """Draw how far each ranker, at its best setting, is behind the best of all.
+
+        Differences are paired and have 95% intervals, as in
+        `rankwise.plots.plot_differences_from_best`.
+
+        Parameters
+        ----------
+        top : int, default=10
+            How many rankers to show.
+        ax : matplotlib Axes, optional
+        """
+        from rankwise.plots.candidate_differences import draw_differences
+
+        check_value("top", top, Whole(1))
+        best = self.best_trials
+        shown = list(best.values())[:top]
+        labels = [f"{self.names[k]}: {self.scores[k]:.3f}" for k in shown]
+        return draw_differences(
+            labels, self.behind[shown], self.standard_errors[shown], self.metric, len(best), ax
+        )
 
     def _row(self, name: str, best: int) -> tuple[Any, ...]:
         same = np.array([other == name for other in self.names])

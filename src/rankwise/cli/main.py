@@ -13,6 +13,7 @@ from rankwise.cli.demo.demo import demo
 from rankwise.cli.evaluate import evaluate
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
+from rankwise.cli.leaderboard.leaderboard import leaderboard
 from rankwise.cli.predict import predict
 from rankwise.cli.preferences.preferences import preferences
 from rankwise.cli.terminal import Command, Program, as_command, as_help
@@ -34,6 +35,7 @@ Examples:
   rankwise tune train.txt --out model.rankwise
   rankwise evaluate model.rankwise test.txt
   rankwise compare model.rankwise other.rankwise test.txt
+  rankwise leaderboard battles.csv
   rankwise preferences items.csv comparisons.csv --report page.html
 """
 app = typer.Typer(
@@ -45,7 +47,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    demo, auto, fit, tune, predict, evaluate, compare, preferences, info, completion,
+    demo, auto, fit, tune, predict, evaluate, compare, preferences, leaderboard, info,
+    completion,
 )  # fmt: skip
 for command in COMMANDS:
     timed = command not in (info, completion)

@@ -28,7 +28,7 @@ MODELS = (
 ELSEWHERE = {
     "auto": "Use 'rankwise auto'.",
     "mean": "Use 'rankwise auto', whose model is a mean, or MeanRanker in Python.",
-    "leaderboard": "It rates items by battles, not rows of features: use Leaderboard in Python.",
+    "leaderboard": "Use 'rankwise leaderboard'.",
     "ranking-search": "Use 'rankwise tune'.",
     "sparse-bilinear": "It learns from features of queries and features of documents, which LETOR "
     "files do not keep apart: use SparseBilinearRanker in Python.",

@@ -1,5 +1,6 @@
 """Ranking data: LETOR files, data sets, problems, comparisons, battles, triplets, normalization."""
 
+from rankwise.data.battle_files import BattleFile, read_battles
 from rankwise.data.battle_generator import GeneratedBattles, make_battles
 from rankwise.data.battles import Battles
 from rankwise.data.chosen_rejected import AnswerComparisons, read_chosen_rejected
@@ -16,6 +17,7 @@ from rankwise.graph.comparisons import Comparisons
 
 __all__ = [
     "AnswerComparisons",
+    "BattleFile",
     "Battles",
     "ComparisonData",
     "Comparisons",
@@ -32,6 +34,7 @@ __all__ = [
     "make_ranking",
     "normalize_per_query",
     "qid_from_groups",
+    "read_battles",
     "read_chosen_rejected",
     "read_comparisons",
     "read_letor",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
 from rankwise.data.chosen_rejected import read_chosen_rejected
+from rankwise.data.table_files import first_line, read_table
 from rankwise.errors import DataError
 from rankwise.graph.comparisons import MARGIN_OF_WINNER, Comparisons
 
@@ -79,9 +78,10 @@ def read_comparisons(
     Parameters
     ----------
     items : path, data frame or dictionary of columns
-        An id and features of each item, one item per row. CSV files may be gzipped, and have tabs
-        between columns if their names end with .tsv. Without `comparisons`, a table with a prompt
-        and the features of a chosen and a rejected answer in each row, see `read_chosen_rejected`.
+        An id and features of each item, one item per row. CSV (with tabs between columns if its
+        name ends with .tsv), JSON lines, JSON or Parquet; files may be gzipped. Without
+        `comparisons`, a table with a prompt and the features of a chosen and a rejected answer in
+        each row, see `read_chosen_rejected`.
     comparisons : path, data frame or dictionary of columns, optional
         The ids of two items in each row, and more, see below.
     item : str, optional
@@ -166,23 +166,7 @@ class _Columns:
 
     @classmethod
     def _read(cls, path: Path) -> _Columns:
-        opened: Any = gzip.open if path.suffix == ".gz" else open
-        suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.reader(file, delimiter="\t" if suffix == ".tsv" else ","))
-        rows = [row for row in rows if row]
-        if len(rows) < 2:
-            raise DataError(f"{path} needs a line with the names of columns, and lines of values.")
-        names = [name.strip() for name in rows[0]]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise DataError(f"{path} has two columns {twice!r}.")
-        for line, row in enumerate(rows[1:], 2):
-            if len(row) != len(names):
-                raise DataError(
-                    f"{path}, line {line}: got {len(row)} values for {len(names)} columns."
-                )
-        return cls(str(path), {name: list(v) for name, *v in zip(names, *rows[1:], strict=True)}, 2)
+        return cls(str(path), read_table(path), first_line(path))
 
     def __str__(self) -> str:
         return self.source

@@ -16,7 +16,6 @@ from rankwise.metrics import get_metric
 from rankwise.model_selection.mean_ranker import standardized
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.splits import Splits
-from rankwise.tables import plural
 
 MARGIN = 0.05  # of the best score, or of its distance from 1: less is not worth leaving out
 FOLDS = 10  # of queries, for the estimate
@@ -87,8 +86,11 @@ class ScoreEstimate:
             return f"{found} ({units}, all with the same score: no interval)"
         return f"{found}, 95% interval {low:.4f} to {high:.4f} ({units})"
 
+    def __repr__(self) -> str:
+        return f"<ScoreEstimate: {self}>"
 
-@dataclass(frozen=True, repr=False)
+
+@dataclass(frozen=True)
 class PairedDifference:
     """The mean difference of two candidates over queries, and its standard error.
 
@@ -104,8 +106,8 @@ class PairedDifference:
     --------
     >>> import numpy as np
     >>> gap = PairedDifference.of(np.array([0.1, 0.0, 0.2, 0.1]))
-    >>> gap
-    <PairedDifference: +0.1000, standard error 0.0408, over 4 queries: not clear>
+    >>> round(gap.difference, 3), round(gap.standard_error, 3), gap.is_clear
+    (0.1, 0.041, False)
     >>> gap.words("This ranker", "that one", "ndcg@10")
     'This ranker is 0.1000 better than that one in ndcg@10, with a standard error of 0.0408: the \
 data cannot tell them apart.'
@@ -130,9 +132,8 @@ data cannot tell them apart.'
         return abs(self.difference) > clear_errors(self.n_queries) * self.standard_error
 
     def __repr__(self) -> str:
-        found = f"{self.difference:+.4f}, standard error {self.standard_error:.4f}"
-        queries, clear = plural(self.n_queries, "query"), "clear" if self.is_clear else "not clear"
-        return f"<PairedDifference: {found}, over {queries}: {clear}>"
+        gap = f"{self.difference:.4f}, with a standard error of {self.standard_error:.4f}"
+        return f"<PairedDifference: {gap}, over {self.n_queries:,} queries>"
 
     def words(self, first: str, second: str, metric: str) -> str:
         """One sentence: how far the first is ahead of the second, and whether that is clear."""

@@ -29,6 +29,12 @@ class BoardTable(TableMixin):
         rows = zip(*(np.asarray(column).tolist() for column in self.columns.values()), strict=True)
         return Table(heads, tuple(rows), self.title, self.note)
 
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries of plain values, unrounded."""
+        names, columns = list(self.columns), self.columns.values()
+        rows = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
     def _frame_columns(self) -> Mapping[str, Any]:
         return self.columns
 

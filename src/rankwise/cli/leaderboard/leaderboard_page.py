@@ -1,0 +1,128 @@
+"""The page of `rankwise leaderboard`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise import __version__
+from rankwise.plots import figure_svg, plot_win_matrix
+from rankwise.report import Facts, Figure, Page, Section, Text
+from rankwise.tables import plural
+
+if TYPE_CHECKING:
+    from rankwise.data import BattleFile
+    from rankwise.tables import Table
+
+MOST_ITEMS = 60  # in pictures
+MOST_PAIRS = 20  # in the table of shares
+
+
+def write_page(
+    board: Any, standings: Any, file: BattleFile, concerns: list[str], source: Path, path: Path
+) -> None:
+    """Standings, pictures, shares, coefficients, judges, and what was left out."""
+    battles = file.battles
+    facts = [
+        (f"{len(battles):,}", "battles"),
+        (f"{len(board.items_):,}", "items"),
+        (f"{board.n_groups_:,}", "independent groups"),
+        (f"{standings['group'].max():,}", "groups that can be told apart"),
+    ]
+    if (battles.outcome == 3).any():
+        facts.append((f"{board.both_bad_:.1%}", "both are bad"))
+    sections = [Section("", [Facts(tuple(facts)), *map(Text, concerns)])]
+    sections.append(Section("Standings", [standings.to_table(), _ratings(standings)]))
+    if len(board.coef_names_):
+        sections.append(
+            Section("Covariates", [_about_covariates(), board.coefficients().to_table()])
+        )
+    if len(board.judges_):
+        blocks: list[Any] = [board.judges().to_table()]
+        if battles.groups is not None and len(board.agreement()):
+            blocks += [Text("How often two judges agree on the same battle:")]
+            blocks += [board.agreement().to_table()]
+        sections.append(Section("Judges", blocks))
+    sections.append(Section("Who wins against whom", [_matrix(board, standings), *_shares(board)]))
+    sections.append(Section("What was read", [Text(line) for line in _what_was_read(board, file)]))
+    Page(
+        f"Leaderboard of {source.name}",
+        _summary(board, standings),
+        sections,
+        footer=f"Made by `rankwise leaderboard`, rankwise {__version__}.",
+    ).write(path)
+
+
+def _summary(board: Any, standings: Any) -> str:
+    """Who leads, and who cannot be told apart from the leader."""
+    best = standings["item"][0]
+    tied = [str(item) for item in standings["item"][1:][standings["group"][1:] == 1]]
+    first = f"{best} is the best with probability {standings['p_first'][0]:.2f}."
+    if not tied:
+        return f"{first} It can be told apart from all others."
+    shown = ", ".join(tied[:5]) + (f" and {len(tied) - 5} more" if len(tied) > 5 else "")
+    return f"{first} It cannot be told apart from {shown}."
+
+
+def _ratings(standings: Any) -> Figure:
+    shown = min(len(standings), MOST_ITEMS)
+    caption = f"Ratings with their intervals; on the right, intervals of ranks. {standings.note}"
+    if shown < len(standings):
+        caption = f"The best {shown}. {caption}"
+    alt = f"Ratings of {plural(shown, 'item')} with intervals, from best to worst"
+    return Figure(figure_svg(standings.plot(top=shown).figure), alt, caption)
+
+
+def _matrix(board: Any, standings: Any) -> Figure:
+    """Observed shares of wins, the best items first."""
+    n = len(board.items_)
+    place = np.empty(n, dtype=int)
+    place[np.argsort(-board.ratings_, kind="stable")] = np.arange(n)
+    counts = board.pair_counts_
+    i, j = place[counts[:, 0].astype(int)], place[counts[:, 1].astype(int)]
+    ties = counts[:, 4] if counts.shape[1] > 4 else 0.0
+    share = (counts[:, 2] + 0.5 * ties) / counts[:, 2:].sum(axis=1)
+    shares = np.full((n, n), np.nan)
+    shares[i, j], shares[j, i] = share, 1.0 - share
+    shown = min(n, MOST_ITEMS)
+    ax = plot_win_matrix(shares, names=standings["item"], top=shown)
+    alt = f"How often each of {plural(shown, 'item')} won against each other one"
+    caption = "Share of battles that the item of the row won against that of the column; a tie is "
+    return Figure(
+        figure_svg(ax.figure), alt, caption + "half a win. Pairs that never met are empty."
+    )
+
+
+def _shares(board: Any) -> list[Any]:
+    table: Table = board.shares().to_table()
+    text = "Observed beside predicted shares"
+    if len(table.rows) > MOST_PAIRS:
+        text += f", for the {MOST_PAIRS} of {len(table.rows):,} pairs that met most often"
+    return [Text(f"{text}:"), replace(table, rows=table.rows[:MOST_PAIRS])]
+
+
+def _about_covariates() -> Text:
+    return Text(
+        "By how much a covariate raises the log-odds of the first item (or their probit). Ratings "
+        "are those with all covariates at zero."
+    )
+
+
+def _what_was_read(board: Any, file: BattleFile) -> list[str]:
+    lines = [f"{plural(file.n_rows, 'row')}, recognised as: {file.schema}."]
+    if file.group_column is None:
+        lines.append("Battles are taken as independent.")
+    else:
+        lines.append(f"Intervals are clustered by `{file.group_column}`.")
+    lines += file.remarks
+    lines += [f"Left out: {plural(n, 'row')} {reason}." for reason, n in file.dropped.items()]
+    bad = int((file.battles.outcome == 3).sum())
+    if bad:
+        lines.append(
+            f"In {plural(bad, 'battle')} both items were bad: these do not enter the ratings."
+        )
+    lines.append(f"Penalty of ratings: {board.penalty_:.3g}.")
+    return lines

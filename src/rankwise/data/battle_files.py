@@ -1,0 +1,405 @@
+"""Battles from files of arenas and benchmarks, whose columns say what they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.backends.arrays import Array
+from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, OUTCOMES, Battles
+from rankwise.data.table_files import Columns, first_line, read_table
+from rankwise.errors import DataError
+from rankwise.tables import plural
+
+GROUPS = (
+    "evaluation_session_id", "session", "session_id", "question_id", "prompt_id", "prompt",
+)  # fmt: skip
+SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("chosen", "rejected"))
+NESTED = "conv_metadata"  # counts of the answers of both models, in newer files of arenas
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Columns by which a file is recognised: two items, and who won (None: the first)."""
+
+    name: str
+    first: str
+    second: str
+    outcome: str | None
+
+    def fits(self, columns: Columns) -> bool:
+        wanted = [self.first, self.second] + ([self.outcome] if self.outcome else [])
+        return all(name in columns for name in wanted)
+
+
+MT_BENCH = Schema("MT-bench pairs", "model_1", "model_2", "g1_winner")
+SCHEMAS = (
+    MT_BENCH,
+    Schema("Arena battles", "model_a", "model_b", "winner"),
+    Schema("Evalica", "left", "right", "winner"),
+    Schema("RewardBench", "chosen_model", "rejected_model", None),
+    Schema("first, second, outcome", "first", "second", "outcome"),
+    Schema("first, second, winner", "first", "second", "winner"),
+    Schema("item_a, item_b, winner", "item_a", "item_b", "winner"),
+    Schema("winner, loser", "winner", "loser", None),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class BattleFile:
+    """Battles of a file, and what was read; made by `read_battles`.
+
+    Attributes
+    ----------
+    battles : Battles
+    schema : str
+        What the columns were recognised as.
+    n_rows : int
+        Number of rows of the file.
+    dropped : dict of str to int
+        How many rows were left out, by reason.
+    group_column : str or None
+        The column with the groups of battles.
+    remarks : list of str
+        What else was noticed.
+
+    Examples
+    --------
+    >>> from rankwise.data import read_battles
+    >>> table = {"model_a": ["x", "y"], "model_b": ["y", "x"], "winner": ["model_a", None]}
+    >>> found = read_battles(table)
+    >>> found.schema, found.dropped
+    ('Arena battles', {'without a winner': 1})
+    """
+
+    battles: Battles
+    schema: str
+    n_rows: int
+    dropped: dict[str, int]
+    group_column: str | None
+    remarks: list[str]
+
+
+def read_battles(
+    table: Any,
+    *,
+    style: Sequence[str] = (),
+    groups: str | None = None,
+    judge: str | None = None,
+) -> BattleFile:
+    """Read battles from a file, a data frame or a dictionary of columns.
+
+    These columns are recognised: ``model_a, model_b, winner`` (arenas), ``model_1, model_2,
+    g1_winner, g2_winner`` (MT-bench: both orders are judged, and make two battles),
+    ``left, right, winner`` (Evalica), ``chosen_model, rejected_model`` (RewardBench), ``first,
+    second, outcome`` (or ``winner``), ``item_a, item_b, winner`` and ``winner, loser``. Winners are
+    words, as for `Battles.of`, or ids of the items.
+
+    Parameters
+    ----------
+    table : path, data frame or dictionary of columns
+        CSV, JSON lines, JSON or Parquet, by the suffix of the file, which may be gzipped.
+    style : sequence of str
+        Covariates: a column of numbers, as advantages of the first item; or what is left of the
+        names of two columns without ``_a`` and ``_b``, as in "length" for ``length_a`` and
+        ``length_b``, or with a star in their place, as in "sum_assistant_*_tokens". Of two columns,
+        the covariate is (a - b) / (a + b + 1), divided by its standard deviation. "conv_metadata"
+        stands for all counts in that column of newer files of arenas.
+    groups : str, optional
+        The column with the session, prompt or voter of each battle. None:
+        "evaluation_session_id", "session", "session_id", "question_id", "prompt_id" or "prompt",
+        if there is one.
+    judge : str, optional
+        The column that says who judged.
+
+    Returns
+    -------
+    BattleFile
+
+    Examples
+    --------
+    >>> from rankwise.data import read_battles
+    >>> table = {
+    ...     "left": ["x", "y", "x"], "right": ["y", "z", "z"], "winner": ["left", "tie", "right"],
+    ...     "words_left": [10, 20, 30], "words_right": [20, 10, 30], "session": [1, 1, 2],
+    ... }
+    >>> read_battles(table, style=["words"]).battles
+    Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
+    """
+    return _Reader.of(table).read(list(style), groups, judge)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """The columns of a table, what to call it, and its rows."""
+
+    source: str
+    columns: Columns
+    where: Callable[[int], str]
+
+    @classmethod
+    def of(cls, table: Any) -> _Reader:
+        if isinstance(table, str | Path):
+            path = Path(table)
+            begin = first_line(path)
+            return cls(str(path), read_table(path), lambda k: f"{path}, line {k + begin}")
+        names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
+        if names is None:
+            raise DataError(
+                "Battles are a path, a data frame or a dictionary of columns: got "
+                f"{type(table).__name__}."
+            )
+        columns = {str(name): list(table[name]) for name in names}
+        return cls("The table", columns, lambda k: f"The table, row {k}")
+
+    def read(self, style: list[str], groups: str | None, judge: str | None) -> BattleFile:
+        schema = self._schema()
+        n = len(self._column(schema.first))
+        dropped: dict[str, int] = {}
+        keep = np.full(n, True)
+        first, second = self._labels(schema.first), self._labels(schema.second)
+
+        def drop(which: NDArray[np.bool_], reason: str) -> None:
+            which = which & keep
+            if which.any():
+                dropped[reason] = int(which.sum())
+                keep[which] = False
+
+        drop(_missing(first) | _missing(second), "without an item")
+        if "anony" in self.columns and schema.name == "Arena battles":
+            named = [str(value).strip().lower() == "false" for value in self.columns["anony"]]
+            drop(np.array(named), "not anonymous")
+        self._refuse_self(first, second, keep)
+        group_column = groups or next((name for name in GROUPS if name in self.columns), None)
+        more = {
+            "groups": None if group_column is None else self._labels(group_column),
+            "judge": None if judge is None else self._labels(judge),
+        }
+        for name, values in more.items():
+            if values is not None:
+                drop(_missing(values), f"without {'a judge' if name == 'judge' else 'a group'}")
+        context, names = self._style(style)
+        remarks: list[str] = []
+        if schema is MT_BENCH:
+            parts = self._both_orders(first, second, drop, keep, remarks)
+        elif schema.outcome is None:
+            parts = [(first, second, np.zeros(n, dtype=int), keep)]
+        else:
+            codes = self._codes(schema.outcome, first, second, keep, drop)
+            parts = [(first, second, codes, keep)]
+        made = []
+        for turn, (one, two, codes, chosen) in enumerate(parts):
+            if chosen.any():
+                sign = -1.0 if turn else 1.0  # the second of two orders
+                made.append(
+                    Battles.of(
+                        one[chosen],
+                        two[chosen],
+                        np.array(OUTCOMES)[codes[chosen]],
+                        groups=None if more["groups"] is None else more["groups"][chosen],
+                        judge=None if more["judge"] is None else more["judge"][chosen],
+                        context=None if context is None else sign * context[chosen],
+                    )
+                )
+        if not made:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
+            raise DataError(f"{self.source} has no battle that can be used: {reasons}.")
+        battles = made[0] if len(made) == 1 else made[0] + made[1]
+        battles = replace(battles, context_names=names or None)
+        return BattleFile(battles, schema.name, n, dropped, group_column, remarks)
+
+    def _schema(self) -> Schema:
+        found = next((schema for schema in SCHEMAS if schema.fits(self.columns)), None)
+        if found is None:
+            usual = "; ".join(
+                ", ".join(filter(None, (s.first, s.second, s.outcome))) for s in SCHEMAS
+            )
+            raise DataError(
+                f"{self.source} has no columns of battles. Use one of these: {usual}. It has "
+                f"{', '.join(self.columns) or 'none'}."
+            )
+        return found
+
+    def _column(self, name: str) -> list[Any]:
+        if name not in self.columns:
+            raise DataError(
+                f"{self.source} has no column {name!r}: it has {', '.join(self.columns)}."
+            )
+        return self.columns[name]
+
+    def _labels(self, name: str) -> NDArray[Any]:
+        values = [v.strip() if isinstance(v, str) else v for v in self._column(name)]
+        out = np.empty(len(values), dtype=object)
+        out[:] = values
+        if any(isinstance(value, (list, dict)) for value in values):
+            raise DataError(
+                f"{self.source}: the column {name!r} holds lists, where ids are needed."
+            )
+        return out
+
+    def _refuse_self(self, first: Any, second: Any, keep: Any) -> None:
+        same = np.flatnonzero(
+            keep & np.fromiter((a == b for a, b in zip(first, second, strict=True)), bool)
+        )
+        if len(same):
+            raise DataError(
+                f"{self.where(int(same[0]))}: {first[same[0]]!r} battles itself ({len(same)} such "
+                "rows)."
+            )
+
+    def _codes(
+        self, column: str, first: Any, second: Any, keep: Any, drop: Callable[..., None]
+    ) -> NDArray[np.intp]:
+        """Codes of outcomes, by words, numbers or the id of the winner."""
+        values = self._labels(column)
+        drop(_missing(values), "without a winner")
+        codes = np.zeros(len(values), dtype=np.intp)
+        known: dict[Any, int | None] = {}
+        for k in np.flatnonzero(keep):
+            value = values[k]
+            if value not in known:
+                known[value] = _code(value)
+            code = known[value]
+            if code is None:
+                code = 0 if value == first[k] else 1 if value == second[k] else None
+            if code is None:
+                words = ", ".join(dict.fromkeys(repr(w) for w in CODE_OF_WORD))
+                raise DataError(
+                    f"{self.where(int(k))}: the winner {value!r} in {column!r} is unknown. It must "
+                    f"be one of {words}; 1, 0 or 0.5; or the id of the item that won."
+                )
+            codes[k] = code
+        return codes
+
+    def _both_orders(
+        self, first: Any, second: Any, drop: Any, keep: Any, remarks: list[str]
+    ) -> list[tuple[Any, Any, Any, Any]]:
+        """Two battles for each row, the second in the other order."""
+        codes, usable = [], []
+        for column in ("g1_winner", "g2_winner"):
+            values = self._labels(column)
+            failed = np.array([str(value).lower() == "error" for value in values]) | _missing(
+                values
+            )
+            chosen = keep & ~failed
+            if (keep & failed).any():
+                remarks.append(
+                    f"{plural(int((keep & failed).sum()), 'verdict')} of {column} failed and "
+                    f"{'is' if (keep & failed).sum() == 1 else 'are'} left out."
+                )
+            codes.append(self._codes(column, first, second, chosen, lambda *_: None))
+            usable.append(chosen)
+        both = usable[0] & usable[1]
+        if both.any():
+            turned = int((codes[0] != codes[1])[both].sum())
+            remarks.append(
+                f"Both orders were judged in {plural(int(both.sum()), 'row')}; in {turned:,} of "
+                f"them ({turned / both.sum():.0%}) the verdict turns with the order."
+            )
+        swapped = np.where(codes[1] < 2, 1 - codes[1], codes[1])
+        return [(first, second, codes[0], usable[0]), (second, first, swapped, usable[1])]
+
+    # Covariates.
+
+    def _style(self, style: list[str]) -> tuple[Array | None, list[str]]:
+        """The columns of style, and their names."""
+        nested = self._nested() if NESTED in self.columns else {}
+        wanted: list[str] = []
+        for name in style:
+            if name == NESTED and nested:
+                wanted += sorted(filter(None, map(_stem, nested)))
+            else:
+                wanted.append(name)
+        found = [self._covariate(name, {**nested, **self.columns}) for name in wanted]
+        names = [name.replace("_*", "") for name in wanted]
+        return (np.column_stack(found) if found else None), names
+
+    def _covariate(self, name: str, columns: Columns) -> Array:
+        if name in columns:
+            return self._numbers(name, columns)
+        for a, b in SIDES:
+            stems = (name.replace("*", a), name.replace("*", b))
+            if "*" not in name:
+                stems = (f"{name}_{a}", f"{name}_{b}")
+            if stems[0] in columns and stems[1] in columns:
+                one, two = (self._numbers(stem, columns) for stem in stems)
+                if min(one.min(), two.min()) < 0:
+                    raise DataError(
+                        f"{self.source}: {stems[0]!r} and {stems[1]!r} must not be negative. "
+                        "Make a column of their difference."
+                    )
+                share = (one - two) / (one + two + 1.0)
+                return share / (share.std() or 1.0)
+        raise DataError(
+            f"{self.source} has no column {name!r}, and no two columns {name}_a and {name}_b: it "
+            f"has {', '.join(columns)}."
+        )
+
+    def _numbers(self, name: str, columns: Columns) -> Array:
+        out = np.empty(len(columns[name]))
+        for k, value in enumerate(columns[name]):
+            try:
+                out[k] = float(value)
+            except (TypeError, ValueError):
+                out[k] = np.nan
+            if not np.isfinite(out[k]):
+                raise DataError(
+                    f"{self.where(k)}: the column {name!r} must hold numbers: got {value!r}."
+                )
+        return out
+
+    def _nested(self) -> Columns:
+        """The numbers in the column of counts; counts by kind are added up."""
+        rows = []
+        for k, given in enumerate(self.columns[NESTED]):
+            try:
+                row = json.loads(given) if isinstance(given, str) else given
+                rows.append({key: _total(value) for key, value in row.items()})
+            except (AttributeError, TypeError, ValueError):
+                raise DataError(
+                    f"{self.where(k)}: {NESTED} must hold an object with counts: got {given!r}."
+                ) from None
+        stems = filter(None, map(_stem, rows[0]))
+        keys = [stem.replace("*", side) for stem in stems for side in "ab"]
+        return {key: [row.get(key) for row in rows] for key in keys}
+
+
+def _total(value: Any) -> Any:
+    return sum(value.values()) if isinstance(value, dict) else value
+
+
+def _stem(key: str) -> str | None:
+    """The name of a count of the first model, with a star in the place of "a"."""
+    if key.endswith("_a"):
+        return f"{key[:-1]}*"
+    return key.replace("_a_", "_*_", 1) if "_a_" in key else None
+
+
+def _code(value: Any) -> int | None:
+    """The code of an outcome, also of a number written as text."""
+    if isinstance(value, str):
+        code = CODE_OF_WORD.get(value.strip().lower())
+        if code is not None:
+            return code
+        try:
+            return CODE_OF_NUMBER.get(float(value))
+        except ValueError:
+            return None
+    if isinstance(value, (bool, int, float, np.number)):
+        return CODE_OF_NUMBER.get(float(value))
+    return None
+
+
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which entries are empty, None or NaN."""
+    return np.fromiter(
+        (v is None or v == "" or (isinstance(v, float) and v != v) for v in values),
+        bool,
+        len(values),
+    )

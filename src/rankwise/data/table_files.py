@@ -1,0 +1,116 @@
+"""Columns of CSV, JSON lines, JSON and Parquet files."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rankwise.errors import DataError
+
+Columns = dict[str, list[Any]]
+
+
+def read_table(path: Path) -> Columns:
+    """The columns of a table by name; the format is that of the suffix, CSV if it is another.
+
+    Files may be gzipped. Values of CSV files are text. A row of a JSON file that lacks a key has
+    None there.
+    """
+    suffix = _suffix(path)
+    try:
+        if suffix == ".parquet":
+            return _parquet(path)
+        opened: Any = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            if suffix in (".jsonl", ".ndjson"):
+                return _of_records(path, _json_lines(path, file))
+            if suffix == ".json":
+                return _of_records(path, enumerate(_json_list(path, file), 1))
+            return _csv(path, csv.reader(file, delimiter="\t" if suffix == ".tsv" else ","))
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path} is not a whole gzip file: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: {error.reason}, byte {error.start}.") from error
+    except csv.Error as error:
+        raise DataError(f"{path} cannot be read as CSV: {error}.") from error
+
+
+def first_line(path: Path) -> int:
+    """The number of the first row: lines of CSV files count, and their first has the names."""
+    return 1 if _suffix(path) in (".jsonl", ".ndjson", ".json", ".parquet") else 2
+
+
+def _suffix(path: Path) -> str:
+    """What says the format, in lower case."""
+    return (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
+
+
+def _csv(path: Path, lines: Iterator[list[str]]) -> Columns:
+    rows = [row for row in lines if row]
+    if len(rows) < 2:
+        raise DataError(f"{path} needs a line with the names of columns, and lines of values.")
+    names = [name.strip() for name in rows[0]]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path} has two columns {twice!r}.")
+    for line, row in enumerate(rows[1:], 2):
+        if len(row) != len(names):
+            raise DataError(f"{path}, line {line}: got {len(row)} values for {len(names)} columns.")
+    return {name: list(values) for name, *values in zip(names, *rows[1:], strict=True)}
+
+
+def _json_lines(path: Path, file: Any) -> Iterator[tuple[int, Any]]:
+    for line, text in enumerate(file, 1):
+        if text.strip():
+            try:
+                yield line, json.loads(text)
+            except json.JSONDecodeError as error:
+                raise DataError(f"{path}, line {line}: not JSON: {error.msg}.") from error
+
+
+def _json_list(path: Path, file: Any) -> list[Any]:
+    try:
+        rows = json.load(file)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {error.lineno}: not JSON: {error.msg}.") from error
+    if not isinstance(rows, list):
+        raise DataError(f"{path} must hold a list of objects, one for each row.")
+    return rows
+
+
+def _of_records(path: Path, records: Iterator[tuple[int, Any]]) -> Columns:
+    columns: Columns = {}
+    n = 0
+    for line, record in records:
+        if not isinstance(record, dict):
+            raise DataError(f"{path}, row {line}: expected an object with names and values.")
+        for name in record.keys() - columns.keys():
+            columns[name] = [None] * n
+        for name, values in columns.items():
+            values.append(record.get(name))
+        n += 1
+    if not n:
+        raise DataError(f"{path} has no rows.")
+    return columns
+
+
+def _parquet(path: Path) -> Columns:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise ImportError(
+            f"Reading {path} needs pyarrow, which is not installed: pip install pyarrow"
+        ) from error
+    try:
+        table = parquet.read_table(path)
+    except ArrowException as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise DataError(f"{path} cannot be read as Parquet: {reason}.") from error
+    if not table.num_rows:
+        raise DataError(f"{path} has no rows.")
+    return {name: table.column(name).to_pylist() for name in table.column_names}

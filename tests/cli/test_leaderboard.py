@@ -1,0 +1,103 @@
+"""leaderboard: from a file of battles to a table, files and a page."""
+
+import csv
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from rankwise import Leaderboard
+from rankwise.data import make_battles, read_battles
+
+
+@pytest.fixture(scope="module")
+def battles(tmp_path_factory):
+    """A file with 400 battles, three judges, sessions and lengths."""
+    made = make_battles(5, 400, n_judges=3, random_state=0).battles
+    path = tmp_path_factory.mktemp("battles") / "battles.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["model_a", "model_b", "winner", "session", "judge", "words_a", "words_b"])
+        words = np.array(["model_a", "model_b", "tie", "both_bad"])[made.outcome]
+        for (a, b), word, session, judge, (x,) in zip(
+            made.items[made.pairs], words, made.groups, made.judge, made.context, strict=True
+        ):
+            lengths = 100 + max(round(20 * x), 0), 100 + max(round(-20 * x), 0)
+            writer.writerow(["=1+1" if a == "item 5" else a, "=1+1" if b == "item 5" else b, word,
+                             session, judge, *lengths])  # fmt: skip
+    return path
+
+
+def test_the_table_is_that_of_python(battles, run):
+    result = run("leaderboard", battles, "--style", "words", "--elo")
+    board = Leaderboard().fit(read_battles(battles, style=["words"]).battles)
+    assert result.stdout == f"{board.standings(elo=True)}\n\n{board.coefficients()}\n"
+    assert "Arena battles" in result.stderr
+    assert "clustered by 'session'" in result.stderr
+    short = run("leaderboard", battles, "--top", 2, "--ties", "half", "--penalty", 2).stdout
+    assert len(short.split("\n\n")[0].splitlines()) == 4
+
+
+def test_files_and_page(battles, run, tmp_path):
+    names = {"--csv": "table.csv", "--json": "all.json", "--report": "page.html"}
+    paths = {option: tmp_path / name for option, name in names.items()}
+    given = [value for pair in paths.items() for value in pair]
+    run("leaderboard", battles, "--judge", "judge", "--style", "words", *given)
+    rows = list(csv.DictReader(paths["--csv"].read_text().splitlines()))
+    assert [row["rank"] for row in rows] == list("12345")
+    assert "'=1+1" in {row["item"] for row in rows}  # no formula
+    content = json.loads(paths["--json"].read_text())
+    assert content["schema"] == "Arena battles"
+    assert len(content["standings"]) == 5
+    assert len(content["judges"]) == 3
+    assert [row["column"] for row in content["coefficients"]] == ["first place", "words"]
+    assert float(rows[0]["rating"]) == pytest.approx(content["standings"][0]["rating"])
+    page = paths["--report"].read_text()
+    for heading in ("Standings", "Covariates", "Judges", "Who wins against whom", "What was read"):
+        assert f"<h2>{heading}</h2>" in page
+    assert page.count("<svg") == 2
+    assert "predicted" in page
+    assert "exists" in run("leaderboard", battles, "--csv", paths["--csv"], ok=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--link", "cauchit"], "Choose from logit, probit"),
+        (["--ties", "coin"], "Choose from model, half"),
+        (["--penalty", "none"], "Give a number, evidence or held-out"),
+        (["--report", "page.pdf"], "ends with .html"),
+        (["--style", "colour"], "has no column 'colour'"),
+        (["--cluster", "who"], "has no column 'who'"),
+        (["--level", "2"], "level must be"),
+    ],
+)
+def test_bad_options_give_one_line(battles, run, arguments, message):
+    assert message in run("leaderboard", battles, *arguments, ok=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("columns.csv", b"a,b\n1,2\n", "has no columns of battles"),
+        ("winner.csv", b"model_a,model_b,winner\nx,y,z\n", "line 2: the winner 'z'"),
+        ("self.csv", b"model_a,model_b,winner\nx,x,tie\n", "line 2: 'x' battles itself"),
+        ("empty.csv", b"", "needs a line with the names"),
+        ("half.csv.gz", gzip.compress(b"model_a,model_b,winner\n" * 9)[:-9], "not a whole gzip"),
+        ("ties.csv", b"model_a,model_b,winner\nx,y,tie\n", "No battle has a winner"),
+    ],
+)
+def test_bad_files_give_one_line(run, tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert message in run("leaderboard", path, ok=False)
+
+
+def test_warnings_are_printed_and_name_the_option(run, tmp_path):
+    path = tmp_path / "battles.csv"
+    path.write_text("first,second,outcome\n" + "x,y,1\ny,x,1\n" * 30)
+    result = run("leaderboard", path)
+    assert "warning: The item shown first won more often" in result.stderr
+    assert "--position" in result.stderr
+    assert "taken as independent" in result.stderr

@@ -1,0 +1,191 @@
+"""Battles from files: schemas, styles, what is dropped, what is refused."""
+
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from rankwise.data import make_battles, read_battles
+from rankwise.errors import DataError
+
+ARENA = {
+    "model_a": ["x", "y", "z", "x"],
+    "model_b": ["y", "z", "x", "z"],
+    "winner": ["model_a", "tie", "tie (bothbad)", "model_b"],
+}
+
+
+def written(folder, suffix, table=ARENA):
+    """The same table as a file of any format."""
+    frame, path = pd.DataFrame(table), folder / f"battles{suffix}"
+    if suffix == ".parquet":
+        frame.to_parquet(path)
+    elif suffix in (".jsonl", ".jsonl.gz"):
+        frame.to_json(path, orient="records", lines=True)
+    elif suffix == ".json":
+        frame.to_json(path, orient="records")
+    else:
+        frame.to_csv(path, index=False, sep="\t" if ".tsv" in suffix else ",")
+    return path
+
+
+@pytest.mark.parametrize(
+    "suffix", [".csv", ".csv.gz", ".tsv", ".jsonl", ".jsonl.gz", ".json", ".parquet"]
+)
+def test_every_format_gives_the_same_battles(suffix, tmp_path):
+    found = read_battles(written(tmp_path, suffix))
+    assert found.schema == "Arena battles"
+    assert found.n_rows == 4
+    assert found.battles.items.tolist() == ["x", "y", "z"]
+    assert found.battles.pairs.tolist() == [[0, 1], [1, 2], [2, 0], [0, 2]]
+    assert found.battles.outcome.tolist() == [0, 2, 3, 1]
+    assert found.group_column is None
+
+
+@pytest.mark.parametrize(
+    ("table", "schema", "outcome"),
+    [
+        ({"left": ["x", "y"], "right": ["y", "x"], "winner": ["left", "tie"]}, "Evalica", [0, 2]),
+        ({"chosen_model": ["x"], "rejected_model": ["y"]}, "RewardBench", [0]),
+        ({"first": ["x"], "second": ["y"], "outcome": ["0.5"]}, "first, second, outcome", [2]),
+        ({"item_a": ["x"], "item_b": ["y"], "winner": ["y"]}, "item_a, item_b, winner", [1]),
+        ({"winner": ["x"], "loser": ["y"]}, "winner, loser", [0]),
+    ],
+)
+def test_schemas_are_known_by_their_columns(table, schema, outcome):
+    found = read_battles(table)
+    assert found.schema == schema
+    assert found.battles.outcome.tolist() == outcome
+
+
+def test_mt_bench_has_two_battles_in_each_row():
+    table = {
+        "question_id": [1, 1, 2, 2],
+        "model_1": ["x", "x", "y", "y"],
+        "model_2": ["y", "z", "z", "x"],
+        "g1_winner": ["model_1", "model_1", "tie", "error"],
+        "g2_winner": ["model_1", "model_2", "tie", "model_2"],
+        "judge": ["g", "g", "h", "h"],
+    }
+    found = read_battles(table, judge="judge")
+    b = found.battles
+    assert found.schema == "MT-bench pairs"
+    assert found.group_column == "question_id"
+    names = b.items[b.pairs].tolist()
+    assert names[:3] == [["x", "y"], ["x", "z"], ["y", "z"]]
+    assert names[3:] == [["y", "x"], ["z", "x"], ["z", "y"], ["x", "y"]]
+    assert b.outcome.tolist() == [0, 0, 2, 1, 0, 2, 0]
+    assert b.judge.tolist() == ["g", "g", "h", "g", "g", "h", "h"]
+    assert "1 verdict of g1_winner failed" in found.remarks[0]
+    assert "in 1 of them (33%) the verdict turns with the order" in found.remarks[1]
+
+
+def test_style_is_a_column_a_pair_of_columns_or_nested_counts():
+    counts = [
+        {"sum_assistant_a_tokens": 30, "sum_assistant_b_tokens": 9, "turns": 1,
+         "list_count_a": {"ordered": 1, "unordered": 2}, "list_count_b": {"ordered": 0}},
+        {"sum_assistant_a_tokens": 10, "sum_assistant_b_tokens": 9, "turns": 1,
+         "list_count_a": {"ordered": 0}, "list_count_b": {"ordered": 4}},
+    ]  # fmt: skip
+    table = {name: values[:2] for name, values in ARENA.items()}
+    table |= {"gap": ["0.5", "-1"], "words_a": [3, 1], "words_b": [1, 7], "conv_metadata": counts}
+    b = read_battles(table, style=["gap", "words", "conv_metadata"]).battles
+    assert b.context_names == ["gap", "words", "list_count", "sum_assistant_tokens"]
+    assert b.context[:, 0].tolist() == [0.5, -1.0]
+    words = np.array([2 / 5, -6 / 9])
+    assert_allclose(b.context[:, 1], words / words.std())
+    lists = np.array([3 / 4, -4 / 5])
+    assert_allclose(b.context[:, 2], lists / lists.std())
+    table["conv_metadata"] = [json.dumps(count) for count in counts]
+    same = read_battles(table, style=["sum_assistant_*_tokens"]).battles
+    assert_allclose(same.context[:, 0], b.context[:, 3])
+
+
+def test_rows_that_cannot_be_used_are_counted():
+    table = {name: [*values, "x"] for name, values in ARENA.items()}
+    table["model_b"][4], table["winner"][4] = "y", None
+    table["model_a"][2] = ""
+    table["anony"] = [True, "False", True, True, True]
+    table["session"] = [1, 1, 1, None, 2]
+    found = read_battles(table)
+    assert found.dropped == {
+        "without an item": 1, "not anonymous": 1, "without a group": 1, "without a winner": 1,
+    }  # fmt: skip
+    assert len(found.battles) == 1
+    table["winner"] = [None] * 5
+    with pytest.raises(DataError, match="no battle that can be used"):
+        read_battles(table)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({"winner": None}, {}, "has no columns of battles. Use one of these"),
+        ({"winner": ["model_a", "who", "tie", "tie"]}, {}, r"row 1: the winner 'who' in 'winner'"),
+        ({"model_b": ["y", "y", "x", "z"]}, {}, r"row 1: 'y' battles itself \(1 such"),
+        ({}, {"style": ["length"]}, "no column 'length', and no two columns length_a"),
+        ({"gap": ["1", "?", "2", "3"]}, {"style": ["gap"]}, "row 1: the column 'gap' must hold"),
+        ({"n_a": [1] * 4, "n_b": [-1] * 4}, {"style": ["n"]}, "must not be negative"),
+        ({}, {"judge": "who"}, "has no column 'who'"),
+        ({}, {"groups": "session"}, "has no column 'session'"),
+        ({"s": [[1]] * 4}, {"groups": "s"}, "holds lists"),
+        ({"conv_metadata": ["no"] * 4}, {"style": ["conv_metadata"]}, "an object with counts"),
+    ],
+)
+def test_bad_tables_are_refused(change, options, message):
+    table = {name: values for name, values in (ARENA | change).items() if values is not None}
+    with pytest.raises(DataError, match=message):
+        read_battles(table, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.csv", b"", "needs a line with the names"),
+        ("head.csv", b"model_a,model_b,winner\n", "needs a line with the names"),
+        ("short.csv", b"a,b\n1,2\n3\n", "line 3: got 1 values for 2"),
+        ("twice.csv", b"a,a\n1,2\n", "two columns 'a'"),
+        ("bytes.csv", b"a,b\n\xff\xfe,1\n", "not UTF-8"),
+        ("half.csv.gz", gzip.compress(b"model_a,model_b\n" * 99)[:30], "not a whole gzip file"),
+        ("not.csv.gz", b"model_a,model_b,winner\n", "not a whole gzip file"),
+        ("bad.jsonl", b'{"a": 1}\n{"a": \n', "line 2: not JSON"),
+        ("list.jsonl", b"[1]\n", "expected an object"),
+        ("empty.jsonl", b"\n", "has no rows"),
+        ("bad.json", b"{", "not JSON"),
+        ("object.json", b"{}", "a list of objects"),
+        ("bad.parquet", b"PAR", "cannot be read as Parquet"),
+    ],
+)
+def test_bad_files_are_refused(name, content, message, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_battles(path)
+
+
+def test_numbers_of_lines_are_those_of_the_file(tmp_path):
+    table = ARENA | {"winner": ["model_a", "tie", "who", "tie"]}
+    for suffix, line in ((".csv", 4), (".jsonl", 3)):
+        with pytest.raises(DataError, match=f"line {line}: the winner 'who'"):
+            read_battles(written(tmp_path, suffix, table))
+
+
+def test_generated_battles_have_the_probabilities_of_the_model():
+    made = make_battles(4, 40_000, ties=0.5, both_bad=0.1, position=0.3, random_state=0)
+    b = made.battles
+    assert abs((b.outcome == 3).mean() - 0.1) < 0.01
+    eta = made.ratings[b.pairs[:, 0]] - made.ratings[b.pairs[:, 1]] + 0.183 * b.context[:, 0] + 0.3
+    shares = np.column_stack((np.exp(eta / 2), np.exp(-eta / 2), np.full(len(b), 0.5)))
+    shares /= shares.sum(axis=1, keepdims=True)
+    counted = b.outcome < 3
+    found = np.bincount(b.outcome[counted], minlength=3) / counted.sum()
+    assert_allclose(found, shares[counted].mean(axis=0), atol=0.015)
+    same = (np.diff(b.groups) == 0) & (b.pairs[1:] == b.pairs[:-1]).all(axis=1)
+    again = b.outcome[1:][same] == b.outcome[:-1][same]
+    assert again.mean() > 0.05 + np.square(found).sum()  # votes of a session agree
+    judged = make_battles(3, 500, n_judges=4, slips=0.5, style=0, random_state=0)
+    assert judged.slips.shape == (4,)
+    assert len(set(judged.battles.judge)) == 4
