@@ -172,6 +172,7 @@ def cross_validate(
     cv: Any = 5,
     n_jobs: int | None = None,
     random_state: Any = None,
+    query_weight: Any = None,
 ) -> CrossValidation:
     """Held-out scores of a ranker or pipeline, with their standard errors over queries.
 
@@ -203,6 +204,9 @@ def cross_validate(
         Number of processes for refits. None: 1; -1: all cores.
     random_state : int or Generator, optional
         If `cv` is a number, assign queries (or rows) to folds in random order. None: in turn.
+    query_weight : array-like of shape (n_rows,), optional
+        How much the query of every row counts in the fits, as for `RankRLS.fit`. The scores are
+        means in which all queries count the same.
 
     Returns
     -------
@@ -232,7 +236,7 @@ def cross_validate(
             'cv="leave_pair_out" has no scores of queries: use '
             "rankwise.model_selection.leave_pair_out(ranker, X, y, qid=qid)."
         )
-    data = LabelledRows.of(X, y, qid)
+    data = LabelledRows.of(X, y, qid, query_weight)
     scorers = _scorers(scoring, data)
     splits = make_splits(cv, data, random_state)
     predictions = _held_out(ranker, data, splits, next(iter(scorers.values())), n_jobs)
