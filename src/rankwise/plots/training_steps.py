@@ -82,8 +82,8 @@ def _points(name: str, curve: Any, quantity: str) -> tuple[NDArray[Any], NDArray
     name = f"The curve {name}".strip()
     if not len(steps):
         raise DataError(
-            f"{name} has no records: partial_fit keeps none, and "
-            'structure="identity" only with held_out.'
+            f"{name} has no records: partial_fit keeps none, nor does a fit that left W as it was; "
+            'structure="identity" has them only with held_out.'
         )
     if len(steps) != len(values):
         raise DataError(f"{name} has {len(steps)} steps and {len(values)} values.")
