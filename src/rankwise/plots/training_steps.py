@@ -65,6 +65,7 @@ def plot_learning_curve(
             steps, values, color=color, marker=marker, ms=4, lw=1.8, ls=style, label=name, zorder=3
         )
     ax.set(xlabel="steps", ylabel=NAMES[quantity] if ylabel is None else ylabel)
+    ax.locator_params(axis="x", nbins=5)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     name_curves(ax, list(points))
     return ax
