@@ -14,18 +14,22 @@ from rankwise.metrics import evaluate_ranking
 from rankwise.model_selection import PermutationImportance, QueryLearningCurve
 from rankwise.plots import (
     COLORS,
+    plot_alpha_path,
     plot_coefficient_path,
     plot_coefficients,
     plot_comparisons,
     plot_differences_from_best,
     plot_importance,
+    plot_query_differences,
     plot_query_values,
     plot_rank_probabilities,
     plot_ratings,
+    plot_roc,
     plot_training_sizes,
     plot_win_matrix,
 )
 
+PAPER = "#FFFFFF"
 DATA = make_ranking(n_queries=8, rows_per_query=5, n_features=3, n_levels=3, random_state=0)
 
 
@@ -146,8 +150,8 @@ def test_values_by_query_and_their_mean():
 
 def test_of_many_queries_the_lowest_are_named():
     ax = plot_query_values(np.arange(50.0), names=[f"q{k}" for k in range(50)])
-    assert texts(ax) == ["lowest: q0, q1, q2, q3, q4"]
-    assert not plot_query_values(np.arange(50.0)).texts
+    assert ax.get_xlabel().splitlines()[1:] == ["lowest: q0, q1, q2, q3, q4"]
+    assert "lowest" not in plot_query_values(np.arange(50.0)).get_xlabel()
     assert plot_query_values([1.0]).get_legend().get_texts()[0].get_text() == "mean 1.000"
 
 
@@ -170,10 +174,11 @@ def test_rank_probabilities_are_ordered_by_expected_rank():
     ax = plot_rank_probabilities(chance, names="abc")
     assert ticks(ax.yaxis) == ["b", "c", "a"]
     assert texts(ax) == ["90", "10", "70", "30", "10", "20", "70"]
-    assert_allclose(ax.collections[0].get_array()[..., 3], chance[[1, 2, 0]])
+    opacity = ax.collections[0].get_array()[..., 3]
+    assert_allclose(opacity / opacity.max(), chance[[1, 2, 0]] / 0.9)
     assert len(texts(plot_rank_probabilities(chance, top=2))) == 3
     many = plot_rank_probabilities(np.full((20, 20), 0.05))
-    assert many.get_xlabel().startswith("rank: the darker")
+    assert many.get_xlabel().startswith("rank: the stronger")
     assert not many.texts
 
 
@@ -198,6 +203,46 @@ def test_groups_that_no_comparison_connects_are_named():
     assert not plot_comparisons([[k, k + 1] for k in range(70)]).texts
 
 
+def test_names_in_a_graph_are_apart():
+    pairs = [[0, 1], [1, 2], [2, 0], [3, 4], [4, 3], [5, 6], [7, 8], [0, 1]]
+    ax = plot_comparisons(pairs, names=[f"a long name {k}" for k in range(9)])
+    ax.figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(one.overlaps(other) for k, one in enumerate(boxes) for other in boxes[:k])
+    looks = {(line.get_color(), line.get_marker()) for line in ax.get_lines()[-9:]}
+    assert len(looks) == 4  # one for each group
+
+
+MANY = [f"a long name {k}" for k in range(300)]
+LABELS = [0, 1, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: plot_alpha_path(
+            [1e-4, 1e4], {name: [2.0, 1.0] for name in ("RankRLS with an RBF kernel", "RLS")}
+        ),
+        lambda: plot_query_differences(np.linspace(0.3, 0.1, 90), names=(MANY[0], MANY[1])),
+        lambda: plot_query_values(np.linspace(0, 1, 300), names=MANY),
+        lambda: plot_roc(LABELS, {name: [1.0, 2.0, 3.0, 4.0, 5.0] for name in MANY[:4]}),
+        lambda: plot_rank_probabilities(np.full((12, 12), 1 / 12), names=MANY[:12]),
+    ],
+)
+def test_no_text_is_cut_or_drawn_over_the_data(draw):
+    ax = draw()
+    figure = ax.figure
+    figure.draw_without_rendering()
+    legend = ax.get_legend()
+    outside = [ax.xaxis.label, ax.yaxis.label, *([] if legend is None else legend.get_texts())]
+    outside = [text for text in outside if text.get_text()]
+    for text in (*outside, *ax.texts):
+        box = text.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1
+    assert not any(ax.bbox.overlaps(text.get_window_extent()) for text in outside)
+
+
 def test_differences_from_the_best_are_paired():
     rng = np.random.default_rng(0)
     easy = rng.normal(size=30)
@@ -212,7 +257,7 @@ def test_differences_from_the_best_are_paired():
     )
     gap = values["best"] - values["same"]
     assert_allclose(widths[-1], 2 * 1.96 * gap.std(ddof=1) / np.sqrt(30))
-    reached = [line.get_xdata() for line in ax.get_lines() if line.get_markerfacecolor() == "white"]
+    reached = [line.get_xdata() for line in ax.get_lines() if line.get_markerfacecolor() == PAPER]
     assert_allclose(reached[0], [0.0, -1e-3], atol=1e-12)
     lower = plot_differences_from_best(values, greater_is_better=False, top=1)
     assert ticks(lower.yaxis)[0].startswith("low")
@@ -242,6 +287,6 @@ def test_a_win_matrix_has_two_colours_and_gaps():
     ax = plot_win_matrix(shares, names="abc")
     assert texts(ax) == ["90", "10", "50", "50"]
     colors = np.asarray(ax.collections[0].get_array()).reshape(3, 3, 4)
-    assert_allclose(colors[..., 3], [[0, 0.8, 0], [0.8, 0, 0], [0, 0, 0]], atol=1e-12)
+    assert_allclose(colors[..., 3], [[0, 0.48, 0], [0.48, 0, 0], [0, 0, 0]], atol=1e-12)
     assert (colors[0, 1, :3] != colors[1, 0, :3]).any()
     assert texts(plot_win_matrix(np.full((20, 20), 0.5), names=range(20))) == []

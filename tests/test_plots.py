@@ -20,6 +20,7 @@ from rankwise.plots import (
     new_axes,
     plot_alpha_path,
     plot_component_errors,
+    plot_differences_from_best,
     plot_hold_out,
     plot_learning_curve,
     plot_ndcg_curve,
@@ -292,6 +293,8 @@ def test_svg_is_reproducible_and_follows_the_page():
     assert f"var(--series-1, {COLORS[0]})" in one
     assert "<style" not in one
     assert "<metadata" not in one
+    open_circles = plot_differences_from_best({"a": [1.0, 2.0], "b": [1.0, 1.9]})
+    assert "var(--card, #FFFFFF)" in figure_svg(open_circles.figure)
     plain = figure_svg(plot_alpha_path(ALPHAS, ERRORS).figure, adapt=False)
     assert "var(" not in plain
 
@@ -391,6 +394,14 @@ def test_learning_curves_of_several_rankers():
     assert ax.get_legend() is None
     assert ax.get_ylabel() == "share"
     assert_allclose(ax.get_lines()[0].get_ydata(), [0.1, 0.2, 0.3])
+
+
+def test_numbers_of_steps_are_apart():
+    steps = np.arange(1, 21) * 10_000
+    ax = plot_learning_curve({"step": steps, "error": 1 / steps})
+    ax.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+    assert not any(one.overlaps(other) for k, one in enumerate(boxes) for other in boxes[:k])
 
 
 def test_more_learning_curves_than_colours():

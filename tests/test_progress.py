@@ -46,6 +46,13 @@ def test_a_line_in_a_notebook_is_replaced(notebook, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_the_last_line_in_a_notebook_stays(notebook):
+    with progress_bar("fit", 0) as show:
+        for done in range(1, 1001):
+            show(done)
+    assert notebook[-1].startswith("fit  1,000  ")
+
+
 def test_a_search_shows_progress_in_a_notebook(notebook):
     data = make_ranking(n_queries=4, rows_per_query=4, n_features=2, random_state=0)
     search = RankingSearchCV(RankRLS(), {"alpha": [1.0], "ties": ["include", "exclude"]})

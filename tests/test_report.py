@@ -210,6 +210,12 @@ def test_two_figures_share_no_id():
     assert re.findall(r"url\(#(.*?)\)", text) == ["figure-1-a", "figure-2-a"]
 
 
+def test_figures_on_a_page_are_a_little_larger_and_shrink_with_it():
+    text = Figure('<svg width="100pt" height="50pt" viewBox="0 0 100 50"></svg>', "one").to_html()
+    assert 'width="125pt" viewBox' in text
+    assert "height" not in text
+
+
 def test_a_page_is_self_contained():
     text = Page("t", "s").to_html()
     assert "http" not in text
@@ -235,3 +241,15 @@ def test_a_narrow_terminal_cuts_no_number():
         text = "".join("".join(lines).split())
         assert "…" not in text
     assert "disagreement" not in text  # no room for the longest word
+
+
+def test_on_a_narrow_terminal_headers_are_wrapped_before_names_are():
+    columns = Column("ranker", ""), Column("alpha or trees", ".3g"), Column("behind best")
+    table = Table(columns, (("rbf, query-standard", 4.38, 0.25),))
+    for width in (40, 33, 29):
+        console = Console(file=io.StringIO(), width=width, color_system=None)
+        console.print(table)
+        text = console.file.getvalue()
+        assert max(map(len, text.splitlines())) <= width
+        words = set(text.split())
+        assert words >= {"rbf,", "query-standard", "alpha", "trees", "behind", "best", "0.2500"}

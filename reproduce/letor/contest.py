@@ -26,11 +26,11 @@ TITLES = {name: name.upper() if name in PROBLEMS[:2] else name for name in PROBL
 
 @dataclass
 class Record:
-    """Choices, values on each query of each fold, and seconds of one contestant."""
+    """Choices, values on each query, and seconds of one contestant, for each fold."""
 
     words: list[str] = field(default_factory=list)
     values: list[dict[str, np.ndarray]] = field(default_factory=list)
-    seconds: float = 0.0
+    seconds: list[float] = field(default_factory=list)
 
 
 def compete(
@@ -42,7 +42,7 @@ def compete(
         for name, contestant in contestants.items():
             start = time.process_time()
             chosen = contestant(fold.pool)
-            records[name].seconds += time.process_time() - start
+            records[name].seconds.append(time.process_time() - start)
             records[name].words.append(chosen.words)
             records[name].values.append(fold.judge(chosen.scores(fold.X, fold.qid)))
             print(f"  {name}: {chosen.words}", file=sys.stderr, flush=True)
@@ -52,17 +52,21 @@ def compete(
 def run(problem: str) -> dict[str, Any]:
     """Means over the queries of a fold, then over folds; p-values against AutoRanker; seconds."""
     print(problem, file=sys.stderr, flush=True)
-    records = compete(folds(problem))
+    return figures(compete(folds(problem)))
+
+
+def figures(records: Mapping[str, Record]) -> dict[str, Any]:
+    """The figures of each contestant; seconds are those of the first fold."""
     ours = _by_query(records[OURS])
     found = {}
     for name, record in records.items():
-        figures: dict[str, Any] = {"words": record.words, "seconds": round(record.seconds, 1)}
+        of_one: dict[str, Any] = {"words": record.words, "seconds": round(record.seconds[0], 3)}
         for metric in VALUES:
             means = [fold[metric].mean() for fold in record.values]
             theirs = _by_query(record)[metric]
-            figures[metric] = round(float(np.mean(means)), 6)
-            figures[f"p {metric}"] = round(paired_test(ours[metric], theirs).p_value, 6)
-        found[name] = figures
+            of_one[metric] = round(float(np.mean(means)), 6)
+            of_one[f"p {metric}"] = round(paired_test(ours[metric], theirs).p_value, 6)
+        found[name] = of_one
     return found
 
 

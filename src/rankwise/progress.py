@@ -87,6 +87,7 @@ def _notebook_line(what: str, total: int) -> Iterator[Show]:
 
     start = shown = monotonic()
     handle: Any = None
+    waiting: dict[str, str] | None = None  # a line that came too soon after the one before
 
     def line(done: int, words: str) -> dict[str, str]:
         now = monotonic() - start
@@ -94,13 +95,19 @@ def _notebook_line(what: str, total: int) -> Iterator[Show]:
         return {"text/plain": "  ".join(filter(None, (what, share, f"{now:.1f} s", words)))}
 
     def show(done: int, words: str = "") -> None:
-        nonlocal handle, shown
+        nonlocal handle, shown, waiting
+        new, waiting = line(done, words), None
         if handle is None:
-            handle = display(line(done, words), raw=True, display_id=True)
+            handle = display(new, raw=True, display_id=True)
         elif monotonic() - shown > SECONDS or 0 < total <= done:
-            handle.update(line(done, words), raw=True)
+            handle.update(new, raw=True)
         else:
+            waiting = new
             return
         shown = monotonic()
 
-    yield show
+    try:
+        yield show
+    finally:
+        if waiting is not None:
+            handle.update(waiting, raw=True)

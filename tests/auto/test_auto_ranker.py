@@ -134,6 +134,17 @@ def test_tables(data, fitted):
     assert "optimistic" in text
     assert "<table>" in fitted.results_._repr_html_()
     assert repr(fitted.results_).startswith("<AutoResults: 14 rankers")
+    assert repr(fitted.score_estimate_).startswith("<ScoreEstimate: ndcg@10 0.")
+    assert repr(fitted.gain_over_best_).endswith(
+        f" over {fitted.score_estimate_.n_queries} queries>"
+    )
+    ax = fitted.results_.plot(top=3)
+    best = [
+        f"{name}: {fitted.results_.scores[k]:.3f}"
+        for name, k in list(fitted.results_.best_trials.items())[:3]
+    ]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == best
+    assert ax.get_xlabel().endswith("behind the best, by query, the best 3 of 14")
     explanation = fitted.explain()
     assert list(explanation.to_frame().index) == [part.name for part in fitted.parts_]
     assert "mean of all" in str(explanation)

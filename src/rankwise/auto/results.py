@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.model_selection.best_mean import PairedDifference
+from rankwise.parameters import Whole, check_value
 from rankwise.tables import Column, Table, TableMixin
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +99,33 @@ class AutoResults(TableMixin):
             Column("behind best"),
             Column("s.e."),
             Column("seconds", ".2f"),
-            Column("", ""),
+            Column("in the mean", ""),
         )
         note = "The best of many scores is optimistic: score_estimate_ is not."
         note = "\n".join((note, *(f"Not tried: {line}" for line in self.left_out)))
         return Table(columns, rows, note=note, best=frozenset({(0, 2)}))
+
+    def plot(self, *, top: int = 10, ax: Axes | None = None) -> Axes:
+        """Draw how far each ranker, at its best setting, is behind the best of all.
+
+        Differences are paired and have 95% intervals, as in
+        `rankwise.plots.plot_differences_from_best`.
+
+        Parameters
+        ----------
+        top : int, default=10
+            How many rankers to show.
+        ax : matplotlib Axes, optional
+        """
+        from rankwise.plots.candidate_differences import draw_differences
+
+        check_value("top", top, Whole(1))
+        best = self.best_trials
+        shown = list(best.values())[:top]
+        labels = [f"{self.names[k]}: {self.scores[k]:.3f}" for k in shown]
+        return draw_differences(
+            labels, self.behind[shown], self.standard_errors[shown], self.metric, len(best), ax
+        )
 
     def _row(self, name: str, best: int) -> tuple[Any, ...]:
         same = np.array([other == name for other in self.names])
@@ -110,7 +136,7 @@ class AutoResults(TableMixin):
             self.behind[best],
             self.standard_errors[best],
             self.seconds[same].sum(),
-            "in the mean" if (self.chosen & same).any() else "",
+            "yes" if (self.chosen & same).any() else "",
         )
 
     def _setting(self, k: int) -> float:

@@ -79,6 +79,9 @@ class ScoreEstimate:
             f"({self.n_queries:,} {self.unit})"
         )
 
+    def __repr__(self) -> str:
+        return f"<ScoreEstimate: {self}>"
+
 
 @dataclass(frozen=True)
 class PairedDifference:
@@ -120,6 +123,10 @@ data cannot tell them apart.'
         if self.n_queries < 2:
             return False
         return abs(self.difference) > clear_errors(self.n_queries) * self.standard_error
+
+    def __repr__(self) -> str:
+        gap = f"{self.difference:.4f}, with a standard error of {self.standard_error:.4f}"
+        return f"<PairedDifference: {gap}, over {self.n_queries:,} queries>"
 
     def words(self, first: str, second: str, metric: str) -> str:
         """One sentence: how far the first is ahead of the second, and whether that is clear."""

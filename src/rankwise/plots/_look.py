@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#A6578A")
 MARKERS = ("o", "s", "^", "D")
 INK = "#1D2430"
+PAPER = "#FFFFFF"
+SIZE = (5.4, 3.6)  # inches: text of 10 points stays readable on a page of 420 pixels
+STRONGEST = 0.6  # opacity of coloured cells: text of a light or dark page can be read on them
 BAND = 1.96  # standard deviations on each side of a band of 95%
 Curves = Mapping[str, ArrayLike] | ArrayLike
 
@@ -35,9 +39,7 @@ def require_matplotlib() -> None:
         raise MissingExtraError("matplotlib", "plots") from error
 
 
-def new_axes(
-    rows: int = 1, *, columns: int = 1, size: tuple[float, float] = (7.2, 3.7)
-) -> list[Axes]:
+def new_axes(rows: int = 1, *, columns: int = 1, size: tuple[float, float] = SIZE) -> list[Axes]:
     """Axes in the look of this package, row by row, in a figure that pyplot does not manage.
 
     A notebook shows the figure if the axes are the value of a cell.
@@ -46,7 +48,7 @@ def new_axes(
     ----------
     rows, columns : int, default=1
         The grid of axes.
-    size : (float, float), default=(7.2, 3.7)
+    size : (float, float), default=(5.4, 3.6)
         Width and height of each, in inches.
 
     Examples
@@ -76,7 +78,7 @@ def new_axes(
     return made
 
 
-def axes_or_new(ax: Axes | None, size: tuple[float, float] = (7.2, 3.7)) -> Axes:
+def axes_or_new(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
     """The given Axes, or new ones."""
     require_matplotlib()
     return new_axes(size=size)[0] if ax is None else ax
@@ -119,7 +121,12 @@ def name_curves(ax: Axes, labels: Sequence[str]) -> None:
         return
     named = [line for line in ax.get_lines() if str(line.get_label())[:1] != "_"]
     ax.legend(
-        named[-len(labels):], labels, loc="lower left", bbox_to_anchor=(0, 1.0),
-        ncols=len(labels) if len("".join(labels)) < 60 else 1, frameon=False,
-        borderaxespad=0.2, handlelength=2.2, fontsize=10, labelcolor=INK,
+        named[-len(labels):], [_in_lines(label) for label in labels], loc="lower left",
+        bbox_to_anchor=(0, 1.0), ncols=len(labels) if len("".join(labels)) < 40 else 1,
+        frameon=False, borderaxespad=0.2, handlelength=2.2, fontsize=10, labelcolor=INK,
     )  # fmt: skip
+
+
+def _in_lines(label: str) -> str:
+    """A label in lines that fit a figure; none breaks at an equals sign."""
+    return textwrap.fill(label.replace(" = ", "\xa0=\xa0"), 56).replace("\xa0", " ")

@@ -10,7 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import AnyOf, Choice, check_value
-from rankwise.plots._look import Curves, axes_or_new, by_name, checked_curves, look, name_curves
+from rankwise.plots._look import (
+    SIZE,
+    Curves,
+    axes_or_new,
+    by_name,
+    checked_curves,
+    look,
+    name_curves,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,7 +129,7 @@ def plot_hold_out(
         listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
         raise DataError(f"All results in a plot must have the same metric: got {listed}.")
     alphas = np.concatenate([result.alphas for result in named.values()])
-    ax = alpha_axes(ax, alphas, height=3.5 + 0.2 * len(named))
+    ax = alpha_axes(ax, alphas, height=SIZE[1] + 0.2 * (len(named) - 1))
     tops = {name: values[name][result.best_index] for name, result in named.items()}
     best_of_all = (min if lower else max)(tops, key=tops.__getitem__)
     labels = []
@@ -139,9 +147,9 @@ def plot_hold_out(
     return ax
 
 
-def alpha_axes(ax: Axes | None, alphas: Values, height: float = 3.7) -> Axes:
+def alpha_axes(ax: Axes | None, alphas: Values, height: float = SIZE[1]) -> Axes:
     """Axes with a horizontal axis for these alphas."""
-    ax = axes_or_new(ax, size=(7.2, height))
+    ax = axes_or_new(ax, size=(SIZE[0], height))
     positive = alphas[alphas > 0]
     if len(positive) == len(alphas):
         ax.set_xscale("log")
@@ -199,7 +207,7 @@ def _draw(
             for edge in (y - half, y + half):
                 ax.plot(x, edge, color=color, lw=0.7, alpha=0.45, zorder=2, label="_edge")
         if best is not None:
-            plus_minus = f" ± {spread[best]:.3f}"
+            plus_minus = f" ± {_digits(spread[best])}"
             if not band:
                 ax.errorbar(
                     alphas[best], values[best], spread[best], color=color, lw=1.2, capsize=3,
@@ -212,16 +220,22 @@ def _draw(
         zorder=4, label="_best",
     )  # fmt: skip
     ax.axvline(alphas[best], color=color, lw=1, ls=(0, (2, 3)), alpha=0.6, zorder=1)
-    text = f"best {values[best]:.3f}{plus_minus} at α = {_short(alphas[best])}"
+    text = f"best {_digits(values[best])}{plus_minus} at α = {_short(alphas[best])}"
     if len(x) > 1 and alphas[best] in (x[0], x[-1]):
         largest = alphas[best] == x[-1]
+        ax.margins(x=0.1)  # room for the arrow
         ax.annotate(
-            "", (alphas[best], values[best]), (32 if largest else -32, 0), color=color,
+            "", (alphas[best], values[best]), (24 if largest else -24, 0), color=color,
             textcoords="offset points", zorder=5,
             arrowprops={"arrowstyle": "<|-", "color": color, "lw": 1.8, "shrinkA": 7, "shrinkB": 0},
         )  # fmt: skip
         text += f", the {'largest' if largest else 'smallest'} tried"
     return text
+
+
+def _digits(value: float) -> str:
+    """Three decimals; of large numbers four digits."""
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.4g}"
 
 
 def _short(alpha: float) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError
 from rankwise.parameters import Flag, Whole, check_value
-from rankwise.plots._look import BAND, COLORS, INK, axes_or_new
+from rankwise.plots._look import BAND, COLORS, INK, PAPER, SIZE, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,14 +70,27 @@ def plot_differences_from_best(
     gains = (table if greater_is_better else -table)[:, defined]
     order = np.argsort(-gains.mean(axis=1), kind="stable")[:top]
     behind = gains[order[0]] - gains[order]
-    mean, n = behind.mean(axis=1), behind.shape[1]
-    half = BAND * behind.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(order))
+    n = behind.shape[1]
+    error = behind.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(order))
     names = list(rows)
     labels = [f"{names[k]}: {table[k, defined].mean():.3f}" for k in order]
-    ax = axes_or_new(ax, size=(7.2, max(1.9, 0.42 * len(order) + 1.0)))
-    heights = np.arange(len(order))
+    return draw_differences(labels, behind.mean(axis=1), error, metric, len(names), ax)
+
+
+def draw_differences(
+    labels: Sequence[str],
+    mean: NDArray[Any],
+    standard_error: NDArray[Any],
+    metric: str,
+    n_candidates: int,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how far candidates are behind the first of them, with 95% intervals."""
+    half = BAND * standard_error
+    ax = axes_or_new(ax, size=(SIZE[0], max(1.9, 0.42 * len(labels) + 1.0)))
+    heights = np.arange(len(labels))
     open_ = mean - half <= 0  # may be as good as the best
-    for part, fill in ((open_, "white"), (~open_, COLORS[0])):
+    for part, fill in ((open_, PAPER), (~open_, COLORS[0])):
         ax.errorbar(
             -mean[part], heights[part], xerr=half[part], fmt="o", color=COLORS[0], mfc=fill, ms=6,
             mew=1.6, lw=1.6, zorder=3,
@@ -87,10 +100,13 @@ def plot_differences_from_best(
     ax.set_yticks(heights - 0.12, labels, ha="left", va="bottom")
     ax.tick_params(axis="y", length=0, pad=-6)
     ax.spines["left"].set_visible(False)
-    ax.set_ylim(len(order) - 0.5, -0.85)
+    ax.set_ylim(len(labels) - 0.5, -0.85)
     ax.grid(visible=False, axis="y")
     ax.grid(axis="x", color=INK, alpha=0.13, lw=0.8)
-    more = f", the best {len(order)} of {len(names):,}" if len(order) < len(names) else ""
+    fewer = len(labels) < n_candidates
+    more = f", the best {len(labels)} of {n_candidates:,}" if fewer else ""
     ax.set_xlabel(f"{metric} behind the best, by query{more}")
-    ax.xaxis.set_major_formatter(lambda value, _: f"{-value:.3g}" if value else "0")
+    ax.xaxis.set_major_formatter(
+        lambda value, _: f"{-value:.3g}".replace("-", "\N{MINUS SIGN}") if value else "0"
+    )
     return ax

@@ -11,12 +11,14 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from rankwise.errors import DataError
-from rankwise.plots._look import COLORS, INK, axes_or_new, look
+from rankwise.plots._look import COLORS, INK, MARKERS, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_NAMES = 60
+# Where a name may stand beside its dot, the best first: to the right or left, above or below.
+PLACES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
 
 
 def plot_comparisons(
@@ -71,33 +73,61 @@ def plot_comparisons(
     n_groups, group = connected_components(counts[used][:, used], directed=False)
     group_of = dict(zip(used.tolist(), group.tolist(), strict=True))
     across = _across(counts, used, group, height)
-    ax = axes_or_new(ax, size=(7.2, 4.6))
+    ax = axes_or_new(ax, size=(5.4, 4.4))
     first, second = np.nonzero(np.triu((counts + counts.T).toarray(), 1))
     for i, j in zip(first, second, strict=True):
         i_wins, j_wins = counts[i, j], counts[j, i]
         surprise = (i_wins - j_wins) * (height[i] - height[j]) < 0
         ax.plot(
             [across[i], across[j]], [height[i], height[j]], zorder=2,
-            lw=min(0.6 + 0.5 * (i_wins + j_wins - 1), 4), color=COLORS[1] if surprise else INK,
-            alpha=0.85 if surprise else 0.3, ls=(0, (4, 2)) if surprise else "-",
+            lw=min(1.0 + 0.5 * (i_wins + j_wins - 1), 4), color=COLORS[1] if surprise else INK,
+            alpha=1.0 if surprise else 0.35, ls=(0, (4, 2)) if surprise else "-",
         )  # fmt: skip
     labels = [str(name) for name in (range(n) if names is None else names)]
-    palette = (0, 2, 3)  # not the colour of surprises
+    palette = COLORS[0], COLORS[2], COLORS[3]  # not the colour of surprises
     for k in used.tolist():
-        color, marker = look(palette[group_of[k] % 3])
+        g = group_of[k]
+        color, marker = palette[g % len(palette)], MARKERS[g % len(MARKERS)]
         ax.plot(across[k], height[k], color=color, marker=marker, ms=7, zorder=3, ls="none")
-        if len(used) <= MOST_NAMES:
-            ax.annotate(
-                labels[k], (across[k], height[k]), (5, 4), textcoords="offset points", fontsize=9,
-                color=INK, zorder=4,
-            )  # fmt: skip
     ax.set_xticks([])
     ax.margins(x=0.08)
+    if len(used) <= MOST_NAMES:
+        _name_items(ax, across[used], height[used], [labels[k] for k in used])
     ax.spines["bottom"].set_visible(False)
     ax.set_ylabel("share of comparisons won" if scores is None else "score")
     if n_groups > 1:
         ax.set_xlabel(f"{n_groups} groups that no comparison connects")
     return ax
+
+
+def _name_items(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> None:
+    """Write each name beside its dot, where it covers the fewest dots and names written before."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    width, height = 72 / ax.figure.dpi * np.array(ax.bbox.size)  # in points
+    dots = np.column_stack(((x - left) / (right - left) * width, (y - low) / (high - low) * height))
+    taken = np.hstack((dots - 4, dots + 4))  # boxes in points: left, bottom, right, top
+    for i, name in enumerate(names):
+        size = np.array([5.6 * len(name), 11.0])  # of text of 9 points
+        boxes = []
+        for sideways, upwards in PLACES:
+            corner = dots[i] + np.array([6 * sideways, 5 * upwards])
+            corner += size * (np.array([sideways, upwards]) - 1) / 2
+            boxes.append(np.concatenate((corner, corner + size)))
+        beyond = [max(0.0, -box[0]) + max(0.0, box[2] - width) for box in boxes]
+        best = int(np.argmin([_overlap(taken, box) for box in boxes] + 11 * np.array(beyond)))
+        taken = np.vstack((taken, boxes[best]))
+        sideways, upwards = PLACES[best]
+        ax.annotate(
+            name, (x[i], y[i]), (6 * sideways, 5 * upwards), textcoords="offset points", fontsize=9,
+            ha={-1: "right", 0: "center", 1: "left"}[sideways],
+            va={-1: "top", 0: "center", 1: "bottom"}[upwards], color=INK, zorder=4,
+        )  # fmt: skip
+
+
+def _overlap(boxes: NDArray[Any], box: NDArray[Any]) -> float:
+    """The area that boxes share with one of them."""
+    shared = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
+    return float(shared.clip(min=0.0).prod(axis=1).sum())
 
 
 def _heights(counts: Any, scores: ArrayLike | None) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import DataError
 from rankwise.parameters import Choice, check_value
-from rankwise.plots._look import axes_or_new, by_name, look, name_curves
+from rankwise.plots._look import SIZE, axes_or_new, by_name, look, name_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +96,7 @@ def plot_component_errors(
             "plot_component_errors draws a result of component_errors, or a mapping of names to "
             f"results: got {type(errors).__name__}."
         )
-    ax = axes_or_new(ax)
+    ax = axes_or_new(ax, size=(SIZE[0], SIZE[1] + 0.2 * (len(named) - 1)))
     labels = []
     for k, (name, found) in enumerate(named.items()):
         color, marker = look(k)
@@ -115,6 +115,9 @@ def plot_component_errors(
                 )  # fmt: skip
             text = f"best {y[best - 1]:.3f} at p = {best}, within one s.e. at p = {fewest}"
         labels.append(": ".join(filter(None, (name, text))))
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel="number of components p", ylabel="held-out disagreement error (± s.e.)")
     name_curves(ax, labels)
     return ax

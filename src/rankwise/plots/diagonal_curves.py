@@ -93,7 +93,8 @@ def plot_roc(
     ax.set(xticks=ticks, yticks=ticks)
     if fresh:
         ax.grid(axis="both", color=INK, alpha=0.13, lw=0.8)
-    ax.legend(loc="lower right", frameon=False, fontsize=10, labelcolor=INK, handlelength=2.2)
+    drawn = (str(line.get_label()) for line in ax.get_lines())
+    name_curves(ax, [text for text in drawn if text[:1] != "_"])
     return ax
 
 

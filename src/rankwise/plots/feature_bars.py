@@ -137,7 +137,7 @@ def _bars(
     spread: NDArray[Any] | None = None,
 ) -> Axes:
     """Horizontal bars from the top down, blue to the right of 0 and red to the left."""
-    ax = axes_or_new(ax, size=(6.4, max(1.8, 0.27 * len(values) + 0.9)))
+    ax = axes_or_new(ax, size=(5.0, max(1.8, 0.27 * len(values) + 0.9)))
     heights = np.arange(len(values))
     colors = [COLORS[0] if value >= 0 else COLORS[1] for value in values]
     ax.barh(heights, values, height=0.72, color=colors, lw=0, zorder=3)
@@ -148,6 +148,7 @@ def _bars(
         )  # fmt: skip
     ax.axvline(0, color=INK, lw=1, zorder=4)
     ax.set_yticks(heights, labels)
+    ax.locator_params(axis="x", nbins=6)
     ax.set_ylim(len(values) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
     ax.grid(axis="x", color=INK, alpha=0.13, lw=0.8)

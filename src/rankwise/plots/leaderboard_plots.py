@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from rankwise.errors import DataError
 from rankwise.parameters import AnyOf, Whole, check_value
-from rankwise.plots._look import COLORS, INK, axes_or_new
+from rankwise.plots._look import COLORS, INK, SIZE, STRONGEST, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_NUMBERS = 16  # items whose cells have numbers
+MOST_NUMBERS = 12  # items whose cells have numbers
 
 
 def plot_ratings(
@@ -59,7 +59,7 @@ def plot_ratings(
             f"{rating.shape}, {lower.shape}, {upper.shape} and {(len(names),)}."
         )
     order = np.argsort(-rating, kind="stable")[:top]
-    ax = axes_or_new(ax, size=(6.4, max(2.4, 0.26 * len(order) + 1.0)))
+    ax = axes_or_new(ax, size=(5.0, max(2.4, 0.26 * len(order) + 1.0)))
     heights = np.arange(len(order))
     reach = np.maximum(np.array([rating - lower, upper - rating])[:, order], 0.0)
     ax.errorbar(
@@ -93,7 +93,7 @@ def plot_win_matrix(
 ) -> Axes:
     """Draw how often the item of each row wins against that of each column, as a heat map.
 
-    With up to 16 items, cells have percentages. Blue: the item of the row wins more often; red: it
+    With up to 12 items, cells have percentages. Blue: the item of the row wins more often; red: it
     loses more often; pairs that never met are empty.
 
     Parameters
@@ -123,8 +123,8 @@ def plot_win_matrix(
         )
     cells = cells[:top, :top]
     n = len(cells)
-    side = min(8.0, max(3.2, 1.6 + 0.38 * n))
-    ax = axes_or_new(ax, size=(side + 0.6, side))
+    side = min(SIZE[0], max(3.2, 1.6 + 0.38 * n))
+    ax = axes_or_new(ax, size=(side, side - 0.3))
     from matplotlib.colors import to_rgba
 
     # Two colours, more or less opaque: they fit a light and a dark page.
@@ -133,14 +133,15 @@ def plot_win_matrix(
     for color, sign in ((COLORS[0], 1), (COLORS[1], -1)):
         chosen = met & (np.sign(cells - 0.5) == sign)
         colors[chosen] = to_rgba(color)
-    colors[..., 3] = np.where(met, np.minimum(2 * abs(np.nan_to_num(cells, nan=0.5) - 0.5), 1), 0)
+    lead = np.minimum(2 * abs(np.nan_to_num(cells, nan=0.5) - 0.5), 1)
+    colors[..., 3] = np.where(met, STRONGEST * lead, 0)
     edges = np.arange(n + 1) - 0.5
     ax.pcolormesh(edges, edges, colors, linewidth=0, zorder=1)
     if n <= MOST_NUMBERS:
         for i, j in zip(*np.nonzero(met), strict=True):
             ax.text(
                 j, i, f"{100 * cells[i, j]:.0f}", ha="center", va="center", fontsize=9,
-                color="white" if colors[i, j, 3] > 0.55 else INK, zorder=2,
+                color=INK, zorder=2,
             )  # fmt: skip
     ax.grid(visible=False)
     labels = [str(name) for name in names[:n]]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError
 from rankwise.plots._look import (
@@ -22,6 +23,9 @@ from rankwise.plots._look import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST_NAMES = 25  # of queries on the axis
+MOST_BARS = 60  # that can be told apart
 
 
 def plot_ndcg_curve(
@@ -100,15 +104,14 @@ def plot_query_differences(
     from matplotlib.ticker import MaxNLocator
 
     ranks = np.arange(1, len(gaps) + 1)
-    for name, sign, color, x, y, side, end in (
-        (names[0], 1, COLORS[0], 0.98, 0.94, "right", "top"),
-        (names[1], -1, COLORS[1], 0.02, 0.06, "left", "bottom"),
-    ):
+    for name, sign, color, above in ((names[0], 1, COLORS[0], 19), (names[1], -1, COLORS[1], 5)):
         better = sign * gaps > 0
-        ax.bar(ranks[better], gaps[better], width=0.85, color=color, lw=0, zorder=3)
+        _columns(ax, ranks[better], gaps[better], color, zorder=3)
         text = f"{name} better: {better.sum()} {'query' if better.sum() == 1 else 'queries'}"
-        where = ax.transAxes
-        ax.text(x, y, text, color=color, weight="bold", ha=side, va=end, transform=where)
+        ax.annotate(
+            text, (0, 1), (0, above), xycoords="axes fraction", textcoords="offset points",
+            color=color, weight="bold", fontsize=10,
+        )  # fmt: skip
     ax.axhline(0, color=INK, lw=1, zorder=4)
     ax.set(xlabel="queries, ordered by difference", ylabel=f"difference in {metric}")
     ax.set_xlim(0, len(gaps) + 1)
@@ -125,8 +128,8 @@ def plot_query_values(
 ) -> Axes:
     """Draw the value of a metric on every query, in descending order, with their mean.
 
-    The band is a 95% interval of the mean. Up to 40 queries have their names on the axis; of more,
-    the five with the lowest values are named in the figure.
+    The band is a 95% interval of the mean. Up to 25 queries have their names on the axis; of more,
+    the five with the lowest values are named below it.
 
     Parameters
     ----------
@@ -154,7 +157,7 @@ def plot_query_values(
     order = np.argsort(-given, kind="stable")
     ranks = np.arange(1, n + 1)
     ax = axes_or_new(ax)
-    ax.bar(ranks, given[order], width=0.85, color=COLORS[0], lw=0, zorder=2)
+    _columns(ax, ranks, given[order], COLORS[0], zorder=2)
     mean = given.mean()
     text = f"mean {mean:.3f}"
     if n > 1:
@@ -164,12 +167,21 @@ def plot_query_values(
     ax.axhline(mean, color=COLORS[1], lw=1.8, zorder=4, label=text)
     name_curves(ax, [text])
     ax.set_xlim(0, n + 1)
-    if labels and n <= 40:
-        turn = 0 if max(map(len, labels)) * n <= 70 else 90
+    ax.set(xlabel=f"{n:,} queries, ordered by {metric}", ylabel=metric)
+    if labels and n <= MOST_NAMES:
+        turn = 0 if max(map(len, labels)) * n <= 50 else 90
         ax.set_xticks(ranks, [labels[k] for k in order], rotation=turn)
     elif labels:
         lowest = ", ".join(labels[k] for k in order[:-6:-1])
-        where = ax.transAxes
-        ax.text(0.99, 0.97, f"lowest: {lowest}", color=INK, ha="right", va="top", transform=where)
-    ax.set(xlabel=f"{n:,} queries, ordered by {metric}", ylabel=metric)
+        ax.set_xlabel(f"{ax.get_xlabel()}\n{textwrap.fill(f'lowest: {lowest}', 52)}")
     return ax
+
+
+def _columns(ax: Axes, ranks: NDArray[Any], values: NDArray[Any], color: str, zorder: int) -> None:
+    """Bars from 0 to values; of many, their outline, as narrow bars and gaps make stripes."""
+    if len(ranks) <= MOST_BARS:
+        ax.bar(ranks, values, width=0.85, color=color, lw=0, zorder=zorder)
+        return
+    edges, heights = np.append(ranks - 0.5, ranks[-1] + 0.5), np.append(values, values[-1])
+    drawn = ax.fill_between(edges, heights, step="post", color=color, lw=0, zorder=zorder)
+    drawn.sticky_edges.y.append(0)  # as those of bars: no margin below 0

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.errors import DataError
 from rankwise.parameters import AnyOf, Whole, check_value
-from rankwise.plots._look import COLORS, INK, axes_or_new
+from rankwise.plots._look import COLORS, INK, SIZE, STRONGEST, axes_or_new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,20 +64,20 @@ def plot_rank_probabilities(
     order = np.argsort(share @ np.arange(share.shape[1]), kind="stable")[:top]
     cells = share[order, :top]
     n_rows, n_ranks = cells.shape
-    size = (min(7.2, max(3.6, 1.6 + 0.46 * n_ranks)), max(2.2, 0.27 * n_rows + 1.0))
+    size = (min(SIZE[0], max(3.6, 1.6 + 0.46 * n_ranks)), max(2.2, 0.27 * n_rows + 1.0))
     ax = axes_or_new(ax, size=size)
     from matplotlib.colors import to_rgba
 
     # One colour, more or less opaque: it fits a light and a dark page.
     colors = np.tile(to_rgba(COLORS[0]), (n_rows, n_ranks, 1))
-    colors[..., 3] = cells
+    colors[..., 3] = STRONGEST * cells / (cells.max() or 1.0)
     edges = np.arange(n_ranks + 1) + 0.5, np.arange(n_rows + 1) - 0.5
     ax.pcolormesh(*edges, colors, linewidth=0, zorder=1)
     if n_ranks <= MOST_NUMBERS:
         for i, k in zip(*np.nonzero(cells >= 0.01), strict=True):
             ax.text(
                 k + 1, i, f"{100 * cells[i, k]:.0f}", ha="center", va="center", fontsize=9,
-                color="white" if cells[i, k] > 0.55 else INK, zorder=2,
+                color=INK, zorder=2,
             )  # fmt: skip
     ax.grid(visible=False)
     ax.set_yticks(np.arange(n_rows), [labels[k] for k in order])
@@ -85,6 +85,8 @@ def plot_rank_probabilities(
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
-    unit = ", in percent" if n_ranks <= MOST_NUMBERS else ": the darker, the more likely"
+    unit = (
+        ", in percent" if n_ranks <= MOST_NUMBERS else ": the stronger the colour, the more likely"
+    )
     ax.set_xlabel(f"rank{unit}")
     return ax

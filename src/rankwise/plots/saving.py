@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankwise.errors import ParameterError
 from rankwise.files import replacing
-from rankwise.plots._look import COLORS, INK
+from rankwise.plots._look import COLORS, INK, PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -32,8 +32,8 @@ def figure_svg(figure: Figure | SubFigure, *, adapt: bool = True) -> str:
         As in ``ax.figure``.
     adapt : bool, default=True
         Whether colours follow the page, so that the figure fits a dark one: text and lines take
-        the colour of the surrounding text, and curves take the CSS variables ``--series-1`` to
-        ``--series-4`` if the page defines them.
+        the colour of the surrounding text, curves take the CSS variables ``--series-1`` to
+        ``--series-4``, and what is white takes ``--card``, if the page defines them.
 
     Examples
     --------
@@ -51,8 +51,9 @@ def figure_svg(figure: Figure | SubFigure, *, adapt: bool = True) -> str:
     svg = svg.replace("<svg", '<svg stroke-linejoin="round"', 1)
     if adapt:
         svg = re.sub(INK, "currentColor", svg, flags=re.IGNORECASE)
-        for i, color in enumerate(COLORS, 1):
-            svg = re.sub(color, f"var(--series-{i}, {color})", svg, flags=re.IGNORECASE)
+        names = {PAPER: "card"} | {color: f"series-{i}" for i, color in enumerate(COLORS, 1)}
+        for color, name in names.items():
+            svg = re.sub(color, f"var(--{name}, {color})", svg, flags=re.IGNORECASE)
     return svg
 
 

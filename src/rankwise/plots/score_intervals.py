@@ -104,7 +104,7 @@ def plot_item_ranking(
     if len(labels) != n:
         raise DataError(f"names needs one entry per row of X: got {len(labels)} for {n} rows.")
     order = np.argsort(-score, kind="stable")[:top]
-    ax = axes_or_new(ax, size=(6.4, max(2.4, 0.26 * len(order) + 1.0)))
+    ax = axes_or_new(ax, size=(5.0, max(2.4, 0.26 * len(order) + 1.0)))
     heights = np.arange(len(order))
     ax.errorbar(
         score[order], heights, xerr=half[order], fmt="o", color=COLORS[0], ms=4.5, lw=1.4,

@@ -53,6 +53,9 @@ def plot_training_sizes(curves: Any, *, ax: Axes | None = None) -> Axes:
             marker=marker, ms=5, lw=1.8, elinewidth=1.2, capsize=3, label=f"_{name}", zorder=3,
         )  # fmt: skip
         ax.plot([], [], color=color, marker=marker, ms=5, lw=1.8, label=name)
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel="training queries", ylabel=f"held-out {metrics.pop()} (± s.e.)")
     name_curves(ax, list(named))
     return ax

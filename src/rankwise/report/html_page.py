@@ -14,6 +14,9 @@ from typing import Protocol
 
 from rankwise.files import replacing
 
+ENLARGED = 1.25  # text of 10 points in a figure is then as large as that of the page
+_SIZE = re.compile(r'(<svg[^>]*?) width="([\d.]+)pt" height="[\d.]+pt"')
+
 
 class PageElement(Protocol):
     """Anything that can stand on a page."""
@@ -77,6 +80,7 @@ class Figure:
         """Its HTML, with ids that begin with `name`: two drawings on a page must not share ids."""
         svg = re.sub(r"^.*?(?=<svg)", "", self.svg, count=1, flags=re.DOTALL)
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
+        svg = _SIZE.sub(lambda size: f'{size[1]} width="{ENLARGED * float(size[2]):.0f}pt"', svg, 1)
         label = html.escape(self.alt, quote=True)
         svg = svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
         caption = f"<figcaption>{_inline(self.caption)}</figcaption>" if self.caption else ""

@@ -15,9 +15,8 @@ def conclusions(ranker: Any) -> list[str]:
     ]
     if n_parts > 1:
         gain = ranker.gain_over_best_
-        lines.append(
-            gain.words(f"The mean of {n_parts}", "the best single ranker", estimate.metric)
-        )
+        mean = f"On queries that neither was chosen by, the mean of {n_parts}"
+        lines.append(gain.words(mean, "the best single ranker", estimate.metric))
     runner_up = results.runner_up
     if runner_up is not None:
         best, second, gap = runner_up
