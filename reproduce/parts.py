@@ -204,6 +204,23 @@ PAPERS = (
         uses=("pairwise_gp",),
     ),
     Paper(
+        "leaderboard",
+        "Leaderboards",
+        "How often intervals of ratings, effects and ranks hold the truth in simulated battles, "
+        "with and without clustering by session; and the battles of PandaLM.",
+        "There is no paper with these tables.",
+        (
+            Part("leaderboard/coverage", _module("leaderboard", "coverage"), ("coverage",)),
+            Part(
+                "leaderboard/pandalm",
+                _module("leaderboard", "pandalm"),
+                ("pandalm",),
+                ("llm_preferences",),
+            ),
+        ),
+        minutes=4,
+    ),
+    Paper(
         "sparse-pairwise-features",
         "Sparse bilinear ranking",
         "Tables II and III and Figure 1 of the paper on 20 Newsgroups and MNIST, and the trials "

@@ -27,6 +27,7 @@ def example(name, folder):
 def test_all_examples_are_tested():
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == [
         "from_raw_data_to_the_best_ranker",
+        "leaderboard_of_models",
         "leading_and_spectral_components",
         "leave_pair_out_auc",
         "pooled_auc_bias",
@@ -42,6 +43,15 @@ def test_from_raw_data_to_the_best_ranker(tmp_path):
     found, plain = map(float, re.search(r"new queries: (\S+); .* has (\S+)", printed).groups())
     assert low - 0.05 < found < high + 0.05
     assert found > plain + 0.02
+
+
+def test_leaderboard_of_models(tmp_path):
+    printed = example("leaderboard_of_models", tmp_path)
+    low, high = map(float, re.search(r"style .* \((\S+) to (\S+)\)", printed).groups())
+    assert abs(0.183 - (low + high) / 2) < high - low  # four standard errors
+    wide, narrow = map(float, re.findall(r"mean width (\S+),", printed))
+    assert wide > 1.2 * narrow
+    assert len(re.findall(r"item \d+ and item \d+", printed)) == 3
 
 
 def test_leading_and_spectral_components(tmp_path):

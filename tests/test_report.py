@@ -241,3 +241,15 @@ def test_a_narrow_terminal_cuts_no_number():
         text = "".join("".join(lines).split())
         assert "…" not in text
     assert "disagreement" not in text  # no room for the longest word
+
+
+def test_on_a_narrow_terminal_headers_are_wrapped_before_names_are():
+    columns = Column("ranker", ""), Column("alpha or trees", ".3g"), Column("behind best")
+    table = Table(columns, (("rbf, query-standard", 4.38, 0.25),))
+    for width in (40, 33, 29):
+        console = Console(file=io.StringIO(), width=width, color_system=None)
+        console.print(table)
+        text = console.file.getvalue()
+        assert max(map(len, text.splitlines())) <= width
+        words = set(text.split())
+        assert words >= {"rbf,", "query-standard", "alpha", "trees", "behind", "best", "0.2500"}

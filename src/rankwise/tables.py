@@ -252,13 +252,15 @@ class Table:
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         """The table for rich's console.
 
-        On a narrow terminal, columns of text are wrapped between words or, if there is no room for
-        the longest word, within words. Numbers are never cut.
+        On a narrow terminal, headers and columns of text are wrapped between words; if that is not
+        enough, columns are closer together, and text is wrapped within words. Numbers are never
+        cut.
         """
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
+        gap, widths = self._widths(options.max_width)
         table = RichTable(
             title=Text(self.title, style="bold") if self.title else None,
             caption=Text(self.note, style="dim") if self.note else None,
@@ -267,8 +269,8 @@ class Table:
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             show_edge=False,
+            padding=(0, (gap - 1) // 2),
         )
-        widths = self._widths(options.max_width)
         for column, right, width in zip(self.columns, self.numeric, widths, strict=True):
             side: Any = "right" if right else "left"
             table.add_column(Text(column.name), justify=side, overflow="fold", width=width)
@@ -278,27 +280,25 @@ class Table:
             )
         yield table
 
-    def _widths(self, room: int) -> list[int]:
-        """The widths of columns with three characters between them, at most `room` together.
+    def _widths(self, room: int) -> tuple[int, list[int]]:
+        """The space between columns, 3 or 1, and their widths, at most `room` together.
 
-        Numbers have the width that they need. Text has at least the width of its longest word, if
-        there is room, and what is left goes to the first columns that need more.
+        Numbers have the width that they need. Text and headers have at least the width of their
+        longest word, if there is room, and what is left goes to the first columns that need more.
         """
         texts = [
             [column.name, *(row[c] for row in self.cells)] for c, column in enumerate(self.columns)
         ]
         wanted = [max(map(len, cells)) for cells in texts]
-        widths = [
-            want if right else max(map(len, " ".join(cells).split()), default=0)
-            for want, cells, right in zip(wanted, texts, self.numeric, strict=True)
-        ]
-        left = room - 3 * (len(widths) - 1) - sum(widths)
+        widths = [max(map(len, " ".join(cells).split()), default=0) for cells in texts]
+        gap = 3 if room >= 3 * (len(widths) - 1) + sum(widths) else 1
+        left = room - gap * (len(widths) - 1) - sum(widths)
         for c, want in enumerate(wanted):
             least = 0 if self.numeric[c] else 1 - widths[c]
             more = min(max(left, least), want - widths[c])
             widths[c] += more
             left -= more
-        return widths
+        return gap, widths
 
 
 def text_table(columns: Sequence[str | Column], rows: Iterable[Sequence[Any]]) -> str:

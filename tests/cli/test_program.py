@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from rankwise import __version__
 from rankwise.cli import entry
 from rankwise.cli.main import app
-from rankwise.cli.terminal import complain, duration
+from rankwise.cli.terminal import complain, duration, note, say
 
 COMMANDS = ("demo", "auto", "fit", "tune", "predict", "evaluate", "info")
 PROGRAM = [sys.executable, "-m", "rankwise.cli.main"]
@@ -295,3 +295,22 @@ def test_no_command_overwrites_its_input(command, tmp_path):
     assert result.exit_code == 2
     assert "is an input of this command" in result.output
     assert data.read_text() == text
+
+
+def test_on_a_terminal_lines_end_between_words(monkeypatch, capsys):
+    sentence = "The best is 0.0068 better than the next in disagreement."
+    note(sentence)
+    assert capsys.readouterr().err == f"{sentence}\n"  # a pipe gets it as it is
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    say(sentence)
+    note(sentence)
+    complain("error", sentence)
+    note(sentence, wrap=False)
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["The best is 0.0068", "better than the next", "in disagreement."]
+    assert err == f"{out}rankwise: error: The\nbest is 0.0068\nbetter than the next\n" + (
+        f"in disagreement.\n{sentence}\n"
+    )

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy import stats
 
 from rankwise.solvers.battles import penalized_newton
 from rankwise.solvers.battles.penalized_newton import by_evidence, by_held_out, maximize
 from rankwise.solvers.battles.sandwich import GroupScores, spread
+from rankwise.solvers.battles.studentized_range import range_quantile
 from rankwise.solvers.battles.tally import Layout, Likelihood, tally
 from tests.oracles.battles import battle_log_likelihood, dense_newton, evidence_penalty
 
@@ -149,6 +151,12 @@ def test_held_out_groups_choose_a_penalty_of_the_grid():
             loss -= parts[1].value(maximize(parts[0], {"items": penalty}).params)
         losses.append(loss)
     assert mode.penalties["items"] == penalized_newton.GRID[int(np.argmin(losses))]
+
+
+@pytest.mark.parametrize(("level", "n", "df"), [(0.95, 2, 5), (0.9, 20, 30), (0.95, 150, 10**6)])
+def test_quantiles_of_the_range_are_those_of_scipy(level, n, df):
+    want = stats.studentized_range.ppf(level, n, df)
+    assert_allclose(range_quantile(level, n, df), want, rtol=1e-4)
 
 
 def test_ratings_of_choix():

@@ -99,7 +99,7 @@ class AutoResults(TableMixin):
             Column("behind best"),
             Column("s.e."),
             Column("seconds", ".2f"),
-            Column("", ""),
+            Column("in the mean", ""),
         )
         note = "The best of many scores is optimistic. What to expect is estimated apart."
         note = "\n".join((note, *(f"Not tried: {line}" for line in self.left_out)))
@@ -136,7 +136,7 @@ class AutoResults(TableMixin):
             self.behind[best],
             self.standard_errors[best],
             self.seconds[same].sum(),
-            "in the mean" if (self.chosen & same).any() else "",
+            "yes" if (self.chosen & same).any() else "",
         )
 
     def _setting(self, k: int) -> float:

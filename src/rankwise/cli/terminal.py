@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, Signature, cleandoc, signature
 from shutil import get_terminal_size
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -178,8 +180,8 @@ def as_help(docstring: str) -> str:
 
 def complain(kind: str, message: str) -> None:
     """Print an error, a warning or an interrupt on stderr, as one line."""
-    text = " ".join(message.split())
-    print(f"rankwise: {_colored(f'{kind}:', COLORS[kind])} {text}", file=sys.stderr)
+    text = _in_lines(f"rankwise: {kind}: {' '.join(message.split())}", sys.stderr)
+    print(text.replace(f"{kind}:", _colored(f"{kind}:", COLORS[kind]), 1), file=sys.stderr)
 
 
 def _colored(text: str, color: str) -> str:
@@ -190,10 +192,27 @@ def _colored(text: str, color: str) -> str:
     return typer.style(text, fg=color, bold=True)
 
 
-def note(message: str) -> None:
-    """Print a remark on stderr, apart from the results, unless --quiet is given."""
+def note(message: str, *, wrap: bool = True) -> None:
+    """Print a remark on stderr, apart from the results, unless --quiet is given.
+
+    With `wrap`, lines end between words on a terminal; commands to copy stay in one line.
+    """
     if not is_quiet():
-        print(message, file=sys.stderr)
+        print(_in_lines(message, sys.stderr) if wrap else message, file=sys.stderr)
+
+
+def say(message: str) -> None:
+    """Print a sentence on stdout, among the results."""
+    print(_in_lines(message, sys.stdout))
+
+
+def _in_lines(message: str, stream: TextIO) -> str:
+    """On a terminal, lines that end between words; into a file or pipe, the message as it is."""
+    if not stream.isatty():
+        return message
+    width = shutil.get_terminal_size().columns
+    wrap = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False).fill
+    return "\n".join(wrap(line) for line in message.split("\n"))
 
 
 def show(table: Table) -> None:

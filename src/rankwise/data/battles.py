@@ -95,7 +95,8 @@ class Battles:
             "tie (bothbad)" if both are bad. Or a number or boolean: 1 if the first won, 0 if the
             second won, 0.5 for a tie.
         items : array-like of shape (n_items,), optional
-            The ids of all items. None: those that occur, in the order of their appearance.
+            The ids of all items. None: those that occur, in the order in which they first appear
+            in `first`, and then in `second`.
         weight : array-like of shape (n_battles,), optional
             How much each battle counts, not negative. None: 1.
         groups : array-like of shape (n_battles,), optional
@@ -237,7 +238,10 @@ class Battles:
 
 
 def number_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Index]:
-    """Distinct labels in the order of their appearance, and the number of each entry."""
+    """Distinct labels, integers in ascending and others in their order, and numbers of entries."""
+    if labels.dtype.kind in "iu":
+        found, codes = np.unique(labels, return_inverse=True)
+        return found, np.asarray(codes, dtype=np.intp)
     entries = labels.tolist()
     number = {label: k for k, label in enumerate(dict.fromkeys(entries))}
     codes = np.fromiter(map(number.__getitem__, entries), np.intp, len(entries))
@@ -255,6 +259,13 @@ def _as_array(values: Iterable[Any]) -> NDArray[Any]:
     return found
 
 
+class _OrNone(dict[Any, int]):
+    """Numbers of labels, -1 for those that are unknown."""
+
+    def __missing__(self, label: Any) -> int:
+        return -1
+
+
 def _shown(entry: Any) -> str:
     return repr(entry.item() if isinstance(entry, np.generic) else entry)
 
@@ -270,8 +281,7 @@ def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any]
     """The ids of items, and their numbers in each battle."""
     entries = [side.tolist() for side in sides]
     if items is None:
-        found = dict.fromkeys(name for pair in zip(*entries, strict=True) for name in pair)
-        ids = _as_array(found)
+        ids = _as_array(dict.fromkeys(entries[0] + entries[1]))
         missing = missing_entries(ids)
         if missing.any():
             bad = [missing_entries(side) for side in sides]
@@ -285,7 +295,8 @@ def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any]
         if ids.ndim != 1 or len(set(ids.tolist())) != len(ids):
             raise DataError("items needs the id of every item once.")
     number = {name: k for k, name in enumerate(ids.tolist())}
-    codes = [np.fromiter((number.get(e, -1) for e in s), np.intp, len(s)) for s in entries]
+    known = number if items is None else _OrNone(number)
+    codes = [np.fromiter(map(known.__getitem__, side), np.intp, len(side)) for side in entries]
     pairs = np.column_stack(codes)
     unknown = (pairs < 0).any(axis=1)
     if unknown.any():
@@ -306,13 +317,13 @@ def _outcome_codes(outcome: Any, n: int) -> Index:
         raise DataError(
             f"outcome needs one entry per battle: got shape {given.shape} for {n} battles."
         )
-    missing = missing_entries(given)
+    words, codes = number_labels(given)
+    missing = missing_entries(words)[codes]
     if missing.any():
         raise DataError(
             f"The outcome of battle {int(np.argmax(missing))} is missing ({int(missing.sum())} in "
             "all): drop these battles."
         )
-    words, codes = number_labels(given)
     code_of = [_code(word) for word in words.tolist()]
     unknown = [_shown(word) for word, code in zip(words, code_of, strict=True) if code is None]
     if unknown:

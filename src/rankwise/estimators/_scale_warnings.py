@@ -34,7 +34,8 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
         return
     message = None
     if ranker.scale_ is None and not (is_linear and ranker.alpha == 0):
-        message = _spread_message(ranker, ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS)))
+        advice = "query-minmax" if ranker.n_queries_ > 1 else "standard"
+        message = _spread_message(ranker, X, f'Use scale="{advice}", or scale the features first.')
     if message is None and kernel is not None:
         message = _kernel_message(kernel, evenly_spaced(X, KERNEL_ROWS))
     if message is not None:
@@ -60,7 +61,15 @@ def warn_of_constants(ranker: Any, X: Any) -> bool:
     return True
 
 
-def _spread_message(ranker: Any, statistics: ColumnStatistics) -> str | None:
+def warn_of_spread(ranker: Any, X: Any, advice: str) -> None:
+    """Warn if the features of X have very different scales."""
+    message = _spread_message(ranker, X, advice)
+    if message is not None:
+        warn(f"{type(ranker).__name__}: {message}")
+
+
+def _spread_message(ranker: Any, X: Any, advice: str) -> str | None:
+    statistics = ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
     ratio = spread(statistics)
     if ratio <= MOST_SPREAD:
         return None
@@ -68,11 +77,10 @@ def _spread_message(ranker: Any, statistics: ColumnStatistics) -> str | None:
     low, high = int(np.nanargmin(deviations)), int(np.nanargmax(deviations))
     names = getattr(ranker, "feature_names_in_", None)
     low_name, high_name = (f"feature {k}" if names is None else repr(names[k]) for k in (low, high))
-    advice = "query-minmax" if ranker.n_queries_ > 1 else "standard"
     return (
         f"the standard deviations of features differ by a factor of {ratio:.0e}, from "
         f"{deviations[low]:.1e} ({low_name}) to {deviations[high]:.1e} ({high_name}), and the "
-        f'largest features decide alone. Use scale="{advice}", or scale the features first.'
+        f"largest features decide alone. {advice}"
     )
 
 

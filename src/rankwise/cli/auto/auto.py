@@ -17,7 +17,7 @@ from rankwise.cli.options import (
     refuse,
 )
 from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import interruptible, note, show
+from rankwise.cli.terminal import interruptible, note, say, show
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
@@ -120,7 +120,7 @@ def auto(
     show(ranker.explain().to_table())
     print()
     for line in conclusions(ranker):
-        print(line)
+        say(line)
     if evaluation is not None:
         print()
         show(evaluation.to_table(title=f"{test}: {evaluation.n_queries:,} queries"))

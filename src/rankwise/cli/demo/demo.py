@@ -9,7 +9,7 @@ import typer
 
 from rankwise.cli.options import Force, option
 from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note, progress, show
+from rankwise.cli.terminal import note, progress, say, show
 
 FILES = ("report.html", "model.rankwise", "train.txt", "valid.txt", "test.txt")
 
@@ -65,7 +65,7 @@ def demo(
         report = write_report(experiment, real, page)
     show(comparison(experiment))
     for tuned in experiment.rankers:
-        print(f"{tuned.name}: alpha = {tuned.alpha:.4g}, chosen on the validation queries")
+        say(f"{tuned.name}: alpha = {tuned.alpha:.4g}, chosen on the validation queries")
     print(f"\nreport  {report}\nmodel   {model}\ndata    {out}/train.txt, valid.txt, test.txt")
     note(f"\nOpen {report.resolve().as_uri()}")
-    note(f"Next: rankwise evaluate {model} {out / 'test.txt'}")
+    note(f"Next: rankwise evaluate {model} {out / 'test.txt'}", wrap=False)

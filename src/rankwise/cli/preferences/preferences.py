@@ -9,7 +9,7 @@ import typer
 
 from rankwise.cli.options import Force, input_argument, option, refuse
 from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import interruptible, note, show
+from rankwise.cli.terminal import interruptible, note, say, show
 
 KERNELS = ("auto", "linear", "rbf")
 
@@ -112,7 +112,7 @@ def preferences(
         show(study.tried_table())
         print()
         for line in study.conclusions():
-            print(line)
+            say(line)
         if data.comparisons.items is not None:
             print()
             show(study.ranking_table(min(top, len(data.X))))

@@ -135,8 +135,8 @@ class BilinearTraining:
         """W before the first step, which is better than anything that was learned."""
         start, *others = self.record.trials["score"]
         warn(
-            "No rate and alpha ranks held-out queries, by more than a standard error, better than W "
-            f"before the first step: {start:.4f} of their triplets are in the right order at the "
+            "No rate and alpha ranks held-out queries, by more than a standard error, better than "
+            f"W before the first step: {start:.4f} of their triplets are in the right order at the "
             f"start, and {max(others):.4f} after the best of {len(others)} runs (see trials_). W "
             "stays as it was. More queries or triplets may help; numbers for alpha and eta0 avoid "
             "the choice.",

@@ -122,8 +122,8 @@ class PosteriorMixin:
             a comparison, with its noise and flips, where a tie counts as half a win;
             `predict_outcomes` has the ties apart.
         rater : id or array-like of shape (n_pairs,), optional
-            Who makes the comparisons, if `observed`. None, or one who is not in `raters_`: a rater
-            of the common slope, 1.
+            Who makes the comparisons, if `observed`. None: a rater of the common slope, 1. One
+            who is not in `raters_` has this slope, too, with a warning.
         context : array-like of shape (n_pairs, n_columns), optional
             Features of the comparisons, if the process was fitted with them. None: 0.
 
@@ -131,10 +131,7 @@ class PosteriorMixin:
         -------
         ndarray of shape (n_pairs,)
         """
-        X1, X2 = self._new_pairs(X1, X2)
-        if context is not None:
-            values = fitted_context(self, context, len(X1))
-            X1 = in_context(X1[:, : -values.shape[1]], self.context_scale_, values)
+        X1, X2 = self._new_pairs(X1, X2, context)
         if not observed:
             if rater is not None:
                 raise ParameterError(
@@ -143,9 +140,11 @@ class PosteriorMixin:
                 )
             return self.posterior_.average(lambda c: c.preference(X1, X2))
         s = self._slopes(rater, len(X1))
-        return self.posterior_.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2, s))
+        return self.posterior_.average(lambda c: np.array([1.0, 0.5, 0.0]) @ c.outcomes(X1, X2, s))
 
-    def predict_outcomes(self, X1: Any, X2: Any, *, rater: Any = None) -> Array:
+    def predict_outcomes(
+        self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None
+    ) -> Array:
         """Probabilities that a row of X1 wins, ties with or loses to the row of X2.
 
         They are those of a comparison, with its noise and flips. A tie has the probability 0
@@ -155,6 +154,7 @@ class PosteriorMixin:
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
         rater : id or array-like of shape (n_pairs,), optional
+        context : array-like of shape (n_pairs, n_columns), optional
             As in `predict_preference`.
 
         Returns
@@ -171,25 +171,25 @@ class PosteriorMixin:
         >>> gp.predict_outcomes(X[2:], X[:1]).round(2)
         array([[0.7, 0.2, 0.1]])
         """
-        X1, X2 = self._new_pairs(X1, X2)
+        X1, X2 = self._new_pairs(X1, X2, context)
         s = self._slopes(rater, len(X1))
-        win, tie = self.posterior_.average(lambda c: np.stack(c.outcomes(X1, X2, s)))
-        return np.column_stack((win, tie, 1.0 - win - tie))
+        return np.ascontiguousarray(self.posterior_.average(lambda c: c.outcomes(X1, X2, s)).T)
 
-    def predict_tie(self, X1: Any, X2: Any, *, rater: Any = None) -> Array:
+    def predict_tie(self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None) -> Array:
         """Probability of a tie, row by row; needs ``tie_model="threshold"``.
 
         Parameters
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
         rater : id or array-like of shape (n_pairs,), optional
+        context : array-like of shape (n_pairs, n_columns), optional
             As in `predict_preference`.
 
         Returns
         -------
         ndarray of shape (n_pairs,)
         """
-        X1, X2 = self._new_pairs(X1, X2)
+        X1, X2 = self._new_pairs(X1, X2, context)
         if self.likelihood != "probit" or self.tie_model != "threshold":
             raise ParameterError(
                 'The probability of a tie needs likelihood="probit" and tie_model="threshold".'
@@ -332,20 +332,27 @@ class PosteriorMixin:
             return None
         if isinstance(contrast, str):
             check_value("contrast", contrast, Choice("mean"))
-            scale = getattr(self, "context_scale_", None)
-            if scale is None:
-                return self.X_fit_
-            return self.X_fit_[~self.X_fit_[:, -len(scale) :].any(axis=1)]
+            return self._items()
         return self._new(contrast)
 
-    def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:
-        """Check rows to compare one by one."""
+    def _items(self) -> Array:
+        """The training rows, without those of items in a context."""
+        scale = getattr(self, "context_scale_", None)
+        if scale is None:
+            return self.X_fit_
+        return self.X_fit_[~self.X_fit_[:, -len(scale) :].any(axis=1)]
+
+    def _new_pairs(self, X1: Any, X2: Any, context: Any = None) -> tuple[Array, Array]:
+        """Check rows to compare one by one, the first ones in a context."""
         X1, X2 = self._new(X1), self._new(X2)
         if len(X1) != len(X2):
             raise DataError(
                 f"X1 and X2 are compared row by row: got {len(X1)} and {len(X2)} rows. To compare "
                 "all pairs, repeat the rows."
             )
+        if context is not None:
+            values = fitted_context(self, context, len(X1))
+            X1 = in_context(X1[:, : -values.shape[1]], self.context_scale_, values)
         return X1, X2
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.stats import studentized_range
 from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +18,7 @@ from rankwise.estimators.leaderboard.board_tables import BoardTable, Standings
 from rankwise.graph.comparisons import check_context
 from rankwise.parameters import Choice, Whole, as_generator, check_value
 from rankwise.solvers.battles.outcome_models import MODELS
+from rankwise.solvers.battles.studentized_range import range_quantile
 
 ELO = 400 / np.log(10)  # points of one unit of log-odds
 ELO_MEAN = 1000.0
@@ -73,7 +73,8 @@ class BoardResults:
         scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
         order = self._order()
         half = self._quantile() * self.rating_std_
-        low, high = self.rank_intervals()
+        ranks = self._ranks()
+        low, high = self._rank_intervals(ranks)
         battles = np.bincount(self.battles_.pairs.ravel(), minlength=len(self.items_))
         columns = {
             "item": self.items_[order],
@@ -83,7 +84,7 @@ class BoardResults:
             "rank": np.arange(1, len(order) + 1),
             "rank_low": low[order],
             "rank_high": high[order],
-            "p_first": self.top_probability(1)[order],
+            "p_first": (ranks == 1).mean(axis=0)[order],
             "group": self._groups(order)[order],
             "battles": battles[order],
         }
@@ -106,11 +107,13 @@ class BoardResults:
 
         The outer quantiles of its ranks in the draws.
         """
-        ranks = self._ranks()
+        return self._rank_intervals(self._ranks())
+
+    def _rank_intervals(self, ranks: Index) -> tuple[Index, Index]:
         outside = (1 - self.level) / 2
-        low = np.quantile(ranks, outside, axis=0, method="inverted_cdf")
-        high = np.quantile(ranks, 1 - outside, axis=0, method="inverted_cdf")
-        return low.astype(np.intp), high.astype(np.intp)
+        ends = np.quantile(ranks, [outside, 1 - outside], axis=0, method="inverted_cdf")
+        low, high = ends.astype(np.intp)
+        return low, high
 
     def top_probability(self, k: int = 1) -> Array:
         """The probability of each item to be among the best k."""
@@ -141,8 +144,8 @@ class BoardResults:
 
     def _critical(self) -> float:
         """Standard errors that the difference of two items must exceed, for all pairs at once."""
-        df = min(max(self.n_groups_ - 1, 1), 10**6)
-        return float(studentized_range.ppf(self.level, len(self.items_), df) / np.sqrt(2))
+        df = max(self.n_groups_ - 1, 1)
+        return range_quantile(self.level, len(self.items_), df) / float(np.sqrt(2))
 
     def _groups(self, order: Index) -> Index:
         """The number of the group of each item, from 1."""

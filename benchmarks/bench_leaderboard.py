@@ -1,0 +1,129 @@
+"""Leaderboards with clustered covariance and rank intervals, beside scores alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import evalica
+import numpy as np
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+
+from benchmarks.harness import Result, best_times, extra_memory, megabytes, seconds
+from rankwise import Leaderboard
+from rankwise.data import Battles, make_battles
+
+try:  # not in an extra: it needs old versions of its dependencies
+    import arena_rank.models.bradley_terry as arena_rank
+except ImportError:
+    arena_rank = None
+
+
+def with_everything(battles: Battles) -> Any:
+    """Scores, clustered covariance, rank intervals and groups."""
+    board = Leaderboard().fit(battles)
+    board.standings()
+    return board
+
+
+def against_evalica() -> list[Result]:
+    """140,000 battles of 150 items, from arrays of names."""
+    made = make_battles(150, 140_000, style=0, both_bad=0, random_state=0).battles
+    first, second = made.items.astype(object)[made.pairs].T
+    words = np.array(["first", "second", "tie"], dtype=object)[made.outcome]
+    kinds = evalica.Winner.X, evalica.Winner.Y, evalica.Winner.Draw
+    theirs = first.tolist(), second.tolist(), [kinds[k] for k in made.outcome]
+
+    def ours() -> Any:
+        return with_everything(Battles.of(first, second, words, groups=made.groups))
+
+    fast, peer = best_times(ours, lambda: evalica.bradley_terry(*theirs))
+    results = [
+        Result(
+            "140,000 battles of 150 items: ratings, clustered covariance and rank intervals, "
+            "beside Bradley-Terry scores alone",
+            f"Leaderboard {seconds(fast)}",
+            f"Evalica {seconds(peer)}",
+            fast / peer,
+            3.0,
+        )
+    ]
+    if arena_rank is not None:
+        results.append(against_arena_rank(made, fast))
+    return results
+
+
+def against_arena_rank(made: Battles, ours: float) -> Result:
+    """The same battles, with its intervals; timed when its functions are compiled."""
+    import pandas as pd
+    from arena_rank.utils.data_utils import PairDataset
+
+    first, second = made.items[made.pairs].T
+    winner = np.array(["model_a", "model_b", "tie"])[made.outcome]
+    frame = pd.DataFrame({"model_a": first, "model_b": second, "winner": winner})
+
+    def theirs() -> None:
+        model = arena_rank.BradleyTerry(n_competitors=len(made.items))
+        model.compute_ratings_and_cis(PairDataset.from_pandas(frame))
+
+    theirs()
+    (peer,) = best_times(theirs)
+    return Result(
+        "the same beside Arena-Rank with its intervals",
+        f"Leaderboard {seconds(ours)}",
+        f"arena-rank {seconds(peer)}",
+        ours / peer,
+        0.2,
+    )
+
+
+def large() -> Battles:
+    """1,000,000 battles of 1,000 items, with five covariates."""
+    made = make_battles(1000, 1_000_000, both_bad=0, random_state=0).battles
+    x = np.random.default_rng(0).standard_normal((len(made), 4))
+    more = np.column_stack((made.context, x))
+    return Battles(made.items, made.pairs, made.outcome, made.weight, made.groups, None, more)
+
+
+def against_logistic_regression() -> list[Result]:
+    """Ties are two rows of half the weight for the peer."""
+    battles = large()
+    n, m = len(battles), len(battles.items)
+    rows, ones = np.arange(n), np.ones(n)
+    design = sp.hstack(
+        [
+            sp.csr_array((ones, (rows, battles.pairs[:, 0])), shape=(n, m))
+            - sp.csr_array((ones, (rows, battles.pairs[:, 1])), shape=(n, m)),
+            sp.csr_array(battles.context),
+        ]
+    ).tocsr()
+    ties = np.flatnonzero(battles.outcome == 2)
+    X = sp.vstack([design, design[ties]]).tocsr()
+    y = np.concatenate((battles.outcome == 0, np.ones(len(ties), dtype=bool)))
+    weight = np.concatenate((np.where(battles.outcome == 2, 0.5, 1.0), np.full(len(ties), 0.5)))
+    peer = LogisticRegression(C=1.0, fit_intercept=False, max_iter=1000)
+    ours, theirs = best_times(
+        lambda: with_everything(battles), lambda: peer.fit(X, y, sample_weight=weight), repeats=1
+    )
+    memory = extra_memory(large, with_everything)
+    return [
+        Result(
+            "1,000,000 battles of 1,000 items, ties, five covariates: with intervals and ranks, "
+            "beside a bare logistic regression",
+            f"Leaderboard {seconds(ours)}",
+            f"LogisticRegression {seconds(theirs)}",
+            ours / theirs,
+            5.0,
+        ),
+        Result(
+            "the same: extra memory below 1 GiB",
+            megabytes(memory),
+            megabytes(2**30),
+            memory / 2**30,
+            1.0,
+        ),
+    ]
+
+
+def cases() -> list[Result]:
+    return against_evalica() + against_logistic_regression()
