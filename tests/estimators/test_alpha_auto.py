@@ -321,6 +321,7 @@ def test_float32_and_data_frames():
     assert RankRLS().fit(frame, y, qid=pd.Series(qid)).alpha_ == pytest.approx(alpha)
 
 
+@pytest.mark.filterwarnings("ignore:.*all features are constant")
 @pytest.mark.parametrize("ranker", RANKERS)
 def test_tiny_and_degenerate_data(ranker):
     for X, y, qid in (
