@@ -396,6 +396,14 @@ def test_learning_curves_of_several_rankers():
     assert_allclose(ax.get_lines()[0].get_ydata(), [0.1, 0.2, 0.3])
 
 
+def test_numbers_of_steps_are_apart():
+    steps = np.arange(1, 21) * 10_000
+    ax = plot_learning_curve({"step": steps, "error": 1 / steps})
+    ax.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+    assert not any(one.overlaps(other) for k, one in enumerate(boxes) for other in boxes[:k])
+
+
 def test_more_learning_curves_than_colours():
     ax = plot_learning_curve({str(k): learning_curve() for k in range(6)})
     looks = {(line.get_color(), line.get_linestyle()) for line in ax.get_lines()}

@@ -354,6 +354,20 @@ class TableMixin(ABC):
         return self.to_table().to_html()
 
 
+def in_bytes(count: float) -> str:
+    """A number of bytes in the largest unit of which there is one.
+
+    Examples
+    --------
+    >>> in_bytes(12), in_bytes(5_760), in_bytes(3.2e9)
+    ('12 bytes', '5.76 kB', '3.2 GB')
+    """
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= size:
+            return f"{float(f'{count / size:.3g}'):,g} {unit}"
+    return f"{count:,g} bytes"
+
+
 def plural(count: int, word: str) -> str:
     """A number and its noun, as in "1 row" and "3 queries".
 

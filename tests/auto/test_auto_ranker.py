@@ -20,7 +20,7 @@ from rankwise import (
     save_model,
 )
 from rankwise.data import make_ranking
-from rankwise.errors import DataError, KernelSizeError, ParameterError
+from rankwise.errors import DataError, KernelSizeError, ParameterError, RankwiseWarning
 from rankwise.metrics import ndcg
 from rankwise.model_selection import leave_query_out
 from tests.oracles import mean_of_best as oracle
@@ -295,7 +295,9 @@ def test_budgets(data):
     ranker = AutoRanker(boosted=False, memory_budget=2 * least).fit(X, y, qid=qid)
     assert {name.split(",")[0] for name in ranker.results_.names} == {"linear"}
     assert "additive, query-minmax, which needs" in ranker.results_.left_out[0]
-    with pytest.raises(KernelSizeError, match="too little memory for each of 14 candidates: lin"):
+    with pytest.raises(
+        KernelSizeError, match=r"each of 14 candidates: the smallest, .*needs about"
+    ):
         AutoRanker(boosted=False, memory_budget=least / 2).fit(X, y, qid=qid)
 
 
@@ -354,3 +356,31 @@ def test_the_mean_is_better_than_its_parts_on_new_queries():
     assert mean > np.mean(alone)
     low, high = ranker.score_estimate_.interval(0.999)
     assert low < mean < high
+
+
+def test_rows_that_are_not_whole_queries_give_one_warning(data, fitted):
+    X = data[0]
+    with pytest.warns(RankwiseWarning) as found:
+        fitted.predict(X)
+    assert [str(w.message)[:30] for w in found] == ["AutoRanker standardizes scores"]
+    with pytest.warns(RankwiseWarning, match="AutoRanker .*: predict got one row") as found:
+        fitted.predict(X[:1])
+    assert len(found) == 1
+    with pytest.warns(RankwiseWarning, match="2 rows, each the only one of its query") as found:
+        fitted.mean_ranker_.predict(X[:2], qid=["a", "b"])
+    assert [str(w.message).split()[0] for w in found] == ["MeanRanker"]
+    fitted.predict(X[:2])  # no warning
+
+
+def test_one_label_in_many_queries(data):
+    X, _, qid = data
+    n = len(np.unique(qid))
+    with pytest.raises(DataError, match=rf"No query has two different labels \({n} queries"):
+        AutoRanker().fit(X, np.ones(len(X)), qid=qid)
+
+
+def test_too_small_a_memory_budget(data):
+    X, y, qid = data
+    wanted = r"memory_budget=1 bytes for each of 4 candidates: the smallest, .* [\d.]+ kB\."
+    with pytest.raises(KernelSizeError, match=wanted):
+        AutoRanker(candidates="linear", memory_budget=1).fit(X, y, qid=qid)

@@ -433,9 +433,9 @@ def test_fit_chooses_alpha_and_says_which(files, run, tmp_path):
         message = run("fit", files.train, "-o", out, "--force", *given).stderr
         assert load_model(out).alpha_ == want.alpha_
         best = want.alpha_curve_.best_index
-        assert f"alpha {want.alpha_:.3g}: held-out ndcg@10" in message
+        assert f"Chose alpha {want.alpha_:.3g}: held-out ndcg@10 is" in message
         beside = want.alpha_curve_.alphas[best - 1]
-        assert f"{want.alpha_curve_.score[best - 1]:.4f} at {beside:.3g}" in message
+        assert f"{want.alpha_curve_.score[best - 1]:.4f} at alpha {beside:.3g}" in message
     assert f"{want.alpha_:.4g}"[:4] in run("info", out).stdout
     streamed = ["--model", "sparse-rankrls", "--landmarks", 5, "--seed", 0, "--force"]
     assert "held-out squared_error" in run("fit", files.train, *streamed, "-o", out).stderr

@@ -76,6 +76,11 @@ def test_a_file_that_is_not_a_model(files, run, tmp_path, content):
     assert "cannot be read as a model file" in run("predict", path, files.test, ok=False)
 
 
+def test_data_in_the_place_of_a_model(files, run):
+    message = run("predict", files.train, files.test, ok=False)
+    assert "train.txt cannot be read as a model file of rankwise: it is not one" in message
+
+
 def test_nothing_is_written_after_an_error(files, run, model, tmp_path):
     assert "no such folder" in run("predict", model, files.test, "-o", tmp_path / "no/f", ok=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.rankwise"]

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankwise import __version__
+from rankwise.cli import entry
 from rankwise.cli.main import app
 from rankwise.cli.terminal import complain, duration, note, say
 
@@ -130,6 +131,27 @@ def test_an_interrupt_ends_without_traceback(files, monkeypatch):
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"rankwise: interrupted: Reading {files.train} (")
     assert line.endswith("). Nothing was written.")
+
+
+def test_an_interrupt_of_the_imports_ends_without_traceback(monkeypatch, capsys):
+    class Interrupted:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "rankwise.cli.main", Interrupted())
+    with pytest.raises(SystemExit) as end:
+        entry.run()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "rankwise: interrupted: nothing was written.\n"
+
+
+@pytest.mark.parametrize("columns", ["60", "100"])
+def test_help_has_whole_names_of_options_and_no_type_of_flags(run, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    text = run("auto", "--help").stdout
+    assert "--memory-budget" in text
+    assert "--no-boosted" in text
+    assert "bool" not in text
 
 
 @pytest.mark.parametrize("saved", [False, True])

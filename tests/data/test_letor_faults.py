@@ -58,7 +58,7 @@ def fault(tmp_path, content, **options):
         ("1 qid:1 1:-", "the value '-' of feature 1 is not a number"),
         ("1 qid:1 1:0x1f", "the value '0x1f' of feature 1 is not a number"),
         ("1 qid:1 1:nan", "the value 'nan' of feature 1 is not finite: replace it"),
-        ("1 qid:1 1:-INF", "the value '-INF' of feature 1 is not finite"),
+        ("1 qid:1 1:-INF", "the row. A missing value is written as NULL, and read as the"),
         ("1 qid:1 1:1e309", "the value '1e309' of feature 1 is too large for float64"),
         ("1 qid:1 1:" + "9" * 400, "of feature 1 is too large for float64"),
         ("1 qid:1 2147483648:1", "feature index 2147483648 exceeds the largest"),

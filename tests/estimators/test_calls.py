@@ -14,6 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rankwise import (
+    AdditiveRankRLS,
+    AutoRanker,
     KPCRank,
     MeanRanker,
     PairwiseGP,
@@ -25,6 +27,12 @@ from rankwise import (
 )
 from rankwise.data import make_ranking
 from rankwise.errors import RankwiseWarning
+from rankwise.model_selection import (
+    cross_validate,
+    leave_query_out,
+    permutation_importance,
+    query_learning_curve,
+)
 from rankwise.rankers import RANKERS, ranker_class
 
 DATA = make_ranking(16, rows_per_query=16, n_features=3, n_levels=4, noise=0.5, random_state=0)
@@ -156,3 +164,87 @@ def test_a_pickle_of_a_version_with_fewer_parameters(ranker):
     old.__setstate__(state)
     assert repr(old) == repr(ranker)
     assert_allclose(old.predict(X), ranker.predict(X))
+
+
+@pytest.mark.parametrize("ranker", [RankRLS(1.0), RankSVM(), PairwiseGP(optimizer=None)])
+def test_all_rankers_predict_with_queries(ranker):
+    rows = QID < 4
+    ranker.fit(X[rows], Y[rows], qid=QID[rows])
+    assert_allclose(ranker.predict(X, qid=QID), ranker.predict(X))
+    with pytest.raises(ValueError, match="qid needs one entry per row of X: got 3"):
+        ranker.predict(X, qid=QID[:3])
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), ranker)
+        pipeline.fit(X[rows], Y[rows], qid=QID[rows])
+        assert_allclose(pipeline.predict(X, qid=QID), pipeline.predict(X))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [permutation_importance, query_learning_curve, leave_query_out, AutoRanker],
+)
+def test_functions_that_call_it_metric(call):
+    with pytest.raises(TypeError, match=f"^{call.__name__} has no scoring=: use metric=, as in"):
+        call(*(() if call is AutoRanker else (RankRLS(), X, Y)), scoring="map")
+
+
+@pytest.mark.parametrize("call", [cross_validate, RankingSearchCV])
+def test_functions_that_call_it_scoring(call):
+    with pytest.raises(TypeError, match=f"^{call.__name__} has no metric=: use scoring=, as in"):
+        call(RankRLS(), X, Y, metric="map")
+
+
+def test_functions_name_what_is_missing():
+    with pytest.raises(TypeError, match=r"^leave_query_out needs qid="):
+        leave_query_out(RankRLS(), X, Y)
+
+
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(1.0), RankSVM(), AutoRanker(candidates=[RankRLS(1.0)], boosted=False)]
+)
+def test_labels_that_are_text(ranker):
+    rows = slice(0, 64)
+    words = np.where(Y[rows] > 1, "good", "1")
+    with pytest.raises(
+        ValueError, match=r"^y must have numbers, higher is better: got 'good' in row"
+    ):
+        ranker.fit(X[rows], words, qid=QID[rows])
+    want = ranker.fit(X[rows], Y[rows], qid=QID[rows]).predict(X[rows], qid=QID[rows])
+    digits = Y[rows].astype(int).astype(str)
+    for labels in (digits, digits.tolist(), digits.astype(object)):
+        found = ranker.fit(X[rows], labels, qid=QID[rows]).predict(X[rows], qid=QID[rows])
+        assert_allclose(found, want)
+
+
+CONSTANT = [
+    RankRLS(1.0),
+    SparseRankRLS(1.0, n_landmarks=5, random_state=0),
+    AdditiveRankRLS(1.0),
+    RankSVM(),
+    PairwiseGP(optimizer=None),
+]
+
+
+@pytest.mark.parametrize("ranker", CONSTANT)
+def test_constant_features(ranker):
+    rows = slice(0, 32)
+    with pytest.warns(RankwiseWarning, match="all features are constant") as found:
+        ranker.fit(np.ones((32, 3)), Y[rows], qid=QID[rows])
+    assert [type(ranker).__name__ in str(w.message) for w in found] == [True]
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-160, 1e-300])
+@pytest.mark.parametrize("ranker", [RankRLS(), RankRLS(1.0), RankSVM()])
+def test_features_whose_products_underflow(ranker, scale):
+    with pytest.raises(ValueError, match=r"underflow.*Multiply the features by a constant"):
+        ranker.fit(X * scale, Y, qid=QID)
+
+
+def test_a_single_row_of_a_query():
+    ranker = RankRLS(1.0, scale="query-minmax").fit(X, Y, qid=QID)
+    with pytest.warns(RankwiseWarning, match="RankRLS scales .*: predict got one row"):
+        ranker.predict(X[:1])
+    with pytest.warns(RankwiseWarning, match="3 rows, each the only one of its query"):
+        ranker.predict(X[:3], qid=[1, 2, 3])
+    ranker.predict(X[:3], qid=[1, 2, 2])  # no warning
+    RankRLS(1.0, scale="standard").fit(X, Y, qid=QID).predict(X[:1])  # nor here

@@ -7,9 +7,18 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from rankwise import KPCRank, PairwiseGP, RankRLS, SparseRankRLS, load_model, save_model
+from rankwise import (
+    KPCRank,
+    PairwiseGP,
+    RankRLS,
+    RankSVM,
+    SparseRankRLS,
+    load_model,
+    save_model,
+)
 from rankwise.data import Comparisons
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 
@@ -112,6 +121,34 @@ def test_groups_choose_alpha_without_what_repeats_within_them():
     assert alone.score.min() < 0.05
     assert whole.score.min() > 0.3
     assert whole.standard_error[0] > 2 * 0.5 / np.sqrt(120)
+
+
+def test_alpha_is_not_the_largest_of_many_with_the_same_accuracy():
+    rng = np.random.default_rng(3)
+    X, new = rng.standard_normal((25, 4)), rng.standard_normal((300, 4))
+    pairs = rng.integers(0, 25, (200, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    gap = (X[pairs[:, 0]] - X[pairs[:, 1]]) @ [1, 1, 0, 0] + rng.standard_normal(len(pairs))
+    ranker = RankRLS().fit_pairs(X, pairs, margin=gap > 0)
+    assert ranker.alpha_ < 100
+    assert ranker.score(new, new @ [1, 1, 0, 0]) > 0.92
+
+
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(1.0), SparseRankRLS(1.0, landmarks=[0, 5, 9]), RankSVM()]
+)
+def test_margins_of_one_and_zero_are_refused(ranker):
+    X, pairs, margin, _, _ = shown(n=20, n_pairs=30)
+    won = margin > 0
+    with pytest.raises(DataError, match=r"only 1 and 0, and 0 stands for a tie.* booleans"):
+        ranker.fit_pairs(X, pairs, margin=won.astype(int))
+    with pytest.warns(RankwiseWarning, match="0 stands for a tie"):
+        ranker.fit_pairs(X, pairs, margin=won.astype(float))
+    words = np.where(won, "first", "tie")
+    plain = clone(ranker).fit_pairs(X, pairs, margin=words)
+    assert_allclose(plain.predict(X), ranker.predict(X))
+    with pytest.raises(DataError, match="pairs is empty"):
+        ranker.fit_pairs(X, [])
 
 
 def test_groups_choose_components_as_well():

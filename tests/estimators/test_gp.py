@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from rankwise import PairwiseGP, RankRLS
+from rankwise import OnColumns, PairwiseGP, RankRLS
 from rankwise.errors import ParameterError, RankwiseWarning
 from rankwise.estimators.gp import hyperparameters
 from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
@@ -175,6 +175,28 @@ def test_contradictions_cancel_and_a_tie_is_half_a_win_each():
     for one in (both, tied):
         assert one.predict_preference(X[[0]], X[[1]]) == pytest.approx(0.5)
     assert_allclose(both.predict(X, return_std=True)[1], tied.predict(X, return_std=True)[1])
+
+
+def test_if_all_are_ties_both_rows_may_win():
+    X, pairs = np.arange(8.0)[:, None], np.array([(i, j) for i in range(8) for j in range(i)])
+    gp = PairwiseGP(tie_model="threshold").fit_pairs(X, pairs, margin=["tie"] * len(pairs))
+    win, tie, loss = gp.predict_outcomes(X[:5], X[3:]).T
+    assert_allclose(win, loss, rtol=1e-3)
+    assert_allclose(tie, 1 - 1 / (len(pairs) + 2), atol=5e-3)
+
+
+@pytest.mark.parametrize("kernel", [None, 1.0 * RBF(1.0), DotProduct()], ids=str)
+def test_features_of_very_different_spread(kernel):
+    rng = np.random.default_rng(0)
+    X, pairs = rng.standard_normal((8, 2)) * [1.0, 1e4], [[0, 1], [2, 3], [4, 5]]
+    words = r"factor of .*\(feature 0\).*\(feature 1\).*StandardScaler"
+    with pytest.warns(RankwiseWarning, match=words):
+        PairwiseGP(kernel, optimizer=None).fit_pairs(X, pairs)
+    with pytest.warns(RankwiseWarning, match=words):
+        PairwiseGP(kernel, optimizer=None).fit(X, X[:, 0])
+    PairwiseGP(kernel, optimizer=None).fit_pairs(X / [1.0, 1e4], pairs)
+    PairwiseGP(1.0 * RBF(X.std(axis=0)), optimizer=None).fit_pairs(X, pairs)
+    PairwiseGP(OnColumns(RBF(1.0), [0]), optimizer=None).fit_pairs(X, pairs)
 
 
 def test_ties_with_a_threshold():

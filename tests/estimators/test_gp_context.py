@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
 from rankwise import PairwiseGP, load_model, save_model
@@ -70,6 +71,51 @@ def test_weights_of_the_context_are_found_and_left_out_of_scores(tmp_path):
     assert not hasattr(gp.fit_pairs(X, pairs), "context_coef_")
 
 
+@pytest.mark.parametrize("kernel", [RBF(1.0), 0.5 * DotProduct(0.0, "fixed")])
+def test_told_comparisons_in_a_context_are_those_of_a_fit(kernel):
+    X, pairs, margin, context = shown(n_pairs=60)
+    context = np.sign(context[:, 1:])  # of the same mean square in every part
+    gp = PairwiseGP(kernel, likelihood="gaussian", noise=0.7, optimizer=None)
+    whole = clone(gp).fit_pairs(X, pairs, margin=margin, context=context)
+    gp.fit_pairs(X, pairs[:50], margin=margin[:50], context=context[:50])
+    gp.tell(pairs[50], margin=margin[50], context=context[50])
+    gp.tell(pairs[51:55], margin=margin[51:55], context=context[51:55])
+    gp.tell(Comparisons.of(*pairs[55:58].T, margin=margin[55:58], context=context[55:58]))
+    rows, both = X[pairs[58:].ravel()], [[0, 1], [2, 3]]
+    gp.tell(both, margin=margin[58:], context=context[58:], X=rows)
+    assert len(gp.pairs_) == 60
+    assert_allclose(gp.predict(X), whole.predict(X), atol=1e-6)
+
+
+def test_outcomes_in_a_context():
+    X, pairs, gap, context = shown(n_pairs=100)
+    gp = PairwiseGP(RBF(1.0), optimizer=None, tie_model="threshold")
+    gp.fit_pairs(X, pairs, margin=np.where(np.abs(gap) < 0.3, 0, np.sign(gap)), context=context)
+    there = np.tile([1.0, 0.0], (5, 1))
+    outcomes = gp.predict_outcomes(X[:5], X[5:10], context=there)
+    assert_allclose(outcomes.sum(axis=1), 1.0)
+    want = gp.predict_preference(X[:5], X[5:10], observed=True, context=there)
+    assert_allclose(outcomes @ [1.0, 0.5, 0.0], want)
+    assert_allclose(gp.predict_tie(X[:5], X[5:10], context=there), outcomes[:, 1])
+    assert np.abs(outcomes - gp.predict_outcomes(X[:5], X[5:10])).max() > 0.01
+
+
+def test_told_comparisons_of_named_items():
+    X, pairs, gap, context = shown(n_pairs=60)
+    names = np.array([f"item {k}" for k in range(len(X))])
+    voted = Comparisons.of(*names[pairs.T], gap > 0, items=names, context=context)
+    gp = PairwiseGP(RBF(1.0), optimizer=None).fit_pairs(X, voted)
+    gp.tell(Comparisons.of(["item 3"], ["item 4"], ["loss"], items=names))
+    assert gp.pairs_[-1].tolist() == [3, 4]
+    assert gp.margin_[-1] == -1.0
+    with pytest.raises(DataError, match=r"a row for each of the 24 items"):
+        gp.tell(Comparisons.of(["item 3"], ["item 4"], items=names[1:]))
+    with pytest.raises(ParameterError, match="margin belongs to the comparisons"):
+        gp.tell(voted, margin=[1.0])
+    with pytest.raises(DataError, match=r"Comparisons\.of\(first, second, items=names\)"):
+        gp.tell(["item 3", "item 4"])
+
+
 def test_context_that_cannot_be_used():
     X, pairs, _, context = shown()
     with pytest.raises(ParameterError, match="context needs exact inference"):
@@ -79,3 +125,8 @@ def test_context_that_cannot_be_used():
     gp = PairwiseGP(optimizer=None).fit_pairs(X, pairs)
     with pytest.raises(ParameterError, match="fitted without context"):
         gp.predict_preference(X, X, context=context[: len(X)])
+    with pytest.raises(ParameterError, match="fitted without context"):
+        gp.tell([0, 1], context=[1.0, 0.0])
+    gp.fit_pairs(X, pairs, context=context)
+    with pytest.raises(DataError, match="context has 1 columns, but the ranker was fitted with 2"):
+        gp.tell([0, 1], context=[1.0])

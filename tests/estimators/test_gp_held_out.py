@@ -147,3 +147,24 @@ def test_what_cannot_be_left_out():
         gp.leave_one_out(groups=["a", "b", None] * 8)
     everything = gp.leave_one_out(groups=np.zeros(24))
     assert_allclose(everything.mean, 0.0, atol=1e-6)  # the prior
+
+
+def test_a_result_is_a_table_a_frame_and_a_plot():
+    X, pairs, margin = votes()
+    found = PairwiseGP(KERNEL, optimizer=None).fit_pairs(X, pairs, margin=margin).leave_one_out()
+    lines = str(found).splitlines()
+    assert [line.split("  ")[0] for line in lines[2:]] == [
+        "accuracy", "log-loss", "Brier score", "calibration error",
+    ]  # fmt: skip
+    assert f"{found.log_loss:.4f}  {found.log_loss_std_error:.4f}" in lines[3]
+    assert repr(found).startswith(f"<HeldOutComparisons: {len(pairs)} comparisons, log-loss ")
+    assert "<td" in found._repr_html_()
+    frame = found.to_frame()
+    assert frame.index.name == "comparison"
+    assert_allclose(frame[["win", "tie", "loss"]], found.probabilities)
+    assert frame[["first", "second"]].to_numpy().tolist() == pairs.tolist()
+    x = found.plot(n_bins=2).get_lines()[1].get_xdata()
+    assert (x >= 0.5).all()  # of the predicted winners
+    ties = PairwiseGP(KERNEL, optimizer=None).fit_pairs(X, pairs, margin=["tie"] * len(pairs))
+    with pytest.raises(DataError, match="All comparisons are ties"):
+        ties.leave_one_out().plot()

@@ -176,7 +176,9 @@ def test_gamma_by_the_variance_of_scaled_rows(kernel, kind, data):
         assert ranker.gamma_ == pytest.approx(1 / (3 * Z.var()))
         assert ranker.kernel_.gamma == ranker.gamma_
     constant = RankRLS(1.0, kernel="rbf", gamma="scale", scale=None)
-    assert constant.fit(np.ones((4, 2)), [0, 1, 2, 3]).gamma_ == 1.0
+    with pytest.warns(RankwiseWarning, match="all features are constant"):
+        constant.fit(np.ones((4, 2)), [0, 1, 2, 3])
+    assert constant.gamma_ == 1.0
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,8 @@ def test_bad_input_is_explained(call, words):
 
 def test_comparisons_and_rows_must_belong_together():
     votes, X = of(), pd.DataFrame(np.eye(4), index=ITEMS)
+    with pytest.raises(DataError, match="0 stands for a tie"):
+        of(margin=[1, 0])
     with pytest.raises(ParameterError, match="outcome or margin"):
         of(outcome=[1, 0], margin=[1, 2])
     ranker = RankRLS(alpha=1.0)

@@ -83,7 +83,7 @@ def test_slopes_at_the_extremes():
 
 def test_rankers_without_probabilities():
     X, _, pairs, won = some_votes()
-    many = np.column_stack((won, ~won)).astype(float)
+    many = np.column_stack((won, ~won))
     for ranker in (
         RankRLS(1.0).fit(X, X[:, 0]),
         RankRLS(1.0).fit_pairs(X, pairs).fit(X, X[:, 0]),
@@ -93,5 +93,7 @@ def test_rankers_without_probabilities():
     ):
         with pytest.raises(ParameterError, match="Probabilities need a fit to comparisons"):
             ranker.predict_preference(X, X)
+    with pytest.raises(ParameterError, match="the fit had a single comparison"):
+        RankRLS(1.0).fit_pairs(X, pairs[:1]).predict_preference(X, X)
     with pytest.raises(DataError, match="row by row"):
         RankRLS(1.0).fit_pairs(X, pairs).predict_preference(X, X[:2])

@@ -140,3 +140,21 @@ def test_missing_pandas_says_what_to_do(monkeypatch):
     for form in (result.to_frame, result.per_query_frame):
         with pytest.raises(ImportError, match=r"needs pandas.*pip install pandas.*to_dict"):
             form()
+
+
+def test_metrics_are_found_by_all_their_names():
+    found = evaluate_ranking([2, 0, 1, 0], [0.5, 0.7, 0.3, 0.1], k=(1, 3))
+    for name, same in (
+        ("ndcg@3", "NDCG@3"),
+        ("p@3", "P@3"),
+        ("precision@3", "P@3"),
+        ("ap", "MAP"),
+        ("kendall_tau", "Kendall tau_b"),
+    ):
+        assert found[name] == found.means[same]
+    with pytest.raises(KeyError, match=r"There is no 'ndcg@7', only 'MAP', .*'NDCG@3'"):
+        found["ndcg@7"]
+    with pytest.raises(KeyError, match=r"There is no 'no metric', only"):
+        found["no metric"]
+    with pytest.raises(KeyError, match=r"only 'disagreement', .*NDCG left out: NDCG needs labels"):
+        evaluate_ranking([-1, 0], [0, 1])["ndcg"]

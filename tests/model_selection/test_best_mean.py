@@ -105,3 +105,17 @@ def test_interval_and_words():
 )
 def test_whether_a_difference_is_clear(gap, clear):
     assert PairedDifference.of(np.array(gap)).is_clear is clear
+
+
+@pytest.mark.parametrize(
+    ("error", "n", "unit", "words"),
+    [
+        (0.0, 2, "folds", "map 0.5000 (2 folds, too few for an interval)"),
+        (0.1, 4, "queries", "map 0.5000 (4 queries, too few for an interval)"),
+        (0.0, 9, "queries", "map 0.5000 (9 queries, all with the same score: no interval)"),
+    ],
+)
+def test_no_interval_from_too_little(error, n, unit, words):
+    estimate = ScoreEstimate("map", True, 0.5, error, 0.5, n, unit)
+    assert str(estimate) == words
+    assert np.isnan(estimate.interval()).all()

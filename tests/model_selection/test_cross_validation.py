@@ -5,7 +5,9 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+import sklearn
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit, KFold
 from sklearn.pipeline import make_pipeline
@@ -150,3 +152,39 @@ def test_invalid_calls(options, error, message):
 def test_a_class_is_refused():
     with pytest.raises(ParameterError, match="ranker must be an object with fit and predict"):
         cross_validate(RankRLS, X, Y, qid=QID)
+
+
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(1.0), RankRLS(), make_pipeline(StandardScaler(), RankRLS(1.0))]
+)
+def test_weights_of_queries_reach_every_fit(ranker):
+    names = list(dict.fromkeys(QID))
+    number = np.array([names.index(q) for q in QID])
+    weight = np.where(number < 5, 50.0, 1.0)
+    found = cross_validate(ranker, X, Y, qid=QID, cv=3, query_weight=weight).predictions
+    with sklearn.config_context(enable_metadata_routing=True):
+        for fold in range(3):
+            train, test = number % 3 != fold, number % 3 == fold
+            model = clone(ranker)
+            model.fit(X[train], Y[train], qid=QID[train], query_weight=weight[train])
+            assert_allclose(found[test], model.predict(X[test]), atol=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [1.0, "auto"])
+def test_weights_of_queries_in_folds_at_random(alpha):
+    """Exact hold-outs and refits have the same folds."""
+    weight = np.where(np.char.endswith(QID, "1"), 50.0, 1.0)
+    given = {"qid": QID, "cv": 3, "random_state": 1}
+    ranker = RankRLS(alpha)
+    found = cross_validate(ranker, X, Y, query_weight=weight, **given).predictions
+    again = cross_validate(make_pipeline(ranker), X, Y, query_weight=weight, **given).predictions
+    assert_allclose(found, again, atol=1e-8)
+    assert abs(found - cross_validate(ranker, X, Y, **given).predictions).max() > 1e-3
+
+
+def test_weights_of_queries_need_a_ranker_that_takes_them():
+    weight = np.ones(len(Y))
+    with pytest.raises(ParameterError, match=r"Ridge.fit takes no query_weight"):
+        cross_validate(Ridge(), X, Y, qid=QID, query_weight=weight)
+    with pytest.raises(DataError, match="query_weight needs at least two queries"):
+        cross_validate(RankRLS(), X, Y, query_weight=weight)

@@ -108,6 +108,18 @@ def test_other_rankers_are_refitted(votes, ranker, grid, tmp_path):
     assert search.score(X, X[:, 0] - X[:, 1]) > 0.6
 
 
+def test_preferences_are_those_of_the_best_ranker(votes):
+    X, pairs, given = votes
+    search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}).fit_pairs(X, pairs, **given)
+    context = np.ones((3, 1))
+    assert_allclose(
+        search.predict_preference(X[:3], X[3:6], context=context),
+        search.best_estimator_.predict_preference(X[:3], X[3:6], context=context),
+    )
+    assert not hasattr(RankingSearchCV(RankSVM(), {"alpha": ALPHAS}), "predict_preference")
+    assert not hasattr(search.set_params(refit=False), "predict_preference")
+
+
 def test_what_a_search_refuses(votes):
     X, pairs, given = votes
     grid = {"alpha": ALPHAS}
@@ -122,6 +134,7 @@ def test_what_a_search_refuses(votes):
     fails(ParameterError, "at most the number of groups: got 12", options={"cv": 13})
     fails(ParameterError, "mean-of-best", options={"refit": "mean-of-best"})
     fails(DataError, "same group in both train and test", options={"cv": KFold(3)})
+    fails(DataError, "0 stands for a tie", margin=np.arange(90) % 2)
     fails(DataError, "one margin per pair", margin=np.ones((90, 2)))
     fails(DataError, "needs at least two of them: got one", groups=np.zeros(90))
     fails(

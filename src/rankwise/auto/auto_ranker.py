@@ -21,6 +21,7 @@ from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._validation import DTYPES, forget
 from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.ranker_mixin import RankerMixin
+from rankwise.graph.label_checks import numeric_labels
 from rankwise.metrics import get_metric
 from rankwise.metrics.metric_names import are_grades, counts_relevant, default_metric
 from rankwise.model_selection.best_mean import HeldOutPool, PairedDifference
@@ -38,6 +39,7 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
+from rankwise.tables import in_bytes
 
 
 class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
@@ -130,6 +132,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         "verbose": Flag(),
     }
 
+    @explain_calls
     def __init__(
         self,
         *,
@@ -169,7 +172,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_parameters(self, self.parameters)
         forget(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, y_numeric=True)
+        X, y = validate_data(
+            self, X, numeric_labels(y), accept_sparse="csr", dtype=DTYPES, y_numeric=True
+        )
         data = LabelledRows.of(X, y, qid)
         if data.groups.n_groups == 1:
             data = replace(data, qid=None)
@@ -208,7 +213,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self, "mean_ranker_")
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
-        return self.mean_ranker_.predict(X, qid=qid)
+        return self.mean_ranker_.predict_as(type(self).__name__, X, qid)
 
     @property
     def parts_(self) -> list[Part]:
@@ -268,7 +273,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             for candidate in candidates:
                 n_bytes = candidate.n_bytes(*data.X.shape)
                 if self.memory_budget is not None and n_bytes > self.memory_budget:
-                    left_out.append(f"{candidate.name}, which needs {n_bytes / 1e6:,.0f} MB")
+                    left_out.append(f"{candidate.name}, which needs {in_bytes(n_bytes)}")
                 elif trials and self._is_late(perf_counter() - start):
                     left_out.append(f"{candidate.name}, as the time was up")
                 else:
@@ -278,9 +283,14 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                         left_out.append(f"{candidate.name}: {error}")
                 advance(candidate.name)
         if not trials:
+            least = min(candidates, key=lambda candidate: candidate.n_bytes(*data.X.shape))
+            needed = in_bytes(least.n_bytes(*data.X.shape))
+            budget = self.memory_budget
+            limit = "" if budget is None else f" within memory_budget={budget:g} bytes"
             raise KernelSizeError(
-                f"There is too little memory for each of {len(candidates)} candidates: "
-                f"{'; '.join(left_out)}."
+                f"There is too little memory{limit} for each of {len(candidates)} candidates: the "
+                f"smallest, {least.name!r}, needs about {needed}. Use a larger memory_budget, "
+                "fewer rows, or other candidates."
             )
         return trials, left_out
 

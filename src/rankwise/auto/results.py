@@ -101,7 +101,7 @@ class AutoResults(TableMixin):
             Column("seconds", ".2f"),
             Column("in the mean", ""),
         )
-        note = "The best of many scores is optimistic: score_estimate_ is not."
+        note = "The best of many scores is optimistic. What to expect is estimated apart."
         note = "\n".join((note, *(f"Not tried: {line}" for line in self.left_out)))
         return Table(columns, rows, note=note, best=frozenset({(0, 2)}))
 

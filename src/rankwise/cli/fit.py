@@ -129,10 +129,11 @@ def _chosen(ranker: Any) -> str:
     if curve is None:
         return f"alpha {ranker.alpha_:.3g} by a rule: too few rows or queries to hold any out."
     best = curve.best_index
-    found = f"alpha {curve.best_alpha:.3g}: held-out {curve.metric} {curve.score[best]:.4f}"
+    score = f"{curve.score[best]:.4f}"
+    found = f"Chose alpha {curve.best_alpha:.3g}: held-out {curve.metric} is {score}"
     beside = [k for k in (best - 1, best + 1) if 0 <= k < len(curve.alphas)]
-    others = " and ".join(f"{curve.score[k]:.4f} at {curve.alphas[k]:.3g}" for k in beside)
-    return f"{found}{f', {others}' if others else ''}."
+    others = " and ".join(f"{curve.score[k]:.4f} at alpha {curve.alphas[k]:.3g}" for k in beside)
+    return f"{found}{f', and {others}' if others else ''}."
 
 
 def _given(**options: Any) -> list[str]:

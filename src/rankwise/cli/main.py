@@ -16,7 +16,7 @@ from rankwise.cli.info import info
 from rankwise.cli.leaderboard.leaderboard import leaderboard
 from rankwise.cli.predict import predict
 from rankwise.cli.preferences.preferences import preferences
-from rankwise.cli.terminal import Program, as_command, as_help
+from rankwise.cli.terminal import Command, Program, as_command, as_help
 from rankwise.cli.tune.tune import tune
 
 ABOUT = """Learning to rank, at the price of regression.
@@ -52,7 +52,7 @@ COMMANDS = (
 )  # fmt: skip
 for command in COMMANDS:
     timed = command not in (info, completion)
-    app.command(help=as_help(command.__doc__ or ""))(as_command(command, timed=timed))
+    app.command(cls=Command, help=as_help(command.__doc__ or ""))(as_command(command, timed=timed))
 
 
 def _print_version(wanted: bool) -> None:
@@ -78,7 +78,7 @@ def program(
 
 
 def run() -> None:
-    """The entry point of the program."""
+    """Run the program."""
     app()
 
 

@@ -10,12 +10,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, Signature, cleandoc, signature
+from shutil import get_terminal_size
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
+from rankwise.cli.entry import INTERRUPTED
 from rankwise.cli.output_files import OutputFiles, output_files
 from rankwise.progress import is_quiet, quiet
 
@@ -24,13 +26,38 @@ if TYPE_CHECKING:
 
 BAD_INPUT = 2
 BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
-INTERRUPTED = 130
 SHOW_TRACEBACK = "RANKWISE_TRACEBACK"
 ROOM = 30  # characters of a progress bar with its share and time
+PANELS = 80  # columns of a terminal, from which on help is in panels
 COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
 
 
-class Program(TyperGroup):
+class ReadableHelp:
+    """Help without the type of flags and, on narrow terminals, without panels.
+
+    The panels of typer have so many columns that names of options would be cut off there.
+    """
+
+    get_params: Any
+    rich_markup_mode: Any
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help of a command or of the program."""
+        for option in self.get_params(ctx):
+            if getattr(option, "is_flag", False):
+                option.metavar = ""
+        mode = self.rich_markup_mode
+        if get_terminal_size().columns < PANELS:
+            self.rich_markup_mode = None
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+        self.rich_markup_mode = mode
+
+
+class Command(ReadableHelp, TyperCommand):
+    """A command of the program."""
+
+
+class Program(ReadableHelp, TyperGroup):
     """Runs commands; turns what ends them into an exit code, and errors into one line each."""
 
     def invoke(self, ctx: Any) -> Any:

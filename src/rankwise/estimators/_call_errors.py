@@ -1,17 +1,19 @@
-"""Errors for calls of `fit` as other libraries have it."""
+"""Errors for calls with the arguments of other libraries, or of other functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # What other libraries call the queries of rows: sizes, or an id for each row.
 SIZES = ("group", "group_sizes", "query_sizes")
 IDS = ("groups", "group_id", "group_ids", "qids", "query", "query_id", "query_ids", "queries")
+METRIC = ("metric", "scoring")  # what a metric is called
 
 
 def explain_calls(method: Method) -> Method:
@@ -26,18 +28,37 @@ def explain_calls(method: Method) -> Method:
         try:
             accepted.bind(self, *args, **kwargs)
         except TypeError:
-            name = f"{type(self).__name__}.{method.__name__}"
-            raise TypeError(f"{name} {_advice(accepted, args, kwargs)}") from None
+            called = "" if method.__name__ == "__init__" else f".{method.__name__}"
+            parameters = list(accepted.parameters.values())[1:]
+            advice = _advice(parameters, args, kwargs)
+            raise TypeError(f"{type(self).__name__}{called} {advice}") from None
         return method(self, *args, **kwargs)
 
     return checked  # type: ignore[return-value]
 
 
-def _advice(accepted: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    parameters = list(accepted.parameters.values())[1:]
+def explain_function_calls(function: Function) -> Function:
+    """The same for a function."""
+    accepted = signature(function)
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            accepted.bind(*args, **kwargs)
+        except TypeError:
+            advice = _advice(list(accepted.parameters.values()), args, kwargs)
+            raise TypeError(f"{function.__name__} {advice}") from None
+        return function(*args, **kwargs)
+
+    return checked  # type: ignore[return-value]
+
+
+def _advice(parameters: list[Parameter], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     names = [parameter.name for parameter in parameters]
     in_order = [p.name for p in parameters if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
     unknown = next((name for name in kwargs if name not in names), None)
+    if unknown in METRIC and (known := next((name for name in METRIC if name in names), None)):
+        return f'has no {unknown}=: use {known}=, as in {known}="ndcg@10".'
     if "qid" in names and len(args) > len(in_order):
         listed = " and ".join(in_order)
         return f"takes {listed} by position. Use qid=, one id per row, for the queries of rows."
@@ -58,4 +79,10 @@ def _advice(accepted: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         )
     if unknown is not None:
         return f"has no {unknown}=. Its parameters are {', '.join(names)}."
+    needed = [
+        p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.default is p.empty
+    ]
+    missing = [name for name in needed if name not in kwargs]
+    if missing:
+        return f"needs {missing[0]}=. Its parameters are {', '.join(names)}."
     return f"needs {' and '.join(in_order)}, in this order, and nothing else by position."

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import warn
 from rankwise.estimators._scaling import MOST_SPREAD, SAMPLE_ROWS, evenly_spaced, spread
 from rankwise.kernels import NamedKernel
 from rankwise.problem import FeatureBasis
-from rankwise.scaling import ColumnStatistics
+from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
 
 KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
 LEAST_ROWS = 20  # fewer say little about a kernel
@@ -26,13 +26,16 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
     The features may have very different scales, or the kernel may be nearly constant or nearly
     the identity on these rows.
     """
+    if ranker.kernel != "precomputed" and warn_of_constants(ranker, X):
+        return
     kernel = getattr(ranker.basis_, "kernel", None)
     is_linear = isinstance(ranker.basis_, FeatureBasis)
     if not (is_linear or isinstance(kernel, NamedKernel)):
         return
     message = None
     if ranker.scale_ is None and not (is_linear and ranker.alpha == 0):
-        message = _spread_message(ranker, ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS)))
+        advice = "query-minmax" if ranker.n_queries_ > 1 else "standard"
+        message = _spread_message(ranker, X, f'Use scale="{advice}", or scale the features first.')
     if message is None and kernel is not None:
         message = _kernel_message(kernel, evenly_spaced(X, KERNEL_ROWS))
     if message is not None:
@@ -40,7 +43,33 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
         warn(f"{name}: {message}")
 
 
-def _spread_message(ranker: Any, statistics: ColumnStatistics) -> str | None:
+def warn_of_constants(ranker: Any, X: Any) -> bool:
+    """Warn if no feature of the rows X, as the ranker sees them, has two different values.
+
+    Returns whether it did.
+    """
+    X = as_given(X)
+    same = ColumnStatistics.of(evenly_spaced(X, KERNEL_ROWS)).constant.all()
+    if X.shape[0] < 2 or not same or not ColumnStatistics.of(X).constant.all():
+        return False
+    scale = getattr(ranker, "scale_", None)
+    where = " within each query" if scale in QUERY_SCALINGS else ""
+    warn(
+        f"{type(ranker).__name__}: all features are constant{where}, so all rows get the same "
+        "score. Check X."
+    )
+    return True
+
+
+def warn_of_spread(ranker: Any, X: Any, advice: str) -> None:
+    """Warn if the features of X have very different scales."""
+    message = _spread_message(ranker, X, advice)
+    if message is not None:
+        warn(f"{type(ranker).__name__}: {message}")
+
+
+def _spread_message(ranker: Any, X: Any, advice: str) -> str | None:
+    statistics = ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
     ratio = spread(statistics)
     if ratio <= MOST_SPREAD:
         return None
@@ -48,11 +77,10 @@ def _spread_message(ranker: Any, statistics: ColumnStatistics) -> str | None:
     low, high = int(np.nanargmin(deviations)), int(np.nanargmax(deviations))
     names = getattr(ranker, "feature_names_in_", None)
     low_name, high_name = (f"feature {k}" if names is None else repr(names[k]) for k in (low, high))
-    advice = "query-minmax" if ranker.n_queries_ > 1 else "standard"
     return (
         f"the standard deviations of features differ by a factor of {ratio:.0e}, from "
         f"{deviations[low]:.1e} ({low_name}) to {deviations[high]:.1e} ({high_name}), and the "
-        f'largest features decide alone. Use scale="{advice}", or scale the features first.'
+        f"largest features decide alone. {advice}"
     )
 
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
-from rankwise.errors import ParameterError, warn
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._device import send_rows
 from rankwise.estimators._scale_choice import WITHIN_QUERIES, better_scale
-from rankwise.estimators._validation import check_rows
+from rankwise.estimators._validation import check_new_ids, check_rows
 from rankwise.graph import QueryGroups
-from rankwise.graph.query_groups import check_ids
 from rankwise.scaling import QUERY_SCALINGS, ColumnStandard, ColumnStatistics, Scaling
 
 MOST_SPREAD = 1000.0  # between the standard deviations of features, before it matters
+SMALLEST = 1e-140  # of differences between values, whose squares times 1e-12 do not underflow
 SAMPLE_ROWS = 20_000  # of training rows, for ranges and spreads
 NEW_ROWS = 1000  # of new rows, whose values are compared with those ranges
 RANGE_ROWS = 20  # training rows, fewer of which say little about the range
 FEW = 0.05  # of the features, which may be far
 FAR = 10.0  # ranges beyond the range of the training rows
+_spoken_for: ContextVar[bool] = ContextVar("spoken_for", default=False)
 WITH_GAMMA = ("rbf", "laplacian", "polynomial", "poly", "sigmoid")
 
 
@@ -44,6 +47,8 @@ def scale_training(
         rows = X if scaling is None else scaling.scale(as_given(X), groups)
         return ColumnStatistics.of(rows, groups.row_weights)
 
+    if name is None and ranker.kernel == "linear" and overview is not None:
+        check_not_tiny(overview)
     learn_scaling(ranker, name, overview, statistics, sparse=is_sparse(as_given(X)))
     note_queries(ranker, groups)
     return scaled_rows(ranker, X, groups)
@@ -86,6 +91,16 @@ def spread(statistics: ColumnStatistics) -> float:
     if len(deviations) == 0 or not np.isfinite(deviations).all():  # the solver reports overflow
         return 1.0
     return float(deviations.max() / deviations.min())
+
+
+def check_not_tiny(statistics: ColumnStatistics) -> None:
+    """Raise an error if products of features underflow."""
+    span = float((statistics.high / 2 - statistics.low / 2).max(initial=0.0))
+    if 0.0 < span < SMALLEST:
+        raise DataError(
+            f"Products of features underflow: no feature has values more than {2 * span:.0e} "
+            "apart. Multiply the features by a constant."
+        )
 
 
 def learn_scaling(
@@ -145,28 +160,62 @@ def scaled_rows(ranker: Any, X: Any, groups: QueryGroups) -> Any:
 
 def prepare_rows(ranker: Any, X: Any, qid: Any, method: str) -> Any:
     """Validated and scaled rows for a method that the user calls."""
-    X, qid = check_rows(ranker, X), to_host(qid)
+    X = check_rows(ranker, X)
     if not _is_within_queries(ranker):
-        if qid is not None:
-            check_ids(qid, X.shape[0])
+        check_new_ids(qid, X)
         _warn_of_far_values(ranker, X, method)
-    elif qid is None:
-        warn_of_missing_queries(ranker, method, X.shape[0])
     if ranker.scaling_ is None:
         return X
-    return scaled_rows(ranker, X, QueryGroups.of(qid, X.shape[0]))
+    groups = QueryGroups.of(to_host(qid), X.shape[0])
+    if _is_within_queries(ranker):
+        warn_of_scaled_queries(ranker, method, groups, named=qid is not None)
+    return scaled_rows(ranker, X, groups)
 
 
-def warn_of_missing_queries(owner: Any, method: str, n_rows: int) -> None:
-    """Warn if rows without qid can hardly be those of a single query."""
-    if owner.n_queries_ > 1 and n_rows > owner.max_query_rows_:
+def warn_of_scaled_queries(owner: Any, method: str, groups: QueryGroups, *, named: bool) -> None:
+    """`warn_of_queries` for a fitted ranker or transformer that scales features."""
+    subject = f"{type(owner).__name__} scales features"
+    trained = owner.n_queries_, owner.max_query_rows_
+    warn_of_queries(subject, method, groups, trained, named=named)
+
+
+def warn_of_queries(
+    subject: str, method: str, groups: QueryGroups, trained: tuple[int, int], *, named: bool
+) -> None:
+    """Warn if rows can hardly be those of whole queries.
+
+    They are too many for one query, and their queries are not `named`, or each is the only one of
+    its query. `subject` says who does what within queries, and `trained` has the number of training
+    queries and the rows of the largest.
+    """
+    if _spoken_for.get():
+        return
+    (n_queries, max_query_rows), n_rows = trained, groups.n_rows
+    if not named and n_queries > 1 and n_rows > max_query_rows:
         warn(
-            f"{type(owner).__name__} scales features within queries and was fitted on "
-            f"{owner.n_queries_} queries of at most {owner.max_query_rows_} rows, but {method} got "
-            f"{n_rows} rows without qid and scales them as one query. Pass qid. In a pipeline, use "
+            f"{subject} within queries and was fitted on {n_queries} queries of at most "
+            f"{max_query_rows} rows, but {method} got {n_rows} rows without qid and scales them as "
+            "one query. Pass qid. In a pipeline, use "
             "sklearn.set_config(enable_metadata_routing=True) and pass qid to the pipeline, or use "
             "the parameter scale of the ranker in place of a transformer.",
         )
+    if max_query_rows > 1 and groups.n_groups == n_rows:
+        rows = "one row" if n_rows == 1 else f"{n_rows} rows, each the only one of its query"
+        warn(
+            f"{subject} within queries, and a single row says nothing: {method} got {rows}, and "
+            "all such rows get the same values. Pass all rows of a query together, or use a ranker "
+            'with scale="standard".',
+        )
+
+
+@contextmanager
+def speaking_for_parts() -> Iterator[None]:
+    """Leave warnings of `warn_of_queries` to the caller, a ranker that consists of others."""
+    token = _spoken_for.set(True)
+    try:
+        yield
+    finally:
+        _spoken_for.reset(token)
 
 
 def _warn_of_far_values(ranker: Any, X: Any, method: str) -> None:

@@ -12,6 +12,8 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._device import check_targets, check_tensor, send_rows
 from rankwise.graph import QueryGroups
+from rankwise.graph.label_checks import numeric_labels
+from rankwise.graph.query_groups import check_ids
 
 DTYPES = (np.float64, np.float32)
 
@@ -26,9 +28,8 @@ def check_training(
         X = check_tensor(estimator, X, reset=reset, min_rows=min_rows)
         return X, check_targets(y, backend_of(X), X.shape[0])
     options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
-    X, y = validate_data(
-        estimator, X, to_host(y), reset=reset, multi_output=True, y_numeric=True, **options
-    )
+    y = numeric_labels(to_host(y))
+    X, y = validate_data(estimator, X, y, reset=reset, multi_output=True, y_numeric=True, **options)
     X = send_rows(X, estimator.device)
     return X, backend_of(X).array(y)
 
@@ -41,6 +42,12 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
         return check_tensor(estimator, X, reset=reset, min_rows=min_rows)
     options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
     return send_rows(validate_data(estimator, X, reset=reset, **options), estimator.device)
+
+
+def check_new_ids(qid: Any, X: Any) -> None:
+    """Check qid of new rows, for a ranker that need not know them."""
+    if qid is not None:
+        check_ids(to_host(qid), X.shape[0])
 
 
 def query_groups(qid: Any, n_rows: int, query_weight: Any) -> QueryGroups:

@@ -16,15 +16,18 @@ from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._row_weights import KeptRows
+from rankwise.estimators._scale_warnings import warn_of_constants
+from rankwise.estimators._scaling import SAMPLE_ROWS, check_not_tiny, evenly_spaced
 from rankwise.estimators._scores import in_dtype
-from rankwise.estimators._validation import DTYPES, forget, query_groups
+from rankwise.estimators._validation import DTYPES, check_new_ids, forget, query_groups
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.label_checks import check_labels_differ
+from rankwise.graph.label_checks import check_labels_differ, numeric_labels
 from rankwise.parameters import Number, Rule, Whole, check_parameters
 from rankwise.problem import FeatureSpace
 from rankwise.problem.context_space import context_scale, with_units
+from rankwise.scaling import ColumnStatistics
 from rankwise.solvers.squared_hinge import LabelledPairs, ListedPairs, squared_hinge
 
 
@@ -93,6 +96,7 @@ class RankSVM(RankerMixin, BaseEstimator):
 
     # Routing, as in `RankerMixin`.
     __metadata_request__fit = {"query_weight": True, "sample_weight": True}  # noqa: RUF012
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
     __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
 
     def __init__(
@@ -141,7 +145,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         check_parameters(self, self.parameters)
         forget(self)
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
-        X, y = validate_data(self, X, y, y_numeric=True, **options)
+        X, y = validate_data(self, X, numeric_labels(y), y_numeric=True, **options)
         groups = query_groups(qid, len(y), query_weight)
         if sample_weight is not None:
             kept = KeptRows.of(self, sample_weight, groups)
@@ -151,7 +155,9 @@ class RankSVM(RankerMixin, BaseEstimator):
         labels = np.asarray(y, np.float64)
         weights = groups.weights, groups.row_weights
         pairs = LabelledPairs.of(labels, groups.codes, self.weighting, *weights)
+        check_not_tiny(ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS)))
         self.coef_ = self._minimize(X, pairs)
+        warn_of_constants(self, X)
         return self
 
     def fit_pairs(
@@ -245,12 +251,14 @@ class RankSVM(RankerMixin, BaseEstimator):
             )
         return found.w
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, as for all rankers. These scores do not depend on it.
 
         Returns
         -------
@@ -259,6 +267,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        check_new_ids(qid, X)
         with np.errstate(over="ignore", invalid="ignore"):  # `in_dtype` checks
             return in_dtype(X @ self.coef_, X.dtype)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.graph.query_groups import missing_entries
 
 FIRST = ("first", "win", "a", "left", "model_a")
@@ -102,7 +102,9 @@ class Comparisons:
         items : array-like of shape (n_items,) or pandas DataFrame, optional
             The id of each row of X; of a frame, its index. None: items are row numbers.
         margin : array-like of shape (n_pairs,), optional
-            By how much the first item is better, in place of `outcome`: negative if the second is.
+            By how much the first item is better, in place of `outcome`: negative if the second is,
+            and 0 for a tie. If there are only 1s and 0s, integers are refused, and floats give a
+            warning: they are often meant as an `outcome`.
         weight : array-like of shape (n_pairs,), optional
             How much each comparison counts. None: 1.
         groups : array-like of shape (n_pairs,), optional
@@ -135,6 +137,7 @@ class Comparisons:
             pairs = _check_pairs(np.column_stack((first, second)), None)
         else:
             pairs = _check_pairs(_positions(ids, first, second), len(ids), ids)
+        refuse_wins_and_zeros(margin)
         if outcome is not None:
             margin = _margins_of_outcomes(outcome, len(pairs))
         made = cls.check(0 if ids is None else len(ids), pairs, margin, weight, checked=True)
@@ -201,6 +204,7 @@ class Comparisons:
                 )
             pairs.check_rows(X, n_rows)
             return pairs
+        refuse_wins_and_zeros(rest["margin"])
         made = cls.check(
             n_rows, to_host(pairs), rest["margin"], rest["weight"], allow_empty=allow_empty
         )
@@ -367,12 +371,12 @@ def _positions(ids: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> 
 def _check_pairs(pairs: Any, n_rows: int | None, ids: NDArray[Any] | None = None) -> Index:
     """Pairs as an array of row numbers of shape (n_pairs, 2)."""
     pairs = np.asarray(pairs)
+    if pairs.size == 0:
+        raise DataError("pairs is empty: there is no comparison to learn from.")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise DataError(
             f"pairs needs two columns, the preferred row and the other: got shape {pairs.shape}."
         )
-    if len(pairs) == 0:
-        raise DataError("pairs is empty: there is no comparison to learn from.")
     if pairs.dtype.kind not in "iu":
         if pairs.dtype.kind == "f":
             whole = pairs == np.floor(pairs)
@@ -428,6 +432,26 @@ def says_who_won(margin: Any) -> bool:
     if given.dtype.kind in "iuf":
         return False
     return any(isinstance(entry, (str, bool)) for entry in given.ravel().tolist())
+
+
+def refuse_wins_and_zeros(margin: Any) -> None:
+    """Raise an error for integer margins of 1 and 0 only, and warn of such floats.
+
+    A 0 is a tie, but may be meant as a win of the second row.
+    """
+    if margin is None or says_who_won(margin):
+        return
+    given = np.asarray(to_host(margin))
+    if given.dtype.kind not in "iufO" or set(given.ravel().tolist()) != {0, 1}:
+        return
+    advice = (
+        "margin has only 1 and 0, and 0 stands for a tie. If the second row won where it is 0, "
+        'use booleans, or 2 * margin - 1. If these are ties, use the words "first" and "tie", '
+        'as in numpy.where(margin == 0, "tie", "first").'
+    )
+    if given.dtype.kind != "f":
+        raise DataError(advice)
+    warn(advice)
 
 
 def _margins_of_outcomes(outcome: Any, n_pairs: int) -> Array:

@@ -1,4 +1,4 @@
-"""Whether there is anything to rank."""
+"""Whether labels are numbers, and whether there is anything to rank."""
 
 from __future__ import annotations
 
@@ -8,6 +8,34 @@ import numpy as np
 
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
+
+
+def numeric_labels(y: Any) -> Any:
+    """Labels as they are, or, if they are text, the numbers that the text stands for.
+
+    Raises DataError for other text, with the first row that has it.
+    """
+    array = np.asarray(y) if hasattr(y, "dtype") or isinstance(y, (list, tuple)) else None
+    if array is None or array.dtype.kind not in "OSTU":
+        return y
+    try:
+        return array.astype(np.float64)
+    except ValueError:
+        row = next(i for i, label in enumerate(array) if not _are_numbers(label))
+        raise DataError(
+            f"y must have numbers, higher is better: got {str(array[row])!r} in row {row}. Map "
+            'labels to numbers, as in [{"bad": 0, "good": 1}[label] for label in y].'
+        ) from None
+    except TypeError:  # scikit-learn says what is wrong
+        return y
+
+
+def _are_numbers(labels: Any) -> bool:
+    try:
+        np.asarray(labels).astype(np.float64)
+    except ValueError:
+        return False
+    return True
 
 
 def labels_differ(labels: Any, groups: QueryGroups) -> bool:

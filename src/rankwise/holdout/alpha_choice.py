@@ -43,7 +43,7 @@ from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import add_losses, listed_differences
 from rankwise.holdout.sampled_hat import HatRows, hat_rows, kernel_query_residuals
 from rankwise.kernels import Precomputed
-from rankwise.metrics.comparison_metrics import clustered_mean
+from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
 from rankwise.metrics.metric_names import default_metric
 from rankwise.problem import (
     FeatureSpace,
@@ -390,27 +390,27 @@ def _row_parts(labels: Array) -> list[Index]:
 
 
 def _by_comparisons(problem: Problem) -> AlphaChoice:
+    """By the squared error of margins: the share of wrong winners is the same for many alphas."""
     graph = problem.tasks[0].graph
     assert isinstance(graph, ComparisonGraph)
     margin = graph.margin.reshape(len(graph.margin), -1)
-    decided = (graph.weight > 0) & (margin != 0).all(axis=1)
-    if np.count_nonzero(decided) < FEWEST_ROWS:
+    counted = graph.weight > 0
+    if np.count_nonzero(counted & (margin != 0).all(axis=1)) < FEWEST_ROWS:
         return _by_rule(problem)
     problem = plain_problem(problem)
     alphas = data_alphas(problem)
     if system_of(problem) is not None or problem.n_rows <= KERNEL_ROWS:
         some, differences = held_out_sample(
-            edges_of(problem, len(alphas)), alphas.tolist(), decided
+            edges_of(problem, len(alphas)), alphas.tolist(), counted
         )
     else:
-        some, differences = _held_out_part(problem, graph, alphas, decided)
-    wrong = (1.0 - np.sign(differences * margin[some])) / 2
+        some, differences = _held_out_part(problem, graph, alphas, counted)
+    squared = squared_error_of(margin[some], differences).mean(axis=2)
     codes = graph.group_of_pair
     codes = np.arange(len(some)) if codes is None else codes[some]
-    ones = np.ones(len(some))
-    found = [clustered_mean(values, ones, codes) for values in wrong.mean(axis=2)]
+    found = [clustered_mean(values, graph.weight[some], codes) for values in squared]
     score, spread = np.array(found).T
-    return _best(HeldOutScores(alphas, score, spread, "disagreement", False))
+    return _best(HeldOutScores(alphas, score, spread, "squared_error", False))
 
 
 def held_out_sample(edges: Edges, lams: Sequence[float], counted: Mask) -> tuple[Index, Array]:

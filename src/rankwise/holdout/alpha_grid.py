@@ -8,6 +8,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError
 from rankwise.problem import Coordinates, FeatureSpace, LandmarkSpace, Problem, System, Task
 from rankwise.solvers.moments import CentredMoments, Moments
 
@@ -32,6 +33,10 @@ def alpha_grid(squares: Array, n_rows: int, step: float = STEP) -> Array:
     typical = float(np.median(squares[squares > 0]))
     typical = typical if typical < UNEVEN * mean else mean
     low = max(LOWEST * typical, LEAST * float(squares.sum()))
+    if low < np.finfo(np.float64).tiny:
+        raise DataError(
+            "Products of feature or kernel values underflow: multiply the features by a constant."
+        )
     number = 1 + int(np.ceil(np.log(HIGHEST * mean / low) / np.log(step) - 1e-9))
     return HIGHEST * mean * step ** -np.arange(number, dtype=np.float64)[::-1]
 

@@ -19,6 +19,7 @@ from rankwise.metrics.listwise import (
     precision_at_k,
     reciprocal_rank,
 )
+from rankwise.metrics.metric_names import find_name, look_up
 from rankwise.metrics.pairwise import disagreement_error, kendall_tau
 from rankwise.metrics.ranked_queries import Array, RankedQueries
 from rankwise.metrics.ranking_metric import (
@@ -80,8 +81,8 @@ class RankingEvaluation:
         return len(self.qid)
 
     def __getitem__(self, metric: str) -> float:
-        """The mean of a metric, as in ``evaluation["NDCG@10"]``."""
-        return self.means[metric]
+        """The mean of a metric, by any of its names: "NDCG@10" or "ndcg@10"."""
+        return look_up(self.means, metric, self.notes)
 
     def __str__(self) -> str:
         return str(self._described_table())
@@ -168,6 +169,7 @@ class RankingEvaluation:
 
         if metric is None:
             metric = "NDCG@10" if "NDCG@10" in self.means else next(iter(self.means))
+        metric = find_name(self.means, metric) or metric
         check_value("metric", metric, Choice(*self.means))
         found = self.per_query[metric]
         return plot_query_values(found.values, names=found.qid.tolist(), metric=metric, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -107,6 +107,61 @@ def _parts(name: str) -> tuple[str, str | None]:
     match = re.fullmatch(r"([a-z_ ]+)(?:@([1-9][0-9]*))?", str(name).lower())
     base, cutoff = match.groups() if match else ("", None)
     return _OTHER_NAMES.get(base, base), cutoff
+
+
+def find_name(known: Iterable[str], name: str) -> str | None:
+    """The one of some names that stands for the same metric; None if there is none.
+
+    Parameters
+    ----------
+    known : iterable of str
+    name : str
+
+    Returns
+    -------
+    str or None
+
+    Examples
+    --------
+    >>> find_name(["MAP", "P@5"], "precision@5"), find_name(["MAP"], "mrr")
+    ('P@5', None)
+    """
+    known = list(known)
+    if name in known:
+        return name
+    wanted = _parts(name)
+    return next((each for each in known if wanted[0] and _parts(each) == wanted), None)
+
+
+def look_up(means: Mapping[str, float], name: str, notes: Sequence[str] = ()) -> float:
+    """The mean of a metric, by any of its names.
+
+    Parameters
+    ----------
+    means : mapping of str to float
+    name : str
+    notes : sequence of str
+        Which metrics are missing, and why.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    KeyError
+        If it is not there.
+
+    Examples
+    --------
+    >>> look_up({"NDCG@10": 0.5}, "ndcg@10")
+    0.5
+    """
+    found = find_name(means, name)
+    if found is None:
+        listed = ", ".join(repr(key) for key in means)
+        raise KeyError(" ".join([f"There is no {name!r}, only {listed}.", *notes]))
+    return means[found]
 
 
 def counts_relevant(name: str) -> bool:

@@ -11,8 +11,9 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._call_errors import explain_function_calls
 from rankwise.metrics import QueryValues, get_metric
-from rankwise.metrics.metric_names import default_metric
+from rankwise.metrics.metric_names import default_metric, look_up
 from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, in_columns
 from rankwise.metrics.significance import PairedTest, paired_test
 from rankwise.model_selection.search.candidates import make_batches
@@ -81,7 +82,7 @@ class CrossValidation(TableMixin):
         return {name: float(values.standard_error()) for name, values in self.per_query.items()}
 
     def __getitem__(self, metric: str) -> float:
-        return self.means[metric]
+        return look_up(self.means, metric)
 
     def to_table(self) -> Table:
         """A row for each metric: mean, standard error, and the values that they are from."""
@@ -160,6 +161,7 @@ class CrossValidation(TableMixin):
         return f"<CrossValidation of {self.n_splits} splits: {', '.join(found)}>"
 
 
+@explain_function_calls
 def cross_validate(
     ranker: Any,
     X: Any,
@@ -170,6 +172,7 @@ def cross_validate(
     cv: Any = 5,
     n_jobs: int | None = None,
     random_state: Any = None,
+    query_weight: Any = None,
 ) -> CrossValidation:
     """Held-out scores of a ranker or pipeline, with their standard errors over queries.
 
@@ -201,6 +204,9 @@ def cross_validate(
         Number of processes for refits. None: 1; -1: all cores.
     random_state : int or Generator, optional
         If `cv` is a number, assign queries (or rows) to folds in random order. None: in turn.
+    query_weight : array-like of shape (n_rows,), optional
+        How much the query of every row counts in the fits, as for `RankRLS.fit`. The scores are
+        means in which all queries count the same.
 
     Returns
     -------
@@ -230,7 +236,7 @@ def cross_validate(
             'cv="leave_pair_out" has no scores of queries: use '
             "rankwise.model_selection.leave_pair_out(ranker, X, y, qid=qid)."
         )
-    data = LabelledRows.of(X, y, qid)
+    data = LabelledRows.of(X, y, qid, query_weight)
     scorers = _scorers(scoring, data)
     splits = make_splits(cv, data, random_state)
     predictions = _held_out(ranker, data, splits, next(iter(scorers.values())), n_jobs)

@@ -161,7 +161,7 @@ def leave_comparison_out(
     groups: Any = None,
     context: Any = None,
     alphas: Any = None,
-    metric: str = "accuracy",
+    metric: str = "squared_error",
     n_splits: int | None = None,
 ) -> LeaveComparisonOut:
     """Predict every comparison by a ranker trained without it, exactly, without refitting.
@@ -180,8 +180,9 @@ def leave_comparison_out(
     alphas : sequence of float, optional
         None: the alpha of the ranker or, if it is "auto", a grid that follows the scale of the
         data.
-    metric : {"accuracy", "log_loss", "brier", "squared_error"}, default="accuracy"
-        What `best_alpha` is chosen by. The result has all of them.
+    metric : {"accuracy", "log_loss", "brier", "squared_error"}, default="squared_error"
+        What `best_alpha` is chosen by. The result has all of them. ``alpha="auto"`` is chosen by
+        the squared error, too. The accuracy is often the same for many alphas.
     n_splits : int, optional
         Number of folds of groups (or of single comparisons) to hold out. None: one at a time.
 
@@ -232,7 +233,7 @@ def leave_item_out(
     groups: Any = None,
     context: Any = None,
     alphas: Any = None,
-    metric: str = "accuracy",
+    metric: str = "squared_error",
 ) -> LeaveComparisonOut:
     """Predict comparisons of items that nobody has compared yet, exactly, without refitting.
 

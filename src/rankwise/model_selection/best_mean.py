@@ -19,6 +19,7 @@ from rankwise.model_selection.search.splits import Splits
 
 MARGIN = 0.05  # of the best score, or of its distance from 1: less is not worth leaving out
 FOLDS = 10  # of queries, for the estimate
+FEWEST = 5  # queries or folds for an interval
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,11 @@ class ScoreEstimate:
         Returns
         -------
         tuple of two floats
+            NaN if there are fewer than 5 queries (or folds), or if all have the same score: these
+            say nothing about the spread of scores.
         """
+        if self.n_queries < FEWEST or not self.standard_error > 0:
+            return float("nan"), float("nan")
         from scipy.stats import norm
 
         width = float(norm.ppf(0.5 + level / 2)) * self.standard_error
@@ -74,10 +79,12 @@ class ScoreEstimate:
 
     def __str__(self) -> str:
         low, high = self.interval()
-        return (
-            f"{self.metric} {self.score:.4f}, 95% interval {low:.4f} to {high:.4f} "
-            f"({self.n_queries:,} {self.unit})"
-        )
+        found, units = f"{self.metric} {self.score:.4f}", f"{self.n_queries:,} {self.unit}"
+        if self.n_queries < FEWEST:
+            return f"{found} ({units}, too few for an interval)"
+        if np.isnan(low):
+            return f"{found} ({units}, all with the same score: no interval)"
+        return f"{found}, 95% interval {low:.4f} to {high:.4f} ({units})"
 
     def __repr__(self) -> str:
         return f"<ScoreEstimate: {self}>"

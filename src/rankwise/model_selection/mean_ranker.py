@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators._scaling import speaking_for_parts, warn_of_queries
 from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
@@ -50,6 +51,8 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         global ranking.
     n_queries_ : int
         Number of queries seen in `fit`.
+    max_query_rows_ : int
+        Number of rows of the largest of them.
     n_features_in_, feature_names_in_
         Number and names of the features seen in `fit`.
 
@@ -92,6 +95,7 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         for ranker in fitted:
             fit_with_queries(ranker, data.X, data.y, data.qid)
         self.n_queries_ = data.groups.n_groups
+        self.max_query_rows_ = int(data.groups.sizes.max())
         self.weights_ = weights / weights.sum()
         self.means_ = self.scales_ = None
         if self.n_queries_ == 1:
@@ -115,13 +119,38 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs)
         """
+        return self.predict_as(type(self).__name__, X, qid)
+
+    def predict_as(self, name: str, X: Any, qid: Any) -> Any:
+        """The scores of `predict`, with warnings in the name of a ranker that consists of this one.
+
+        Parameters
+        ----------
+        name : str
+        X, qid
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
         check_is_fitted(self, "rankers_")
-        scores = np.stack([_scores(ranker, X, qid) for ranker in self.rankers_])
         if self.means_ is None or self.scales_ is None:
-            scores = standardized(scores, QueryGroups.of(to_host(qid), scores.shape[1]))
+            with speaking_for_parts():
+                scores = self._scores_of_parts(X, qid)
+            groups = QueryGroups.of(to_host(qid), scores.shape[1])
+            if hasattr(self, "max_query_rows_"):  # not in files of earlier versions
+                subject = f"{name} standardizes scores"
+                trained = self.n_queries_, self.max_query_rows_
+                warn_of_queries(subject, "predict", groups, trained, named=qid is not None)
+            scores = standardized(scores, groups)
         else:
+            scores = self._scores_of_parts(X, qid)
             scores = (scores - self.means_[:, None]) / self.scales_[:, None]
         return np.tensordot(self.weights_, scores, axes=1)
+
+    def _scores_of_parts(self, X: Any, qid: Any) -> Array:
+        return np.stack([_scores(ranker, X, qid) for ranker in self.rankers_])
 
     def _check_parameters(self) -> tuple[list[Any], Array]:
         if isinstance(self.rankers, (str, type)) or not hasattr(self.rankers, "__iter__"):

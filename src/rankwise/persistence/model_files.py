@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile, ZipInfo
+from zipfile import ZipFile, ZipInfo, is_zipfile
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -124,6 +124,11 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     '0.1.0'
     """
     with open(path, "rb") as file:
+        if not is_zipfile(file):
+            raise ModelFileError(
+                f"{path} cannot be read as a model file of rankwise: it is not one, or it is "
+                "damaged. save_model and the commands fit, tune and auto write model files."
+            )
         try:
             with ZipFile(file) as archive:
                 check_members(archive, os.path.getsize(path))

@@ -65,6 +65,7 @@ def plot_learning_curve(
             steps, values, color=color, marker=marker, ms=4, lw=1.8, ls=style, label=name, zorder=3
         )
     ax.set(xlabel="steps", ylabel=NAMES[quantity] if ylabel is None else ylabel)
+    ax.locator_params(axis="x", nbins=5)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     name_curves(ax, list(points))
     return ax
@@ -82,8 +83,8 @@ def _points(name: str, curve: Any, quantity: str) -> tuple[NDArray[Any], NDArray
     name = f"The curve {name}".strip()
     if not len(steps):
         raise DataError(
-            f"{name} has no records: partial_fit keeps none, and "
-            'structure="identity" only with held_out.'
+            f"{name} has no records: partial_fit keeps none, nor does a fit that left W as it was; "
+            'structure="identity" has them only with held_out.'
         )
     if len(steps) != len(values):
         raise DataError(f"{name} has {len(steps)} steps and {len(values)} values.")

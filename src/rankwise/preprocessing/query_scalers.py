@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import to_host
-from rankwise.estimators._scaling import warn_of_missing_queries
+from rankwise.estimators._scaling import warn_of_scaled_queries
 from rankwise.estimators._validation import check_rows
 from rankwise.graph import QueryGroups
 from rankwise.scaling import QueryMinMax, QueryRank, QueryStandard, Scaling
@@ -65,13 +65,13 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Warns
         -----
         RankwiseWarning
-            If `fit` saw several queries, and there are more rows without qid than in any of them.
+            If `fit` saw several queries, and there are more rows without qid than in any of them,
+            or if each row is the only one of its query, unlike in `fit`.
         """
         check_is_fitted(self)
         X = check_rows(self, X)
         groups = QueryGroups.of(to_host(qid), X.shape[0])
-        if qid is None:
-            warn_of_missing_queries(self, "transform", X.shape[0])
+        warn_of_scaled_queries(self, "transform", groups, named=qid is not None)
         return self.scaling.scale(X, groups)
 
     def fit_transform(self, X: Any, y: Any = None, *, qid: Any = None) -> Any:

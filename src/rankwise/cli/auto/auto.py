@@ -129,7 +129,11 @@ def auto(
         note(f"Wrote {report}: open {report.resolve().as_uri()}")
     if out is not None:
         save_model(ranker, out)
-        note(f"Wrote {out}: a mean of {len(ranker.parts_)}, fitted to {len(rows.y):,} rows.")
+        parts = ranker.parts_
+        what = (
+            f"a mean of {len(parts)} rankers" if len(parts) > 1 else f"one ranker, {parts[0].name}"
+        )
+        note(f"Wrote {out}: {what}, fitted to {len(rows.y):,} rows.")
     else:
         note("The model was not kept: give --out to write it to a file.")
 

@@ -15,6 +15,10 @@ _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _ARCHIVES = {b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_MISSING = (
+    "A missing value is written as NULL, and read as the number that fill= of read_letor or --fill "
+    "on the command line gives; boosted trees take nan."
+)
 _ROW = "A row reads 'label qid:ID index:value index:value ...'."
 
 
@@ -59,7 +63,8 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
             )
         fault = _number_fault(value, dtype)
         if fault:
-            return f"the value {_short(value)} of feature {name} {fault}."
+            missing = f" {_MISSING}" if _NOT_FINITE.fullmatch(value) else ""
+            return f"the value {_short(value)} of feature {name} {fault}.{missing}"
         last = int(name)
     return f"the line cannot be read. {_ROW}"
 

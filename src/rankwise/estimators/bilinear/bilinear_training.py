@@ -135,10 +135,11 @@ class BilinearTraining:
         """W before the first step, which is better than anything that was learned."""
         start, *others = self.record.trials["score"]
         warn(
-            f"No rate and alpha ranks held-out queries better than W before the first step: "
-            f"{start:.4f} of their triplets are in the right order at the start, and "
-            f"{max(others):.4f} after the best of {len(others)} runs (see trials_). W stays as it "
-            "was. More queries or triplets may help; numbers for alpha and eta0 avoid the choice.",
+            "No rate and alpha ranks held-out queries, by more than a standard error, better than "
+            f"W before the first step: {start:.4f} of their triplets are in the right order at the "
+            f"start, and {max(others):.4f} after the best of {len(others)} runs (see trials_). W "
+            "stays as it was. More queries or triplets may help; numbers for alpha and eta0 avoid "
+            "the choice.",
         )
         record = self.record
         self.record = TrainingRecord(trials=record.trials, seed=record.seed)

@@ -15,11 +15,11 @@ from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._scores import in_dtype
-from rankwise.estimators._validation import DTYPES, forget
+from rankwise.estimators._validation import DTYPES, check_new_ids, forget
 from rankwise.estimators.boosted.tree_text import as_lightgbm, read_trees
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import check_labels_differ
+from rankwise.graph.label_checks import check_labels_differ, numeric_labels
 from rankwise.metrics.metric_names import LARGEST_GRADE, are_grades, default_metric, get_metric
 from rankwise.objectives import RankRLSObjective
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, as_generator, check_parameters
@@ -123,6 +123,8 @@ class BoostedRanker(RankerMixin, BaseEstimator):
     >>> ranker.score(data.X, data.y, qid=data.qid) > 0.9
     True
     """
+
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
 
     parameters: ClassVar[Mapping[str, Rule]] = {
         "n_estimators": AnyOf(Whole(1, 100_000), Choice("auto")),
@@ -243,7 +245,8 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         check_parameters(self, self.parameters)
         forget(self)
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=DTYPES, ensure_all_finite="allow-nan",
+            self, X, numeric_labels(y), accept_sparse="csr", dtype=DTYPES,
+            ensure_all_finite="allow-nan",
             ensure_min_samples=2, y_numeric=True,
         )  # fmt: skip
         y, groups = np.asarray(y, dtype=np.float64), QueryGroups.of(qid, len(y))
@@ -300,12 +303,14 @@ class BoostedRanker(RankerMixin, BaseEstimator):
             "verbosity": -1,
         }
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, as for all rankers. These scores do not depend on it.
 
         Returns
         -------
@@ -316,6 +321,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         X = validate_data(
             self, X, accept_sparse="csr", dtype=DTYPES, ensure_all_finite="allow-nan", reset=False
         )
+        check_new_ids(qid, X)
         scores = self.booster_.predict(as_lightgbm(X), num_threads=effective_n_jobs(self.n_jobs))
         return in_dtype(scores, X.dtype)
 

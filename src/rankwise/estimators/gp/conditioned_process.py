@@ -29,14 +29,17 @@ class Hyperparameters:
     flips: float
     slopes: Array | None = None  # of the raters, of shape (n_raters,)
 
-    def outcomes(self, mean: Array, variance: Array, slope: Any = 1.0) -> tuple[Array, Array]:
-        """P(win) and P(tie) in comparisons with differences of N(mean, variance)."""
+    def outcomes(self, mean: Array, variance: Array, slope: Any = 1.0) -> Array:
+        """P(win), P(tie) and P(loss) in comparisons with differences of N(mean, variance)."""
         noise, share = self.noise / slope, 1.0 - 2.0 * self.flips
-        win = _probability(mean, variance, noise, self.threshold * noise)
-        if self.threshold == 0:
-            return self.flips + share * win, np.zeros_like(win)
-        no_loss = _probability(mean, variance, noise, -self.threshold * noise)
-        return self.flips + share * win, share * np.maximum(no_loss - win, 0.0)
+        win, loss = (
+            _probability(side * mean, variance, noise, self.threshold * noise) for side in (1, -1)
+        )
+        behind = -np.abs(mean)  # a tie is as likely as for the other row, and this loses no digits
+        bounds = (-self.threshold * noise, self.threshold * noise)
+        above, below = (_probability(behind, variance, noise, t) for t in bounds)
+        tie = np.maximum(above - below, 0.0)
+        return np.stack((self.flips + share * win, share * tie, self.flips + share * loss))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +118,8 @@ class ConditionedProcess:
         """P(f(x1) > f(x2)), equation (11), row by row; 1/2 for equal rows."""
         return _probability(*self.difference(X1, X2), 0.0, 0.0)
 
-    def outcomes(self, X1: Array, X2: Array, slope: Any = 1.0) -> tuple[Array, Array]:
-        """P(win) and P(tie) in a comparison, row by row, by raters with a slope."""
+    def outcomes(self, X1: Array, X2: Array, slope: Any = 1.0) -> Array:
+        """P(win), P(tie) and P(loss) in a comparison, row by row, by raters with a slope."""
         return self.hyper.outcomes(*self.difference(X1, X2), slope)
 
     def _level(self, reference: Array) -> _Level:

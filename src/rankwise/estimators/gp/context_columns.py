@@ -29,25 +29,24 @@ def with_context(
     assert given.context is not None
     squares = np.mean(given.context**2, axis=0)
     scale = 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
-    n, n_features, n_columns = len(X), X.shape[1], len(scale)
-    seen = np.flatnonzero(given.context.any(axis=1))
-    first = given.pairs[seen, 0]
-    keys = np.column_stack((first, given.context[seen] * scale))
-    made, number = np.unique(keys, axis=0, return_inverse=True)
-    rows = np.zeros((n + len(made), n_features + n_columns))
-    rows[:n, :n_features] = X
-    rows[n:, :n_features] = X[made[:, 0].astype(np.intp)]
-    rows[n:, n_features:] = made[:, 1:]
-    pairs = given.pairs.copy()
-    pairs[seen, 0] = n + number.ravel()
+    n_features, n_columns = X.shape[1], len(scale)
+    rows, comparisons = rows_in_context(in_context(X, scale, None), given, scale)
     items, columns = np.arange(n_features), n_features + np.arange(n_columns)
     weights = ConstantKernel(1.0) * OnColumns(DotProduct(0.0, "fixed"), columns)
-    return (
-        rows,
-        replace(given, pairs=pairs, context=None, items=None),
-        OnColumns(kernel, items) + weights,
-        scale,
-    )
+    return rows, comparisons, OnColumns(kernel, items) + weights, scale
+
+
+def rows_in_context(rows: Array, given: Comparisons, scale: Array) -> tuple[Array, Comparisons]:
+    """Rows with context columns, further rows for first items in their context, and comparisons."""
+    assert given.context is not None
+    seen = np.flatnonzero(given.context.any(axis=1))
+    keys = np.column_stack((given.pairs[seen, 0], given.context[seen] * scale))
+    made, number = np.unique(keys, axis=0, return_inverse=True)
+    new = rows[made[:, 0].astype(np.intp)]
+    new[:, -len(scale) :] = made[:, 1:]
+    pairs = given.pairs.copy()
+    pairs[seen, 0] = len(rows) + number.ravel()
+    return np.vstack((rows, new)), replace(given, pairs=pairs, context=None, items=None)
 
 
 def in_context(X: Array, scale: Array, context: Array | None) -> Array:

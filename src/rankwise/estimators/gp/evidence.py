@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.special import ndtri
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
@@ -139,12 +140,19 @@ class Evidence:
         """Free hyperparameters of the likelihood, with their bounds."""
         bounds = {} if self.noise_bounds is None else {"noise": self.noise_bounds}
         if self.hyper.threshold > 0:
-            bounds["threshold"] = _THRESHOLD_BOUNDS
+            bounds["threshold"] = self._threshold_bounds
         if self.spread > 0:
             bounds["slopes"] = _SLOPE_BOUNDS
         if self.hyper.flips > 0:
             bounds["flips"] = _FLIPS_BOUNDS
         return bounds
+
+    @property
+    def _threshold_bounds(self) -> tuple[float, float]:
+        """If all n comparisons are ties, the next one of equal rows is none with 1 / (n + 2)."""
+        low, high = _THRESHOLD_BOUNDS
+        decided, ties = self.observed.values[:, :2].sum(), self.observed.values[:, 2].sum()
+        return low, high if decided else float(min(high, -ndtri(0.5 / (ties + 2.0))))
 
     @property
     def start(self) -> Array:

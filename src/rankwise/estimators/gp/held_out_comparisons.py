@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.errors import DataError
 from rankwise.estimators.gp.evidence import Evidence
 from rankwise.estimators.gp.process_mixture import ProcessMixture
 from rankwise.graph import QueryGroups
@@ -18,12 +21,17 @@ from rankwise.metrics.comparison_metrics import (
     calibration_error,
     clustered_mean,
 )
+from rankwise.tables import Column, Table, TableMixin, plural
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BIN, _BINS = 10, 10  # comparisons in a bin of the plot, at least; number of bins, at most
 _LEAST = 1e-300  # a probability whose logarithm is finite
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOutComparisons:
+@dataclass(frozen=True, eq=False, repr=False)
+class HeldOutComparisons(TableMixin):
     """Every comparison, predicted without it or without its group.
 
     Averages are weighted by `weight`.
@@ -77,6 +85,59 @@ class HeldOutComparisons:
         """Mean distance between predicted and observed shares of wins, over ten bins."""
         return calibration_error(self.margin, self._score, self.weight)
 
+    def to_table(self) -> Table:
+        """A row for each metric, with its standard error."""
+        losses = {
+            "accuracy": accuracy_of(self.margin, self.mean),
+            "log-loss": -self.log_likelihood,
+            "Brier score": brier_of(self.margin, self._score),
+        }
+        rows: list[tuple[Any, ...]] = [
+            (name, *self._mean(values)) for name, values in losses.items()
+        ]
+        rows.append(("calibration error", self.calibration_error, None))
+        return Table((Column("metric", ""), Column("value"), Column("s.e.")), tuple(rows))
+
+    def _frame_columns(self) -> Mapping[str, Any]:
+        win, tie, loss = self.probabilities.T
+        return {
+            "comparison": np.arange(len(self.pairs)),
+            "first": self.pairs[:, 0],
+            "second": self.pairs[:, 1],
+            "margin": self.margin,
+            "weight": self.weight,
+            "group": self.groups,
+            "mean": self.mean,
+            "std": self.std,
+            "win": win,
+            "tie": tie,
+            "loss": loss,
+            "log_likelihood": self.log_likelihood,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__}: {plural(len(self.pairs), 'comparison')}, log-loss "
+            f"{self.log_loss:.4f} ± {self.log_loss_std_error:.4f}, accuracy {self.accuracy:.4f}>"
+        )
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw how often predicted winners won; options are those of `plot_reliability`.
+
+        Ties are left out, and probabilities are those of a comparison without a tie.
+        """
+        from rankwise.plots import plot_reliability
+
+        decided = self.margin != 0
+        if not decided.any():
+            raise DataError("All comparisons are ties: there is no winner to plot.")
+        win, loss = self.probabilities[decided][:, ::2].T
+        first = win >= loss
+        chance = np.where(first, win, loss) / (win + loss)
+        n_bins = int(np.clip(len(first) // _BIN, 1, _BINS))
+        defaults: dict[str, Any] = {"n_bins": n_bins, "data": "held-out comparisons"}
+        return plot_reliability((self.margin[decided] > 0) == first, chance, **defaults | options)
+
     @property
     def _score(self) -> Array:
         return self.probabilities @ np.array([1.0, 0.5, 0.0])
@@ -99,8 +160,7 @@ def hold_out(
     chances, by_pair = np.zeros((len(mean), 3)), evidence.slopes(evidence.hyper)
     slopes = np.ones(len(mean)) if by_pair is None else by_pair[evidence.observed.pair]
     for weight, process, m, v in zip(weights, posterior.processes, means, variances, strict=True):
-        win, tie = process.hyper.outcomes(m, v, slopes)
-        chances += weight * np.column_stack((win, tie, 1.0 - win - tie))
+        chances += weight * process.hyper.outcomes(m, v, slopes).T
     if evidence.inference.likelihood == "gaussian":
         noise = np.array([[process.hyper.noise] for process in posterior.processes])
         spread = variances + noise**2 / (comparisons.weight * slopes**2)

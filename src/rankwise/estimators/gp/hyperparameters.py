@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings, NotConverged
+from rankwise.estimators.gp.on_columns import OnColumns
 from rankwise.solvers.gp.ep import gain_of_flips
 
 Objective = Callable[[Array], tuple[float, Array]]  # minus the evidence, and its gradient
@@ -46,6 +47,17 @@ def default_kernel(X: Array) -> Any:
             "for example with sklearn.preprocessing.StandardScaler."
         )
     return ConstantKernel(1.0, (1e-2, 1e4)) * RBF(width, (1e-2 * width, 1e2 * width))
+
+
+def has_one_scale(kernel: Any) -> bool:
+    """Whether a part of a kernel has the same scale for all features."""
+    parts = (kernel, *kernel.get_params().values())
+    if any(isinstance(part, OnColumns) for part in parts):
+        return False
+    return any(
+        isinstance(part, DotProduct) or np.size(getattr(part, "length_scale", ())) == 1
+        for part in parts
+    )
 
 
 def optimize(

@@ -16,13 +16,16 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
+from rankwise.estimators._context import fitted_context
 from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
+from rankwise.estimators._scale_warnings import warn_of_constants, warn_of_spread
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
-from rankwise.estimators.gp.context_columns import in_context, with_context
+from rankwise.estimators.gp.context_columns import in_context, rows_in_context, with_context
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
 from rankwise.estimators.gp.held_out_comparisons import HeldOutComparisons, hold_out
 from rankwise.estimators.gp.hyperparameters import (
     default_kernel,
+    has_one_scale,
     learn_flips,
     optimize,
     warn_unless_converged,
@@ -47,7 +50,7 @@ from rankwise.estimators.gp.training_comparisons import (
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.comparisons import Comparisons, check_comparison_ids
-from rankwise.graph.label_checks import check_labels_differ
+from rankwise.graph.label_checks import check_labels_differ, numeric_labels
 from rankwise.kernels.own_parts import has_own_parts
 from rankwise.parameters import as_generator
 from rankwise.problem.memory import check_kernel_fits
@@ -203,6 +206,8 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     rater_: Index | None
     _pool: PoolPosterior | None = None
 
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
+
     def __init__(
         self,
         kernel: Any = None,
@@ -270,7 +275,8 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         check_gp_parameters(self)
         rng = as_generator(self.random_state)
         with _unchanged_on_error(self):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+            options = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
+            X, y = validate_data(self, X, numeric_labels(y), **options)
             y = np.asarray(y, dtype=np.float64)
             groups = QueryGroups.of(qid, len(y))
             graph = PreferenceGraph.from_groups(groups)
@@ -280,6 +286,8 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             self._forget_context()
             self._learn(dense(X), made, None, qid, rng)
             self.n_queries_ = groups.n_groups
+        if not warn_of_constants(self, X):
+            self._warn_of_spread(X)
         return self
 
     def fit_pairs(
@@ -341,6 +349,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             else:
                 self._learn_with_context(dense(rows), given, raters, rng)
             self.n_queries_ = 1
+        self._warn_of_spread(rows)
         if len(given) and has_own_parts(self.kernel_):  # other kernels link all rows
             warn_of_parts(self, X, given, rows.shape[0])
         return self
@@ -352,6 +361,7 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         margin: Any = None,
         weight: Any = None,
         rater: Any = None,
+        context: Any = None,
         X: Any = None,
     ) -> Self:
         """Learn from further comparisons, starting from the present posterior.
@@ -364,13 +374,16 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
 
         Parameters
         ----------
-        pair : array-like of shape (2,) or (n_pairs, 2)
-            Row numbers, the preferred row first.
+        pair : array-like of shape (2,) or (n_pairs, 2), or rankwise.data.Comparisons
+            Row numbers, the preferred row first. `Comparisons` have item ids, outcomes, weights
+            and context; their items are the rows of the fit, or those of `X`.
         margin, weight : float or array-like, optional
             As in `fit_pairs`.
         rater : id or array-like of shape (n_pairs,), optional
-            Who made the comparisons, after a fit with raters. One who is not known, or None, has
-            the common slope, 1.
+            Who made the comparisons, after a fit with raters. None: the common slope, 1. One who
+            is not known has this slope, too, with a warning.
+        context : array-like of shape (n_pairs, n_columns), or (n_columns,) for one pair, optional
+            Features of the comparisons, after a fit with context. None: 0.
         X : array-like or sparse of shape (n_rows, n_features), optional
             The rows that `pair` numbers; they are added to the training rows. None: the
             training rows.
@@ -381,24 +394,36 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = self.X_fit_ if X is None else self._new(X)
-        pairs = np.atleast_2d(np.asarray(pair)) if np.size(pair) else np.zeros((0, 2), np.intp)
+        n_rows = len(rows)
+        if isinstance(pair, Comparisons):
+            pairs: Any = pair
+            if X is None and pair.items is not None:
+                n_rows = len(self._items())
+        else:
+            pairs = np.atleast_2d(np.asarray(pair)) if np.size(pair) else np.zeros((0, 2), np.intp)
+            if context is not None and len(pairs) == 1:
+                context = np.reshape(context, (1, -1))
         margin = None if margin is None else np.atleast_1d(margin)
         weight = None if weight is None else np.atleast_1d(weight)
-        new = check_comparisons(None, len(rows), pairs, margin, weight, None, self.likelihood)
+        new = check_comparisons(X, n_rows, pairs, margin, weight, context, self.likelihood)
+        if new.context is not None:
+            new = replace(new, context=fitted_context(self, new.context, len(new)))
         raters = self._told_raters(rater, len(new))
         counted = new.weight > 0
         new = new.take(counted)
         X_fit = self.X_fit_
         if X is not None:
-            new = Comparisons(new.pairs + len(X_fit), new.margin, new.weight)
+            new = replace(new, pairs=new.pairs + len(X_fit))
             X_fit = np.vstack((X_fit, rows))
+        if new.context is not None:
+            X_fit, new = rows_in_context(X_fit, new, self.context_scale_)
         comparisons = self._comparisons + new
         if raters is not None and self.rater_ is not None:
             raters = np.concatenate((self.rater_, raters[counted]))
         threshold = self.threshold_ or self._threshold(self._observations(new, None))
         evidence = self._fitted_evidence(X_fit, comparisons, raters, threshold)
-        pool = None
-        if self._pool is not None and X is None and threshold == self.threshold_:
+        pool, same_rows = None, len(X_fit) == len(self.X_fit_)
+        if self._pool is not None and same_rows and threshold == self.threshold_:
             pool = told(self._pool, X_fit, evidence)
         if pool is not None:
             self.__dict__.pop("posterior_", None)  # made again when it is needed
@@ -518,6 +543,15 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
         if groups is not None:
             groups = QueryGroups.of(check_comparison_ids("group", groups, n_pairs))
         return hold_out(self.posterior_, self._present_evidence(), self._comparisons, groups)
+
+    def _warn_of_spread(self, X: Any) -> None:
+        if self.kernel is None or has_one_scale(self.kernel):
+            warn_of_spread(
+                self,
+                X,
+                "Scale them first, for example with sklearn.preprocessing.StandardScaler, or use a "
+                "kernel with a length scale for each feature, such as 1.0 * RBF(X.std(axis=0)).",
+            )
 
     def _learn_with_context(
         self,

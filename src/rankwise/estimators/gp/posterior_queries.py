@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._context import fitted_context
+from rankwise.estimators._validation import check_new_ids
 from rankwise.estimators.gp.context_columns import in_context
 from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
 from rankwise.estimators.gp.raters import RaterSlopes
@@ -36,6 +37,7 @@ class PosteriorMixin:
         self,
         X: Any,
         *,
+        qid: Any = None,
         contrast: Any = None,
         return_std: bool = False,
         return_cov: bool = False,
@@ -49,6 +51,8 @@ class PosteriorMixin:
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, as for all rankers. These scores do not depend on it.
         contrast : None, "mean" or array-like of shape (n_reference, n_features), default=None
             What is subtracted from every score. None: nothing. "mean": the mean score of the
             training rows, `X_fit_`. An array: the mean score of its rows.
@@ -77,6 +81,7 @@ class PosteriorMixin:
                 "Use return_std or return_cov, not both: the covariance contains the variances."
             )
         X = self._new(X)
+        check_new_ids(qid, X)
         reference = self._reference(contrast)
         if return_std:
             return self.posterior_.mean_and_std(X, reference)
@@ -117,8 +122,8 @@ class PosteriorMixin:
             a comparison, with its noise and flips, where a tie counts as half a win;
             `predict_outcomes` has the ties apart.
         rater : id or array-like of shape (n_pairs,), optional
-            Who makes the comparisons, if `observed`. None, or one who is not in `raters_`: a rater
-            of the common slope, 1.
+            Who makes the comparisons, if `observed`. None: a rater of the common slope, 1. One
+            who is not in `raters_` has this slope, too, with a warning.
         context : array-like of shape (n_pairs, n_columns), optional
             Features of the comparisons, if the process was fitted with them. None: 0.
 
@@ -126,10 +131,7 @@ class PosteriorMixin:
         -------
         ndarray of shape (n_pairs,)
         """
-        X1, X2 = self._new_pairs(X1, X2)
-        if context is not None:
-            values = fitted_context(self, context, len(X1))
-            X1 = in_context(X1[:, : -values.shape[1]], self.context_scale_, values)
+        X1, X2 = self._new_pairs(X1, X2, context)
         if not observed:
             if rater is not None:
                 raise ParameterError(
@@ -138,9 +140,11 @@ class PosteriorMixin:
                 )
             return self.posterior_.average(lambda c: c.preference(X1, X2))
         s = self._slopes(rater, len(X1))
-        return self.posterior_.average(lambda c: np.array([1.0, 0.5]) @ c.outcomes(X1, X2, s))
+        return self.posterior_.average(lambda c: np.array([1.0, 0.5, 0.0]) @ c.outcomes(X1, X2, s))
 
-    def predict_outcomes(self, X1: Any, X2: Any, *, rater: Any = None) -> Array:
+    def predict_outcomes(
+        self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None
+    ) -> Array:
         """Probabilities that a row of X1 wins, ties with or loses to the row of X2.
 
         They are those of a comparison, with its noise and flips. A tie has the probability 0
@@ -150,6 +154,7 @@ class PosteriorMixin:
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
         rater : id or array-like of shape (n_pairs,), optional
+        context : array-like of shape (n_pairs, n_columns), optional
             As in `predict_preference`.
 
         Returns
@@ -166,25 +171,25 @@ class PosteriorMixin:
         >>> gp.predict_outcomes(X[2:], X[:1]).round(2)
         array([[0.7, 0.2, 0.1]])
         """
-        X1, X2 = self._new_pairs(X1, X2)
+        X1, X2 = self._new_pairs(X1, X2, context)
         s = self._slopes(rater, len(X1))
-        win, tie = self.posterior_.average(lambda c: np.stack(c.outcomes(X1, X2, s)))
-        return np.column_stack((win, tie, 1.0 - win - tie))
+        return np.ascontiguousarray(self.posterior_.average(lambda c: c.outcomes(X1, X2, s)).T)
 
-    def predict_tie(self, X1: Any, X2: Any, *, rater: Any = None) -> Array:
+    def predict_tie(self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None) -> Array:
         """Probability of a tie, row by row; needs ``tie_model="threshold"``.
 
         Parameters
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
         rater : id or array-like of shape (n_pairs,), optional
+        context : array-like of shape (n_pairs, n_columns), optional
             As in `predict_preference`.
 
         Returns
         -------
         ndarray of shape (n_pairs,)
         """
-        X1, X2 = self._new_pairs(X1, X2)
+        X1, X2 = self._new_pairs(X1, X2, context)
         if self.likelihood != "probit" or self.tie_model != "threshold":
             raise ParameterError(
                 'The probability of a tie needs likelihood="probit" and tie_model="threshold".'
@@ -327,20 +332,27 @@ class PosteriorMixin:
             return None
         if isinstance(contrast, str):
             check_value("contrast", contrast, Choice("mean"))
-            scale = getattr(self, "context_scale_", None)
-            if scale is None:
-                return self.X_fit_
-            return self.X_fit_[~self.X_fit_[:, -len(scale) :].any(axis=1)]
+            return self._items()
         return self._new(contrast)
 
-    def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:
-        """Check rows to compare one by one."""
+    def _items(self) -> Array:
+        """The training rows, without those of items in a context."""
+        scale = getattr(self, "context_scale_", None)
+        if scale is None:
+            return self.X_fit_
+        return self.X_fit_[~self.X_fit_[:, -len(scale) :].any(axis=1)]
+
+    def _new_pairs(self, X1: Any, X2: Any, context: Any = None) -> tuple[Array, Array]:
+        """Check rows to compare one by one, the first ones in a context."""
         X1, X2 = self._new(X1), self._new(X2)
         if len(X1) != len(X2):
             raise DataError(
                 f"X1 and X2 are compared row by row: got {len(X1)} and {len(X2)} rows. To compare "
                 "all pairs, repeat the rows."
             )
+        if context is not None:
+            values = fitted_context(self, context, len(X1))
+            X1 = in_context(X1[:, : -values.shape[1]], self.context_scale_, values)
         return X1, X2
 
 

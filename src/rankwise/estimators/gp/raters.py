@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.errors import warn
 from rankwise.estimators.gp.evidence import Evidence
 from rankwise.estimators.gp.hyperparameters import climb
 from rankwise.graph.comparisons import check_comparison_ids
@@ -17,6 +18,7 @@ from rankwise.solvers.gp.slopes import spread_of
 from rankwise.tables import Column, Table, TableMixin
 
 _ROUNDS, _CLOSE = 6, 0.05  # of slopes and spread in turn, until the log spread changes by less
+_SHOWN = 5  # unknown raters that a warning names
 _NEGLIGIBLE = 0.02  # a spread of log slopes that is treated as none
 
 
@@ -49,12 +51,29 @@ class RaterSlopes(TableMixin):
     spread: float
 
     def numbers(self, raters: Any) -> Index:
-        """The number of each rater; -1 for one who is not known."""
+        """The number of each rater; -1, with a warning, for one who is not known."""
         number = {name: k for k, name in enumerate(self.names.tolist())}
-        return np.array([number.get(name, -1) for name in raters.tolist()], dtype=np.intp)
+        given = raters.tolist()
+        unknown = list(dict.fromkeys(name for name in given if name not in number))
+        if unknown:
+            self._warn_of_unknown(unknown)
+        return np.array([number.get(name, -1) for name in given], dtype=np.intp)
+
+    def _warn_of_unknown(self, unknown: list[Any]) -> None:
+        shown = ", ".join(repr(name) for name in unknown[:_SHOWN])
+        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+        known = {str(name): name for name in self.names.tolist()}
+        alike = next((known[str(name)] for name in unknown if str(name) in known), None)
+        hint = "fit_pairs learns their slopes"
+        if alike is not None:
+            hint = (
+                f"the fit had {alike!r}, of type {type(alike).__name__}: convert the ids of the "
+                "raters to this type"
+            )
+        warn(f"Raters who were not in the fit have the common slope, 1: {shown}{more}; {hint}.")
 
     def slopes_of(self, rater: Any, n_pairs: int) -> Any:
-        """The slope of each comparison; 1 for a rater who is not known."""
+        """The slope of each comparison; 1, with a warning, for a rater who is not known."""
         rater = np.asarray(rater)
         rater = np.full(n_pairs, rater) if rater.ndim == 0 else rater
         return np.append(self.slope, 1.0)[

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, warn
+from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph
-from rankwise.graph.comparisons import Comparisons, says_who_won
+from rankwise.graph.comparisons import Comparisons
 
 
 def check_comparisons(
@@ -32,16 +32,6 @@ def check_comparisons(
             f"or -1, but entry {k} is {given.margin[k]:g}. Use numpy.sign(margin), or "
             'likelihood="gaussian".'
         )
-    wins_and_zeros = likelihood == "probit" and set(given.margin) == {0.0, 1.0}
-    if wins_and_zeros and not isinstance(pairs, Comparisons) and not says_who_won(margin):
-        advice = (
-            "margin has only 1 and 0, and 0 stands for a tie. If the second row won where it is 0, "
-            'use booleans, or 2 * margin - 1. If these are ties, use the words "first" and "tie", '
-            'as in numpy.where(margin == 0, "tie", "first").'
-        )
-        if np.asarray(margin).dtype.kind != "f":
-            raise DataError(advice)
-        warn(advice)
     return given
 
 

@@ -181,7 +181,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self
         """
         self.alpha_ = alpha
-        self.__dict__.pop("preference_slope_", None)  # of an earlier fit to comparisons
+        for name in ("preference_slope_", "n_comparisons_"):  # of an earlier fit to comparisons
+            self.__dict__.pop(name, None)
         if choice is not None:
             self.alpha_curve_ = choice.curve
             if choice.curve is not None and choice.curve.rises_at_end:

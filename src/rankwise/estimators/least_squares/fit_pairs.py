@@ -33,6 +33,7 @@ class FitPairsMixin:
     predict: Any
     alpha: Any
     alpha_: float
+    n_comparisons_: int
 
     def fit_pairs(
         self,
@@ -60,6 +61,8 @@ class FitPairsMixin:
         margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
             The difference between the scores of the first and the second row. None: 1. Booleans
             (True: the first row won) and the words "first", "tie" and "second" mean 1, 0 and -1.
+            If there are only 1s and 0s, 0 could be meant as a tie or as a loss: integers are
+            refused, and floats are ties, with a warning.
         weight : array-like of shape (n_pairs,), optional
             The weight of each comparison. None: 1.
         groups : array-like of shape (n_pairs,), optional
@@ -89,6 +92,7 @@ class FitPairsMixin:
         given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
         comparisons, problem = self._check_pairs(X, pairs, given)
         self.fit_problem(problem)
+        self.n_comparisons_ = int((comparisons.weight > 0).sum())
         self.preference_slope_ = preference_slope(
             problem, float(self.alpha_), kernels=self.alpha == "auto"
         )
@@ -208,9 +212,17 @@ class FitPairsMixin:
         check_is_fitted(self)
         slope = getattr(self, "preference_slope_", None)
         if slope is None:
+            from rankwise.holdout.alpha_choice import KERNEL_ROWS  # compiles loops
+
+            if getattr(self, "n_comparisons_", None) == 1:
+                raise ParameterError(
+                    "Probabilities need a slope, which is fitted to comparisons that are held out, "
+                    "and the fit had a single comparison: fit_pairs needs at least two."
+                )
             raise ParameterError(
                 "Probabilities need a fit to comparisons, fit_pairs, with one margin per pair, and "
-                'a linear kernel, landmarks (SparseRankRLS), or alpha="auto" with up to 4,000 rows.'
+                'a linear kernel, landmarks (SparseRankRLS), or alpha="auto" with up to '
+                f"{KERNEL_ROWS} rows."
             )
         one, two = self.predict(X1), self.predict(X2)
         if one.shape != two.shape:

@@ -122,6 +122,8 @@ class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
         Weights of the context of comparisons; only after `fit_pairs` with context.
     preference_slope_ : float or None
         The slope of `predict_preference`; only after `fit_pairs`.
+    n_comparisons_ : int
+        Number of comparisons with a weight above 0; only after `fit_pairs`.
     basis_, solution_ : rankwise.problem.Basis, rankwise.problem.Solution
         The fitted model as objects, from which the attributes above are derived.
     n_queries_ : int
@@ -140,7 +142,7 @@ class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
     - whole queries, by ndcg@10 if labels are whole numbers from 0 to 30 and by disagreement
       otherwise;
     - pairs of rows, by disagreement, if there is one ranking;
-    - single comparisons, or groups of them, by disagreement, in `fit_pairs`.
+    - single comparisons, or groups of them, by the squared error of the margin, in `fit_pairs`.
 
     The best alpha is used (the largest, if several are equal), and a warning is issued if it is the
     smallest or largest and clearly better than the next. If every query cannot be held out in about

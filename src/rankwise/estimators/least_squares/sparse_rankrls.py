@@ -93,7 +93,8 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin, LeastSquares
         Number of landmarks with coefficients other than 0: the numerical rank of K_RR.
     kernel_ : callable
         The kernel with its parameters.
-    scale_, scaling_, gamma_, feature_range_, max_query_rows_, context_coef_, preference_slope_
+    scale_, scaling_, gamma_, feature_range_, max_query_rows_, context_coef_, preference_slope_, \
+    n_comparisons_
         As for `RankRLS`.
     block_sums_ : rankwise.problem.BlockSums
         The sums over the blocks so far; only after `partial_fit`.

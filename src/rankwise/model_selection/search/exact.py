@@ -49,11 +49,12 @@ def exact(
     scale of the data.
     """
     start = perf_counter()
-    X, y, qid = data.X, data.y, data.qid
+    X, y, qid, weights = data.X, data.y, data.qid, data.query_weight
     if splits.order is not None:  # rows are assigned to folds in this order
         pairwise = get_tags(estimator).input_tags.pairwise
         X = take(X, splits.order, splits.order if pairwise else None)
         y, qid = y[splits.order], data.queries(splits.order)
+        weights = data.weights(splits.order)
     # The scores by split are computed later. If `scoring` is a function, a metric that is defined
     # for any labels takes its place here.
     metric = scorer.scoring if isinstance(scorer.scoring, str) else "map"
@@ -62,8 +63,9 @@ def exact(
         found = k_fold(estimator, X, y, n_splits=splits.n_folds, alphas=alphas, metric=metric)
     else:
         found = leave_query_out(
-            estimator, X, y, qid=qid, alphas=alphas, metric=metric, n_splits=splits.n_folds
-        )
+            estimator, X, y, qid=qid, alphas=alphas, metric=metric, n_splits=splits.n_folds,
+            query_weight=weights,
+        )  # fmt: skip
     scores = to_host(found.predictions)
     if splits.order is not None:
         scores = scores[:, np.argsort(splits.order)]

@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
+from rankwise.estimators._validation import query_groups
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import check_labels_differ
+from rankwise.graph.label_checks import labels_differ, nothing_to_rank, numeric_labels
 
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows, their labels and their queries.
+    """Rows, their labels, their queries and, if there are any, the weights of these.
 
     `X` is not converted, since a pipeline may select columns of a data frame by name. `qid` is None
     for one global ranking.
@@ -27,12 +28,13 @@ class LabelledRows:
     y: NDArray[Any]
     qid: NDArray[Any] | None
     groups: QueryGroups
+    query_weight: NDArray[Any] | None = None
 
     @classmethod
-    def of(cls, X: Any, y: Any, qid: Any) -> LabelledRows:
+    def of(cls, X: Any, y: Any, qid: Any, query_weight: Any = None) -> LabelledRows:
         if y is None:
             raise DataError("A ranker requires y to be passed, but the target y is None.")
-        y, qid = to_host(y), to_host(qid)
+        y, qid = numeric_labels(to_host(y)), to_host(qid)
         y = check_array(y, ensure_2d=False, ensure_min_samples=2, input_name="y")
         if is_sparse(X):
             X = X.tocsr()
@@ -41,9 +43,14 @@ class LabelledRows:
         ):
             X = np.asarray(X)
         check_consistent_length(X, y)
-        groups = QueryGroups.of(qid, len(y))
-        check_labels_differ(y, QueryGroups.of(None, len(y)))  # a regressor compares all rows
-        return cls(X, y, None if qid is None else np.asarray(qid).ravel(), groups)
+        groups = query_groups(qid, len(y), query_weight)
+        if not labels_differ(y, QueryGroups.of(None, len(y))):  # a regressor compares all rows
+            raise nothing_to_rank(groups.n_groups, len(y))
+        ids, weights = (
+            None if values is None else np.asarray(to_host(values)).ravel()
+            for values in (qid, query_weight)
+        )
+        return cls(X, y, ids, groups, weights)
 
     @property
     def labels(self) -> Array:
@@ -56,6 +63,10 @@ class LabelledRows:
     def queries(self, rows: Index) -> NDArray[Any] | None:
         """The query ids of rows, None for one global ranking."""
         return None if self.qid is None else self.qid[rows]
+
+    def weights(self, rows: Index) -> NDArray[Any] | None:
+        """The weights of the queries of rows, None if they have none."""
+        return None if self.query_weight is None else self.query_weight[rows]
 
 
 def take(X: Any, rows: Index, columns: Index | None = None) -> Any:

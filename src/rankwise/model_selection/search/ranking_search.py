@@ -73,6 +73,11 @@ def _has_best_estimator(search: RankingSearchCV) -> bool:
     return True
 
 
+def _has_preferences(search: RankingSearchCV) -> bool:
+    ranker = getattr(search, "best_estimator_", search.estimator)
+    return _has_best_estimator(search) and hasattr(ranker, "predict_preference")
+
+
 class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Choose parameters by cross-validation in which whole queries, or pairs, are held out.
 
@@ -192,6 +197,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     scorer_: RankingScorer | pairs_search.ComparisonScorer
 
+    @explain_calls
     def __init__(
         self,
         estimator: Any,
@@ -405,6 +411,25 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_rows,) or (n_rows, n_outputs)
         """
         return self.predict(X)
+
+    @available_if(_has_preferences)  # type: ignore[untyped-decorator]
+    def predict_preference(self, X1: Any, X2: Any, **options: Any) -> Any:
+        """Probability that a row of X1 is preferred to the row of X2, by the best ranker.
+
+        Only after `fit_pairs`, and for rankers with this method.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        **options
+            Those of the ranker's `predict_preference`, such as `context`.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.predict_preference(X1, X2, **options)
 
     @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:

@@ -43,17 +43,18 @@ def refit(
     _renumber_landmarks(split_pipeline(estimator)[1], train, len(data))
     columns = train if get_tags(estimator).input_tags.pairwise else None
     X, y, qid = take(data.X, train, columns), data.y[train], data.queries(train)
+    weights = data.weights(train)
     new, new_qid = take(data.X, test, columns), data.queries(test)
     start = perf_counter()
     if alphas is None:
-        fit_with_queries(estimator, X, y, qid)
+        fit_with_queries(estimator, X, y, qid, weights)
         fitted = perf_counter()
         scores = np.asarray(to_host(predict_with_queries(estimator, new, new_qid)))[None]
         return Predicted(scores, fitted - start, perf_counter() - fitted)
     steps, ranker = split_pipeline(estimator)
     if steps is not None:
         X = _fit_transform(steps, X, y, qid)
-    path = ranker.path(X, y, alphas, qid=qid)
+    path = ranker.path(X, y, alphas, qid=qid, query_weight=weights)
     fitted = perf_counter()
     new = new if steps is None else _transform(steps, new, new_qid)
     scores = to_host(path.predict(new, qid=new_qid))
@@ -99,7 +100,7 @@ def check_fit_and_predict(name: str, estimator: Any) -> None:
         raise ParameterError(f"{name} must be an object with fit and predict: got {estimator!r}.")
 
 
-def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any) -> None:
+def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any, query_weight: Any = None) -> None:
     """Fit an estimator, passing queries in the form that it accepts.
 
     The rankers of LightGBM, XGBoost and CatBoost get their rows sorted by query, with group sizes,
@@ -118,6 +119,10 @@ def fit_with_queries(estimator: Any, X: Any, y: Any, qid: Any) -> None:
             metadata = {name: groups.sizes if name == "group" else qid}
         elif "qid" in accepted and qid is not None:
             metadata = {"qid": qid}
+        if query_weight is not None:
+            if "query_weight" not in accepted:
+                raise ParameterError(f"{type(last).__name__}.fit takes no query_weight.")
+            metadata["query_weight"] = query_weight
         if last is not estimator and metadata and not hasattr(last, "set_fit_request"):
             # CatBoost knows no routing, so that a pipeline would not pass its groups.
             if steps is not None:
