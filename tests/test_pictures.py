@@ -145,7 +145,7 @@ def test_values_by_query_and_their_mean():
     assert label == f"mean {mean:.3f}, 95% interval {mean - half:.3f} to {mean + half:.3f}"
     assert result.plot().get_ylabel() == "NDCG@10"
     with pytest.raises(ParameterError, match="metric must be one of MAP"):
-        result.plot("ap")
+        result.plot("recall@7")
 
 
 def test_of_many_queries_the_lowest_are_named():
