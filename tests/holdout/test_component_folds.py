@@ -170,7 +170,7 @@ def test_folds_are_shuffled():
     errors = KPCRank(cv=3, max_components=3, scale=None).fit(X, y).component_errors_
     assert np.isfinite(errors.error).all()
     pairs = np.column_stack((np.arange(0, 36, 2), np.arange(1, 36, 2)))
-    margin = np.tile([1.0, 0.0, 0.0], 6)  # without shuffling, two of three folds would be all 0
+    margin = np.tile([2.0, 0.0, 0.0], 6)  # without shuffling, two of three folds would be all 0
     found = (
         KPCRank(cv=3, max_components=3, scale=None)
         .fit_pairs(X, pairs, margin=margin)

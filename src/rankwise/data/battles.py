@@ -217,8 +217,8 @@ class Battles:
         kept = self.take(self.outcome != 3)
         return Comparisons.of(
             *self.items[kept.pairs].T,
+            np.array(["first", "second", "tie"])[kept.outcome],
             items=self.items if items is None else items,
-            margin=np.array([1.0, -1.0, 0.0])[kept.outcome],
             weight=kept.weight,
             groups=kept.groups,
             context=kept.context,
