@@ -215,8 +215,10 @@ class Battles:
         [[2, 1], [1, 0]]
         """
         kept = self.take(self.outcome != 3)
+        first, second = self.items[kept.pairs].T
         return Comparisons.of(
-            *self.items[kept.pairs].T,
+            first,
+            second,
             np.array(["first", "second", "tie"])[kept.outcome],
             items=self.items if items is None else items,
             weight=kept.weight,
