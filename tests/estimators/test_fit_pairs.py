@@ -44,7 +44,7 @@ def shown(n=40, n_pairs=400, bias=0.8, seed=0):
 @pytest.mark.parametrize("name", RANKERS)
 def test_the_weight_of_the_context_is_found_and_left_out_of_scores(name, tmp_path):
     X, pairs, margin, left, w = shown()
-    ranker = RANKERS[name].fit_pairs(X, pairs, margin=margin, context=left)
+    ranker = clone(RANKERS[name]).fit_pairs(X, pairs, margin=margin, context=left)
     assert ranker.context_coef_ == pytest.approx([0.8], abs=0.05)
     if name == "primal":
         assert_allclose(ranker.coef_, w, atol=0.05)
@@ -90,7 +90,7 @@ def test_a_model_without_context_has_no_trace_of_an_earlier_one():
 @pytest.mark.parametrize("name", RANKERS)
 def test_a_path_has_the_fits_of_every_alpha(name, with_context, kind):
     X, pairs, margin, left, _ = shown(n=20, n_pairs=30)
-    X, context, ranker = kind(X), left if with_context else None, RANKERS[name]
+    X, context, ranker = kind(X), left if with_context else None, clone(RANKERS[name])
     alphas = [0.5, 3.0, 40.0]
     path = ranker.path_pairs(X, pairs, alphas, margin=margin, context=context)
     for k, alpha in enumerate(alphas):
