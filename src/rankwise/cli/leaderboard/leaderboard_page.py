@@ -124,8 +124,8 @@ def _what_was_read(board: Any, file: BattleFile) -> list[str]:
     bad = int((file.battles.outcome == 3).sum())
     if bad:
         lines.append(
-            f"In {plural(bad, 'battle')} both items were bad: these do not enter the ratings. Their "
-            "shares are in the tables of standings and of pairs."
+            f"In {plural(bad, 'battle')} both items were bad: these do not enter the ratings. "
+            "Their shares are in the tables of standings and of pairs."
         )
     lines.append(f"Penalty of ratings: {board.penalty_:.3g}.")
     return lines
