@@ -83,6 +83,38 @@ def test_mt_bench_has_two_battles_in_each_row():
     assert "in 1 of them (33%) the verdict turns with the order" in found.remarks[1]
 
 
+PANDALM = {
+    "cmp_key": ["x-7b_y", "y_z", "z_x-7b"],
+    "instruction": ["add", "add", "sort"],
+    "input": ["1 2", "1 2", ""],
+    "response1": ["it is 3", "3", "a b"],
+    "response2": ["3", "three", "b a c"],
+    "annotator1": [1, 2, 0],
+    "annotator2": [1, 1, None],
+}
+
+
+def test_pandalm_has_a_battle_for_each_annotator():
+    found = read_battles(PANDALM, judge="annotator", style=["words"])
+    b = found.battles
+    assert (found.schema, found.n_rows, found.group_column) == ("PandaLM", 3, "prompt")
+    assert found.dropped == {"without a winner": 1}
+    assert b.items[b.pairs].tolist() == [
+        ["x-7b", "y"], ["x-7b", "y"], ["y", "z"], ["y", "z"], ["z", "x-7b"],
+    ]  # fmt: skip
+    assert b.outcome.tolist() == [0, 0, 1, 0, 2]
+    assert b.judge.tolist() == ["annotator1", "annotator2"] * 2 + ["annotator1"]
+    assert len(set(b.groups)) == 2
+    assert_allclose(b.context[0, 0] / b.context[4, 0], (2 / 5) / (-1 / 6))
+    for change, message in (
+        ({"cmp_key": ["x_y", "x_y_z", "x_y"]}, "row 1: cmp_key must be the names of two models"),
+        ({"annotator1": ["1", "2", "3"]}, "row 2: annotator1 must be 1, 2 or 0 for a tie: got '3'"),
+        ({"cmp_key": ["x_y", "x_y", "x_x"]}, "row 2: 'x' battles itself"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read_battles(PANDALM | change)
+
+
 def test_style_is_a_column_a_pair_of_columns_or_nested_counts():
     counts = [
         {"sum_assistant_a_tokens": 30, "sum_assistant_b_tokens": 9, "turns": 1,
@@ -124,6 +156,11 @@ def test_rows_that_cannot_be_used_are_counted():
     ("change", "options", "message"),
     [
         ({"winner": None}, {}, "has no columns of battles. Use one of these"),
+        (
+            {"winner": None, "chosen": ["hi"] * 4, "rejected": ["no"] * 4},
+            {},
+            "rankwise preferences",
+        ),
         ({"winner": ["model_a", "who", "tie", "tie"]}, {}, r"row 1: the winner 'who' in 'winner'"),
         ({"model_b": ["y", "y", "x", "z"]}, {}, r"row 1: 'y' battles itself \(1 such"),
         ({}, {"style": ["length"]}, "no column 'length', and no two columns length_a"),

@@ -103,6 +103,23 @@ def test_observed_and_predicted_shares_have_the_same_sums(board):
     assert shares["battles"].sum() == len(counted(BATTLES))
 
 
+def test_both_bad_has_its_share_by_item_and_by_pair(board):
+    bad = BATTLES.outcome == 3
+    assert board.both_bad_ == pytest.approx(bad.mean())
+    by_item = board.standings().to_frame()["both_bad"]
+    by_pair = board.shares().to_frame().reset_index()
+    names = BATTLES.items[BATTLES.pairs]
+    for item in BATTLES.items:
+        assert by_item[item] == pytest.approx(bad[(names == item).any(axis=1)].mean())
+    for row in by_pair.to_dict("records"):
+        of_pair = np.isin(names, [row["item"], row["other"]]).all(axis=1)
+        assert row["both_bad"] == pytest.approx(bad[of_pair].mean())
+    assert "both bad" in str(board.standings())
+    assert "both bad" in str(board.shares())
+    without = Leaderboard().fit(counted(BATTLES))
+    assert "both bad" not in str(without.standings()) + str(without.shares())
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"link": "probit"}, {"ties": "half"}, {"penalty": 2.0}, {"position": True}],

@@ -24,7 +24,6 @@ class NumpyBackend(Backend):
     is_host = True
     reduction_cost = 5
     inverse_cost = 4
-    flops = 2e10
 
     def array(self, values: Any) -> Array:
         values = values.toarray() if is_sparse(values) else to_host(values)

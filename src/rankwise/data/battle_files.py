@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
 from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, OUTCOMES, Battles
+from rankwise.data.pandalm import annotators, one_row_per_verdict
 from rankwise.data.table_files import Columns, first_line, read_table
 from rankwise.errors import DataError
 from rankwise.tables import plural
@@ -97,9 +98,10 @@ def read_battles(
 
     These columns are recognised: ``model_a, model_b, winner`` (arenas), ``model_1, model_2,
     g1_winner, g2_winner`` (MT-bench: both orders are judged, and make two battles),
-    ``left, right, winner`` (Evalica), ``chosen_model, rejected_model`` (RewardBench), ``first,
-    second, outcome`` (or ``winner``), ``item_a, item_b, winner`` and ``winner, loser``. Winners are
-    words, as for `Battles.of`, or ids of the items.
+    ``left, right, winner`` (Evalica), ``chosen_model, rejected_model`` (RewardBench), ``cmp_key,
+    annotator1, annotator2, ...`` (PandaLM: each annotator makes a battle), ``first, second,
+    outcome`` (or ``winner``), ``item_a, item_b, winner`` and ``winner, loser``. Winners are words,
+    as for `Battles.of`, or ids of the items.
 
     Parameters
     ----------
@@ -110,13 +112,14 @@ def read_battles(
         names of two columns without ``_a`` and ``_b``, as in "length" for ``length_a`` and
         ``length_b``, or with a star in their place, as in "sum_assistant_*_tokens". Of two columns,
         the covariate is (a - b) / (a + b + 1), divided by its standard deviation. "conv_metadata"
-        stands for all counts in that column of newer files of arenas.
+        stands for all counts in that column of newer files of arenas, and "words" for the number
+        of words of PandaLM's responses.
     groups : str, optional
         The column with the session, prompt or voter of each battle. None:
         "evaluation_session_id", "session", "session_id", "question_id", "prompt_id" or "prompt",
         if there is one.
     judge : str, optional
-        The column that says who judged.
+        The column that says who judged; "annotator" for files of PandaLM.
 
     Returns
     -------
@@ -142,13 +145,15 @@ class _Reader:
     source: str
     columns: Columns
     where: Callable[[int], str]
+    schema: str | None = None
+    each: int = 1  # battles of a row of the file
 
     @classmethod
     def of(cls, table: Any) -> _Reader:
         if isinstance(table, str | Path):
             path = Path(table)
             begin = first_line(path)
-            return cls(str(path), read_table(path), lambda k: f"{path}, line {k + begin}")
+            return cls._of_columns(str(path), read_table(path), f"{path}, line", begin)
         names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
         if names is None:
             raise DataError(
@@ -156,7 +161,15 @@ class _Reader:
                 f"{type(table).__name__}."
             )
         columns = {str(name): list(table[name]) for name in names}
-        return cls("The table", columns, lambda k: f"The table, row {k}")
+        return cls._of_columns("The table", columns, "The table, row", 0)
+
+    @classmethod
+    def _of_columns(cls, source: str, columns: Columns, unit: str, begin: int) -> _Reader:
+        each = len(annotators(columns))
+        if not each:
+            return cls(source, columns, lambda k: f"{unit} {k + begin}")
+        found = one_row_per_verdict(columns, lambda k: f"{unit} {k + begin}")
+        return cls(source, found, lambda k: f"{unit} {k // each + begin}", "PandaLM", each)
 
     def read(self, style: list[str], groups: str | None, judge: str | None) -> BattleFile:
         schema = self._schema()
@@ -212,7 +225,8 @@ class _Reader:
             raise DataError(f"{self.source} has no battle that can be used: {reasons}.")
         battles = made[0] if len(made) == 1 else made[0] + made[1]
         battles = replace(battles, context_names=names or None)
-        return BattleFile(battles, schema.name, n, dropped, group_column, remarks)
+        name = self.schema or schema.name
+        return BattleFile(battles, name, n // self.each, dropped, group_column, remarks)
 
     def _schema(self) -> Schema:
         found = next((schema for schema in SCHEMAS if schema.fits(self.columns)), None)
@@ -220,6 +234,12 @@ class _Reader:
             usual = "; ".join(
                 ", ".join(filter(None, (s.first, s.second, s.outcome))) for s in SCHEMAS
             )
+            if {"chosen", "rejected"} <= self.columns.keys():
+                raise DataError(
+                    f"{self.source} has texts that were chosen and rejected, without the names of "
+                    "items: add columns chosen_model and rejected_model, or rank by features of "
+                    "the texts with `rankwise preferences`."
+                )
             raise DataError(
                 f"{self.source} has no columns of battles. Use one of these: {usual}. It has "
                 f"{', '.join(self.columns) or 'none'}."

@@ -177,10 +177,10 @@ class Battles:
                 f"The old battles have the context {self.context_names}, the new ones "
                 f"{other.context_names}: they need the same columns in the same order."
             )
-        if self.context is not None and self.context.shape[1] != other.context.shape[1]:  # type: ignore[union-attr]
+        widths = [0 if b.context is None else b.context.shape[1] for b in (self, other)]
+        if widths[0] != widths[1]:
             raise DataError(
-                f"The old battles have {self.context.shape[1]} columns of context, the new ones "
-                f"{other.context.shape[1]}."  # type: ignore[union-attr]
+                f"The old battles have {widths[0]} columns of context, the new ones {widths[1]}."
             )
 
         def joined(name: str) -> Any:

@@ -89,8 +89,9 @@ def _of_records(path: Path, records: Iterator[tuple[int, Any]]) -> Columns:
     for line, record in records:
         if not isinstance(record, dict):
             raise DataError(f"{path}, row {line}: expected an object with names and values.")
-        for name in record.keys() - columns.keys():
-            columns[name] = [None] * n
+        for name in record:
+            if name not in columns:
+                columns[name] = [None] * n
         for name, values in columns.items():
             values.append(record.get(name))
         n += 1

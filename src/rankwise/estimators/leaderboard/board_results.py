@@ -14,7 +14,12 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.data.battles import Battles, number_labels
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.gp.suggest import STRATEGIES, Candidates, choose
-from rankwise.estimators.leaderboard.board_tables import BoardTable, Standings
+from rankwise.estimators.leaderboard.board_tables import (
+    BoardTable,
+    JudgeTable,
+    ShareTable,
+    Standings,
+)
 from rankwise.graph.comparisons import check_context
 from rankwise.parameters import Choice, Whole, as_generator, check_value
 from rankwise.solvers.battles.outcome_models import MODELS
@@ -76,6 +81,7 @@ class BoardResults:
         ranks = self._ranks()
         low, high = self._rank_intervals(ranks)
         battles = np.bincount(self.battles_.pairs.ravel(), minlength=len(self.items_))
+        bad = self._both_bad_shares(list(self.battles_.pairs.T), len(self.items_))
         columns = {
             "item": self.items_[order],
             "rating": (mean + scale * self.ratings_)[order],
@@ -87,6 +93,7 @@ class BoardResults:
             "p_first": (ranks == 1).mean(axis=0)[order],
             "group": self._groups(order)[order],
             "battles": battles[order],
+            "both_bad": bad[order],
         }
         note = (
             f"Groups cannot be told apart from their first item; {self.level:.4g} intervals."
@@ -94,6 +101,18 @@ class BoardResults:
             else f"Groups cannot be told apart from their first item; {self.level:.0%} intervals."
         )
         return Standings(columns, {"rating": ".0f" if elo else ".3f"}, note=note)
+
+    def _both_bad_shares(self, codes: list[Index], n: int) -> Array:
+        """By item or pair, the share of battles in which both are bad; NaN without battles.
+
+        `codes` has one or more numbers below n for each battle.
+        """
+        b = self.battles_
+        total, bad = np.zeros(n), np.zeros(n)
+        for code in codes:
+            total += np.bincount(code, b.weight, n)
+            bad += np.bincount(code, b.weight * (b.outcome == 3), n)
+        return np.divide(bad, total, out=np.full(n, np.nan), where=total > 0)
 
     def _order(self) -> Index:
         return np.argsort(-self.ratings_, kind="stable")
@@ -240,12 +259,11 @@ class BoardResults:
         }
         return BoardTable(columns, {"z": ".1f"})
 
-    def judges(self) -> BoardTable:
+    def judges(self) -> JudgeTable:
         """Slips and the preference for the first place of each judge, with intervals."""
-        self._check_judges()
-        judge = self.battles_.judge
+        judge = self._judge_of_battles()
         numbers = {name: k for k, name in enumerate(self.judges_.tolist())}
-        codes = [numbers[name] for name in judge.tolist() if name in numbers]  # type: ignore[union-attr]
+        codes = [numbers[name] for name in judge.tolist() if name in numbers]
         columns: dict[str, Any] = {
             "judge": self.judges_,
             "battles": np.bincount(codes, minlength=len(self.judges_)),
@@ -255,12 +273,14 @@ class BoardResults:
             ("first place", self.judge_positions_, self.judge_intervals_[1]),
         ):
             columns |= {name: values, f"{name}, low": low, f"{name}, high": high}
-        return BoardTable(columns)
+        return JudgeTable(columns)
 
-    def _check_judges(self) -> None:
+    def _judge_of_battles(self) -> NDArray[Any]:
+        """The judge of each battle; raises an error if there are none."""
         check_is_fitted(self)
-        if not len(self.judges_):
+        if self.battles_.judge is None:
             raise DataError("The battles have no judges: pass judge to fit.")
+        return self.battles_.judge
 
     def agreement(self) -> BoardTable:
         """How often two judges agree on battles of the same items in the same group.
@@ -268,12 +288,10 @@ class BoardResults:
         A judge beside itself: how often it agrees with itself where it judged a pair twice, for
         example in both orders.
         """
-        self._check_judges()
+        names, judge = number_labels(self._judge_of_battles())
         b = self.battles_
         if b.groups is None:
             raise DataError("Agreement is over battles of the same group: pass groups to fit.")
-        judge = number_labels(b.judge)[1]  # type: ignore[arg-type]
-        names = number_labels(b.judge)[0]  # type: ignore[arg-type]
         turned = b.pairs[:, 0] > b.pairs[:, 1]
         verdict = np.where(turned & (b.outcome < 2), 1 - b.outcome, b.outcome)
         low, high = np.sort(b.pairs, axis=1).T
@@ -299,10 +317,14 @@ class BoardResults:
         }
         return BoardTable(columns)
 
-    def shares(self) -> BoardTable:
-        """For each pair of items that met, observed beside predicted shares of outcomes."""
+    def shares(self) -> ShareTable:
+        """For each pair of items that met, observed beside predicted shares of outcomes.
+
+        Shares of wins, losses and ties are of the battles in which not both items were bad. The
+        share of those in which both were bad is of all battles of the pair.
+        """
         check_is_fitted(self)
-        counts = self.pair_counts_
+        counts, n = self.pair_counts_, len(self.items_)
         total = counts[:, 2:].sum(axis=1)
         order = np.argsort(-total, kind="stable")
         counts, total = counts[order], total[order]
@@ -312,7 +334,11 @@ class BoardResults:
         words = ("wins", "loses", "ties")[: observed.shape[1]]
         for k, word in enumerate(words):
             columns |= {word: observed[:, k], f"{word}, predicted": predicted[:, k]}
-        return BoardTable(columns, {"battles": ".6g"})
+        low, high = np.sort(self.battles_.pairs, axis=1).T
+        codes, pair = np.unique(low * n + high, return_inverse=True)
+        bad = self._both_bad_shares([pair], len(codes))
+        columns["both_bad"] = bad[np.searchsorted(codes, i * n + j)]
+        return ShareTable(columns, {"battles": ".6g"})
 
     def suggest_pairs(
         self,
