@@ -38,6 +38,27 @@ def pairs_dual() -> list[Result]:
     ]
 
 
+def pairs_of_many_levels() -> list[Result]:
+    m, n_levels = 500, 200
+    X, y, _ = problem(m, 10)
+    ranker = RankRLS(1.0, kernel="rbf", ties="exclude", scale=None)
+    many = np.random.default_rng(0).permutation(np.arange(m) % n_levels)
+    ours, peer = best_times(
+        lambda: leave_pair_out(ranker, X, many),
+        lambda: leave_pair_out(ranker, X, (y > 0).astype(float)),
+        repeats=5,
+    )
+    return [
+        Result(
+            f"leave-pair-out without ties, rbf, {m} rows with {n_levels} labels",
+            seconds(ours),
+            f"with 2 labels: {seconds(peer)}",
+            ours / peer,
+            6.0,
+        )
+    ]
+
+
 def pairs_dual_memory() -> list[Result]:
     m = 5000
     extra = extra_memory(large_dual, hold_out_pairs_dual)
@@ -153,6 +174,7 @@ def hold_out_pairs_linear(state: tuple[Any, Any, Any]) -> None:
 def cases() -> list[Result]:
     return [
         *pairs_dual(),
+        *pairs_of_many_levels(),
         *pairs_dual_memory(),
         *pairs_linear(),
         *queries_linear(),

@@ -1,14 +1,16 @@
-"""The command line of folders with steps."""
+"""The command lines of folders: steps whose results are stored, and parts that give tables."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rankwise.errors import DataError, MissingExtraError
+from rankwise.report import Table
 from reproduce.pages import keep, kept, put_block
 
 EXPECTED_ERRORS = (DataError, MissingExtraError, OSError)
@@ -61,4 +63,46 @@ def run_steps(
     if arguments.write:
         for name, text in written.items():
             put_block(here / "README.md", name, text)
+    return 0
+
+
+def run_parts(here: Path, description: str, parts: dict[str, Callable[[bool], list[Table]]]) -> int:
+    """Run the given parts, print their tables, and write them.
+
+    Parameters
+    ----------
+    here : Path
+        The folder, with README.md, which has a block for each part.
+    description : str
+        What the command does; its first line is shown by --help.
+    parts : dict of callables
+        Each gets whether to be quick, with less data or shorter runs, and returns tables.
+
+    Returns
+    -------
+    int
+        0, or 2 if data or an optional package are missing.
+    """
+    listed = ", ".join(parts)
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
+    parser.add_argument("parts", nargs="*", help=f"of {listed}; all by default")
+    parser.add_argument("--quick", action="store_true", help="less data, or shorter runs")
+    parser.add_argument("--write", action="store_true", help="write the tables to README.md")
+    arguments = parser.parse_args()
+    unknown = set(arguments.parts) - set(parts)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {listed}")
+    for part in arguments.parts or parts:
+        begin = time.perf_counter()
+        try:
+            tables = parts[part](arguments.quick)
+        except EXPECTED_ERRORS as error:
+            print(error, file=sys.stderr)
+            return 2
+        for table in tables:
+            print(f"{table}\n", flush=True)
+        print(f"{part}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+        if arguments.write:
+            shown = "\n\n".join(table.to_markdown() for table in tables)
+            put_block(here / "README.md", part, shown)
     return 0

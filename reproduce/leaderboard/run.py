@@ -8,12 +8,10 @@ to the README.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +23,8 @@ from rankwise.data import make_battles
 from rankwise.errors import DataError
 from rankwise.estimators.leaderboard.board_tables import Standings
 from rankwise.report import Column, Table
+from reproduce.command import run_parts
 from reproduce.leaderboard.real_battles import DERIVED, PANDALM, data_file, write_battles
-from reproduce.pages import put_block
 
 HERE = Path(__file__).parent
 ITEMS, BATTLES, RUNS, QUICK = 12, 1500, 200, 20
@@ -143,30 +141,5 @@ def run_real(quick: bool) -> list[Table]:
 PARTS = {"coverage": run_coverage, "real": run_real}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default: both")
-    parser.add_argument("--quick", action="store_true", help="simulate less")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
-    arguments = parser.parse_args()
-    unknown = set(arguments.parts) - set(PARTS)
-    if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    for part in arguments.parts or PARTS:
-        begin = time.perf_counter()
-        try:
-            tables = PARTS[part](arguments.quick)
-        except DataError as error:
-            print(error, file=sys.stderr)
-            return 2
-        for table in tables:
-            print(f"{table}\n", flush=True)
-        print(f"{part}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
-        if arguments.write:
-            shown = "\n\n".join(table.to_markdown() for table in tables)
-            put_block(HERE / "README.md", part, shown)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts(HERE, __doc__, PARTS))

@@ -116,7 +116,9 @@ def test_constant_labels_in_blocks():
 
 
 def test_one_constant_output_of_several():
-    RankRLS().fit(X, np.column_stack((Y, np.ones(4))))
+    scores = RankRLS().fit(X, np.column_stack((Y, np.ones(4)))).predict(X)
+    np.testing.assert_allclose(scores[:, 1], scores[0, 1])
+    assert np.ptp(scores[:, 0]) > 0
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,9 @@ def test_features_link_parts():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for X in (rng.standard_normal((6, 2)), np.array([[1.0], [0], [1], [0], [0], [1]])):
-            RankRLS(alpha=1.0).fit_pairs(X, votes)
-            RankRLS(alpha=1.0, kernel="rbf").fit_pairs(X, votes)
+            for kernel in ("linear", "rbf"):
+                scores = RankRLS(alpha=1.0, kernel=kernel).fit_pairs(X, votes).predict(X)
+                assert all(scores[winner] > scores[loser] for winner, loser in votes)
             PairwiseGP(optimizer=None).fit_pairs(X, votes)
         indicators = np.hstack((np.eye(6), np.arange(6.0)[:, None]))
         RankRLS(alpha=1.0).fit_pairs(indicators, votes)

@@ -308,7 +308,8 @@ class TestKernels:
             warnings.simplefilter("error")
             for size in (1e-200, 1.0, 1e200):
                 for kernel in ("rbf", "laplacian", "polynomial"):
-                    RankRLS(1.0, kernel=kernel).fit(size * X, y, qid=qid)
+                    ranker = RankRLS(1.0, kernel=kernel).fit(size * X, y, qid=qid)
+                    assert ranker.score(size * X, y, qid=qid) > 0.6
 
 
 @EVERY_RANKER

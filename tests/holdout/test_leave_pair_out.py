@@ -101,12 +101,20 @@ def test_several_outputs():
 
 
 @pytest.mark.parametrize("lam", 10.0 ** np.arange(-12, 13, 3))
-@pytest.mark.parametrize("ties", ["include", "exclude"])
+@pytest.mark.parametrize(
+    ("ties", "y"),
+    [
+        ("include", [0.0, 1, 1, 0, 2, 1, 0, 2]),
+        ("exclude", [0.0, 1, 1, 0, 1, 1, 0, 1]),
+        ("exclude", [0.0, 1, 1, 0, 2, 3, 0, 2]),
+    ],
+    ids=["include", "two levels", "four levels"],
+)
 @pytest.mark.parametrize("rank", ["full", "deficient"])
-def test_the_error_stays_within_the_backward_stable_limit(lam, ties, rank):
+def test_the_error_stays_within_the_backward_stable_limit(lam, ties, y, rank):
     """Ten times machine epsilon times |K| over lam / (m - 2), compared with 60 digits."""
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((8, 3)), np.array([0.0, 1, 1, 0, 2, 1, 0, 2])
+    X, y = rng.standard_normal((8, 3)), np.array(y)
     if rank == "deficient":
         X[4:6] = X[0]  # duplicates
     K = rbf(X)

@@ -399,12 +399,19 @@ def test_fewer_pairs_than_requested_give_a_warning():
         leave_pair_out(RankRLS(1.0), X4, Y4, pairs=1000)
 
 
-def test_too_many_levels_raise_an_error():
-    y = np.repeat(np.arange(1000), 2)
-    with pytest.raises(DataError, match="need 499500 systems"):
-        leave_pair_out(
-            RankRLS(1.0, ties="exclude", kernel="rbf", scale=None), np.ones((2000, 1)), y
-        )
+@pytest.mark.parametrize("weighting", ["rows", "queries"])
+def test_many_levels_without_ties(weighting):
+    """Levels of one to three rows, and pairs of equal labels among the listed ones."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)), rng.integers(0, 30, 60)
+    ranker = RankRLS(0.5, kernel="rbf", ties="exclude", weighting=weighting, scale=None)
+    result = leave_pair_out(ranker, X, y, return_differences=True)
+    tied = y[result.pairs[:, 0]] == y[result.pairs[:, 1]]
+    assert len(result.pairs) == 60 * 59 // 2
+    chosen = np.concatenate([np.flatnonzero(tied)[:4], np.flatnonzero(~tied)[::150]])
+    for k in chosen:
+        f = refit(ranker, X, y, np.zeros(60), result.pairs[k])
+        assert_allclose(result.differences[0, k], f[0] - f[1], atol=1e-8)
 
 
 @pytest.mark.parametrize("ties", ["include", "exclude"])

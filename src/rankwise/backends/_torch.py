@@ -38,7 +38,6 @@ class TorchBackend(Backend):
 
     def __init__(self, device: Any, precision: str = "float64") -> None:
         self.device, self.precision = device, precision
-        self.flops = 2e10 if device.type == "cpu" else 1e13
 
     @classmethod
     def on(cls, device: Any) -> TorchBackend:

@@ -26,15 +26,12 @@ class Backend(ABC):
         Number of Cholesky factorizations that take as long as one reduction for all shifts.
     inverse_cost : int
         Number of inverses of a definite matrix that take as long as its eigendecomposition.
-    flops : float
-        Rough speed of factorizations in flops per second, to refuse problems that take hours.
     """
 
     xp: Any
     is_host: ClassVar[bool]
     reduction_cost: ClassVar[int]
     inverse_cost: ClassVar[int]
-    flops: float
 
     # Arrays.
 

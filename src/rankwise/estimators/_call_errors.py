@@ -7,7 +7,6 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
-Method = TypeVar("Method", bound=Callable[..., Any])
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # What other libraries call the queries of rows: sizes, or an id for each row.
@@ -16,38 +15,26 @@ IDS = ("groups", "group_id", "group_ids", "qids", "query", "query_id", "query_id
 METRIC = ("metric", "scoring")  # what a metric is called
 
 
-def explain_calls(method: Method) -> Method:
-    """A method that says what to do if it is called with arguments that it does not have.
+def explain_calls(function: Function) -> Function:
+    """A function or method that says what to do if it is called with arguments it does not have.
 
     Queries are often passed by position, as group sizes, or under another name.
     """
-    accepted = signature(method)
-
-    @wraps(method)
-    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            accepted.bind(self, *args, **kwargs)
-        except TypeError:
-            called = "" if method.__name__ == "__init__" else f".{method.__name__}"
-            parameters = list(accepted.parameters.values())[1:]
-            advice = _advice(parameters, args, kwargs)
-            raise TypeError(f"{type(self).__name__}{called} {advice}") from None
-        return method(self, *args, **kwargs)
-
-    return checked  # type: ignore[return-value]
-
-
-def explain_function_calls(function: Function) -> Function:
-    """The same for a function."""
     accepted = signature(function)
+    first = next(iter(accepted.parameters.values()), None)
+    is_method = first is not None and first.name == "self"
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
             accepted.bind(*args, **kwargs)
         except TypeError:
-            advice = _advice(list(accepted.parameters.values()), args, kwargs)
-            raise TypeError(f"{function.__name__} {advice}") from None
+            called, parameters = function.__name__, list(accepted.parameters.values())
+            if is_method:
+                of_class = type(args[0]).__name__
+                called = of_class if called == "__init__" else f"{of_class}.{called}"
+                args, parameters = args[1:], parameters[1:]
+            raise TypeError(f"{called} {_advice(parameters, args, kwargs)}") from None
         return function(*args, **kwargs)
 
     return checked  # type: ignore[return-value]

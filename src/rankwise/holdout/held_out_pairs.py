@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
@@ -20,10 +20,7 @@ from rankwise.holdout.hold_out_problem import (
 from rankwise.holdout.leave_pair_out import PairDifferences, query_pairs
 from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import add_losses
-from rankwise.problem import Loss
 from rankwise.solvers.primal_dual import dual, primal
-
-MAX_SECONDS = 120.0  # for the systems of all levels, by a rough estimate
 
 
 def pair_losses(
@@ -106,7 +103,6 @@ def _queries_with_pairs(
         listed = pairs.of_query(query.rows, problem.groups.codes, loss)
         if listed is None or len(listed):
             labels = to_host(y[query.rows, 0])
-            _check_cost(query, labels, loss, listed)
             for block in query_pairs(query, labels, loss, lams[a], listed):
                 yield a, block
 
@@ -148,7 +144,6 @@ def _one_ranking(
     query = Conditional(rows, on.zeros(*y.shape), y, kernel=space.kernel, features=features)
     if groups.n_groups == 1:
         listed = pairs.of_query(rows, groups.codes, loss)
-        _check_cost(query, labels, loss, listed)
     elif pairs.listed is not None:
         listed = pairs.listed
     else:
@@ -192,28 +187,6 @@ def _check_rest(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
         raise DataError(
             f"Holding out a pair{where} leaves no pair to learn from. Add rows of every label, or "
             "more queries."
-        )
-
-
-def _check_cost(query: Conditional, labels: Array, loss: Loss, pairs: Index | None) -> None:
-    """Without tied pairs there is one system for each pair of levels, which may take too long."""
-    if loss.ties == "include":
-        return
-    n_levels, n = len(np.unique(labels)), len(labels)
-    if n_levels == n:
-        return
-    systems = n_levels * (n_levels - 1) // 2
-    if pairs is not None:
-        level = np.unique(labels, return_inverse=True)[1]
-        systems = len(np.unique(np.sort(level[pairs], axis=1), axis=0))
-    d = n if query.features is None else min(n, query.features.shape[1] + n_levels)
-    rate = backend_of(query.target).flops
-    estimate = systems * (1e-3 + 3.0 * n * d**2 / rate)  # overhead and factorization
-    if estimate > MAX_SECONDS:
-        raise DataError(
-            f'With ties="exclude", {n_levels} different labels in {n} rows need {systems} systems, '
-            f'which takes about {estimate:.0f} seconds for each alpha. Use ties="include", which '
-            "needs one system, or fewer pairs, as in pairs=1000."
         )
 
 

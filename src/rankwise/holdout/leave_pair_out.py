@@ -12,6 +12,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.conditional import Conditional
 from rankwise.holdout.hat import DenseHat, FeatureHat, Hat
+from rankwise.holdout.level_blocks import BaseSystem, Levels
 from rankwise.holdout.levels import (
     DenseLevels,
     FeatureLevels,
@@ -98,8 +99,51 @@ def _all_pairs_count(
 def _ties_excluded(
     query: Conditional, labels: Array, loss: Loss, lam: float, pairs: Index | None
 ) -> Iterator[PairDifferences]:
-    """Pairs of two levels at a time, since all of them leave the same numbers of rows per level."""
+    """From one system for all levels, or from one for each pair of levels if they are few."""
     level = np.unique(labels, return_inverse=True)[1]
+    levels = Levels.of(level)
+    # The base system exists if the rows that remain leave pairs to every level.
+    if levels.degrees.min() > 0 and _one_is_faster(query, levels, level, pairs):
+        yield from _one_system(query, levels, level, loss, lam, pairs)
+    else:
+        yield from _systems_of_levels(query, level, loss, lam, pairs)
+
+
+def _one_system(
+    query: Conditional,
+    levels: Levels,
+    level: Index,
+    loss: Loss,
+    lam: float,
+    pairs: Index | None,
+) -> Iterator[PairDifferences]:
+    """Pairs of levels differ in few rows from a base system; see level_blocks.py.
+
+    If the weight of a query depends on the number of its pairs, there is a base system for each of
+    these numbers.
+    """
+    n = len(level)
+    total = (n**2 - (levels.sizes**2).sum()) // 2
+    features = query.features
+    if features is not None and features.shape[1] >= n:
+        features = None
+    system, of_system = None, 0.0
+    parts = levels.all_pairs() if pairs is None else levels.listed_pairs(pairs, level)
+    for part in parts:
+        n_pairs = int(total - levels.lost_pairs(part.sizes))
+        effective = lam / (query.weight * loss.weight(n - 2, n_pairs))
+        if system is None or effective != of_system:
+            kernel = query.stored_kernel() if features is None else None
+            system = BaseSystem.of(levels, effective, query.target, kernel, features)
+            of_system = effective
+        first, second = (part.rows[part.block, side] for side in (part.first, part.second))
+        yield PairDifferences(first, second, system.differences(part))
+
+
+def _systems_of_levels(
+    query: Conditional, level: Index, loss: Loss, lam: float, pairs: Index | None
+) -> Iterator[PairDifferences]:
+    """Pairs of two levels at a time, since all of them leave the same numbers of rows per level."""
     sizes = np.bincount(level)
     y = backend_of(query.target).contiguous(query.target - query.target.mean(axis=0))
     F = K = None
@@ -124,6 +168,23 @@ def _ties_excluded(
         elif K is not None:
             system = DenseLevels.of(K, level, left, effective)
         yield from _level_differences(system, y, first, second, grid=pairs is None)
+
+
+def _one_is_faster(query: Conditional, levels: Levels, level: Index, pairs: Index | None) -> bool:
+    """Whether blocks of two levels take fewer operations than further systems of all rows."""
+    if pairs is None:
+        size, times = np.unique(levels.sizes, return_counts=True)
+        both = (size[:, None] + size).ravel()
+        count = (times[:, None] * times - np.diag(times)).ravel() / 2
+    else:
+        p, q = np.unique(np.sort(level[pairs], axis=1), axis=0).T
+        both = levels.sizes[p] + np.where(p == q, 0, levels.sizes[q])
+        count = np.ones(len(both))
+    n = width = len(level)
+    if query.features is not None:
+        width = min(n, query.features.shape[1] + len(levels.sizes))
+    blocks = (count * (1e4 + 5.0 * both.astype(np.float64) ** 3)).sum()
+    return bool(blocks < (count.sum() - 1.0) * (1e7 + 3.0 * n * width**2))
 
 
 def _by_levels(

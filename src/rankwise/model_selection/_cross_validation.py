@@ -11,7 +11,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_function_calls
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.metrics.metric_names import default_metric, look_up
 from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, in_columns
@@ -161,7 +161,7 @@ class CrossValidation(TableMixin):
         return f"<CrossValidation of {self.n_splits} splits: {', '.join(found)}>"
 
 
-@explain_function_calls
+@explain_calls
 def cross_validate(
     ranker: Any,
     X: Any,

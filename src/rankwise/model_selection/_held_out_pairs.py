@@ -126,8 +126,8 @@ def leave_pair_out(
     There is one factorization for each alpha, in O(m^3) time in the dual and O(m n^2) in the
     primal; each pair then takes O(1) time (O(n) in the primal). With queries, pairs are held out
     within their query, which additionally takes the cube of the number of its rows or, in the
-    primal, of n, for each query. With ``ties="exclude"`` there is one factorization for each pair
-    of label values.
+    primal, of n, for each query. With ``ties="exclude"`` and k > 2 different labels there are,
+    in addition, k (k - 1) / 2 systems of the size of two levels.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_function_calls
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.components.held_out_errors import predict_held_out_queries
 from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows
@@ -46,7 +46,7 @@ class HeldOut(HeldOutScores):
     predictions: Array
 
 
-@explain_function_calls
+@explain_calls
 def leave_query_out(
     estimator: Any,
     X: Any,

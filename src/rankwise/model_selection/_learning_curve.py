@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_function_calls
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
 from rankwise.model_selection.search.refits import fit_with_queries
@@ -83,7 +83,7 @@ class QueryLearningCurve(TableMixin):
         return plot_training_sizes(self, **options)
 
 
-@explain_function_calls
+@explain_calls
 def query_learning_curve(
     estimator: Any,
     X: Any,

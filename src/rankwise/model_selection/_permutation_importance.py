@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
-from rankwise.estimators._call_errors import explain_function_calls
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.graph import QueryGroups
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.parameters import Whole, as_generator, check_value
@@ -94,7 +94,7 @@ class PermutationImportance(TableMixin):
         return plot_importance(self, **options)
 
 
-@explain_function_calls
+@explain_calls
 def permutation_importance(
     ranker: Any,
     X: Any,

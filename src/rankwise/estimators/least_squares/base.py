@@ -190,7 +190,14 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         return self
 
     def path(
-        self, X: Any, y: Any, alphas: Any = None, *, qid: Any = None, query_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        alphas: Any = None,
+        *,
+        qid: Any = None,
+        query_weight: Any = None,
+        sample_weight: Any = None,
     ) -> RegularizationPath:
         """Rankers for many values of alpha, at little more than the cost of one.
 
@@ -201,8 +208,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X, y, qid, query_weight
-            As for `fit`.
+        X, y, qid, query_weight, sample_weight
+            As for `fit`. Rankers whose `fit` takes no `sample_weight` refuse it.
         alphas : sequence of float, optional
             Values to use in place of the parameter `alpha`. None: a grid that follows the scale of
             the data, the one that ``alpha="auto"`` uses.
@@ -215,7 +222,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         if alphas is not None:
             check_alphas(alphas)
         template = clone(self)
-        problem = template.make_problem(X, y, qid=qid, query_weight=query_weight)
+        problem = template.make_problem(
+            X, y, qid=qid, query_weight=query_weight, sample_weight=sample_weight
+        )
         return template.path_of_problem(problem, alphas)
 
     def path_of_problem(self, problem: Problem, alphas: Any = None) -> RegularizationPath:

@@ -1,14 +1,10 @@
-"""Weights of rows in `fit` and `path`."""
+"""Weights of rows in `fit`."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from sklearn.base import clone
-
 from rankwise.estimators._call_errors import explain_calls
-from rankwise.estimators.least_squares.base import RegularizationPath
-from rankwise.parameters import check_alphas
 
 
 class RowWeightsMixin:
@@ -75,42 +71,3 @@ class RowWeightsMixin:
         )
         fitted: Self = self.fit_problem(problem)
         return fitted
-
-    def path(
-        self,
-        X: Any,
-        y: Any,
-        alphas: Any = None,
-        *,
-        qid: Any = None,
-        query_weight: Any = None,
-        sample_weight: Any = None,
-    ) -> RegularizationPath:
-        """Rankers for many values of alpha, at little more than the cost of one.
-
-        They share the moments or the kernel matrix. Up to five alphas need a Cholesky
-        factorization each. More than five share one reduction, which costs about as much as five
-        factorizations (on a GPU, more than 40 share an eigendecomposition). For up to 200 features
-        (or landmarks, or rows in the dual), all alphas share one eigendecomposition.
-
-        Parameters
-        ----------
-        X, y, qid, query_weight, sample_weight
-            As for `fit`.
-        alphas : sequence of float, optional
-            Values to use in place of the parameter `alpha`. None: a grid that follows the scale of
-            the data, the one that ``alpha="auto"`` uses.
-
-        Returns
-        -------
-        RegularizationPath
-            Scores and rankers for each alpha. This ranker itself is not fitted.
-        """
-        if alphas is not None:
-            check_alphas(alphas)
-        template: Any = clone(self)
-        problem = template.make_problem(
-            X, y, qid=qid, query_weight=query_weight, sample_weight=sample_weight
-        )
-        path: RegularizationPath = template.path_of_problem(problem, alphas)
-        return path
