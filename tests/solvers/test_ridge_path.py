@@ -41,6 +41,15 @@ def test_band_form_preserves_eigenvalues(seed, n):
     assert_allclose(np.linalg.eigvalsh(B), np.linalg.eigvalsh(M), atol=1e-10 * n * n)
 
 
+@given(seeds, st.integers(1, 200), st.integers(1, 70))
+def test_half_solutions_of_a_band_form(seed, n, n_columns):
+    M, Z = semidefinite(seed, n), np.random.default_rng(seed).standard_normal((n, n_columns))
+    form = BandForm.of(M.copy())
+    half = form.solve_half(form.rotate(Z), 0.5)
+    expected = Z.T @ np.linalg.solve(M + 0.5 * np.eye(n), Z)
+    assert_allclose(half.T @ half, expected, atol=1e-10 * n * n_columns)
+
+
 @pytest.mark.parametrize("lam", [0.0, 1e-300, 1e-14])
 def test_a_negligible_lam_gives_the_minimum_norm_solution(lam):
     M = semidefinite(0, 30, rank=10)

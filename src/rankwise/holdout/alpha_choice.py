@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -42,7 +43,12 @@ from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import add_losses, listed_differences
-from rankwise.holdout.sampled_hat import HatRows, hat_rows, kernel_query_residuals
+from rankwise.holdout.sampled_hat import (
+    HatRows,
+    feature_hat_rows,
+    kernel_hat_rows,
+    kernel_query_residuals,
+)
 from rankwise.kernels import Precomputed
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
 from rankwise.metrics.metric_names import default_metric
@@ -50,6 +56,7 @@ from rankwise.problem import (
     FeatureSpace,
     KernelSpace,
     LandmarkSpace,
+    Loss,
     PairLoss,
     Problem,
     RowLoss,
@@ -59,11 +66,13 @@ from rankwise.problem import (
 from rankwise.problem.context_space import ContextSpace
 from rankwise.problem.fold_sums import query_hash
 from rankwise.problem.problem import side_by_side
+from rankwise.solvers.moments import CentredMoments
 from rankwise.solvers.pair_products import PairProducts, compared_rows
 from rankwise.solvers.ridge_path import solve_ridge_path
 from rankwise.solvers.shifted_cg import is_solved, shifted_cg
 
 Mask: TypeAlias = NDArray[np.bool_]
+Hats: TypeAlias = Callable[[Sequence[float]], Iterator[HatRows]]  # for some mu
 
 SECONDS = 0.3  # a choice may always take this long
 FLOPS, SMALL_FLOPS, CALL = 2e10, 4e9, 4e-5  # speed of large and of small systems; time of a call
@@ -245,7 +254,8 @@ def _from_kernel(problem: Problem, rows: _Rows, folds: Sequence[Index]) -> Alpha
         on, K = backend_of(held.y), held.coordinates.kernel
         assert K is not None
         if stored.loss.has_intercept:
-            residuals = [_query_errors(part, folds) for part in _hats(held, some, held.lams)]
+            hats = kernel_hat_rows(K, held.y - held.y.mean(axis=0), some, held.lams)
+            residuals = [_query_errors(part, folds) for part in hats]
         else:
             by_task = []
             for k in range(held.n_tasks):
@@ -259,10 +269,6 @@ def _from_kernel(problem: Problem, rows: _Rows, folds: Sequence[Index]) -> Alpha
         )
 
     return _stored(problem, hold_out)
-
-
-def _hats(held: HoldOutProblem, some: Index, mus: Sequence[float]) -> Iterator[HatRows]:
-    return hat_rows(held.coordinates, held.y - held.y.mean(axis=0), some, mus)
 
 
 def _query_errors(hat: HatRows, folds: Sequence[Index]) -> Array:
@@ -289,8 +295,7 @@ def _by_pairs(problem: Problem, rows: _Rows) -> AlphaChoice:
         return _by_listed_pairs(problem, rows)
     if problem.row_weights is not None:
         return _from_parts(problem, rows, _row_parts(y)[: rows.n_parts])
-    distinct = all(len(np.unique(column)) == m for column in y.T)
-    if problem.loss.ties == "include" or distinct:
+    if problem.loss.ties == "include" or all(len(np.unique(column)) == m for column in y.T):
         return _in_one_ranking(problem, rows, "disagreement")
     if rows.system is None or m * rows.n_coordinates <= STORED:
         n_levels = max(len(np.unique(column)) for column in y.T)
@@ -324,26 +329,41 @@ def _in_one_ranking(problem: Problem, rows: _Rows, metric: str) -> AlphaChoice:
         number = min(PAIR_ROWS, int(KERNEL_SHARE * m))
     some = _spread_rows(rows.labels, number)
     hold_out = _leave_one_out if metric == "squared_error" else _leave_pair_out
-    return _stored(problem, lambda stored, alphas: hold_out(stored, alphas, some))
+    y = rows.y.reshape(m, -1)
+    from_mean = y - y.mean(axis=0)
+    if rows.system is not None:
+        (total,) = _sums(problem.X, rows.system, RowLoss().tasks(rows.y, None), RowLoss())
+        F, alphas = rows.system.coordinates(problem.X)(some), _ranking_alphas(problem, total)
+        hats = partial(feature_hat_rows, total, F, from_mean[some])
+        return _best(hold_out(problem, y[some], alphas, hats))
+
+    def from_kernel(stored: Problem, alphas: Array) -> HeldOutScores:
+        K = stored.coordinates().kernel
+        assert K is not None
+        return hold_out(problem, y[some], alphas, partial(kernel_hat_rows, K, from_mean, some))
+
+    return _stored(problem, from_kernel)
 
 
-def _leave_pair_out(stored: Problem, alphas: Array, some: Index) -> HeldOutScores:
-    """All pairs of some rows, each pair held out of all rows."""
-    held = HoldOutProblem.of(stored, alphas)
-    m, on = stored.n_rows, backend_of(held.y)
-    strengths = [strength(stored.loss, lam, m - 2) for lam in held.lams]
-    first, second = np.triu_indices(len(some), 1)
-    y = held.y[some]
-    from_mean = y - held.y.mean(axis=0)
+def _leave_pair_out(problem: Problem, y: Array, alphas: Array, hats: Hats) -> HeldOutScores:
+    """All pairs of the rows of a hat matrix, each pair held out of all rows."""
+    m, on = problem.n_rows, backend_of(y)
+    strengths = [strength(problem.loss, lam, m - 2) for lam in alphas.tolist()]
+    first, second = np.triu_indices(len(y), 1)
+    labels = np.asarray(to_host(y))
+    differ = (labels[first] != labels[second]).any(axis=1)
+    first, second = first[differ], second[differ]
+    position = len(y) * first + second
     loss, compared = on.zeros(len(alphas), *y.shape), on.zeros(len(alphas), *y.shape)
-    for k, hat in enumerate(_hats(held, some, strengths)):
-        entries, diagonal = hat.matrix[first, second], on.contiguous(hat.matrix.diagonal())
-        f = from_mean - hat.residuals
+    for k, hat in enumerate(hats(strengths)):
+        entries = hat.matrix.reshape(-1)[position]
+        diagonal = on.contiguous(hat.matrix.diagonal())
+        # A constant that all labels share has no effect on differences.
         differences = listed_differences(
-            entries, hat.is_hat, m, diagonal, from_mean, f, first, second
+            entries, hat.is_hat, m, diagonal, y, y - hat.residuals, first, second
         )
         add_losses(first, second, differences, y, loss[k], compared[k])
-    groups = QueryGroups.of(None, len(some))
+    groups = QueryGroups.of(None, len(y))
     return _pair_scores(alphas, pair_errors(to_host(loss), to_host(compared[0]), groups))
 
 
@@ -363,12 +383,10 @@ def _pair_scores(alphas: Array, errors: tuple[Array, Array]) -> HeldOutScores:
     return HeldOutScores(alphas, score, spread, "disagreement", False)
 
 
-def _leave_one_out(stored: Problem, alphas: Array, some: Index) -> HeldOutScores:
-    """Some rows, each held out of all rows."""
-    held = HoldOutProblem.of(stored, alphas)
-    hats = _hats(held, some, held.lams)
-    squared = [to_host((hat.held_out(stored.n_rows) ** 2).mean(axis=1)) for hat in hats]
-    return _squared_error(alphas, np.array(squared))
+def _leave_one_out(problem: Problem, _: Array, alphas: Array, hats: Hats) -> HeldOutScores:
+    """The rows of a hat matrix, each held out of all rows."""
+    errors = [to_host(hat.held_out(problem.n_rows)) for hat in hats(alphas.tolist())]
+    return _squared_error(alphas, (np.stack(errors) ** 2).mean(axis=2))
 
 
 def _squared_error(alphas: Array, squared: Array) -> HeldOutScores:
@@ -517,11 +535,11 @@ def _from_sums(
     X, m, loss = problem.X, problem.n_rows, problem.loss
     regression = RowLoss() if one_ranking else loss
     tasks = regression.tasks(rows.y, None) if one_ranking else problem.tasks
-    total = [system.coordinate_moments(system.moments(X, task, regression)) for task in tasks]
-    squares = np.mean([to_host(one.A.diagonal()) for one in total], axis=0)
+    total = _sums(X, system, tasks, regression)
     if one_ranking:
-        squares = squares * (loss.weight(m, m * (m - 1) // 2) * m)
-    alphas = alpha_grid(squares, m)
+        alphas = _ranking_alphas(problem, total[0])
+    else:
+        alphas = alpha_grid(np.mean([to_host(one.A.diagonal()) for one in total], axis=0), m)
     held, load = np.concatenate(folds), system.coordinates(X)
     qid = problem.groups.codes
     predictions = np.empty((len(alphas), len(held), rows.labels.shape[1]))
@@ -542,6 +560,18 @@ def _from_sums(
     fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
     groups = fold_of if one_ranking else qid[held]
     return _best(_scored(alphas, rows.labels[held], predictions, metric, groups))
+
+
+def _sums(X: Any, system: System, tasks: Sequence[Task], loss: Loss) -> list[Any]:
+    """The moments of the coordinates for each task."""
+    return [system.coordinate_moments(system.moments(X, task, loss)) for task in tasks]
+
+
+def _ranking_alphas(problem: Problem, regression: CentredMoments) -> Array:
+    """The grid for one ranking of all rows, all of whose pairs count, from a regression."""
+    m = problem.n_rows
+    squares = np.asarray(to_host(regression.A.diagonal()))
+    return alpha_grid(squares * (problem.loss.weight(m, m * (m - 1) // 2) * m), m)
 
 
 def _from_parts(

@@ -15,7 +15,8 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout.hat import centred
 from rankwise.holdout.resolvent import lifted_root_kernel
-from rankwise.problem import Coordinates
+from rankwise.solvers.band import BandForm
+from rankwise.solvers.moments import CentredMoments
 
 
 class HatRows(NamedTuple):
@@ -37,38 +38,32 @@ class HatRows(NamedTuple):
         return errors
 
 
-def hat_rows(rows: Coordinates, y: Array, some: Index, mus: Sequence[float]) -> Iterator[HatRows]:
-    """The hat matrix of all rows on some of them, for each mu; `y` is centred.
-
-    O(m n^2) time for n features. For a kernel matrix, m^3/3 flops for each mu.
-    """
-    return (_from_features if rows.kernel is None else _from_kernel)(rows, y, some, mus)
-
-
-def _from_features(
-    rows: Coordinates, y: Array, some: Index, mus: Sequence[float]
+def feature_hat_rows(
+    moments: CentredMoments, F: Array, y: Array, mus: Sequence[float]
 ) -> Iterator[HatRows]:
-    """H = F V diag(1 / (s + mu)) V'F' from one eigendecomposition."""
-    on = backend_of(y)
-    F = on.rows(rows.features, slice(None))
-    F = on.contiguous(F - F.mean(axis=0))
-    s, V = on.eigh(on.mirror_upper(on.add_gram(on.zeros(F.shape[1], F.shape[1]), F)))
+    """H = F V diag(1 / (s + mu)) V'F' for some rows F, from the moments of all rows.
+
+    `y` has the labels of these rows, less the mean of all labels. One eigendecomposition.
+    """
+    on = backend_of(F)
+    s, V = on.eigh(on.copy(moments.A))
     V, s = on.contiguous(V), s.clip(min=0.0)
-    W, products = on.matmul(F[some], V), V.T @ (F.T @ y)
+    W = on.matmul(on.contiguous(F - moments.F_mean), V)
+    products = V.T @ moments.b.reshape(len(s), -1)
     for mu in mus:
         shrunk = W / (s + mu)
-        yield HatRows(True, on.matmul(shrunk, W.T), y[some] - shrunk @ products)
+        yield HatRows(True, on.matmul(shrunk, W.T), y - shrunk @ products)
 
 
-def _from_kernel(
-    rows: Coordinates, y: Array, some: Index, mus: Sequence[float]
+def kernel_hat_rows(
+    kernel: Array, y: Array, some: Index, mus: Sequence[float]
 ) -> Iterator[HatRows]:
-    """C - H = mu (Kc + mu I)^-1, without the constant vector.
+    """C - H = mu (Kc + mu I)^-1 on some rows, without the constant vector; `y` is centred.
 
-    Its eigenvalue, which is zero, is raised to the size of the others, as in `DenseHat`.
+    The eigenvalue of the constant vector, which is zero, is raised to the size of the others, as in
+    `DenseHat`. For the cost, see `last_rows`.
     """
-    assert rows.kernel is not None
-    K = centred(backend_of(y).copy(rows.kernel))
+    K = centred(backend_of(y).copy(kernel))
     n, scale = len(K), float(abs(K.diagonal()).max())
     K += scale / n
     for mu, (N, z) in zip(mus, last_rows(K, y, some, mus), strict=True):
@@ -97,19 +92,43 @@ def last_rows(
 ) -> Iterator[tuple[Array, Array]]:
     """(N[some][:, some], (N t)[some]) for N = (M + lam I)^-1 and each lam.
 
-    If these rows come last, the last block of the Cholesky factor gives both: m^3/3 flops for each
-    lam, a third of those of an inverse. Raises `LinAlgError` if M + lam I is not definite.
+    Without the other rows, M + lam I becomes its Schur complement S, and N[some][:, some] is S^-1.
+    For r other rows, r^3/3 + r^2 n flops give S by a Cholesky factorization; for many lam, these
+    rows are reduced to band form once, and r n^2 flops give S. Raises `LinAlgError` if M + lam I is
+    not definite.
     """
     on, n = backend_of(M), len(some)
-    order = np.concatenate((np.setdiff1d(np.arange(len(M)), some), some))
-    M, t, eye = M[order[:, None], order], t[order], on.array(np.eye(n))
+    rest = np.setdiff1d(np.arange(len(M)), some)
+    own = on.xp.hstack((M[some[:, None], some], t[some]))
+    other = on.contiguous(on.xp.hstack((M[rest[:, None], some], t[rest])))
+    for lam, half in zip(lams, _halves(M[rest[:, None], rest], other, lams), strict=True):
+        gram = on.add_gram(on.zeros(n + t.shape[1], n + t.shape[1]), half)
+        left = own - on.mirror_upper(gram)[:n]
+        N = on.inverse_definite(on.contiguous(left[:, :n]), lam)
+        if N is None:
+            raise _indefinite()
+        yield N, on.matmul(N, on.contiguous(left[:, n:]))
+
+
+def _halves(M: Array, Z: Array, lams: Sequence[float]) -> Iterator[Array]:
+    """C^-1 Z for each lam, with some C C' = M + lam I up to a rotation of Z; M is overwritten."""
+    on = backend_of(M)
+    if len(M) == 0:
+        yield from (Z for _ in lams)
+        return
+    if on.is_host and len(lams) > on.reduction_cost:
+        form = BandForm.of(M)
+        rotated = form.rotate(Z)
+        yield from (form.solve_half(rotated, lam) for lam in lams)
+        return
     diagonal = on.copy(M.diagonal())
     for lam in lams:
         on.diagonal(M)[:] = diagonal + lam
         factor = on.cholesky(M)
         if factor is None:
-            raise np.linalg.LinAlgError("The kernel is not positive semidefinite.")
-        corner = factor[-n:, -n:]
-        half = on.solve_triangular(factor, t)[-n:]
-        inverse = on.solve_triangular(corner, eye)
-        yield inverse.T @ inverse, on.solve_triangular(corner, half, transpose=True)
+            raise _indefinite()
+        yield on.contiguous(on.solve_triangular(factor, Z))
+
+
+def _indefinite() -> np.linalg.LinAlgError:
+    return np.linalg.LinAlgError("The kernel is not positive semidefinite.")

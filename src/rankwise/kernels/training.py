@@ -41,10 +41,10 @@ def check_precomputed(K: Any) -> None:
             f"A precomputed kernel must be square, training rows by training rows: got shape "
             f"{tuple(K.shape)}. Did you mean kernel='linear' or 'rbf'?"
         )
-    size = abs(K).max()
+    size = max(K.max(), -K.min())
     for start in range(0, K.shape[0], 256):  # in blocks: no second matrix of this size
         rows = slice(start, start + 256)
-        gap = abs(K[rows] - K[:, rows].T)
+        gap = abs(K[rows, start:] - K[start:, rows].T)
         gap = gap.max(axis=1).toarray().ravel() if is_sparse(gap) else xp.amax(gap, axis=1)
         if gap.max() > 1e-6 * size:
             row = start + int(gap.argmax())

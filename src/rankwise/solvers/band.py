@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from scipy.linalg import (
     cho_solve_banded,
     cholesky_banded,
@@ -13,10 +14,10 @@ from scipy.linalg import (
     solve_banded,
     solve_triangular,
 )
-from scipy.linalg.blas import dgemm
+from scipy.linalg.blas import dgemm, dtrsm
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.blas import rank_two_update, symmetric_product
+from rankwise.backends.blas import matmul, rank_two_update, symmetric_product
 
 WIDTH = 64  # of the band: wide enough for fast products, narrow enough for cheap solves
 
@@ -30,13 +31,15 @@ class Reflector:
 
     def apply(self, Z: Array) -> None:
         """Z <- (I - V T V') Z, in place."""
-        tail = Z[-len(self.V) :]
-        tail -= self.V @ (self.T @ (self.V.T @ tail))
+        self._subtract(Z, self.T)
 
     def apply_transpose(self, Z: Array) -> None:
         """Z <- (I - V T'V') Z, in place."""
+        self._subtract(Z, self.T.T)
+
+    def _subtract(self, Z: Array, T: Array) -> None:
         tail = Z[-len(self.V) :]
-        tail -= self.V @ (self.T.T @ (self.V.T @ tail))
+        tail -= matmul(self.V, matmul(T, matmul(self.V.T, tail)))
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,35 @@ class BandForm:
 
     def solve(self, t: Array, lam: float) -> Array:
         """(M + lam I)^-1 t; raise `LinAlgError` if M + lam I is not positive definite."""
-        regularized = self.band.copy()
-        regularized[0] += lam
-        factor = cholesky_banded(regularized, overwrite_ab=True, lower=True, check_finite=False)
+        factor = self._factor(lam)
         return self._rotated(t, lambda z: cho_solve_banded((factor, True), z, check_finite=False))
+
+    def rotate(self, Z: Array) -> Array:
+        """Q'Z, a C-ordered array."""
+        rotated = np.array(Z, order="C")
+        for reflector in self.reflectors:
+            reflector.apply_transpose(rotated)
+        return rotated
+
+    def solve_half(self, rotated: Array, lam: float) -> Array:
+        """C^-1 Q'Z for the Cholesky factor C of B + lam I and a rotated Z of many columns.
+
+        The squares of the result sum to Z'(M + lam I)^-1 Z. LAPACK solves banded systems column by
+        column; here, matrix products take a block of rows at a time. Raises `LinAlgError` if
+        M + lam I is not positive definite.
+        """
+        factor, half = self._factor(lam), rotated.copy()
+        width, n = len(factor) - 1, factor.shape[1]
+        # In this view of the diagonals, the band of the factor is where it is in the full matrix.
+        C = as_strided(factor, (n, n), (factor.itemsize, width * factor.itemsize))
+        for start in range(0, n, max(width, 1)):
+            before, own = slice(start - width, start), slice(start, start + max(width, 1))
+            rows = half[own].T
+            if start:
+                beside = np.triu(C[own, before])
+                rows = dgemm(-1.0, half[before].T, beside, beta=1.0, c=rows, trans_b=1)
+            half[own] = dtrsm(1.0, np.tril(C[own, own]), rows, side=1, lower=1, trans_a=1).T
+        return half
 
     def solve_indefinite(self, t: Array, lam: float) -> Array:
         """(M + lam I)^-1 t; raise `LinAlgError` if M + lam I is singular."""
@@ -96,12 +124,17 @@ class BandForm:
             t, lambda z: solve_banded((width, width), regularized, z, check_finite=False)
         )
 
+    def _factor(self, lam: float) -> Array:
+        """The lower diagonals of the Cholesky factor of B + lam I."""
+        regularized = np.array(self.band, order="F")
+        regularized[0] += lam
+        return np.asfortranarray(
+            cholesky_banded(regularized, overwrite_ab=True, lower=True, check_finite=False)
+        )
+
     def _rotated(self, t: Array, solve: Callable[[Array], Array]) -> Array:
         """Q solve(Q't)."""
-        z = t.reshape(len(t), -1).copy()
-        for reflector in self.reflectors:
-            reflector.apply_transpose(z)
-        z = solve(z)
+        z = solve(self.rotate(t.reshape(len(t), -1)))
         for reflector in reversed(self.reflectors):
             reflector.apply(z)
         return z.reshape(t.shape)
