@@ -316,13 +316,11 @@ def rank_biased_precision(
     >>> rank_biased_precision([1, 0, 1], [0.9, 0.5, 0.1], persistence=0.5)  # (1 + 1/4) / 2
     0.625
     """
-    found = _relevant_among(
-        ranked,
-        None,
-        relevant,
-        score_ties,
-        lambda n: (1.0 - persistence) * persistence ** np.arange(n),
-    )
+
+    def weights(n_ranks: int) -> Array:
+        return np.asarray((1.0 - persistence) * persistence ** np.arange(n_ranks))
+
+    found = _relevant_among(ranked, None, relevant, score_ties, weights)
     return _divided(found, _n_relevant(ranked, relevant) > 0)
 
 
