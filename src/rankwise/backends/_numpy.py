@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,14 @@ class NumpyBackend(Backend):
 
     def sparse_product(self, S: Any, X: Array) -> Array:
         return np.asarray(S @ X)
+
+    def products(self, X: Any) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        if not is_sparse(X):
+            X = np.asarray(X, dtype=np.float64)
+            return lambda P: blas.matmul(X, P), lambda Q: blas.matmul(X.T, Q)
+        if X.dtype != np.float64:  # once, not in every product; the indices are shared
+            X = sp.csr_array((X.data.astype(np.float64), X.indices, X.indptr), shape=X.shape)
+        return lambda P: np.asarray(X @ P), lambda Q: np.asarray(X.T @ Q)
 
     def matmul(self, A: Array, B: Array) -> Array:
         return blas.matmul(A, B)
