@@ -109,7 +109,8 @@ def read_samples(
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "samples.csv")
-    ...     _ = path.write_text("age,smoker,is\\n61,yes,ill\\n35,no,well\\n48,yes,well\\n57,no,ill\\n")
+    ...     text = "age,smoker,is\\n61,yes,ill\\n35,no,well\\n48,yes,well\\n57,no,ill\\n"
+    ...     _ = path.write_text(text)
     ...     data = read_samples(path, "is", positive="ill")
     >>> data.names, data.y.tolist()
     (['age', 'smoker=no', 'smoker=yes'], [1.0, 0.0, 0.0, 1.0])
