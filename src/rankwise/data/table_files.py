@@ -40,6 +40,11 @@ def read_table(path: Path) -> Columns:
         raise DataError(f"{path} cannot be read as CSV: {error}.") from error
 
 
+def first_line(path: Path) -> int:
+    """The number of the first row, if each row has one line: in CSV files, line 1 has the names."""
+    return 1 if _suffix(path) in (".jsonl", ".ndjson", ".json", ".parquet") else 2
+
+
 def place_of_row(path: Path, row: int) -> str:
     """The file and the line on which a row begins, for messages; rows count from 0.
 
