@@ -207,15 +207,15 @@ PAPERS = (
         "leaderboard",
         "Leaderboards",
         "How often intervals of ratings, effects and ranks hold the truth in simulated battles, "
-        "with and without clustering by session; and the battles of PandaLM.",
+        "with and without clustering by session; and `rankwise leaderboard` on real battles.",
         "There is no paper with these tables.",
         (
             Part("leaderboard/coverage", _module("leaderboard", "coverage"), ("coverage",)),
             Part(
-                "leaderboard/pandalm",
-                _module("leaderboard", "pandalm"),
-                ("pandalm",),
-                ("llm_preferences",),
+                "leaderboard/real",
+                _module("leaderboard", "real"),
+                ("real",),
+                ("llm_preferences", "letor1_ohsumed", "drug_target"),
             ),
         ),
         minutes=4,

@@ -2,16 +2,16 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.leaderboard.run [part ...] [--quick] [--write]
 
-Parts: coverage, pandalm; both by default. ``--quick`` simulates less. ``--write`` writes the tables
+Parts: coverage, real; both by default. ``--quick`` simulates less. ``--write`` writes the tables
 to the README.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
+import subprocess
 import sys
+import tempfile
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from rankwise import Leaderboard
-from rankwise.data import Battles, make_battles
+from rankwise.data import make_battles
 from rankwise.errors import DataError
+from rankwise.estimators.leaderboard.board_tables import Standings
 from rankwise.report import Column, Table
 from reproduce.command import run_parts
+from reproduce.leaderboard.real_battles import DERIVED, PANDALM, data_file, write_battles
 
 HERE = Path(__file__).parent
 ITEMS, BATTLES, RUNS, QUICK = 12, 1500, 200, 20
@@ -74,48 +76,69 @@ def run_coverage(quick: bool) -> list[Table]:
     return [Table(tuple(columns), tuple(rows), title)]
 
 
-def load_pandalm() -> Battles:
-    """Five models, judged by three annotators each; the prompt of each battle is its group."""
-    folder = os.environ.get("RANKWISE_DATA", "")
-    path = Path(folder, "llm_preferences", "pandalm_testset-v1.json.gz")
-    if not path.exists():
-        raise DataError(f"There is no {path}: set RANKWISE_DATA to the folder of the data.")
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = json.load(file)
-    first, second, outcome, prompt, judge, length = [], [], [], [], [], []
-    for row in rows:
-        a, b = row["cmp_key"].split("_")
-        words = [len(str(row[f"response{k}"]).split()) for k in (1, 2)]
-        for annotator in (1, 2, 3):
-            first.append(a)
-            second.append(b)
-            outcome.append(("tie", "first", "second")[row[f"annotator{annotator}"]])
-            prompt.append(f"{row['instruction']}\n{row['input']}")
-            judge.append(annotator)
-            length.append((words[0] - words[1]) / (sum(words) + 1))
-    made = Battles.of(
-        first, second, outcome, groups=prompt, judge=judge, context=np.array(length)[:, None]
-    )
-    return replace(made, context_names=["length"])
+def command(path: Path, *options: str) -> dict:
+    """What `rankwise leaderboard` writes with --json."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "board.json")
+        arguments = ["leaderboard", str(path), "--json", str(out), "--quiet", *options]
+        done = subprocess.run(
+            [sys.executable, "-c", "from rankwise.cli.main import run; run()", *arguments],
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode:
+            raise DataError(done.stderr.strip())
+        return json.loads(out.read_text(encoding="utf-8"))
 
 
-def run_pandalm(quick: bool) -> list[Table]:
-    battles = load_pandalm()
-    boards = {
-        "Standings": Leaderboard().fit(
-            replace(battles, judge=None, context=None, context_names=None)
-        ),
-        "Standings with the length as covariate": Leaderboard().fit(replace(battles, judge=None)),
-    }
-    tables = [replace(board.standings().to_table(), title=title) for title, board in boards.items()]
-    last = boards["Standings with the length as covariate"]
-    tables.append(replace(last.coefficients().to_table(), title="Effect of the length"))
-    judged = Leaderboard().fit(battles)
-    tables.append(replace(judged.agreement().to_table(), title="Agreement of the annotators"))
-    return tables
+def standings_table(found: dict, title: str, top: int) -> Table:
+    """The best items, as the command prints them."""
+    rows = found["standings"][:top]
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return replace(Standings(columns).to_table(), title=title)
 
 
-PARTS = {"coverage": run_coverage, "pandalm": run_pandalm}
+def summary(name: str, found: dict) -> tuple:
+    """A row of the table of all files."""
+    standings = found["standings"]
+    tied = sum(row["group"] == 1 for row in standings) - 1
+    return (
+        name, found["battles"], len(standings), found["groups"], standings[-1]["group"],
+        str(standings[0]["item"]), standings[0]["p_first"], tied, len(found["warnings"]),
+    )  # fmt: skip
+
+
+def run_real(quick: bool) -> list[Table]:
+    """The command on real battles; the tables of its JSON files."""
+    pandalm = data_file(PANDALM)
+    plain = command(pandalm)
+    styled = command(pandalm, "--style", "words", "--judge", "annotator")
+    rows, shown = [summary("PandaLM: language models", plain)], []
+    with tempfile.TemporaryDirectory() as folder:
+        for key, (name, battles) in DERIVED.items():
+            found = command(write_battles(Path(folder, f"{key}.csv"), battles()))
+            rows.append(summary(name, found))
+            shown.append(standings_table(found, name, 10))
+            print(*rows[-1], file=sys.stderr, flush=True)
+    names = ("battles", "items", "groups", "told apart")
+    columns = [Column("data", ""), *(Column(name) for name in names), Column("best", "")]
+    columns += [Column("P(first)", ".2f"), Column("tied with it"), Column("warnings")]
+    effects = [tuple(row.values()) for row in styled["coefficients"]]
+    heads = [Column("column", ""), *(Column(n, ".3f") for n in ("coefficient", "low", "high"))]
+    judges = [(row["judge"], row["battles"], row["slips"], row["first place"])
+              for row in styled["judges"]]  # fmt: skip
+    judge_heads = [Column("judge", ""), Column("battles")]
+    judge_heads += [Column("slips", ".3f"), Column("first place", ".3f")]
+    return [
+        Table(tuple(columns), tuple(rows), "Files that were given to `rankwise leaderboard`"),
+        standings_table(plain, "PandaLM", 10),
+        standings_table(styled, "PandaLM with the words of answers and annotators", 10),
+        Table((*heads, Column("z", ".1f")), tuple(effects), "PandaLM: effects"),
+        Table(tuple(judge_heads), tuple(judges), "PandaLM: annotators"),
+        *shown,
+    ]
+
+
+PARTS = {"coverage": run_coverage, "real": run_real}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,10 @@ SECONDS = 0.3  # between two updates in a notebook
 _QUIET = ContextVar("quiet", default=False)
 
 
+def unseen(done: int, words: str = "") -> None:
+    """Progress that nobody sees."""
+
+
 @contextmanager
 def quiet(wanted: bool = True) -> Iterator[None]:
     """Show no progress and no remarks within the block."""
@@ -50,7 +54,7 @@ def progress_bar(what: str, total: int, *, keep: bool = False) -> Iterator[Show]
     A `total` of 0 is not known: the number that is done is shown in place of a share.
     """
     if is_quiet() or not (keep or somebody_watches()):
-        yield lambda done, words="": None
+        yield unseen
         return
     if in_notebook():
         yield from _notebook_line(what, total)

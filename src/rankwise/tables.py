@@ -17,6 +17,7 @@ from typing import Any
 from rankwise.errors import ParameterError
 
 MISSING = "–"
+LONG = 24  # characters from which on text may be wrapped on a page
 _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -227,7 +228,10 @@ class Table:
 
     def to_html(self) -> str:
         """An HTML table element with a caption and header cells, without style."""
+        widest = [max(map(len, column), default=0) for column in zip(*self.cells, strict=True)]
         kinds = ["number" if right else "text" for right in self.numeric]
+        for c, width in enumerate(widest):
+            kinds[c] += " long" if width > LONG else ""
         head = "".join(
             f'<th scope="col" class="{kind}">{html.escape(column.name)}</th>'
             for column, kind in zip(self.columns, kinds, strict=True)

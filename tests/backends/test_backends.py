@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from rankwise.backends.arrays import to_host
 from rankwise.backends.dispatch import NUMPY, as_given, backend_of
 
 pytest.importorskip("torch", reason="needs the extra gpu")
@@ -178,3 +180,16 @@ def test_scaling_of_groups(nest, dtype):
         results = [getattr(on, name)(M, rows, ptr) for on, M in ((NUMPY, want), (TORCH, got))]
         assert results[0] == results[1]
         assert_allclose(got.numpy(), want, atol=1e-6 if dtype == "float32" else 1e-13)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "float32"])
+def test_products_with_a_matrix_and_its_transpose(kind):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((9, 5), density=0.4, format="csr", rng=rng)
+    P, Q = rng.standard_normal((5, 2)), rng.standard_normal((9, 2))
+    given = {"dense": X.toarray(), "sparse": X, "float32": X.astype(np.float32)}[kind]
+    want = given.astype(np.float64)
+    for on in (NUMPY, TORCH):
+        forward, transpose = on.products(given)
+        assert_allclose(to_host(forward(on.array(P))), want @ P, atol=1e-12)
+        assert_allclose(to_host(transpose(on.array(Q))), want.T @ Q, atol=1e-12)

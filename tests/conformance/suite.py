@@ -14,6 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF
 
@@ -386,6 +387,27 @@ def duplicates_and_constants(place: Place) -> dict[str, Any]:
     ):
         ranker = place.of(estimator).fit(place.give(X), place.give(y), qid=place.give(qid))
         found[name] = ranker.predict(place.give(X))
+    return found
+
+
+@named
+def conjugate_gradients(place: Place) -> dict[str, Any]:
+    """Dense tensors; NumPy's sparse rows, which are copied to the device."""
+    X, y, qid = rows(n=12)
+    X[abs(X - np.arange(12)) < 1.0] = 0.0
+    is_tensor = place.give(y) is not y
+    given, labels, ids = place.give(X) if is_tensor else sp.csr_array(X), place.give(y), qid
+    pairs = np.array([(i, i + 1) for i in range(239) if y[i] > y[i + 1]])
+    steps = {"solver": "cg", "tol": 1e-13, "scale": None}
+    found = {}
+    for ties in ("include", "exclude"):
+        ranker = place.of(RankRLS(1.0, ties=ties, **steps)).fit(given, labels, qid=ids)
+        found[ties] = ranker.predict(given)
+        found[f"{ties}, path"] = ranker.path(given, labels, ALPHAS, qid=ids).predict(given)
+    auto = place.of(RankRLS(**steps)).fit(given, labels, qid=ids)
+    found["alpha"], found["chosen"] = auto.alpha_, auto.predict(given)
+    found["pairs"] = place.of(RankRLS(1.0, **steps)).fit_pairs(given, pairs).predict(given)
+    found["regression"] = place.of(RLS(1.0, **steps)).fit(given, labels).predict(given)
     return found
 
 

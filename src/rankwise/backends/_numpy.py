@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.linalg import qr as qr_factor
 from scipy.linalg import svd as svd_factors
 from scipy.spatial.distance import cdist
 
-from rankwise.backends import blas, group_means, group_scaling
+from rankwise.backends import blas
 from rankwise.backends.arrays import Array, Index, Rows, dense_rows, is_sparse, to_host
 from rankwise.backends.backend import Backend
 from rankwise.errors import ParameterError
@@ -73,11 +74,15 @@ class NumpyBackend(Backend):
         a: Array,
         b: Array,
     ) -> None:
+        from rankwise.backends import group_means  # imported late: Numba takes a while
+
         group_means.combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
 
     def combine_columns(
         self, X: Array, rows: Index, level_ptr: Index, group_ptr: Index, a: Array, b: Array
     ) -> None:
+        from rankwise.backends import group_means
+
         group_means.combine_columns(X, rows, level_ptr, group_ptr, a, b)
 
     def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
@@ -86,17 +91,31 @@ class NumpyBackend(Backend):
         return np.asarray(member.T @ X)
 
     def minmax_groups(self, X: Any, rows: Index, ptr: Index) -> bool:
+        from rankwise.backends import group_scaling
+
         with np.errstate(over="ignore", invalid="ignore"):
             return bool(group_scaling.minmax_groups(X, rows, ptr))
 
     def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
+        from rankwise.backends import group_scaling
+
         group_scaling.standardize_groups(X, rows, ptr)
 
     def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
+        from rankwise.backends import group_scaling
+
         group_scaling.rank_groups(X, rows, ptr)
 
     def sparse_product(self, S: Any, X: Array) -> Array:
         return np.asarray(S @ X)
+
+    def products(self, X: Any) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        if not is_sparse(X):
+            X = np.asarray(X, dtype=np.float64)
+            return lambda P: blas.matmul(X, P), lambda Q: blas.matmul(X.T, Q)
+        if X.dtype != np.float64:  # once, not in every product; the indices are shared
+            X = sp.csr_array((X.data.astype(np.float64), X.indices, X.indptr), shape=X.shape)
+        return lambda P: np.asarray(X @ P), lambda Q: np.asarray(X.T @ Q)
 
     def matmul(self, A: Array, B: Array) -> Array:
         return blas.matmul(A, B)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
@@ -187,6 +188,22 @@ class TorchBackend(Backend):
             where, self.array(entries.data), S.shape, check_invariants=False
         )
         return torch.sparse.mm(here, X.reshape(len(X), -1)).reshape(S.shape[0], *X.shape[1:])
+
+    def products(self, X: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        if not is_sparse(X):
+            dense = self.array(X)
+            return lambda P: dense @ P, lambda Q: dense.T @ Q
+        here, transposed = self._csr(X), self._csr(X.T.tocsr())
+        return lambda P: here @ P, lambda Q: transposed @ Q
+
+    def _csr(self, S: Any) -> Tensor:
+        """A scipy.sparse CSR matrix on the device."""
+        ptr, columns = (self.index(part.astype(np.int64)) for part in (S.indptr, S.indices))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+            return torch.sparse_csr_tensor(
+                ptr, columns, self.array(S.data), S.shape, check_invariants=False
+            )
 
     def matmul(self, A: Tensor, B: Tensor) -> Tensor:
         return A @ B

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -145,6 +146,13 @@ class Backend(ABC):
     @abstractmethod
     def sparse_product(self, S: Any, X: Array) -> Array:
         """S X for a scipy.sparse S and a dense vector or matrix X."""
+
+    @abstractmethod
+    def products(self, X: Any) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        """The functions P -> X P and Q -> X'Q of matrices, for a dense or scipy.sparse X.
+
+        A sparse X is copied to a device once, with its transpose.
+        """
 
     @abstractmethod
     def matmul(self, A: Array, B: Array) -> Array:

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba.extending import get_cython_function_address
 from scipy.linalg.blas import dgemm, dsyrk
 
 from rankwise.backends.arrays import Array
@@ -84,6 +83,8 @@ def _stride(A: Array) -> int:
 
 @cache
 def _function(name: str) -> Any:
+    from numba.extending import get_cython_function_address  # imported late, as in `_numpy`
+
     return ctypes.CFUNCTYPE(None)(get_cython_function_address("scipy.linalg.cython_blas", name))
 
 

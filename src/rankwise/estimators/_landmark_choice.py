@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
@@ -308,6 +307,8 @@ def _cluster_centres(X: Any, n: int, kernel: Kernel, rng: np.random.Generator) -
             'landmarks="kmeans" needs features, but kernel="precomputed" has none. Use '
             '"rpcholesky" or "leverage".'
         )
+    from sklearn.cluster import MiniBatchKMeans  # imported late: it takes a while
+
     clusters = MiniBatchKMeans(
         n, batch_size=max(1024, 2 * n), n_init=1, random_state=int(rng.integers(2**31))
     )

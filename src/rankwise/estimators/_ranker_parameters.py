@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.base import clone
 
 from rankwise.kernels import KERNELS, Kernel, NamedKernel, PairFunction, Precomputed
-from rankwise.parameters import AnyOf, Choice, Number, Rule
+from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole
 from rankwise.scaling import SCALINGS
 
 
@@ -34,6 +34,12 @@ KERNEL_PARAMETERS: dict[str, Rule] = {
     "scale": AnyOf(None, Choice("auto", *SCALINGS)),
 }
 
+
+SOLVER_PARAMETERS: dict[str, Rule] = {
+    "solver": Choice("auto", "primal", "dual", "cg"),
+    "tol": Number(0, 1, open_low=True, open_high=True),
+    "max_iter": Whole(1, 2**31 - 1),
+}
 
 LOSS_PARAMETERS: dict[str, Rule] = {
     "ties": Choice("include", "exclude"),

@@ -17,6 +17,8 @@ from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.pair_graph import PairBlock, PairGraph, row_scale
 from rankwise.graph.query_groups import QueryGroups
 
+PAIRS_TOGETHER = 2**14  # whose differences of sparse rows are in memory
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparisonGraph(PairGraph):
@@ -176,6 +178,14 @@ class ComparisonGraph(PairGraph):
         # A product of differences: nothing cancels, unlike in X' (L X).
         Z = row_scale(np.sqrt(self.weight), self.incidence @ X)
         return np.asarray((Z.T @ Z).toarray())
+
+    def squares(self, X: Any) -> Array:
+        total = np.zeros(X.shape[1])
+        for start in range(0, len(self.first), PAIRS_TOGETHER):
+            part = slice(start, start + PAIRS_TOGETHER)
+            differences = self.incidence[part] @ X
+            total += differences.multiply(differences).T @ self.weight[part]
+        return total
 
     def take(self, rows: Any) -> ComparisonGraph:
         assert self.context is None  # its rows are not rows of X

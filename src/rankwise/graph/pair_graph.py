@@ -92,6 +92,10 @@ class PairGraph(ABC):
         """X'LX for a sparse X, which stays sparse; shape (n_features, n_features)."""
 
     @abstractmethod
+    def squares(self, X: Any) -> Array:
+        """The diagonal of X'LX for a sparse X."""
+
+    @abstractmethod
     def take(self, rows: Any) -> PairGraph:
         """The graph of these rows alone, with the weights that it would have on its own."""
 

@@ -309,13 +309,21 @@ class QueryGraph(PairGraph):
         Their scatter is the difference of two large sums, most of which cancels. Make such columns
         dense and centre them.
         """
+        raw, scatter = self._raw_and_scatter(X)
+        return np.flatnonzero((raw > 0) & (scatter < 1e-4 * raw))
+
+    def squares(self, X: Any) -> Array:
+        return self._raw_and_scatter(X)[1].clip(min=0.0)
+
+    def _raw_and_scatter(self, X: Any) -> tuple[Array, Array]:
+        """Sums of squares of the columns of a sparse X, as they are and of differences."""
         squares = X.multiply(X)
         raw = np.asarray(squares.T @ self._diagonal).ravel()
         scatter = raw.copy()
         for indicator, coefficient in self._low_rank():
             sums = indicator.T @ X
             scatter += np.asarray(sums.multiply(sums).T @ coefficient).ravel()
-        return np.flatnonzero((raw > 0) & (scatter < 1e-4 * raw))
+        return raw, scatter
 
     def take(self, rows: Any) -> QueryGraph:
         rows = np.arange(self.n_rows)[rows]

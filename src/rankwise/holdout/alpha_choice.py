@@ -5,7 +5,8 @@ What is held out depends on the problem:
 - single comparisons, or their groups, if the problem has comparisons;
 - whole queries, if at least two of them have different labels;
 - pairs of rows, if there is one ranking; single rows, if the loss is that of a regression;
-- parts of the rows in these two cases, if rows have weights.
+- parts of the rows in these two cases, if rows have weights;
+- folds of queries, or parts of the rows or of the comparisons, with conjugate gradients.
 
 If this would take more than about one fit, folds of a sample of queries (or rows) are held out
 instead. The sample depends on the query ids, not on their order.
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_graph import ComparisonGraph
@@ -66,7 +67,9 @@ from rankwise.problem.context_space import ContextSpace
 from rankwise.problem.fold_sums import query_hash
 from rankwise.problem.problem import side_by_side
 from rankwise.solvers.moments import CentredMoments
+from rankwise.solvers.pair_products import PairProducts, compared_rows
 from rankwise.solvers.ridge_path import solve_ridge_path
+from rankwise.solvers.shifted_cg import is_solved, shifted_cg
 
 Mask: TypeAlias = NDArray[np.bool_]
 Hats: TypeAlias = Callable[[Sequence[float]], Iterator[HatRows]]  # for some mu
@@ -83,6 +86,7 @@ PART = 0.2  # share of the rows that are held out together
 KERNEL_SHARE = 0.3  # of the rows of a kernel matrix in a sample
 N_ALPHAS = 12  # of a typical grid
 FEWEST_ROWS = 4
+CHOICE_TOL, CHOICE_STEPS = 1e-3, 100  # of conjugate gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +128,8 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
 def _by_scores(problem: Problem) -> AlphaChoice:
     rows = _Rows.of(problem)
     usable = rows.usable_queries()
+    if by_steps(problem):
+        return _by_fold_steps(problem, rows, usable)
     if usable.sum(axis=1).min() >= 2:
         return _by_queries(problem, rows, np.asarray(usable.any(axis=0)))
     if problem.loss.has_intercept:
@@ -417,12 +423,13 @@ def _by_comparisons(problem: Problem) -> AlphaChoice:
         return _by_rule(problem)
     problem = plain_problem(problem)
     alphas = data_alphas(problem)
-    if system_of(problem) is not None or problem.n_rows <= KERNEL_ROWS:
+    exact = system_of(problem) is not None or problem.n_rows <= KERNEL_ROWS
+    if exact and not by_steps(problem):
         some, differences = held_out_sample(
             edges_of(problem, len(alphas)), alphas.tolist(), counted
         )
     else:
-        some, differences = _held_out_part(problem, graph, alphas, counted)
+        some, alphas, differences = held_out_part(problem, graph, alphas, counted)
     squared = squared_error_of(margin[some], differences).mean(axis=2)
     codes = graph.group_of_pair
     codes = np.arange(len(some)) if codes is None else codes[some]
@@ -458,10 +465,13 @@ def held_out_sample(edges: Edges, lams: Sequence[float], counted: Mask) -> tuple
     return order[asked], predictions[:, asked]
 
 
-def _held_out_part(
+def held_out_part(
     problem: Problem, graph: Any, alphas: Array, counted: Mask
-) -> tuple[Index, Array]:
-    """A fifth of the comparisons, or of their groups, without any of them: one fit per alpha."""
+) -> tuple[Index, Array, Array]:
+    """A fifth of the comparisons, or of their groups, and predictions without any of them.
+
+    The alphas are also returned: by conjugate gradients, only those that are solved.
+    """
     codes, step = graph.group_of_pair, round(1 / PART)
     if codes is None:
         some = _evenly(np.flatnonzero(counted), COMPARISONS)[::step]
@@ -472,9 +482,10 @@ def _held_out_part(
     weight = graph.weight.copy()
     weight[held] = 0.0
     rest = replace(problem, tasks=[Task(replace(graph, weight=weight), None)])
-    scores = _scores(rest, alphas, np.arange(problem.n_rows))
+    everywhere = np.arange(problem.n_rows)
+    solved, (scores,) = _scores(problem, [rest], alphas, [everywhere])
     B = graph.incidence[some]
-    return some, np.stack([B @ f for f in scores])
+    return some, solved, np.stack([B @ f for f in scores])
 
 
 def _evenly(numbers: Index, most: int) -> Index:
@@ -569,7 +580,7 @@ def _from_parts(
     """Hold out parts of the rows, and fit to the others for all alphas."""
     one_ranking = metric is not None or problem.groups.n_groups == 1
     loss = PairLoss() if problem.loss.has_intercept else problem.loss
-    alphas, predictions = data_alphas(problem), []
+    rests = []
     for held in parts:
         codes = problem.groups.codes.copy()
         if problem.loss.has_intercept:
@@ -578,8 +589,8 @@ def _from_parts(
         codes[held] = codes.max() + 1 + np.arange(len(held))
         tasks = loss.tasks(rows.y, QueryGroups.of(codes).with_row_weights(problem.row_weights))
         loss.check_learnable([task.graph.n_pairs for task in tasks], problem.n_rows, 1)
-        rest = replace(problem, tasks=tasks, loss=loss)
-        predictions.append(_scores(rest, alphas, held))
+        rests.append(replace(problem, tasks=tasks, loss=loss))
+    alphas, predictions = _scores(problem, rests, data_alphas(problem), parts)
     held = np.concatenate(parts)
     part_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     metric = metric or ("disagreement" if one_ranking else rows.metric)
@@ -588,14 +599,82 @@ def _from_parts(
     return _best(_scored(alphas, rows.labels[held], scores, metric, groups))
 
 
-def _scores(problem: Problem, alphas: Array, rows: Index) -> Array:
-    """Scores of some rows for each alpha, shape (n_alphas, n_rows, n_outputs)."""
-    fit = problem.solve(alphas.tolist())
-    columns = side_by_side([solution.weights for solution in fit.solutions])
-    X = problem.X[rows]
-    scores = to_host(fit.basis.products(X, backend_of(X).array(columns)))
-    by_alpha: Array = np.moveaxis(np.asarray(scores).reshape(len(rows), len(alphas), -1), 1, 0)
-    return by_alpha
+def _scores(
+    problem: Problem, rests: Sequence[Problem], alphas: Array, parts: Sequence[Index]
+) -> tuple[Array, list[Array]]:
+    """Scores of each part of the rows by the fit to the rest of the problem without it.
+
+    Returns the alphas that are solved, and an array of shape (n_alphas, n_rows, n_outputs) for each
+    part.
+    """
+    if by_steps(problem):
+        return _step_scores(problem, rests, alphas, parts)
+    found = []
+    for rest, rows in zip(rests, parts, strict=True):
+        fit = rest.solve(alphas.tolist())
+        columns = side_by_side([solution.weights for solution in fit.solutions])
+        X = rest.X[rows]
+        scores = np.asarray(to_host(fit.basis.products(X, backend_of(X).array(columns))))
+        found.append(np.moveaxis(scores.reshape(len(rows), len(alphas), -1), 1, 0))
+    return alphas, found
+
+
+# Conjugate gradients.
+
+
+def by_steps(problem: Problem) -> bool:
+    """Whether a problem is solved by conjugate gradients."""
+    return isinstance(problem.space, FeatureSpace) and problem.space.form(problem.X) == "cg"
+
+
+def _by_fold_steps(problem: Problem, rows: _Rows, usable: Mask) -> AlphaChoice:
+    """Folds of queries, or parts of one ranking, all of which are fitted side by side."""
+    y, loss = rows.labels, problem.loss
+    if usable.sum(axis=1).min() >= 2:
+        folds = _query_folds(problem, np.asarray(usable.any(axis=0)), FEWEST_FOLDS)
+        return _from_parts(problem, rows, folds)
+    constant = (y.min(axis=0) == y.max(axis=0)).any()
+    one_query = loss.has_intercept or problem.groups.n_groups == 1
+    if len(y) < FEWEST_ROWS or constant or not one_query:
+        return _by_rule(problem)
+    metric = "squared_error" if loss.has_intercept else None
+    return _from_parts(problem, rows, _row_parts(y)[:FEWEST_FOLDS], metric)
+
+
+def _step_scores(
+    problem: Problem, rests: Sequence[Problem], alphas: Array, parts: Sequence[Index]
+) -> tuple[Array, list[Array]]:
+    """`_scores` of all parts from the same products; weights are not stored.
+
+    A small tolerance is not needed to compare alphas. Those that need many steps are left out,
+    unless there is only one.
+    """
+    space, on = problem.space, backend_of(problem.X)
+    assert isinstance(space, FeatureSpace)
+    tasks = [task for rest in rests for task in rest.tasks]
+    products = PairProducts.of(
+        problem.X,
+        [task.graph for task in tasks],
+        [task.y for task in tasks],
+        compared_rows(problem.tasks[0].graph),
+    )
+    held = np.concatenate(parts)
+    observe, _ = on.products(as_given(problem.X)[held])
+    tol, max_iter = max(CHOICE_TOL, space.tol), space.max_iter
+    if len(alphas) > 1:
+        max_iter = min(CHOICE_STEPS, max_iter)
+    found = shifted_cg(
+        products, products.b, alphas.tolist(), tol=tol, max_iter=max_iter, observe=observe
+    )
+    solved = np.flatnonzero(is_solved(found, tol)) if len(alphas) > 1 else np.arange(1)
+    if not len(solved):
+        raise DataError("No alpha is solved in so few steps.")
+    scores = np.stack([to_host(found.solutions[k]) for k in solved])
+    n_outputs, end, by_part = scores.shape[2] // len(parts), 0, []
+    for k, part in enumerate(parts):
+        start, end = end, end + len(part)
+        by_part.append(scores[:, start:end, k * n_outputs : (k + 1) * n_outputs])
+    return alphas[solved], by_part
 
 
 def _scored(

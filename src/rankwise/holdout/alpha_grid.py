@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.problem import Coordinates, FeatureSpace, LandmarkSpace, Problem, System, Task
 from rankwise.solvers.moments import CentredMoments, Moments
+from rankwise.solvers.pair_products import pair_squares
 
 HIGHEST, LOWEST = 1e2, 1e-6  # relative to the mean square of a coordinate
 STEP, KERNEL_STEP = 10.0**0.75, 10.0  # with a kernel matrix, each alpha costs a factorization
@@ -54,7 +55,7 @@ def mean_square(squares: Array, n_rows: int) -> float:
 
 def data_alphas(problem: Problem) -> Array:
     """The grid for a problem; that of a kernel matrix has larger steps."""
-    features = isinstance(problem.space, FeatureSpace) and problem.space.form(problem.X) == "primal"
+    features = isinstance(problem.space, FeatureSpace) and problem.space.form(problem.X) != "dual"
     primal = features or isinstance(problem.space, LandmarkSpace)
     return alpha_grid(data_squares(problem), problem.n_rows, STEP if primal else KERNEL_STEP)
 
@@ -66,6 +67,11 @@ def data_squares(problem: Problem) -> Array:
         return moment_squares(
             system, [system.moments(problem.X, task, problem.loss) for task in problem.tasks]
         )
+    if isinstance(problem.space, FeatureSpace) and problem.space.form(problem.X) == "cg":
+        if is_sparse(as_given(problem.X)):
+            found = [pair_squares(problem.X, task.graph) for task in problem.tasks]
+            return np.asarray(np.mean(found, axis=0))
+        return coordinate_squares(problem.tasks, Coordinates(features=problem.X))
     return coordinate_squares(problem.tasks, problem.coordinates(), overwrite=True)
 
 

@@ -51,10 +51,8 @@ def pair_differences(
     problem: HoldOutProblem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
     """(index of the alpha, differences of held-out pairs), block by block."""
-    _check_rest(problem, task, pairs)
+    check_pairs(problem, task, pairs)
     with explained_rounding():
-        if problem.alphas.min() == 0:
-            _check_without_alpha(problem)
         if problem.loss.has_intercept or problem.groups.n_groups == 1:
             blocks = _one_ranking(problem, task, pairs)
         else:
@@ -66,6 +64,13 @@ def pair_differences(
             if not backend_of(block.difference).is_finite(block.difference):
                 raise lost_in_rounding()
             yield a, block
+
+
+def check_pairs(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
+    """What remains without a pair must determine a ranking."""
+    _check_rest(problem, task, pairs)
+    if problem.alphas.min() == 0:
+        _check_without_alpha(problem)
 
 
 def _check_without_alpha(problem: HoldOutProblem) -> None:
@@ -136,14 +141,11 @@ def _one_ranking(
     problem: HoldOutProblem, task: int, pairs: PairChoice
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Pairs within queries, held out of one ranking of all rows."""
-    y, groups, loss = problem.targets(task), problem.groups, problem.loss
-    space = problem.coordinates
-    rows = np.arange(len(y))
-    on, labels = backend_of(y), to_host(y[:, 0])
-    features = None if space.features is None else on.rows(space.features, slice(None))
-    query = Conditional(rows, on.zeros(*y.shape), y, kernel=space.kernel, features=features)
+    groups, loss = problem.groups, problem.loss
+    query = one_ranking(problem, task)
+    labels = to_host(query.target[:, 0])
     if groups.n_groups == 1:
-        listed = pairs.of_query(rows, groups.codes, loss)
+        listed = pairs.of_query(query.rows, groups.codes, loss)
     elif pairs.listed is not None:
         listed = pairs.listed
     else:
@@ -154,6 +156,15 @@ def _one_ranking(
     for a, alpha in enumerate(problem.alphas):
         for block in query_pairs(query, labels, loss, float(alpha), listed):
             yield a, block
+
+
+def one_ranking(problem: HoldOutProblem, task: int) -> Conditional:
+    """All rows as one query, which depends on no other."""
+    y, space = problem.targets(task), problem.coordinates
+    on = backend_of(y)
+    features = None if space.features is None else on.rows(space.features, slice(None))
+    rows = np.arange(len(y))
+    return Conditional(rows, on.zeros(*y.shape), y, kernel=space.kernel, features=features)
 
 
 def _check_rest(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:

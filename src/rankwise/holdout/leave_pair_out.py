@@ -68,22 +68,14 @@ def query_pairs(
 def _all_pairs_count(
     query: Conditional, loss: Loss, lam: float, pairs: Index | None
 ) -> Iterator[PairDifferences]:
-    """The other rows define ridge regression with an intercept, at mu = lam / (w (n - 2)).
-
-    With its hat matrix H on all n rows, holding out two of them is a 2 by 2 system.
-    """
+    """With the hat matrix H on all n rows, holding out two of them is a 2 by 2 system."""
     n, on = len(query.rows), backend_of(query.target)
     left = n - 2
     if left < 2:
         first, second = np.triu_indices(n, 1) if pairs is None else pairs.T
         yield _nothing_learned(first, second, query.target)
         return
-    mu = lam / (query.weight * loss.weight(left, left * (left - 1) // 2) * left)
-    hat: Hat
-    if query.features is not None and query.features.shape[1] < n:
-        hat = FeatureHat.of(query.features, mu)
-    else:
-        hat = DenseHat.of(query.stored_kernel(), mu)
+    hat = ranking_hat(query, loss, lam)
     y = query.target - query.target.mean(axis=0)
     f = hat.fit(on.contiguous(y))
     if pairs is None:
@@ -94,6 +86,19 @@ def _all_pairs_count(
         entries = hat.entries(first, second)
         out = listed_differences(entries, hat.is_hat, n, hat.diagonal, y, f, first, second)
         yield PairDifferences(first, second, out)
+
+
+def ranking_hat(query: Conditional, loss: Loss, lam: float) -> Hat:
+    """Without two rows, the others define ridge regression with an intercept, at lam / (w (n - 2)).
+
+    Its hat matrix on all n rows.
+    """
+    n = len(query.rows)
+    left = n - 2
+    mu = lam / (query.weight * loss.weight(left, left * (left - 1) // 2) * left)
+    if query.features is not None and query.features.shape[1] < n:
+        return FeatureHat.of(query.features, mu)
+    return DenseHat.of(query.stored_kernel(), mu)
 
 
 def _ties_excluded(

@@ -160,9 +160,15 @@ def _centred(
 def _residuals(
     p_ii: Array, p_jj: Array, p_ij: Array, a_i: Array, a_j: Array
 ) -> tuple[Array, Array]:
-    """P_UU^-1 a_U for U = {i, j}.
+    """P_UU^-1 a_U for U = {i, j}."""
+    g_ii, g_jj, g_ij = (g[:, None] for g in pair_inverse(p_ii, p_jj, p_ij))
+    return g_ii * a_i + g_ij * a_j, g_jj * a_j + g_ij * a_i
 
-    If P_UU is numerically singular, its pseudo-inverse is used: P / trace^2 for rank one.
+
+def pair_inverse(p_ii: Array, p_jj: Array, p_ij: Array) -> tuple[Array, Array, Array]:
+    """Entries (i, i), (j, j) and (i, j) of the inverses of symmetric 2 by 2 matrices.
+
+    If a matrix is numerically singular, those of its pseudo-inverse: P / trace^2 for rank one.
     """
     xp = backend_of(p_ii).xp
     product = p_ii * p_jj
@@ -171,7 +177,8 @@ def _residuals(
     trace = p_ii + p_jj
     scale = xp.where(trace == 0.0, 0.0, 1.0 / xp.where(trace == 0.0, 1.0, trace) ** 2)
     det = xp.where(regular, det, 1.0)
-    g_ii = xp.where(regular, p_jj / det, p_ii * scale)[:, None]
-    g_jj = xp.where(regular, p_ii / det, p_jj * scale)[:, None]
-    g_ij = xp.where(regular, -p_ij / det, p_ij * scale)[:, None]
-    return g_ii * a_i + g_ij * a_j, g_jj * a_j + g_ij * a_i
+    return (
+        xp.where(regular, p_jj / det, p_ii * scale),
+        xp.where(regular, p_ii / det, p_jj * scale),
+        xp.where(regular, -p_ij / det, p_ij * scale),
+    )

@@ -2,6 +2,12 @@
 
 from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.holdout.held_out_scores import HeldOutScores
+from rankwise.model_selection._auc_intervals import (
+    AUCDifference,
+    AUCInterval,
+    auc_difference,
+    auc_interval,
+)
 from rankwise.model_selection._component_errors import component_errors
 from rankwise.model_selection._cross_validation import CrossValidation, cross_validate
 from rankwise.model_selection._held_out_comparisons import (
@@ -21,16 +27,20 @@ from rankwise.model_selection._held_out_queries import (
     leave_query_out,
 )
 from rankwise.model_selection._learning_curve import QueryLearningCurve, query_learning_curve
+from rankwise.model_selection._nested_pairs import NestedLeavePairOut, nested_leave_pair_out
 from rankwise.model_selection._permutation_importance import (
     PermutationImportance,
     permutation_importance,
 )
+from rankwise.model_selection._permutation_test import PermutationTest, permutation_test
 from rankwise.model_selection._ranker_comparison import compare_rankers
 from rankwise.model_selection.best_mean import PairedDifference, ScoreEstimate
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
 __all__ = [
+    "AUCDifference",
+    "AUCInterval",
     "ComponentErrors",
     "CrossValidation",
     "HeldOut",
@@ -38,11 +48,15 @@ __all__ = [
     "LeaveComparisonOut",
     "LeavePairOut",
     "MeanRanker",
+    "NestedLeavePairOut",
     "PairedDifference",
     "PermutationImportance",
+    "PermutationTest",
     "QueryLearningCurve",
     "RankingSearchCV",
     "ScoreEstimate",
+    "auc_difference",
+    "auc_interval",
     "compare_rankers",
     "component_errors",
     "cross_validate",
@@ -52,7 +66,9 @@ __all__ = [
     "leave_one_out",
     "leave_pair_out",
     "leave_query_out",
+    "nested_leave_pair_out",
     "permutation_importance",
+    "permutation_test",
     "query_learning_curve",
     "tournament_scores",
 ]

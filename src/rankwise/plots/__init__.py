@@ -14,6 +14,7 @@ from rankwise.plots.component_curves import plot_component_errors, plot_scree
 from rankwise.plots.diagonal_curves import plot_reliability, plot_roc
 from rankwise.plots.feature_bars import plot_coefficients, plot_importance
 from rankwise.plots.leaderboard_plots import plot_ratings, plot_win_matrix
+from rankwise.plots.null_histogram import plot_null
 from rankwise.plots.query_curves import (
     plot_ndcg_curve,
     plot_query_differences,
@@ -42,6 +43,7 @@ __all__ = [
     "plot_item_ranking",
     "plot_learning_curve",
     "plot_ndcg_curve",
+    "plot_null",
     "plot_posterior",
     "plot_query_differences",
     "plot_query_values",

@@ -15,6 +15,7 @@ from rankwise.plots._look import COLORS, INK, SIZE, STRONGEST, axes_or_new
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+WIDEST = 8.0  # inches of a plot with long names
 MOST_NUMBERS = 12  # items whose cells have numbers
 
 
@@ -59,14 +60,16 @@ def plot_ratings(
             f"{rating.shape}, {lower.shape}, {upper.shape} and {(len(names),)}."
         )
     order = np.argsort(-rating, kind="stable")[:top]
-    ax = axes_or_new(ax, size=(5.0, max(2.4, 0.26 * len(order) + 1.0)))
+    labels = [str(names[k]) for k in order]
+    width = 5.0 + 0.07 * max(max(map(len, labels)) - 16, 0)  # long names take space from the plot
+    ax = axes_or_new(ax, size=(min(width, WIDEST), max(2.4, 0.26 * len(order) + 1.0)))
     heights = np.arange(len(order))
     reach = np.maximum(np.array([rating - lower, upper - rating])[:, order], 0.0)
     ax.errorbar(
         rating[order], heights, xerr=reach, fmt="o", color=COLORS[0], ms=4.5, lw=1.4, capsize=0,
         zorder=3,
     )  # fmt: skip
-    ax.set_yticks(heights, [str(names[k]) for k in order])
+    ax.set_yticks(heights, labels)
     if group is not None:
         numbers = np.asarray(group)[order]
         for height in np.flatnonzero(np.diff(numbers)).tolist():

@@ -15,7 +15,7 @@ from rankwise.graph.comparisons import Comparisons
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import kernel_values
 from rankwise.kernels.training import training_kernel
-from rankwise.problem.feature_space import FeatureBasis, FeatureSpace
+from rankwise.problem.feature_space import FeatureSpace
 from rankwise.problem.kernel_space import KernelBasis, KernelSpace
 from rankwise.problem.landmark_space import LandmarkSpace
 from rankwise.problem.memory import check_kernel_fits
@@ -54,7 +54,7 @@ class ContextSpace:
         """The same problem, with the context columns as further rows of features or a kernel."""
         n, X, space = len(self.scale), problem.X, self.space
         if isinstance(space, FeatureSpace):
-            return replace(problem, X=with_units(X, n), space=FeatureSpace(space.form(X)))
+            return replace(problem, X=with_units(X, n), space=replace(space, solver=space.form(X)))
         if isinstance(space, KernelSpace):
             check_kernel_fits(problem.n_rows + n, backend_of(X), n_matrices=2)
             K = with_units(training_kernel(space.kernel, X), n)
@@ -64,12 +64,13 @@ class ContextSpace:
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Solve the plain problem, and take its solutions apart."""
-        solutions = self.plain(problem).solve(alphas).solutions
+        fit = self.plain(problem).solve(alphas)
+        solutions = fit.solutions
         n, X, space = len(self.scale), problem.X, self.space
         parts = [(s.weights[:-n], to_host(s.weights[-n:])) for s in solutions]
         basis: Any
         if isinstance(space, FeatureSpace):
-            basis = FeatureBasis(space.form(X))
+            basis = fit.basis
         elif isinstance(space, KernelSpace):
             precomputed = isinstance(space.kernel, Precomputed)
             basis = KernelBasis(space.kernel, None if precomputed else as_given(X))
@@ -78,7 +79,8 @@ class ContextSpace:
             basis = system.basis
             parts = [(system.factor.coefficients(z), g) for z, g in parts]
         scale = self.scale.reshape(-1, *[1] * (parts[0][1].ndim - 1))
-        return Fit(basis, [ContextSolution(w, 0.0, scale * g) for w, g in parts])
+        found = [ContextSolution(w, 0.0, scale * g) for w, g in parts]
+        return Fit(basis, found, fit.residual)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """Those of the plain problem."""

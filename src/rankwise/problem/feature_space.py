@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rankwise.backends.arrays import Array, Loader, to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import Array, Loader, is_sparse, to_host
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.kernels import NamedKernel
 from rankwise.kernels.products import feature_product
 from rankwise.kernels.training import training_kernel
 from rankwise.problem.loss import Loss, Task
-from rankwise.problem.memory import check_kernel_fits, kernel_copies
+from rankwise.problem.memory import (
+    check_kernel_fits,
+    check_moments_fit,
+    kernel_copies,
+    square_fits,
+)
 from rankwise.problem.problem import (
     Coordinates,
     Fit,
@@ -23,15 +28,23 @@ from rankwise.problem.problem import (
     with_intercepts,
 )
 from rankwise.solvers.moments import CentredMoments, Moments
+from rankwise.solvers.pair_products import PairProducts
 from rankwise.solvers.primal_dual import linear_dual, primal
 from rankwise.solvers.ridge_path import solve_ridge_path
+from rankwise.solvers.shifted_cg import is_solved, shifted_cg
+
+FLOPS = 2e10  # of factorizations, in a second
+DIRECT_SECONDS = 2.0  # that a direct solution of sparse rows may always take
+TYPICAL_STEPS = 200  # of conjugate gradients
+ENTRY, VALUE = 6e-9, 1e-8  # seconds of a step for a stored value of X, and for one of a vector
 
 
 @dataclass(frozen=True)
 class FeatureBasis:
-    """f(x) = x'w; `solver` is "primal" or "dual"."""
+    """f(x) = x'w; `solver` is "primal", "dual" or "cg", which took `n_iter` steps."""
 
     solver: str
+    n_iter: int | None = None
 
     def products(self, X: Any, weights: Array) -> Any:
         """X weights, in the precision of X."""
@@ -42,7 +55,8 @@ class FeatureBasis:
     def attributes(self, solution: Solution) -> dict[str, Any]:
         """`coef_` has the shape that scikit-learn's linear models use."""
         w = solution.weights
-        return {"coef_": w.T if w.ndim == 2 else w, "solver_": self.solver}
+        found = {"coef_": w.T if w.ndim == 2 else w, "solver_": self.solver}
+        return found if self.n_iter is None else {**found, "n_iter_": self.n_iter}
 
 
 def unscaled_solution(solution: Solution, mean: Array, deviation: Array) -> Solution:
@@ -61,7 +75,13 @@ def unscaled_solution(solution: Solution, mean: Array, deviation: Array) -> Solu
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """Linear functions, found in the primal (n weights) or in the dual (m weights).
+    """Linear functions: n weights from an n by n matrix, an m by m matrix, or products with X.
+
+    Attributes
+    ----------
+    solver : {"auto", "primal", "dual", "cg"}
+    tol, max_iter : float, int
+        When conjugate gradients stop; see `rankwise.solvers.shifted_cg`.
 
     Examples
     --------
@@ -71,37 +91,101 @@ class FeatureSpace:
     """
 
     solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 1000
 
     def form(self, X: Any) -> str:
-        """Primal takes O(m n^2 + n^3) time, dual O(m^2 n + m^3), for m rows and n features."""
+        """The solver in use: for "auto", the fastest that fits in memory, by a rough estimate.
+
+        Primal takes O(m n^2 + n^3) time, dual O(m^2 n + m^3), for m rows and n features;
+        conjugate gradients take O(nnz) time per step. These are not exact. So they are chosen only
+        for sparse rows whose direct solution takes seconds, or if there is no memory for it.
+        """
         if self.solver != "auto":
             return self.solver
-        return "primal" if X.shape[1] <= X.shape[0] else "dual"
+        d = min(X.shape)
+        if not square_fits(d, backend_of(X)):
+            return "cg"
+        given = as_given(X)
+        if is_sparse(given) and d**3 / 3 / FLOPS > max(
+            DIRECT_SECONDS, TYPICAL_STEPS * (ENTRY * given.nnz + VALUE * sum(X.shape))
+        ):
+            return "cg"
+        return direct_form(X)
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Equation (11) of the RankRLS paper, or (8) with the linear kernel."""
         X, on = problem.X, backend_of(problem.X)
-        basis = FeatureBasis(self.form(X))
-        if basis.solver == "dual":
-            check_kernel_fits(problem.n_rows, on, n_matrices=kernel_copies(X, alphas))
-        find = primal if basis.solver == "primal" else linear_dual
+        form = self.form(X)
+        if form == "cg":
+            return self._by_steps(problem, alphas)
+        advice = f'Use solver="cg", which needs {_step_memory(X)}.'
+        if form == "dual":
+            copies = kernel_copies(X, alphas)
+            check_kernel_fits(problem.n_rows, on, advice, n_matrices=copies)
+        else:
+            check_moments_fit(X.shape[1], on, advice)
+        basis = FeatureBasis(form)
+        find = primal if form == "primal" else linear_dual
+        found = [find(X, task.graph, task.y, alphas) for task in problem.tasks]
+        return Fit(basis, _join_weights(problem, basis, found))
 
-        def scores(weights: Array) -> Array:
-            return on.array(basis.products(X, weights))
-
-        by_task = [
-            with_intercepts(problem.loss, find(X, task.graph, task.y, alphas), scores, task)
-            for task in problem.tasks
+    def _by_steps(self, problem: Problem, alphas: Sequence[float]) -> Fit:
+        """All tasks and alphas by conjugate gradients."""
+        tasks = problem.tasks
+        products = PairProducts.of(
+            problem.X, [task.graph for task in tasks], [task.y for task in tasks]
+        )
+        found = shifted_cg(products, products.b, alphas, tol=self.tol, max_iter=self.max_iter)
+        weights = [
+            [w[:, part].reshape(len(w), *[-1] * (task.n_axes - 1)) for w in found.solutions]
+            for task, part in zip(tasks, products.columns, strict=True)
         ]
-        return Fit(basis, join_tasks(by_task))
+        basis = FeatureBasis("cg", found.n_iter)
+        solved = is_solved(found, self.tol)
+        residual = None if solved.all() else float(found.residuals[~solved].max())
+        return Fit(basis, _join_weights(problem, basis, weights), residual)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The features themselves, or their linear kernel."""
         X, on = problem.X, backend_of(problem.X)
-        if self.form(X) == "primal":
+        advice = (
+            'Exact hold-outs need it. Use alpha="auto", which holds out folds of queries by '
+            "conjugate gradients, or hold-outs that refit: cross_validate, or RankingSearchCV "
+            "with exact=False."
+        )
+        if self.solver == "primal" or (self.solver != "dual" and direct_form(X) == "primal"):
+            check_moments_fit(X.shape[1], on, advice)
             return Coordinates(features=X)
-        check_kernel_fits(problem.n_rows, on, n_matrices=1 if on.is_host else 3)
+        copies = 1 if on.is_host else 3
+        check_kernel_fits(problem.n_rows, on, advice, n_matrices=copies)
         return Coordinates(kernel=training_kernel(NamedKernel("linear"), X))
+
+
+def direct_form(X: Any) -> str:
+    """The form with the smaller matrix: n by n ("primal") or m by m ("dual")."""
+    return "primal" if X.shape[1] <= X.shape[0] else "dual"
+
+
+def _join_weights(
+    problem: Problem, basis: FeatureBasis, weights: Sequence[Sequence[Array]]
+) -> list[Solution]:
+    """Solutions for each alpha from the weights of each task and alpha."""
+    X, on = problem.X, backend_of(problem.X)
+
+    def scores(columns: Array) -> Array:
+        return on.array(basis.products(X, columns))
+
+    by_task = [
+        with_intercepts(problem.loss, of_task, scores, task)
+        for of_task, task in zip(weights, problem.tasks, strict=True)
+    ]
+    return join_tasks(by_task)
+
+
+def _step_memory(X: Any) -> str:
+    """The memory of conjugate gradients besides X, for one alpha and one output."""
+    return f"about {max(1, 8 * 8 * sum(X.shape) // 2**20)} MiB besides X"
 
 
 @dataclass(frozen=True)

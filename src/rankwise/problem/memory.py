@@ -31,6 +31,19 @@ def check_kernel_fits(
     )
 
 
+def check_moments_fit(n_features: int, on: Backend, advice: str) -> None:
+    """Raise an error if the n by n matrix of the primal form does not fit in memory."""
+    _check_memory(
+        f"The matrix X'LX of {n_features} features", 8 * n_features**2, on, lambda _: advice
+    )
+
+
+def square_fits(n: int, on: Backend) -> bool:
+    """Whether an n by n matrix fits in memory."""
+    available = _available_bytes(on)
+    return available is None or 8 * n**2 <= available
+
+
 def kernel_copies(X: Any, alphas: Sequence[float]) -> int:
     """Number of kernel matrices in memory; on a device, several alphas need a copy."""
     return 1 if backend_of(X).is_host or len(alphas) == 1 else 2
@@ -65,20 +78,24 @@ def check_landmarks_fit(n_landmarks: int, on: Backend) -> None:
 
 
 def _check_memory(what: str, needed: int, on: Backend, advice: Callable[[int], str]) -> None:
-    free = on.free_bytes()
-    if free is not None:
-        if needed > free:
-            raise KernelSizeError(
-                f"{what} needs {needed / 2**30:.1f} GiB, but the device has only "
-                f"{free / 2**30:.1f} GiB free ({(needed - free) / 2**30:.1f} GiB too little). "
-                f"{advice(free)}"
-            )
+    available = _available_bytes(on)
+    if available is None or needed <= available:
         return
-    if not hasattr(os, "sysconf"):  # Windows
-        return
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > total:
+    short = needed / 2**30, available / 2**30
+    if on.free_bytes() is None:
         raise KernelSizeError(
-            f"{what} needs {needed / 2**30:.0f} GiB, but this machine has only "
-            f"{total / 2**30:.0f} GiB. {advice(total)}"
+            f"{what} needs {short[0]:.0f} GiB, but this machine has only {short[1]:.0f} GiB. "
+            f"{advice(available)}"
         )
+    raise KernelSizeError(
+        f"{what} needs {short[0]:.1f} GiB, but the device has only {short[1]:.1f} GiB free "
+        f"({short[0] - short[1]:.1f} GiB too little). {advice(available)}"
+    )
+
+
+def _available_bytes(on: Backend) -> int | None:
+    """The free memory of a device, or all memory of this machine; None if unknown."""
+    free = on.free_bytes()
+    if free is not None or not hasattr(os, "sysconf"):  # not on Windows
+        return free
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -79,10 +79,15 @@ class System(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A basis, and a solution in it for each alpha."""
+    """A basis, and a solution in it for each alpha.
+
+    `residual` is None unless conjugate gradients stopped before their tolerance was reached: then
+    it is the norm of the gradient, relative to that at 0, for the worst alpha.
+    """
 
     basis: Any
     solutions: list[Any]
+    residual: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
-from rankwise.problem.feature_space import FeatureBasis, FeatureSpace
+from rankwise.problem.feature_space import FeatureBasis, FeatureSpace, direct_form
 from rankwise.problem.problem import Coordinates, Fit, Problem, Solution
 
 SAMPLE = 10_000  # rows for the quantiles
@@ -90,12 +90,14 @@ class RampSpace:
         """As for linear functions, on ramps in place of the features."""
         basis = RampBasis.of(problem.X, self.n_ramps)
         mapped = replace(problem, X=basis.features(problem.X))
-        return Fit(basis, FeatureSpace().solve(mapped, alphas).solutions)
+        space = FeatureSpace(direct_form(mapped.X))
+        return Fit(basis, space.solve(mapped, alphas).solutions)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The ramps, or their products."""
         basis = RampBasis.of(problem.X, self.n_ramps)
-        return FeatureSpace().coordinates(replace(problem, X=basis.features(problem.X)))
+        mapped = replace(problem, X=basis.features(problem.X))
+        return FeatureSpace(direct_form(mapped.X)).coordinates(mapped)
 
 
 def _knots(quantiles: Array) -> Array:

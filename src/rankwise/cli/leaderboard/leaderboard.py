@@ -12,7 +12,7 @@ import typer
 
 from rankwise.cli.options import Force, input_argument, option, refuse
 from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import complain, note, progress, show
+from rankwise.cli.terminal import complain, interruptible, note, progress, show
 from rankwise.tables import plural
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def leaderboard(
 
     board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
     with (
-        progress(f"Rating {plural(len(file.battles.items), 'item')}"),
+        interruptible(f"Rating {plural(len(file.battles.items), 'item')}"),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")

@@ -33,7 +33,7 @@ def write_page(
         (f"{standings['group'].max():,}", "groups that can be told apart"),
     ]
     if (battles.outcome == 3).any():
-        facts.append((f"{board.both_bad_:.1%}", "both are bad"))
+        facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
     sections = [Section("", [Facts(tuple(facts)), *map(Text, concerns)])]
     sections.append(Section("Standings", [standings.to_table(), _ratings(standings)]))
     if len(board.coef_names_):
@@ -85,10 +85,12 @@ def _matrix(board: Any, standings: Any) -> Figure:
     i, j = place[counts[:, 0].astype(int)], place[counts[:, 1].astype(int)]
     ties = counts[:, 4] if counts.shape[1] > 4 else 0.0
     share = (counts[:, 2] + 0.5 * ties) / counts[:, 2:].sum(axis=1)
-    shares = np.full((n, n), np.nan)
-    shares[i, j], shares[j, i] = share, 1.0 - share
     shown = min(n, MOST_ITEMS)
-    ax = plot_win_matrix(shares, names=standings["item"], top=shown)
+    shares = np.full((shown, shown), np.nan)
+    best = (i < shown) & (j < shown)
+    i, j, share = i[best], j[best], share[best]
+    shares[i, j], shares[j, i] = share, 1.0 - share
+    ax = plot_win_matrix(shares, names=standings["item"][:shown])
     alt = f"How often each of {plural(shown, 'item')} won against each other one"
     caption = "Share of battles that the item of the row won against that of the column; a tie is "
     return Figure(
@@ -122,7 +124,8 @@ def _what_was_read(board: Any, file: BattleFile) -> list[str]:
     bad = int((file.battles.outcome == 3).sum())
     if bad:
         lines.append(
-            f"In {plural(bad, 'battle')} both items were bad: these do not enter the ratings."
+            f"In {plural(bad, 'battle')} both items were bad: these do not enter the ratings. "
+            "Their shares are in the tables of standings and of pairs."
         )
     lines.append(f"Penalty of ratings: {board.penalty_:.3g}.")
     return lines

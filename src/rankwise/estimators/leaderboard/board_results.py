@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from rankwise.solvers.battles.studentized_range import range_quantile
 
 ELO = 400 / np.log(10)  # points of one unit of log-odds
 ELO_MEAN = 1000.0
+BLOCK = 500  # items whose pairs with all others are looked at together
 NOISE = {"logit": 1.702, "probit": 1.0}  # of the probit that is closest to each link
 
 
@@ -128,7 +130,7 @@ class BoardResults:
         """
         return self._rank_intervals(self._ranks())
 
-    def _rank_intervals(self, ranks: Index) -> tuple[Index, Index]:
+    def _rank_intervals(self, ranks: NDArray[np.int32]) -> tuple[Index, Index]:
         outside = (1 - self.level) / 2
         ends = np.quantile(ranks, [outside, 1 - outside], axis=0, method="inverted_cdf")
         low, high = ends.astype(np.intp)
@@ -140,44 +142,50 @@ class BoardResults:
         check_value("k", k, Whole(1, len(self.items_)))
         return np.asarray((self._ranks() <= k).mean(axis=0))
 
-    def _ranks(self) -> Index:
+    def _ranks(self) -> NDArray[np.int32]:
         """The rank of each item in each draw, from 1."""
         check_is_fitted(self)
-        order = np.argsort(-self.draws_, axis=1)
-        ranks = np.empty_like(order)
-        np.put_along_axis(ranks, order, np.arange(1, len(self.items_) + 1)[None], axis=1)
+        ranks = np.empty(self.draws_.shape, dtype=np.int32)
+        places = np.arange(1, len(self.items_) + 1)
+        for row, draw in zip(ranks, self.draws_, strict=True):
+            row[np.argsort(-draw)] = places
         return ranks
 
-    def _difference_std(self, k: int) -> Array:
-        """Standard errors of the differences between item k and all items."""
+    def _settler(self) -> Callable[[Index], NDArray[np.int8]]:
+        """A function that gives some rows of `settled`."""
         if self.covariance_ is None:
-            return np.asarray((self.draws_[:, [k]] - self.draws_).std(axis=0))
-        spread = self.covariance_.diagonal()
-        return np.sqrt(np.maximum(spread[k] + spread - 2 * self.covariance_[k], 0.0))
-
-    def _settled_with(self, k: int, critical: float) -> Array:
-        difference = self.ratings_[k] - self.ratings_
-        return np.where(
-            abs(difference) > critical * self._difference_std(k), np.sign(difference), 0
-        )
-
-    def _critical(self) -> float:
-        """Standard errors that the difference of two items must exceed, for all pairs at once."""
+            about = self.draws_ - self.ratings_.astype(self.draws_.dtype)
+            own = np.square(about).mean(axis=0)
+        else:
+            own = self.covariance_.diagonal()
         df = max(self.n_groups_ - 1, 1)
-        return range_quantile(self.level, len(self.items_), df) / float(np.sqrt(2))
+        # For all pairs at once: the difference of two items has the variance of two values.
+        critical = range_quantile(self.level, len(self.items_), df) / float(np.sqrt(2))
+
+        def rows(chosen: Index) -> NDArray[np.int8]:
+            if self.covariance_ is None:
+                shared = about[:, chosen].T @ about / len(about)
+            else:
+                shared = self.covariance_[chosen]
+            error = np.sqrt(np.maximum(own[chosen][:, None] + own - 2 * shared, 0.0))
+            difference = self.ratings_[chosen][:, None] - self.ratings_
+            settled = abs(difference) > critical * error
+            return np.where(settled, np.sign(difference), 0).astype(np.int8)
+
+        return rows
 
     def _groups(self, order: Index) -> Index:
         """The number of the group of each item, from 1."""
-        critical, group, number, k = self._critical(), np.zeros(len(order), dtype=np.intp), 0, 0
+        settled, group, number, k = self._settler(), np.zeros(len(order), dtype=np.intp), 0, 0
         while k < len(order):
             number += 1
-            behind = self._settled_with(int(order[k]), critical)[order[k:]] > 0
+            behind = settled(order[[k]])[0, order[k:]] > 0
             size = int(np.argmax(behind)) if behind.any() else len(behind)
             group[order[k : k + size]] = number
             k += size
         return group
 
-    def settled(self) -> Any:
+    def settled(self) -> NDArray[np.int8]:
         """For each pair of items, whether their order is settled.
 
         Returns
@@ -188,9 +196,8 @@ class BoardResults:
             `level`, by the critical value of Tukey and Kramer.
         """
         check_is_fitted(self)
-        critical = self._critical()
-        rows = [self._settled_with(k, critical) for k in range(len(self.items_))]
-        return np.array(rows, dtype=np.int8)
+        n, rows = len(self.items_), self._settler()
+        return np.vstack([rows(np.arange(k, min(k + BLOCK, n))) for k in range(0, n, BLOCK)])
 
     def predict(self, items: Any = None) -> Array:
         """The ratings of items, by their ids; None: of all."""

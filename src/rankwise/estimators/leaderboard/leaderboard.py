@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, ClassVar
 
@@ -31,7 +33,9 @@ from rankwise.parameters import (
     as_generator,
     check_parameters,
 )
+from rankwise.progress import Show, progress_bar, unseen
 from rankwise.solvers.battles.penalized_newton import (
+    DENSE,
     Mode,
     by_evidence,
     by_held_out,
@@ -40,6 +44,7 @@ from rankwise.solvers.battles.penalized_newton import (
 )
 from rankwise.solvers.battles.sandwich import GroupScores, spread
 
+LONG = 500_000  # battles from which on progress is shown
 SEPARATED = 15.0  # a coefficient this large, per typical value of its column
 
 
@@ -264,19 +269,27 @@ class Leaderboard(BoardResults, BaseEstimator):
             )
         warn_about_graph(problem, battles.items, self.penalty)
         begin = self._warm_start(problem, battles) if warm else None
-        mode = self._maximum(problem, begin, rng)
+        with self._watched("Ratings", 0, problem) as show:
+            mode = self._maximum(problem, begin, rng, show)
         _warn_about_maximum(problem, mode)
         self._set_fitted(battles, problem, mode, rng)
         self.has_item_features_ = item_features is not None
         return self
 
+    @contextmanager
+    def _watched(self, what: str, total: int, problem: BattleProblem) -> Iterator[Show]:
+        """Show progress where it takes long."""
+        large = problem.layout.size > DENSE or len(problem.row) > LONG
+        with progress_bar(what, total) if large else nullcontext(unseen) as show:
+            yield show
+
     def _maximum(
-        self, problem: BattleProblem, begin: Array | None, rng: np.random.Generator
+        self, problem: BattleProblem, begin: Array | None, rng: np.random.Generator, show: Show
     ) -> Mode:
         likelihood = problem.likelihood
         if self.penalty == "evidence":
             before = {} if begin is None else {"items": float(np.log(self.penalty_))}
-            return by_evidence(likelihood, {}, begin, before)
+            return by_evidence(likelihood, {}, begin, before, show)
         if self.penalty == "held-out":
             group = problem.group
             if group is None:
@@ -284,12 +297,12 @@ class Leaderboard(BoardResults, BaseEstimator):
             if group.max() < 1:
                 raise DataError("penalty='held-out' needs two or more groups of battles.")
             return by_held_out(
-                likelihood, problem.row, problem.outcome, problem.weight, group, rng, begin
+                likelihood, problem.row, problem.outcome, problem.weight, group, rng, begin, show
             )
         fixed = {"items": float(self.penalty)}
         if len(problem.layout.groups) == 1:
             return maximize(likelihood, fixed, begin)
-        return by_evidence(likelihood, fixed, begin)
+        return by_evidence(likelihood, fixed, begin, show=show)
 
     def _warm_start(self, problem: BattleProblem, battles: Battles) -> Array:
         """The present parameters, by item and judge; those of new ones are zero."""
@@ -313,28 +326,31 @@ class Leaderboard(BoardResults, BaseEstimator):
         warn_about_groups(self.n_groups_)
         if not (self.position or layout.n_judges):
             warn_about_position(problem, params)
-        found = spread(mode, scores, self.n_draws, rng)
+        with self._watched("Intervals", self.n_draws, problem) as show:
+            found = spread(mode, scores, self.n_draws, rng, show)
         df = max(self.n_groups_ - 1, 1)
         # With few groups, draws are from Student's t distribution, as intervals are.
-        draws = found.draws * np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
-        std = found.draws.std(axis=0)
+        heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
         self.battles_ = battles
         self.items_ = battles.items
         self.ratings_ = problem.ratings(params)
-        deviations = problem.ratings(draws)
-        self.draws_ = self.ratings_ + deviations
+        draws = problem.ratings(found.draws)
+        columns = found.draws[:, layout.columns]
         if found.covariance is None:
             self.covariance_ = None
-            self.rating_std_ = problem.ratings(found.draws).std(axis=0)
+            self.rating_std_, std = draws.std(axis=0, dtype=float), columns.std(axis=0, dtype=float)
         else:
-            std = np.sqrt(np.maximum(found.covariance.diagonal(), 0.0))
+            std = np.sqrt(np.maximum(found.covariance.diagonal(), 0.0))[layout.columns]
             to_ratings = problem.rating_map()
             self.covariance_ = to_ratings @ found.covariance @ to_ratings.T
             self.rating_std_ = np.sqrt(np.maximum(self.covariance_.diagonal(), 0.0))
+        draws *= heavier
+        draws += self.ratings_
+        self.draws_ = draws
         self.penalty_ = mode.penalties["items"]
         self.coef_names_ = problem.names
         self.coef_ = params[layout.columns] / problem.scales
-        self.coef_std_ = std[layout.columns] / problem.scales
+        self.coef_std_ = std / problem.scales
         self.params_ = {"items": params[layout.items], "tie": params[layout.tie]}
         if layout.ties:
             self.tie_ = float(np.exp(params[layout.tie][0]))
@@ -342,13 +358,15 @@ class Leaderboard(BoardResults, BaseEstimator):
             self.tie_ = 0.0 if self.ties == "model" else float("nan")
             self.params_.pop("tie")
         self.judges_ = problem.judges
-        self._set_judges(problem, params, draws)
+        self._set_judges(problem, params, found.draws, heavier)
         bad = battles.outcome == 3
         self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
         self.pair_counts_, self.pair_shares_ = _pair_shares(problem, params)
 
-    def _set_judges(self, problem: BattleProblem, params: Array, draws: Array) -> None:
-        """Slips and preferences of judges, and draws of them for their intervals."""
+    def _set_judges(
+        self, problem: BattleProblem, params: Array, draws: Array, heavier: Array
+    ) -> None:
+        """Slips and preferences of judges, and intervals of them from draws."""
         layout = problem.layout
 
         def of(values: Array) -> tuple[Array, Array]:
@@ -366,7 +384,10 @@ class Leaderboard(BoardResults, BaseEstimator):
         self.judge_slips_, self.judge_positions_ = of(params)
         outside = (1 - self.level) / 2
         self.judge_intervals_ = np.array(
-            [np.quantile(part, [outside, 1 - outside], axis=0) for part in of(params + draws)]
+            [
+                np.quantile(part, [outside, 1 - outside], axis=0)
+                for part in of(params + heavier * draws)
+            ]
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, to_host
@@ -164,7 +165,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             problem = settled(problem)
             choice = choose_alpha(problem)
         alpha = float(self.alpha) if choice is None else choice.alpha
-        self.set_fitted(*only_solution(problem.solve([alpha]), problem.X))
+        fit = problem.solve([alpha])
+        self.set_fitted(*only_solution(fit, problem.X))
+        warn_of_steps(self, fit)
         warn_of_scales(self, problem.X)
         return self.set_alpha(alpha, choice)
 
@@ -248,7 +251,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
 
             problem = settled(problem)
         values = data_alphas(problem) if given is None else given
-        return RegularizationPath.of(values, self, problem.solve(values.tolist()), problem.X)
+        fit = problem.solve(values.tolist())
+        warn_of_steps(self, fit)
+        return RegularizationPath.of(values, self, fit, problem.X)
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
@@ -413,6 +418,19 @@ def warn_of_end(curve: HeldOutScores) -> None:
         f"tried, and the held-out {curve.metric} still improves there. Scale the features, or try "
         "other values: RankingSearchCV(ranker, {'alpha': [...]}).",
     )
+
+
+def warn_of_steps(ranker: Any, fit: Fit) -> None:
+    """Warn if conjugate gradients stopped before their tolerance was reached."""
+    if fit.residual is not None:
+        what = "at the smallest alpha, " if len(fit.solutions) > 1 else ""
+        warn(
+            f"{type(ranker).__name__} stopped after {fit.basis.n_iter} steps of conjugate "
+            f"gradients. The gradient, relative to the start, is {what}{fit.residual:.1e}, above "
+            f"tol={ranker.tol:g}. Use a larger alpha, scale the features, or increase max_iter or "
+            'tol. If there are few rows or features, use solver="primal" or "dual".',
+            ConvergenceWarning,
+        )
 
 
 def only_solution(fit: Fit, X: Any) -> tuple[Any, Any]:

@@ -10,12 +10,13 @@ from rankwise.estimators._ranker_parameters import (
     ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
+    SOLVER_PARAMETERS,
     make_kernel,
 )
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.estimators.least_squares.row_weights import RowWeightsMixin
-from rankwise.parameters import Choice, Rule
+from rankwise.parameters import Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
 
 
@@ -32,7 +33,8 @@ class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
     w = (X'LX + alpha I)^-1 X'Ly in the primal, and a = (LK + alpha I)^-1 Ly in the dual.
 
     For m rows and n features, the primal takes O(m n^2 + n^3) time and O(n^2) memory in addition
-    to X, dense or sparse. The dual takes O(m^3) time and one m by m matrix.
+    to X, dense or sparse. The dual takes O(m^3) time and one m by m matrix. Conjugate gradients
+    take time proportional to the stored values of a sparse X in each step, and O(m + n) memory.
 
     Parameters
     ----------
@@ -81,9 +83,17 @@ class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
         The weight of a pair: 1, as in the paper ("pairs"); one over the number of rows of its
         query ("rows"); or one over the number of pairs of its query, so that all queries have the
         same weight ("queries").
-    solver : {"auto", "primal", "dual"}, default="auto"
-        "auto" uses the primal for a linear kernel if there are at most as many features as rows,
-        and the dual otherwise.
+    solver : {"auto", "primal", "dual", "cg"}, default="auto"
+        "primal" and "dual" factorize a matrix of features or of rows. "cg", for the linear kernel,
+        needs only products with X. It suits many sparse features: these are never centred into
+        dense ones, and all alphas of a path share the products. "auto" uses "cg" for sparse rows if
+        a factorization would take more than two seconds and more than about 200 steps, or if the
+        matrix does not fit in memory. Otherwise it uses the primal for a linear kernel if there
+        are at most as many features as rows, and the dual.
+    tol : float, default=1e-6
+        For "cg": stop when the norm of the gradient, relative to that at w = 0, is at most tol.
+    max_iter : int, default=1000
+        For "cg": the maximum number of steps.
     device : str, torch.device or None, default=None
         The device for NumPy arrays: None for the CPU; "cuda" or "cuda:1" for a GPU, to which rows
         are sent block by block; "auto" for a GPU if there is one. Tensors are processed on their
@@ -105,7 +115,9 @@ class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
     kernel_ : callable
         The kernel with its parameters; only with kernels other than linear.
     solver_ : str
-        "primal" or "dual".
+        "primal", "dual" or "cg".
+    n_iter_ : int
+        Number of steps of "cg".
     scale_ : str or None
         The scaling in use.
     scaling_ : rankwise.scaling.Scaling or None
@@ -173,7 +185,7 @@ class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
         "alpha": ALPHA,
         **KERNEL_PARAMETERS,
         **LOSS_PARAMETERS,
-        "solver": Choice("auto", "primal", "dual"),
+        **SOLVER_PARAMETERS,
     }
 
     def __init__(
@@ -188,6 +200,8 @@ class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
         ties: str = "include",
         weighting: str = "rows",
         solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
         device: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -199,6 +213,8 @@ class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
         self.ties = ties
         self.weighting = weighting
         self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
         self.device = device
 
     def make_loss(self) -> PairLoss:
@@ -225,13 +241,14 @@ class RLS(RowWeightsMixin, LeastSquaresRanker):
     alpha : float or "auto", default="auto"
         Regularization strength, at least 0. "auto" chooses it as `RankRLS` does if there are
         queries, and by the squared error of single rows held out if there are none.
-    kernel, gamma, degree, coef0, scale, solver, device
+    kernel, gamma, degree, coef0, scale, solver, tol, max_iter, device
         As for `RankRLS`.
 
     Attributes
     ----------
-    alpha_, alpha_curve_, coef_, dual_coef_, X_fit_, kernel_, solver_, scale_, scaling_, gamma_, \
-feature_range_, max_query_rows_, basis_, solution_, n_queries_, n_features_in_, feature_names_in_
+    alpha_, alpha_curve_, coef_, dual_coef_, X_fit_, kernel_, solver_, n_iter_, scale_, scaling_, \
+gamma_, feature_range_, max_query_rows_, basis_, solution_, n_queries_, n_features_in_, \
+feature_names_in_
         As for `RankRLS`.
     intercept_ : float or ndarray of shape (n_outputs,)
 
@@ -246,7 +263,7 @@ feature_range_, max_query_rows_, basis_, solution_, n_queries_, n_features_in_, 
     parameters: ClassVar[Mapping[str, Rule]] = {
         "alpha": ALPHA,
         **KERNEL_PARAMETERS,
-        "solver": Choice("auto", "primal", "dual"),
+        **SOLVER_PARAMETERS,
     }
 
     def __init__(
@@ -259,6 +276,8 @@ feature_range_, max_query_rows_, basis_, solution_, n_queries_, n_features_in_, 
         coef0: float = 1.0,
         scale: str | None = "auto",
         solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
         device: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -268,6 +287,8 @@ feature_range_, max_query_rows_, basis_, solution_, n_queries_, n_features_in_, 
         self.coef0 = coef0
         self.scale = scale
         self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
         self.device = device
 
     def make_loss(self) -> RowLoss:
@@ -281,10 +302,10 @@ feature_range_, max_query_rows_, basis_, solution_, n_queries_, n_features_in_, 
 
 def _make_space(ranker: RankRLS | RLS, n_features: int) -> FeatureSpace | KernelSpace:
     if ranker.kernel == "linear":
-        return FeatureSpace(ranker.solver)
-    if ranker.solver == "primal":
+        return FeatureSpace(ranker.solver, float(ranker.tol), ranker.max_iter)
+    if ranker.solver in ("primal", "cg"):
         raise ParameterError(
-            f'solver="primal" needs kernel="linear": got kernel={ranker.kernel!r}. '
+            f'solver="{ranker.solver}" needs kernel="linear": got kernel={ranker.kernel!r}. '
             'Use solver="auto" or "dual".'
         )
     return KernelSpace(make_kernel(ranker, n_features))

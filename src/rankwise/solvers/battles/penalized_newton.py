@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -10,12 +11,14 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.solvers.battles.tally import Layout, Likelihood
+from rankwise.progress import Show, unseen
+from rankwise.solvers.battles.tally import Bordered, Layout, Likelihood
 
 DENSE = 3000  # parameters up to which matrices are formed
 MAX_STEPS = 100
 STEP_TOLERANCE = 1e-7  # a Newton step this small leaves an error of its square
 PCG_TOLERANCE = 1e-12
+TRACE_TOLERANCE = 1e-7  # of the vectors: traces have its square
 PROBES = 24  # vectors that estimate a trace where there is no matrix
 SLIP_MEAN, SLIP_PRECISION = -3.0, 1.0  # prior of the common logit of slips
 BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
@@ -64,41 +67,54 @@ class DenseCurvature:
 
 @dataclass(frozen=True, eq=False)
 class IterativeCurvature:
-    """By conjugate gradients, preconditioned with the diagonal; no matrix is formed."""
+    """By conjugate gradients, preconditioned with the diagonal, for a sparse matrix.
 
-    likelihood: Likelihood
-    h: Array
+    To the matrix, `precision` is added on the diagonal, and `level` to all entries of `items`.
+    """
+
+    matrix: Bordered
     precision: Array
+    items: slice
     level: float
-    diagonal: Array
+
+    @cached_property
+    def diagonal(self) -> Array:
+        found = np.maximum(self.matrix.diagonal() + self.precision, 1e-300)
+        found[self.items] += self.level
+        return found
 
     def apply(self, V: Array) -> Array:
         """The matrix times V."""
-        out = self.likelihood.apply(self.h, V) + self.precision[:, None] * V
-        items = self.likelihood.layout.items
-        out[items] += self.level * V[items].sum(axis=0)
+        out = self.matrix @ V
+        out += self.precision[:, None] * V
+        if self.level:
+            out[self.items] += self.level * V[self.items].sum(axis=0)
         return out
 
     def solve(self, R: Array, tolerance: float = PCG_TOLERANCE) -> Array:
         B = R.reshape(len(R), -1)
         X, residual = np.zeros_like(B), B.copy()
-        Z = residual / self.diagonal[:, None]
-        P, rho = Z.copy(), (residual * Z).sum(axis=0)
+        scale = 1.0 / self.diagonal[:, None]
+        Z = scale * residual
+        P, rho = Z.copy(), _products(residual, Z)
         goal = tolerance**2 * np.maximum(rho, 1e-300)
         for _ in range(10 * len(B)):
             if (rho <= goal).all():
                 break
             Q = self.apply(P)
-            bend = (P * Q).sum(axis=0)
+            bend = _products(P, Q)
             if (bend < 0).any():
                 raise LinAlgError("not positive definite")
             # A solved column stays as it is: its direction is zero.
             step = np.divide(rho, bend, out=np.zeros_like(rho), where=(bend > 0) & (rho > goal))
-            X += step * P
-            residual -= step * Q
-            Z = residual / self.diagonal[:, None]
-            new = (residual * Z).sum(axis=0)
-            P = Z + np.divide(new, rho, out=np.zeros_like(rho), where=rho > 0) * P
+            np.multiply(step, P, out=Z)
+            X += Z
+            Q *= step
+            residual -= Q
+            np.multiply(scale, residual, out=Z)
+            new = _products(residual, Z)
+            P *= np.divide(new, rho, out=np.zeros_like(rho), where=rho > 0)
+            P += Z
             rho = new
         return X.reshape(R.shape)
 
@@ -108,29 +124,33 @@ class IterativeCurvature:
         for name, part in groups.items():
             probes = np.zeros((len(self.precision), PROBES))
             probes[part] = rng.choice([-1.0, 1.0], size=(part.stop - part.start, PROBES))
-            found[name] = float((probes * self.solve(probes)).sum() / PROBES)
+            found[name] = float((probes * self.solve(probes, TRACE_TOLERANCE)).sum() / PROBES)
         return found
+
+
+def _products(P: Array, Q: Array) -> Array:
+    """The inner product of each column of P with that of Q."""
+    return np.asarray(np.einsum("ij,ij->j", P, Q))
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
     """The log-likelihood around some parameters: value, gradient and minus second derivatives.
 
-    `matrix` is None beyond `DENSE` parameters.
+    `matrix` is sparse beyond `DENSE` parameters.
     """
 
     params: Array
     value: float
     gradient: Array
-    h: Array
-    matrix: Array | None
+    matrix: Array | Bordered
 
     @classmethod
     def of(cls, likelihood: Likelihood, params: Array, dense: int) -> Expansion:
         with np.errstate(all="ignore"):  # a step that is too long is taken back
             value, g, h = likelihood.expansion(params)
-            matrix = likelihood.gram(h) if len(params) <= dense else None
-        return cls(params, value, likelihood.gather(g), h, matrix)
+            made = likelihood.gram if len(params) <= dense else likelihood.sparse_gram
+            return cls(params, value, likelihood.gather(g), made(h))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +204,7 @@ def maximize(
     converged = False
     for _ in range(MAX_STEPS):
         gradient = at.gradient - precision * (at.params - mean)
-        curvature, step, damped = _newton_step(likelihood, at, precision, gradient)
+        curvature, step, damped = _newton_step(layout, at, precision, gradient)
         if converged:
             return Mode(at, penalties, precision, curvature, not damped)
         size, length, reached = float(abs(step).max(initial=0.0)), 1.0, goal(at)
@@ -201,24 +221,20 @@ def maximize(
 
 
 def _newton_step(
-    likelihood: Likelihood, at: Expansion, precision: Array, gradient: Array
+    layout: Layout, at: Expansion, precision: Array, gradient: Array
 ) -> tuple[Curvature, Array, bool]:
     """The curvature, the step, and whether curvature had to be added to find one upwards."""
-    layout = likelihood.layout
+    matrix, diagonal = at.matrix, at.matrix.diagonal()
     level = 0.0
     if not precision[0]:  # then only differences of ratings are determined
-        level = float(at.h[0, 0].sum()) / layout.n_items**2 + 1e-12
-    matrix = at.matrix
-    diagonal = likelihood.diagonal(at.h) if matrix is None else matrix.diagonal()
+        level = float(diagonal[layout.items].sum()) / (2 * layout.n_items**2) + 1e-12
     damping = 0.0
     while True:
         extra = precision + damping * (abs(diagonal) + 1e-12)
         try:
             found: Curvature
-            if matrix is None:
-                scale = np.maximum(diagonal + extra, 1e-300)
-                scale[layout.items] += level
-                found = IterativeCurvature(likelihood, at.h, extra, level, scale)
+            if isinstance(matrix, Bordered):
+                found = IterativeCurvature(matrix, extra, layout.items, level)
             else:
                 K = matrix.copy()
                 K[np.diag_indices_from(K)] += extra
@@ -236,6 +252,7 @@ def by_evidence(
     fixed: dict[str, float],
     at: Expansion | Array | None = None,
     log_penalties: dict[str, float] | None = None,
+    show: Show = unseen,
 ) -> Mode:
     """The maximum with the penalties that the evidence prefers, but for those that are `fixed`.
 
@@ -246,14 +263,16 @@ def by_evidence(
         penalty (|u|^2 + m v) = n - penalty trace(S) + m.
 
     Without the prior, a few battles could make the variance 0, and intervals with it. The
-    logarithm of the penalty is found by the secant method, from `log_penalties` or 0.
+    logarithm of the penalty is found by the secant method, from `log_penalties` or 0. `show` gets
+    the number of penalties tried.
     """
     groups = likelihood.layout.groups
     free = [name for name in groups if name not in fixed]
     log = {name: (log_penalties or {}).get(name, 0.0) for name in free}
     before: dict[str, tuple[float, float]] = {}
     moved = 1.0 if free else 0.0
-    for _ in range(MAX_STEPS):
+    for tried in range(MAX_STEPS):
+        show(tried)
         penalties = {**fixed, **{name: float(np.exp(log[name])) for name in free}}
         # As long as penalties still move much, a rough maximum will do.
         tolerance = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
@@ -287,6 +306,7 @@ def by_held_out(
     group: Index,
     rng: np.random.Generator,
     params: Array | None = None,
+    show: Show = unseen,
 ) -> Mode:
     """The maximum with the penalty of ratings that best predicts groups of battles held out.
 
@@ -307,5 +327,6 @@ def by_held_out(
         for i, penalty in enumerate(GRID):
             at = maximize(train, {**fixed, "items": float(penalty)}, at, tolerance=1e-3).at
             losses[i] -= test.value(at.params)
+            show(len(GRID) * k + i + 1)
     best = float(GRID[int(np.argmin(losses))])
     return maximize(likelihood, {**fixed, "items": best}, others.at)

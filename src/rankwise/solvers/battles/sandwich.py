@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky
 
 from rankwise.backends.arrays import Array, Index, Sparse
+from rankwise.progress import Show, unseen
 from rankwise.solvers.battles.penalized_newton import (
     DenseCurvature,
     IterativeCurvature,
@@ -16,8 +17,8 @@ from rankwise.solvers.battles.penalized_newton import (
 )
 from rankwise.solvers.battles.tally import Likelihood
 
-BLOCK = 50  # draws that are made at a time where there is no matrix
-DRAW_TOLERANCE = 1e-5  # of such draws: far below the noise of 2,000 of them
+BLOCK = 20  # draws that are made at a time where there is no dense matrix
+DRAW_TOLERANCE = 1e-3  # of such draws: far below the noise of 2,000 of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +94,17 @@ class GroupScores:
 class Spread:
     """How uncertain parameters are: their covariance, or None if there are too many; and draws.
 
-    Draws are deviations from the estimate, of shape (n_draws, n_parameters).
+    Draws are deviations from the estimate, of shape (n_draws, n_parameters); in single precision
+    if there are too many parameters for a covariance.
     """
 
     covariance: Array | None
     draws: Array
 
 
-def spread(mode: Mode, scores: GroupScores, n_draws: int, rng: np.random.Generator) -> Spread:
+def spread(
+    mode: Mode, scores: GroupScores, n_draws: int, rng: np.random.Generator, show: Show = unseen
+) -> Spread:
     """K^-1 (M + P) K^-1 with the curvature K, the scores' gram M and the penalties P.
 
     M is the variance of the gradient when groups are independent. K^-1 P K^-1 is the square of
@@ -116,13 +120,14 @@ def spread(mode: Mode, scores: GroupScores, n_draws: int, rng: np.random.Generat
         draws = mode.curvature.solve(_root(M) @ rng.standard_normal((len(M), n_draws))).T
         return Spread(0.5 * (covariance + covariance.T), draws)
     assert isinstance(mode.curvature, IterativeCurvature)
-    parts = []
+    draws = np.empty((n_draws, len(P)), dtype=np.float32)
     for begin in range(0, n_draws, BLOCK):
         count = min(BLOCK, n_draws - begin)
         drawn = scores.draw(count, rng)
         drawn += np.sqrt(P)[:, None] * rng.standard_normal((len(P), count))
-        parts.append(mode.curvature.solve(drawn, DRAW_TOLERANCE).T)
-    return Spread(None, np.concatenate(parts))
+        draws[begin : begin + count] = mode.curvature.solve(drawn, DRAW_TOLERANCE).T
+        show(begin + count)
+    return Spread(None, draws)
 
 
 def _root(M: Array) -> Array:

@@ -114,6 +114,22 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False)
+class Bordered:
+    """The symmetric matrix [[A, B], [B', D]] with a sparse A and few columns of B."""
+
+    A: Sparse
+    B: Array
+    D: Array
+
+    def __matmul__(self, V: Array) -> Array:
+        top, bottom = V[: len(self.B)], V[len(self.B) :]
+        return np.concatenate((self.A @ top + self.B @ bottom, self.B.T @ top + self.D @ bottom))
+
+    def diagonal(self) -> Array:
+        return np.concatenate((self.A.diagonal(), self.D.diagonal()))
+
+
+@dataclass(frozen=True, eq=False)
 class Likelihood:
     """Log-likelihood of a tally as a function of all parameters.
 
@@ -171,8 +187,9 @@ class Likelihood:
     def with_counts(self, counts: Array) -> Likelihood:
         """The same battles, with other numbers of outcomes."""
         made = Likelihood(replace(self.tally, counts=counts), self.layout, self.link)
-        shared = ("entries", "sparse", "dense", "_pair_codes")
-        made.__dict__.update({name: getattr(self, name) for name in shared})
+        shared = ("entries", "sparse", "dense", "_pair_codes", "_positions")
+        known = self.__dict__
+        made.__dict__.update({name: known[name] for name in shared if name in known})
         return made
 
     def terms(self, params: Array) -> Iterator[tuple[slice, Terms]]:
@@ -241,25 +258,58 @@ class Likelihood:
             found.append(values)
         return np.stack(found)
 
-    def apply(self, h: Array, params: Array) -> Array:
-        """``gram(h) @ params`` without the matrix."""
-        return self.gather(np.einsum("qrn,rn...->qn...", h, self.spread(params)))
-
     def gram(self, h: Array) -> Array:
         """The sum over rows of D' h D, with the predictors D of a row; dense."""
-        size, width = self.layout.size, self.layout.columns.start
-        out = np.zeros((size, size))
-        parts = list(zip(self.sparse, self.dense, strict=True))
-        for q, (E, (left, X)) in enumerate(parts):
-            for r, (F, (right, Z)) in enumerate(parts):
-                out[left, right] += X.T @ (h[q, r][:, None] * Z)
+        width = self.layout.columns.start
+        B, D = self._border(h)
+        A = np.zeros((width, width))
+        for q, r in self._pair_codes:
+            A += self._dense_part(q, r, h[q, r])
+        return np.block([[A, B], [B.T, D]])
+
+    def sparse_gram(self, h: Array) -> Bordered:
+        """The same without an items x items matrix."""
+        width = self.layout.columns.start
+        own = np.arange(width)
+        entries: list[tuple[Array, Index, Index]] = []
+        for (q, r), parts in self._positions.items():
+            for i, j, position, sign in parts:
+                values = np.asarray(sign * np.bincount(position, weights=h[q, r]), dtype=np.float64)
+                entries += [(values, i, j)] if q != r else [(values, i, j), (values, j, i)]
+            E = self.sparse[q]
+            if q == r and E is not None:
+                entries.append((abs(E).T @ h[q, r], own, own))
+        values, i, j = (np.concatenate(part) for part in zip(*entries, strict=True))
+        A = sp.coo_array((values, (i, j)), shape=(width, width)).tocsr()
+        return Bordered(A, *self._border(h))
+
+    @cached_property
+    def _positions(self) -> dict[tuple[int, int], list[tuple[Index, Index, Index, float]]]:
+        """Rows and columns of the entries of E_q' E_r, and to which of them each row adds."""
+        width = self.layout.columns.start
+
+        def of(code: Index, sign: float) -> tuple[Index, Index, Index, float]:
+            keys, position = np.unique(code, return_inverse=True)
+            return keys // width, keys % width, position, sign
+
+        return {
+            pair: [of(code, sign) for code, sign in parts]
+            for pair, parts in self._pair_codes.items()
+        }
+
+    def _border(self, h: Array) -> tuple[Array, Array]:
+        """The columns and rows of `gram` for covariates, ties and the common slip."""
+        width = self.layout.columns.start
+        B = np.zeros((width, self.layout.size - width))
+        D = np.zeros((B.shape[1], B.shape[1]))
+        for q, (E, (left, X)) in enumerate(zip(self.sparse, self.dense, strict=True)):
+            for r, (right, Z) in enumerate(self.dense):
+                weighted = h[q, r][:, None] * Z
+                columns = slice(right.start - width, right.stop - width)
+                D[left.start - width : left.stop - width, columns] += X.T @ weighted
                 if E is not None:
-                    sides = E.T @ (h[q, r][:, None] * Z)
-                    out[:width, right] += sides
-                    out[right, :width] += sides.T
-                if E is not None and F is not None:
-                    out[:width, :width] += self._sparse_gram(q, r, h[q, r])
-        return out
+                    B[:, columns] += E.T @ weighted
+        return B, D
 
     @cached_property
     def _pair_codes(self) -> dict[tuple[int, int], list[tuple[Index, float]]]:
@@ -278,7 +328,7 @@ class Likelihood:
                 ]
         return found
 
-    def _sparse_gram(self, q: int, r: int, weight: Array) -> Array:
+    def _dense_part(self, q: int, r: int, weight: Array) -> Array:
         """E_q' diag(weight) E_r."""
         width = self.layout.columns.start
         total = np.zeros(width * width)
@@ -290,15 +340,6 @@ class Likelihood:
             M = M + M.T
             M[np.diag_indices(width)] += abs(E).T @ weight
         return M
-
-    def diagonal(self, h: Array) -> Array:
-        """The diagonal of ``gram(h)``."""
-        out = np.zeros(self.layout.size)
-        for q, (E, (part, X)) in enumerate(zip(self.sparse, self.dense, strict=True)):
-            if E is not None:
-                out[: E.shape[1]] += abs(E).T @ h[q, q]
-            out[part] += np.square(X).T @ h[q, q]
-        return out
 
 
 def _indicators(columns: Index, signs: Array, width: int) -> Sparse:

@@ -1,0 +1,43 @@
+"""The distribution of scores by chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise.errors import DataError
+from rankwise.plots._look import COLORS, INK, axes_or_new
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_null(test: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw how often permuted labels reach which score, and the score of the given labels.
+
+    Parameters
+    ----------
+    test : PermutationTest
+        The result of `rankwise.model_selection.permutation_test`.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.model_selection import PermutationTest
+    >>> plot_null(PermutationTest(0.9, np.array([0.4, 0.6, 0.5, 0.55]))).get_ylabel()
+    'permutations'
+    """
+    if not hasattr(test, "null"):
+        raise DataError(f"plot_null draws a result of permutation_test: got {type(test).__name__}.")
+    ax = axes_or_new(ax)
+    low, high = min(test.null.min(), test.score), max(test.null.max(), test.score)
+    margin = 0.03 * (high - low) or 0.01
+    bins = np.linspace(low - margin, high + margin, 41).tolist()
+    ax.hist(test.null, bins, color=COLORS[0], alpha=0.55, label="permuted labels")
+    ax.axvline(test.score, color=COLORS[1], lw=2, label=f"given labels: p = {test.p_value:.3g}")
+    ax.axvline(float(test.null.mean()), color=INK, lw=1, ls=":", label="mean of permuted labels")
+    ax.set(xlabel="AUC of held-out pairs", ylabel="permutations")
+    ax.legend(frameon=False)
+    return ax

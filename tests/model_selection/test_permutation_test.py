@@ -1,0 +1,104 @@
+"""Permutation tests of held-out pairs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from rankwise import RLS, RankRLS, SparseBilinearRanker
+from rankwise.errors import DataError, ParameterError
+from rankwise.model_selection import PermutationTest, leave_pair_out, permutation_test
+from rankwise.plots import plot_null
+from tests.oracles.holdout import refit_predictions
+from tests.strategies import seeds
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((16, 3))
+Y = (X[:, 0] + 0.5 * rng.standard_normal(16) > 0).astype(float)
+
+
+def refit_auc(K, y, lam, pairs):
+    """The share of pairs in the right order, each by a refit without its rows."""
+    right = []
+    for i, j in pairs:
+        if y[i] != y[j]:
+            f = refit_predictions(K, y, np.zeros(len(y)), [i, j], lam)
+            right.append((1 + np.sign((f[0] - f[1]) * (y[i] - y[j]))) / 2)
+    return np.mean(right)
+
+
+@given(seeds, st.sampled_from(["linear", "rbf"]), st.booleans())
+def test_every_permutation_is_held_out_exactly(seed, kernel, with_strata):
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((9, 2)), rng.permutation(np.arange(9) % 3)
+    strata = np.arange(9) % 2 if with_strata else None
+    ranker = RankRLS(0.7, kernel=kernel, gamma=0.5, scale=None, weighting="pairs")
+    result = permutation_test(ranker, X, y, strata=strata, n_permutations=3, random_state=seed)
+    K = X @ X.T if kernel == "linear" else np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    pairs = np.argwhere(np.triu(np.ones((9, 9)), 1))
+    if with_strata:
+        pairs = pairs[strata[pairs[:, 0]] == strata[pairs[:, 1]]]
+    assert result.score == pytest.approx(refit_auc(K, y, 0.7, pairs))
+    # The same random numbers as in the test: a key for each row and permutation.
+    units = np.zeros(9) if strata is None else strata
+    keys = np.random.default_rng(seed).random((9, 3))
+    for key, score in zip(keys.T, result.null, strict=True):
+        permuted = np.empty(9)
+        for unit in np.unique(units):
+            rows = np.flatnonzero(units == unit)
+            permuted[rows] = y[rows[np.argsort(key[rows])]]
+        assert score == pytest.approx(refit_auc(K, permuted, 0.7, pairs))
+
+
+@pytest.mark.parametrize(
+    ("ranker", "qid"),
+    [
+        (RLS(1.0), None),
+        (RankRLS(1.0, ties="exclude"), None),
+        (RankRLS(1.0, ties="exclude"), np.arange(16) % 4),
+        (RankRLS(1.0), np.arange(16) % 4),
+        (RLS(1.0), np.arange(16) % 4),
+    ],
+)
+def test_the_score_is_that_of_leave_pair_out(ranker, qid):
+    result = permutation_test(ranker, X, Y, qid=qid, n_permutations=2, random_state=0)
+    assert_allclose(result.score, leave_pair_out(ranker, X, Y, qid=qid).auc[0])
+    assert result.null.shape == (2,)
+
+
+def test_the_best_alpha_is_chosen_for_every_permutation():
+    alphas = [0.1, 10.0, 1000.0]
+    result = permutation_test(RankRLS(), X, Y, alpha=alphas, n_permutations=20, random_state=0)
+    single = [
+        permutation_test(RankRLS(), X, Y, alpha=a, n_permutations=20, random_state=0)
+        for a in alphas
+    ]
+    assert_allclose(result.null, np.max([test.null for test in single], axis=0))
+    assert result.score == max(test.score for test in single)
+
+
+def test_p_values():
+    result = PermutationTest(0.8, np.array([0.5, 0.8, 0.9, 0.2]))
+    assert result.p_value == 3 / 5
+    assert result.standard_error == pytest.approx(np.sqrt(0.6 * 0.4 / 5))
+    assert "p = 0.6" in repr(result)
+    assert result.to_frame()["auc"].tolist() == [0.5, 0.8, 0.9, 0.2]
+    assert result.plot().get_xlabel() == "AUC of held-out pairs"
+
+
+def test_what_cannot_be_tested():
+    with pytest.raises(DataError, match="one label per row: got 2 columns"):
+        permutation_test(RankRLS(1.0), X, np.column_stack((Y, Y)))
+    with pytest.raises(ParameterError, match="strata or qid, not both"):
+        permutation_test(RankRLS(1.0), X, Y, qid=Y, strata=Y)
+    with pytest.raises(ParameterError, match="n_permutations must be an integer"):
+        permutation_test(RankRLS(1.0), X, Y, n_permutations=0)
+    with pytest.raises(ParameterError, match="least-squares ranker"):
+        permutation_test(SparseBilinearRanker(), X, Y)
+    with pytest.raises(DataError, match="No stratum has two rows"):
+        permutation_test(RankRLS(1.0), X, Y, strata=np.arange(16))
+    with pytest.raises(DataError, match="No pair with different labels"):
+        permutation_test(RankRLS(1.0), X, Y, strata=Y)
+    with pytest.raises(DataError, match="draws a result of permutation_test"):
+        plot_null([0.5])
