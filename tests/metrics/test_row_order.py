@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from rankwise.metrics import _row_order
 from rankwise.metrics._row_order import label_levels, rank_rows, sort_gains, sort_queries
+from rankwise.metrics.metric_names import get_metric
 from rankwise.metrics.ranked_queries import RankedQueries
 
 # Some differ in the last bits only, and 0.0 equals -0.0.
@@ -91,3 +93,17 @@ def test_many_rows_in_one_query():
     y = np.random.default_rng(0).standard_normal(70_000)
     all_pairs = 70_000 * 69_999 // 2
     assert RankedQueries.of(y, -y).pair_counts[0].tolist() == [all_pairs, all_pairs, 0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["ndcg", "ndcg@3", "map", "map@2", "precision@2", "mrr", "rbp"])
+@given(problem=queries(CLOSE))
+def test_queries_are_evaluated_a_few_at_a_time(name, problem):
+    scores, indptr, rng = problem
+    y = rng.integers(0, 3, len(scores))
+    metric = get_metric(name).function
+    qid = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    want = metric(y, scores, qid, per_query=True).values
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_row_order, "_CHUNK", 8)
+        patch.setattr(_row_order, "_LEAST_PARTS", 1)  # in threads
+        assert_allclose(metric(y, scores, qid, per_query=True).values, want, rtol=1e-12)

@@ -96,12 +96,13 @@ class QueryGroups:
         names, run_codes = _factorize(run_names)
         lengths = np.diff(np.append(starts, len(qid)))
         codes = np.repeat(run_codes, lengths)
+        sizes = lengths
         if len(names) == len(run_names):
             order = np.arange(len(qid), dtype=np.intp)
         else:
             narrow = np.uint16 if len(names) < 2**16 else np.intp  # 16 bits are sorted by radix
             order = np.argsort(codes.astype(narrow), kind="stable").astype(np.intp, copy=False)
-        sizes = np.bincount(codes, minlength=len(names))
+            sizes = np.bincount(codes, minlength=len(names))
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
         return cls(names, codes, order, indptr)
 

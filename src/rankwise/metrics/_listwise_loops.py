@@ -1,6 +1,6 @@
 """Compiled loops down a ranking: one value per query, or one per query and cut-off.
 
-Every function takes the labels (or gains) of all queries, query by query and best score first.
+Every function takes the labels of several queries, query by query and best score first.
 ``tied`` marks a row whose score equals that of the row before it in its query. Query g ends at
 ``indptr[g + 1]``; rows from ``stops[g]`` on were not retrieved and have no rank. With ``average``,
 a value is the expectation over a random order of tied rows; otherwise rows keep their order.
@@ -33,74 +33,6 @@ def _count_relevant(labels: Floats, p: int, end: int, relevant: float) -> int:
     for q in range(p, end):
         count += labels[q] >= relevant
     return count
-
-
-@compiled
-def gain_curves(
-    gains: Floats,
-    tied: Bools,
-    indptr: Ints,
-    stops: Ints,
-    average: bool,
-    discounts: Floats,
-    ks: Ints,
-    values: Floats,
-) -> None:
-    """The sum of gains times discounts down to each of the ascending cut-offs `ks`."""
-    last = ks[-1]
-    for g in range(len(indptr) - 1):
-        lo, stop = indptr[g], stops[g]
-        total, j, p = 0.0, 0, indptr[g]
-        while p < stop and p - lo < last:
-            end = _block_end(tied, p, stop, average)
-            gain = gains[p]
-            if end - p > 1:
-                for q in range(p + 1, end):
-                    gain += gains[q]
-                gain /= end - p
-            for q in range(p, end):
-                if q - lo < last:
-                    total += gain * discounts[q - lo]
-                    if q - lo + 1 == ks[j]:
-                        values[g, j] = total
-                        j += 1
-            p = end
-        for rest in range(j, len(ks)):
-            values[g, rest] = total
-
-
-@compiled
-def average_precision_curves(
-    labels: Floats,
-    tied: Bools,
-    indptr: Ints,
-    stops: Ints,
-    average: bool,
-    relevant: float,
-    ks: Ints,
-    values: Floats,
-) -> None:
-    """The sum of the precisions at the relevant rows among the first k, for each k of `ks`."""
-    last = ks[-1]
-    for g in range(len(indptr) - 1):
-        lo, stop = indptr[g], stops[g]
-        found, total, j, p = 0, 0.0, 0, indptr[g]
-        while p < stop and p - lo < last:
-            end = _block_end(tied, p, stop, average)
-            n, r, step = end - p, _count_relevant(labels, p, end, relevant), 0.0
-            if n > 1:
-                step = (r - 1) / (n - 1)
-            for q in range(p, end):
-                if q - lo < last:
-                    if r > 0:
-                        total += r * (found + 1 + (q - p) * step) / (n * (q - lo + 1))
-                    if q - lo + 1 == ks[j]:
-                        values[g, j] = total
-                        j += 1
-            found += r
-            p = end
-        for rest in range(j, len(ks)):
-            values[g, rest] = total
 
 
 @compiled

@@ -6,8 +6,11 @@ as fast as compiled loops, which would take seconds to compile at their first us
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +18,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Result = TypeVar("Result")
 
 _LARGEST = np.iinfo(np.int64).max
 _CHUNK = 2**15  # rows
+_LEAST_PARTS = 4  # for each thread
+_THREADS = 4  # more would wait for the interpreter
 _GRADES = 64  # so many different labels need no sorting
 
 
@@ -27,28 +33,39 @@ def rank_rows(labels: Floats, scores: Floats, order: Ints, indptr: Ints) -> tupl
     Rows with equal scores keep the order of the input.
     """
     ranked, tied = np.empty(len(order)), np.empty(len(order), bool)
-    for rows, within in _chunks(indptr):
+
+    def rank(queries: slice) -> None:
+        within = indptr[queries.start : queries.stop + 1]
+        rows = slice(within[0], within[-1])
         here = order[rows]
-        at, tied[rows] = _descending_order(scores[here], within)
+        at, tied[rows] = _descending_order(scores[here], within - within[0])
         ranked[rows] = labels[here[at]]
+
+    map_queries(rank, indptr)
     return ranked, tied
+
+
+def map_queries(function: Callable[[slice], Result], indptr: Ints) -> list[Result]:
+    """Call a function for some consecutive queries at a time, in threads if there are many rows.
+
+    The rows of each call fit in the processor's cache, which makes array expressions fast.
+    """
+    cuts = np.searchsorted(indptr, np.arange(0, indptr[-1], _CHUNK), side="right") - 1
+    bounds = pairwise(np.unique(np.append(cuts, len(indptr) - 1)).tolist())
+    parts = [slice(a, b) for a, b in bounds]
+    n_threads = min(_THREADS, os.cpu_count() or 1, len(parts) // _LEAST_PARTS)
+    if n_threads < 2:
+        return [function(part) for part in parts]
+    first = function(parts[0])  # what is compiled, is compiled in this thread
+    with ThreadPoolExecutor(n_threads) as pool:
+        return [first, *pool.map(function, parts[1:])]
 
 
 def sort_gains(gains: Floats, indptr: Ints) -> Floats:
     """The gains of each query in descending order; they are not negative."""
-    found = np.empty_like(gains)
-    for rows, within in _chunks(indptr):
-        keys = -gains[rows].view(np.int64)  # bits of positive numbers are ordered as they are
-        found[rows] = (-sort_queries(keys, within)).view(np.float64)
-    return found
-
-
-def _chunks(indptr: Ints) -> Iterator[tuple[slice, Ints]]:
-    """Rows of some whole queries, few enough for the processor's cache, and where each starts."""
-    cuts = np.searchsorted(indptr, np.arange(0, indptr[-1], _CHUNK), side="right") - 1
-    ends = np.unique(np.append(cuts, len(indptr) - 1))
-    for a, b in pairwise(ends):
-        yield slice(indptr[a], indptr[b]), indptr[a : b + 1] - indptr[a]
+    keys = -gains.view(np.int64)  # bits of positive numbers are ordered as they are
+    found = sort_queries(keys, indptr)
+    return np.negative(found, out=found).view(np.float64)
 
 
 def sort_queries(keys: Ints, indptr: Ints) -> Ints:
@@ -77,19 +94,22 @@ def _descending_order(values: Floats, indptr: Ints) -> tuple[Ints, Bools]:
     The sort moves one integer per row: the leading bits of the value, followed by the position of
     the row in its query. If values differ only in the bits left out, their query is sorted again.
     """
-    bits = (values + 0.0).view(np.int64)  # -0.0 becomes 0.0
-    keys = bits >> 63  # in the end ~(bits ^ (all but the first bit of negative numbers)):
+    bits = (0.0 - values).view(np.int64)  # both zeros become 0.0
+    keys = bits >> 63  # in the end `bits`, with all but the first bit of negative numbers inverted:
     keys &= _LARGEST
-    keys ^= bits
-    np.invert(keys, out=keys)  # smaller where the value is larger
+    keys ^= bits  # smaller where the value is larger
     sizes = np.diff(indptr)
-    first = np.repeat(indptr[:-1], sizes)
     place = (1 << int(sizes.max() - 1).bit_length()) - 1
-    packed = np.arange(len(keys)) - first
+    first = np.repeat(indptr[:-1], sizes)
+    packed = np.arange(len(keys))
+    packed -= first
     packed |= keys & ~place
-    at = sort_queries(packed, indptr)
-    at &= place
+    packed = sort_queries(packed, indptr)
+    at = packed & place
     at += first
+    changed = (packed[1:] ^ packed[:-1]).view(np.uint64)
+    if not len(changed) or changed.min() > place:  # all differ in the leading bits
+        return at, np.zeros(len(keys), bool)
     sorted_keys = keys[at]
     wrong = np.zeros(len(keys), bool)
     np.less(sorted_keys[1:], sorted_keys[:-1], out=wrong[1:])

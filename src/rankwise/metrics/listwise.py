@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from rankwise.errors import DataError
 from rankwise.metrics._row_order import sort_gains
-from rankwise.metrics.ranked_queries import Array, RankedQueries
+from rankwise.metrics._top_sums import gain_curves, precision_curves
+from rankwise.metrics.ranked_queries import Array, RankedQueries, RankedRows
 from rankwise.metrics.ranking_metric import ranking_metric
 from rankwise.parameters import AnyOf, Choice, Number, Rule
 
@@ -99,10 +100,11 @@ def average_precision(
     >>> average_precision([1, 0], [0.5, 0.5])  # rank one or two
     0.75
     """
-    from rankwise.metrics._listwise_loops import average_precision_curves
 
-    sums = _relevance_curve(average_precision_curves, ranked, k, relevant, score_ties)
-    return _divided(sums, _n_relevant(ranked, relevant))
+    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
+        return precision_curves(part, score_ties == "average", relevant, cutoffs)
+
+    return _divided(_at_cutoffs(curves, ranked, k), _n_relevant(ranked, relevant))
 
 
 @ranking_metric(
@@ -314,17 +316,12 @@ def rank_biased_precision(
     >>> rank_biased_precision([1, 0, 1], [0.9, 0.5, 0.1], persistence=0.5)  # (1 + 1/4) / 2
     0.625
     """
-    groups = ranked.groups
-    starts = groups.indptr[:-1]
-    is_relevant = (ranked.labels >= relevant).astype(np.float64)
-    undefined = np.maximum.reduceat(is_relevant, starts) == 0
-    if score_ties == "average":
-        block = np.cumsum(~ranked.tied) - 1
-        is_relevant = (np.bincount(block, is_relevant) / np.bincount(block))[block]
-    rank = np.arange(len(is_relevant)) - np.repeat(starts, groups.sizes)
-    is_relevant[rank >= np.repeat(ranked.stops - starts, groups.sizes)] = 0.0
-    values = (1.0 - persistence) * np.add.reduceat(is_relevant * persistence**rank, starts)
-    return np.where(undefined, np.nan, values)
+
+    def weights(n_ranks: int) -> Array:
+        return np.asarray((1.0 - persistence) * persistence ** np.arange(n_ranks))
+
+    found = _relevant_among(ranked, None, relevant, score_ties, weights)
+    return _divided(found, _n_relevant(ranked, relevant) > 0)
 
 
 @ranking_metric(
@@ -387,10 +384,15 @@ def expected_reciprocal_rank(
     if largest > highest:
         raise DataError(f"y has a label of {largest:g}, above max_grade={highest:g}.")
     stopping = np.exp2(ranked.labels - highest) - np.exp2(-highest)
-    indptr, average = ranked.groups.indptr, score_ties == "average"
-    arguments = stopping, ranked.tied, indptr, ranked.stops, average
-    values = _at_cutoffs(partial(cascade_curves, *arguments), ranked, k)
-    return _divided(values, np.maximum.reduceat(stopping, indptr[:-1]) > 0)
+
+    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
+        values = np.zeros((len(part.stops), len(cutoffs)))
+        rows = stopping[part.rows], part.tied, part.indptr, part.stops
+        cascade_curves(*rows, score_ties == "average", cutoffs, values)
+        return values
+
+    values = _at_cutoffs(curves, ranked, k)
+    return _divided(values, np.maximum.reduceat(stopping, ranked.groups.indptr[:-1]) > 0)
 
 
 @ranking_metric(
@@ -445,42 +447,46 @@ def ndcg(
     0.75
     """
     _check_gains(ranked.labels, gain)
-    gains = _gain(ranked.labels, gain)
-    ideal = sort_gains(gains, ranked.groups.indptr)
-    discounts = partial(_discounts, discount=discount)
-    perfect = replace(ranked, stops=ranked.groups.indptr[1:])
-    best = _gain_sums(ideal, perfect, k, discounts, average=False)
-    found = _gain_sums(gains, ranked, k, discounts, average=score_ties == "average")
-    return np.minimum(_divided(found, best), 1.0)
+    discounts, average = partial(_discounts, discount=discount), score_ties == "average"
+
+    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
+        gains = _gain(part.labels, gain)
+        found = gain_curves(gains, part, average, discounts, cutoffs)
+        perfect = part._replace(stops=part.indptr[1:])
+        ideal = sort_gains(gains, part.indptr)
+        best = gain_curves(ideal, perfect, False, discounts, cutoffs)
+        return np.minimum(_divided(found, best), 1.0)
+
+    return _at_cutoffs(curves, ranked, k)
 
 
 def _relevance_curve(
-    curves: Callable[..., None], ranked: RankedQueries, k: Any, relevant: float, score_ties: str
+    loop: Callable[..., None], ranked: RankedQueries, k: Any, relevant: float, score_ties: str
 ) -> Array:
     """The values of a compiled loop over relevant rows, for each cut-off of k."""
-    groups, average = ranked.groups, score_ties == "average"
-    arguments = (ranked.labels, ranked.tied, groups.indptr, ranked.stops, average, float(relevant))
-    return _at_cutoffs(partial(curves, *arguments), ranked, k)
+    average, least = score_ties == "average", float(relevant)
+
+    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
+        values = np.zeros((len(part.stops), len(cutoffs)))
+        rows = part.labels, part.tied, part.indptr, part.stops
+        loop(*rows, average, least, cutoffs, values)
+        return values
+
+    return _at_cutoffs(curves, ranked, k)
 
 
-def _relevant_among(ranked: RankedQueries, k: Any, relevant: float, score_ties: str) -> Array:
-    """The number of relevant rows among the first k."""
-    gains = (ranked.labels >= relevant).astype(np.float64)
-    return _gain_sums(gains, ranked, k, np.ones, average=score_ties == "average")
-
-
-def _gain_sums(
-    gains: Array, ranked: RankedQueries, k: Any, discounts: Callable[[int], Array], *, average: bool
+def _relevant_among(
+    ranked: RankedQueries,
+    k: Any,
+    relevant: float,
+    score_ties: str,
+    weights: Callable[[int], Array] = np.ones,
 ) -> Array:
-    """The sum of discounted gains among the first k rows; `discounts` takes a number of ranks."""
-    from rankwise.metrics._listwise_loops import gain_curves
+    """The number of relevant rows among the first k, or the sum of the weights of their ranks."""
 
-    most = int(ranked.groups.sizes.max())
-
-    def curves(cutoffs: NDArray[np.int64], values: Array) -> None:
-        weights = discounts(min(most, int(cutoffs[-1])))
-        rows = gains, ranked.tied, ranked.groups.indptr, ranked.stops
-        gain_curves(*rows, average, weights, cutoffs, values)
+    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
+        gains = (part.labels >= relevant).astype(np.float64)
+        return gain_curves(gains, part, score_ties == "average", weights, cutoffs)
 
     return _at_cutoffs(curves, ranked, k)
 
@@ -500,13 +506,12 @@ def _divided(values: Array, by: NDArray[Any]) -> Array:
 
 
 def _at_cutoffs(
-    curves: Callable[[NDArray[np.int64], Array], None], ranked: RankedQueries, k: Any
+    curves: Callable[[RankedRows, NDArray[np.int64]], Array], ranked: RankedQueries, k: Any
 ) -> Array:
-    """Values for each cut-off of k, from a loop that fills them in for distinct ascending ones."""
+    """Values for each cut-off of k, from a function of some queries and ascending cut-offs."""
     cutoffs = np.asarray(ranked.groups.sizes.max() if k is None else k, dtype=np.int64)
     ascending, where = np.unique(cutoffs, return_inverse=True)
-    values = np.zeros((ranked.groups.n_groups, len(ascending)))
-    curves(ascending, values)
+    values = ranked.map_parts(lambda part: curves(part, ascending))
     return values[:, where] if cutoffs.ndim else values[:, 0]
 
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
-from rankwise.metrics._row_order import label_levels, rank_rows
+from rankwise.metrics._row_order import label_levels, map_queries, rank_rows
 
 Array: TypeAlias = NDArray[np.float64]
 
 _LARGEST_EXACT = 2**53  # float64 holds every whole number up to here
+
+
+class RankedRows(NamedTuple):
+    """Consecutive queries of `RankedQueries`; `indptr` and `stops` count from their first row."""
+
+    rows: slice
+    labels: Array
+    tied: NDArray[np.bool_]
+    indptr: NDArray[np.intp]
+    stops: NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +107,19 @@ class RankedQueries:
     def _sorted(cls, labels: Array, values: Array, groups: QueryGroups) -> RankedQueries:
         ranked, tied = rank_rows(labels, values, groups.order, groups.indptr)
         return cls(groups, ranked, tied, groups.indptr[1:])
+
+    def map_parts(self, function: Callable[[RankedRows], Array]) -> Array:
+        """The values of all queries, from a function of some queries at a time."""
+        indptr = self.groups.indptr
+
+        def values(queries: slice) -> Array:
+            first, last = indptr[queries.start], indptr[queries.stop]
+            rows = slice(first, last)
+            starts = indptr[queries.start : queries.stop + 1] - first
+            stops = self.stops[queries] - first
+            return function(RankedRows(rows, self.labels[rows], self.tied[rows], starts, stops))
+
+        return np.concatenate(map_queries(values, indptr))
 
     @cached_property
     def pair_counts(self) -> NDArray[np.int64]:
