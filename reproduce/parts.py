@@ -218,24 +218,7 @@ PAPERS = (
                 ("llm_preferences", "letor1_ohsumed", "drug_target"),
             ),
         ),
-        minutes=4,
-    ),
-    Paper(
-        "many_features",
-        "Many sparse features",
-        "Posts of 20 Newsgroups, with all words and pairs of words as features, ranked for each "
-        "group by RankRLS with twenty outputs, ridge regression, a support vector machine and "
-        "logistic regression.",
-        "There is no paper with these tables.",
-        (
-            Part(
-                "many_features/newsgroups",
-                _module("many_features", "newsgroups"),
-                ("newsgroups",),
-                ("newsgroups20",),
-            ),
-        ),
-        minutes=6,
+        minutes=10,
     ),
     Paper(
         "sparse-pairwise-features",
