@@ -218,7 +218,7 @@ PAPERS = (
                 ("llm_preferences", "letor1_ohsumed", "drug_target"),
             ),
         ),
-        minutes=4,
+        minutes=10,
     ),
     Paper(
         "sparse-pairwise-features",
