@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.errors import DataError
 from rankwise.parameters import AnyOf, Whole, check_value
-from rankwise.plots._look import COLORS, INK, SIZE, STRONGEST, axes_or_new
+from rankwise.plots._look import COLORS, INK, SIZE, STRONGEST, axes_or_new, axis_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ def plot_ratings(
             f"{rating.shape}, {lower.shape}, {upper.shape} and {(len(names),)}."
         )
     order = np.argsort(-rating, kind="stable")[:top]
-    labels = [str(names[k]) for k in order]
+    labels = axis_names(names[k] for k in order)
     width = 5.0 + 0.07 * max(max(map(len, labels)) - 16, 0)  # long names take space from the plot
     ax = axes_or_new(ax, size=(min(width, WIDEST), max(2.4, 0.26 * len(order) + 1.0)))
     heights = np.arange(len(order))
@@ -83,6 +83,7 @@ def plot_ratings(
             text = f"{least[k]}" if least[k] == most[k] else f"{least[k]}\u2013{most[k]}"
             ax.annotate(text, (1.02, height), **beside)
     ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.locator_params(axis="x", nbins=6)
     ax.set_xlabel("rating")
     return ax
 
@@ -147,9 +148,10 @@ def plot_win_matrix(
                 color=INK, zorder=2,
             )  # fmt: skip
     ax.grid(visible=False)
-    labels = [str(name) for name in names[:n]]
+    labels = axis_names(names[:n])
     ax.set_yticks(np.arange(n), labels)
     ax.set_xticks(np.arange(n), labels, rotation=90)
+    ax.tick_params(labelsize=min(10, 250 / n))  # names do not overlap
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     ax.set_xlabel("against; in percent" if n <= MOST_NUMBERS else "against")
     return ax
