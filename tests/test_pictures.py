@@ -299,3 +299,6 @@ def test_long_names_lose_their_middle_unless_they_become_the_same():
     assert ticks(ax.yaxis) == [f"{name[:14]}\u2026{name[-14:]}" for name in names]
     alike = [f"the same long beginning {k}, and the same long end" for k in range(3)]
     assert ticks(plot_ratings([3, 2, 1], zeros, zeros + 3, names=alike).yaxis) == alike
+    ax = plot_win_matrix(np.full((3, 3), 0.5), names=alike)
+    assert ticks(ax.xaxis) == ["1", "2", "3"]
+    assert ticks(ax.yaxis) == [f"{name}  {k}" for k, name in enumerate(alike, 1)]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 WIDEST = 8.0  # inches of a plot with long names
 MOST_NUMBERS = 12  # items whose cells have numbers
+MOST_LETTERS = 12  # of names that stand at columns, too; longer ones are numbered
 
 
 def plot_ratings(
@@ -98,7 +99,7 @@ def plot_win_matrix(
     """Draw how often the item of each row wins against that of each column, as a heat map.
 
     With up to 12 items, cells have percentages. Blue: the item of the row wins more often; red: it
-    loses more often; pairs that never met are empty.
+    loses more often; pairs that never met are empty. Columns have numbers instead of long names.
 
     Parameters
     ----------
@@ -149,8 +150,15 @@ def plot_win_matrix(
             )  # fmt: skip
     ax.grid(visible=False)
     labels = axis_names(names[:n])
+    if max(map(len, labels), default=0) > MOST_LETTERS:
+        labels = [f"{label}  {k}" for k, label in enumerate(labels, 1)]
+        places = np.arange(1, n + 1)
+        if n > MOST_NUMBERS:
+            places = places[(places == 1) | (places % 5 == 0)]
+        ax.set_xticks(places - 1, [str(place) for place in places])
+    else:
+        ax.set_xticks(np.arange(n), labels, rotation=90)
     ax.set_yticks(np.arange(n), labels)
-    ax.set_xticks(np.arange(n), labels, rotation=90)
     ax.tick_params(labelsize=min(10, 250 / n))  # names do not overlap
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     ax.set_xlabel("against; in percent" if n <= MOST_NUMBERS else "against")
