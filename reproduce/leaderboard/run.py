@@ -27,7 +27,7 @@ from reproduce.command import run_parts
 from reproduce.leaderboard.real_battles import DERIVED, PANDALM, data_file, write_battles
 
 HERE = Path(__file__).parent
-ITEMS, BATTLES, RUNS, QUICK = 12, 1500, 200, 20
+ITEMS, BATTLES, RUNS, QUICK = 12, 1500, 500, 20
 VOTES = {
     "independent": {"dependence": 0.0},
     "sessions of 3, dependence 0.5": {},

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles, make_battles
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.estimators.leaderboard.battle_problem import BattleProblem
 from tests.oracles.battles import dense_newton
 
 MADE = make_battles(6, 400, random_state=0)
@@ -172,10 +173,36 @@ def test_updates_give_the_numbers_of_a_fit_to_all(board):
     assert_allclose(grown.predict(board.items_), board.ratings_, atol=1e-7)
     assert_allclose(grown.coef_std_, board.coef_std_, atol=1e-7)
     assert_allclose(grown.penalty_, board.penalty_, rtol=1e-6)
+    kept = clone(grown).fit(early)
+    kept.set_params(ties="half").update(b.take(slice(300, None)))  # counts all battles again
+    assert_allclose(kept.ratings_, Leaderboard(ties="half").fit(grown.battles_).ratings_, atol=1e-7)
     with pytest.raises(DataError, match="have groups, the new ones have not"):
         grown.update(["item 1"], ["item 2"], [1], context=pd.DataFrame({"style": [0.0]}))
     with pytest.raises(DataError, match="without item_features"):
         grown.update(b, item_features={})
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"position": True}, {"style": 0}, {"n_judges": 3}], ids=str
+)
+def test_updates_in_batches_count_only_new_battles(options, monkeypatch):
+    position = options.pop("position", False)
+    b = make_battles(6, 400, random_state=3, **options).battles
+    if b.judge is not None:  # a judge and a session that come late
+        b = b.take(np.argsort(b.judge, kind="stable"))
+    whole = Leaderboard(position=position).fit(b)
+    board = Leaderboard(position=position).fit(b.take(slice(0, 250)))
+    monkeypatch.setattr(BattleProblem, "of", None)  # no second look at old battles
+    for begin, end in ((250, 251), (251, 400)):
+        board.update(b.take(slice(begin, end)))
+    assert_allclose(board.ratings_, whole.ratings_, atol=1e-7)
+    assert_allclose(board.rating_std_, whole.rating_std_, atol=1e-7)
+    assert_allclose(board.coef_std_, whole.coef_std_, atol=1e-7)
+    assert_allclose(board.both_bad_, whole.both_bad_)
+    assert_allclose(board.shares()["wins"], whole.shares()["wins"])
+    if b.judge is not None:
+        slips = [each.judges().to_frame()["slips"].sort_index() for each in (board, whole)]
+        assert_allclose(*slips, atol=1e-7)
 
 
 def test_style_within_its_interval_and_items_by_features():

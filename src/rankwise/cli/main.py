@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rankwise.cli.auc.auc import auc
 from rankwise.cli.auto.auto import auto
 from rankwise.cli.compare import compare
 from rankwise.cli.completion import completion
@@ -37,6 +38,7 @@ Examples:
   rankwise compare model.rankwise other.rankwise test.txt
   rankwise leaderboard battles.csv
   rankwise preferences items.csv comparisons.csv --report page.html
+  rankwise auc samples.csv --label outcome
 """
 app = typer.Typer(
     name="rankwise",
@@ -47,7 +49,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    demo, auto, fit, tune, predict, evaluate, compare, preferences, leaderboard, info,
+    demo, auto, fit, tune, predict, evaluate, compare, preferences, leaderboard, auc, info,
     completion,
 )  # fmt: skip
 for command in COMMANDS:

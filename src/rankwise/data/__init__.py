@@ -11,6 +11,7 @@ from rankwise.data.letor.reading import LetorData, read_letor
 from rankwise.data.letor.streaming import LetorBlocks
 from rankwise.data.letor.writing import write_letor
 from rankwise.data.normalize import normalize_per_query
+from rankwise.data.sample_files import SampleData, read_samples
 from rankwise.data.synthetic import RankingProblem, make_ranking
 from rankwise.data.triplets import draw_triplets
 from rankwise.graph.comparisons import Comparisons
@@ -27,6 +28,7 @@ __all__ = [
     "LetorData",
     "RankingDataset",
     "RankingProblem",
+    "SampleData",
     "draw_triplets",
     "list_datasets",
     "load_dataset",
@@ -38,5 +40,6 @@ __all__ = [
     "read_chosen_rejected",
     "read_comparisons",
     "read_letor",
+    "read_samples",
     "write_letor",
 ]

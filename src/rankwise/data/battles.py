@@ -188,7 +188,7 @@ class Battles:
             return None if mine is None else np.concatenate((mine, its))
 
         return Battles(
-            _as_array(known),
+            as_array(known),
             np.concatenate((self.pairs, np.array(place, dtype=np.intp)[other.pairs])),
             joined("outcome"),
             joined("weight"),
@@ -244,18 +244,27 @@ def number_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Index]:
     if labels.dtype.kind in "iu":
         found, codes = np.unique(labels, return_inverse=True)
         return found, np.asarray(codes, dtype=np.intp)
+    number: dict[Any, int] = {}
+    codes = number_more(labels, number)
+    return as_array(number), codes
+
+
+def number_more(labels: NDArray[Any], number: dict[Any, int]) -> Index:
+    """Numbers of entries; labels that are not in `number` are added to it."""
     entries = labels.tolist()
-    number = {label: k for k, label in enumerate(dict.fromkeys(entries))}
-    codes = np.fromiter(map(number.__getitem__, entries), np.intp, len(entries))
-    return _as_array(number), codes
+    new = [label for label in dict.fromkeys(entries) if label not in number]
+    number.update(zip(new, range(len(number), len(number) + len(new)), strict=True))
+    return np.fromiter(map(number.__getitem__, entries), np.intp, len(entries))
 
 
-def _as_array(values: Iterable[Any]) -> NDArray[Any]:
+def as_array(values: Iterable[Any]) -> NDArray[Any]:
     """Labels as an array: of numbers or of strings, or of objects if they are of several types."""
     entries = list(values)
     kinds = {type(entry) for entry in entries}
     if len(kinds) == 1 and kinds <= {int, str, float}:
-        return np.array(entries)
+        made = np.array(entries)
+        if str not in kinds or not any(entry.endswith("\0") for entry in entries):
+            return made  # arrays of strings would lose a last "\0"
     found = np.empty(len(entries), dtype=object)
     found[:] = entries
     return found
@@ -283,7 +292,7 @@ def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any]
     """The ids of items, and their numbers in each battle."""
     entries = [side.tolist() for side in sides]
     if items is None:
-        ids = _as_array(dict.fromkeys(entries[0] + entries[1]))
+        ids = as_array(dict.fromkeys(entries[0] + entries[1]))
         missing = missing_entries(ids)
         if missing.any():
             bad = [missing_entries(side) for side in sides]

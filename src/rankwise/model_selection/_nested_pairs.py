@@ -32,7 +32,7 @@ class NestedLeavePairOut(TableMixin):
     auc : float
         The share of pairs with different labels in the right order.
     low, high : float
-        An interval of 95%, from the U-statistic of these pairs.
+        An interval of 95%, from the U-statistic of these pairs; rows of a group count as one.
     standard_error : float
     unnested : float or None
         The AUC of leave-pair-out of the estimator as it is chosen and fitted on all rows; None if
@@ -186,7 +186,8 @@ def nested_leave_pair_out(
         differences.append((f[i] - f[j])[compared])
         alphas.append(_alpha(fitted))
     pairs = np.column_stack((np.concatenate(first), np.concatenate(second)))
-    found = PairOutcomes.of(labels, pairs, np.concatenate(differences))
+    dependent = None if groups is None else units
+    found = PairOutcomes.of(labels, pairs, np.concatenate(differences), dependent)
     low, high = found.interval(0.95)
     whole = _unnested(clone(estimator).fit(X, y), X, y, strata)
     return NestedLeavePairOut(
@@ -206,6 +207,11 @@ def _folds(
                 "A label with a single row cannot be held out and learned: add rows of this label."
             )
         n_splits = int(counts.min())
+    if units is not None:
+        n_groups = len(np.unique(units))
+        if n_groups < 2:
+            raise DataError("All rows are in one group: there is nothing to learn from without it.")
+        n_splits = min(n_splits, n_groups)
     for _ in range(n_repeats):
         options: Any = {"n_splits": n_splits, "shuffle": True}
         options["random_state"] = int(rng.integers(2**31))

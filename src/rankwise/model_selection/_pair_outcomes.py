@@ -20,15 +20,19 @@ class PairOutcomes:
     """Outcomes of pairs as symmetric matrices of shape (n_rows, n_rows).
 
     `right` has 1 for a pair in the right order, 1/2 for tied predictions, and `compared` 1 for
-    every pair with different labels that was held out (or how often it was).
+    every pair with different labels that was held out (or how often it was). Rows of the same unit,
+    such as a patient, are not independent.
     """
 
     labels: Array
     right: Array
     compared: Array
+    units: Index | None = None
 
     @classmethod
-    def of(cls, labels: Array, pairs: Any, differences: Array) -> PairOutcomes:
+    def of(
+        cls, labels: Array, pairs: Any, differences: Array, units: Index | None = None
+    ) -> PairOutcomes:
         """From f(first) - f(second) of held-out pairs."""
         m = len(labels)
         first, second = np.asarray(pairs).T
@@ -42,7 +46,7 @@ class PairOutcomes:
             raise DataError(
                 "No pair with different labels was held out. Check the labels and strata."
             )
-        return cls(labels, right, compared)
+        return cls(labels, right, compared, units)
 
     @property
     def auc(self) -> float:
@@ -56,7 +60,8 @@ class PairOutcomes:
 
     def standard_error(self) -> float:
         """That of `auc` as a U-statistic, from the share of each row in the outcomes."""
-        return _spread(self.right - self.auc * self.compared, self.compared, self.labels)
+        excess = self.right - self.auc * self.compared
+        return _spread(excess, self.compared, self.labels, self.units)
 
     def interval(self, level: float) -> tuple[float, float]:
         """Symmetric on the scale of log odds; if all outcomes are equal, Newcombe's."""
@@ -108,12 +113,14 @@ def difference_error(first: PairOutcomes, second: PairOutcomes) -> float:
     return _spread(gap - mean * first.compared, first.compared, first.labels)
 
 
-def _spread(excess: Array, compared: Array, labels: Array) -> float:
+def _spread(excess: Array, compared: Array, labels: Array, units: Index | None = None) -> float:
     """From the excess of each pair over the mean: DeLong's standard error, with two labels."""
-    of_row = excess.sum(axis=1)
-    codes, _ = _classes(labels)
+    of_row, (codes, _) = excess.sum(axis=1), _classes(labels)
+    if units is not None:
+        of_row = np.bincount(units, of_row)
+        codes = np.zeros(len(of_row), np.intp)
     size = np.bincount(codes)[codes]
-    unbiased = np.where(size > 1, size / np.maximum(size - 1.0, 1.0), 1.0)
+    unbiased = size / np.maximum(size - 1.0, 1.0)
     return float(2.0 * np.sqrt((unbiased * of_row**2).sum()) / compared.sum())
 
 

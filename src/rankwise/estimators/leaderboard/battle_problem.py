@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.data.battles import Battles, number_labels
+from rankwise.data.battles import Battles, number_labels, number_more
 from rankwise.errors import DataError
-from rankwise.solvers.battles.tally import Layout, Likelihood, tally
+from rankwise.solvers.battles.tally import Layout, Likelihood, Tally, tally
 
 POSITION = "first place"  # the column that is 1 in every battle
 
@@ -21,65 +21,79 @@ POSITION = "first place"  # the column that is 1 in every battle
 class BattleProblem:
     """The likelihood of battles, and where each battle is in it.
 
-    `row`, `outcome`, `weight` and `group` are of the battles that count, whose numbers are
-    `counted`. `sign` is -1 where the likelihood has the two items in the other order. Columns are
-    divided by their `scales`. `features` are those of items, centred and scaled.
+    `row`, `outcome`, `weight` and `group` are of the battles that count: not those in which both
+    items are bad, or of no weight. `sign` is -1 where the likelihood has the two items in the other
+    order. `groups` and `judges` have the numbers of their labels. Columns are divided by their
+    `scales`. `features` are those of items, centred.
     """
 
     likelihood: Likelihood
-    counted: Index
     row: Index
     outcome: Index
     weight: Array
     sign: Array
     group: Index | None
-    judges: NDArray[Any]
+    groups: dict[Any, int]
+    judges: dict[Any, int]
     names: list[str]
     scales: Array
     features: Array
+    options: tuple[str, str, bool]
 
     @classmethod
     def of(
         cls, battles: Battles, *, link: str, ties: str, position: bool, item_features: Any = None
     ) -> BattleProblem:
         """Check what only whole battles can show, and count."""
-        counted = np.flatnonzero((battles.outcome != 3) & (battles.weight > 0))
-        b = battles.take(counted)
-        if not (b.outcome < 2).any():
-            raise DataError(
-                "No battle has a winner: there is nothing to rank the items by. Check the outcomes."
-            )
-        judges, judge = (np.zeros(0), None) if b.judge is None else number_labels(b.judge)
+        b = _counted(battles)
+        judges, judge = _numbered(b.judge)
         features, feature_names = _item_features(item_features, battles.items)
-        columns, names = [], []
-        if position or judge is not None:
-            columns.append(np.ones((len(b), 1)))
-            names.append(POSITION)
-        if b.context is not None:
-            columns.append(b.context)
-            names += b.context_names or [f"x{k}" for k in range(b.context.shape[1])]
+        x, names = _columns(b, position=position)
         if len(feature_names):
-            columns.append(features[b.pairs[:, 0]] - features[b.pairs[:, 1]])
+            x = np.column_stack((x, features[b.pairs[:, 0]] - features[b.pairs[:, 1]]))
             names += feature_names
-        x = np.column_stack(columns) if columns else np.zeros((len(b), 0))
         scales = _scales(x, names)
-        (first, second), outcome, sign = b.pairs.T, b.outcome, np.ones(len(b))
-        x = x / scales
-        if not (position or judge is not None):
-            # Who was shown first does not matter: count both orders as one.
-            turned = first > second
-            first, second = np.where(turned, second, first), np.where(turned, first, second)
-            sign = np.where(turned, -1.0, 1.0)
-            x = x * sign[:, None]
-            outcome = np.where(turned & (outcome < 2), 1 - outcome, outcome)
-        counts, row = tally(first, second, outcome, b.weight, x, judge)
-        modelled = ties == "model" and bool((outcome == 2).any())
-        layout = Layout(len(battles.items), x.shape[1], len(judges), modelled)
-        group = None if b.groups is None else number_labels(b.groups)[1]
-        likelihood, scored = Likelihood(counts, layout, link), b.weight
+        entry = _Entries.of(b, x / scales, ordered=POSITION in names)
+        counts, row = tally(*entry.sides, entry.outcome, b.weight, entry.x, judge)
+        groups, group = _numbered(b.groups)
         return cls(
-            likelihood, counted, row, outcome, scored, sign, group, judges, names, scales, features
+            _likelihood(counts, len(battles.items), len(judges), link, ties), row, entry.outcome,
+            b.weight, entry.sign, group, groups, judges, names, scales, features,
+            (link, ties, position),
         )  # fmt: skip
+
+    def grown(self, new: Battles) -> BattleProblem:
+        """With battles added, whose items are numbered as those before, and new ones last.
+
+        Old battles are not counted again. Without features of items.
+        """
+        b = _counted(new)
+        link, ties, position = self.options
+        judges, groups, group = dict(self.judges), dict(self.groups), self.group
+        judge = None if b.judge is None else number_more(b.judge, judges)
+        if b.groups is not None and group is not None:
+            group = np.concatenate((group, number_more(b.groups, groups)))
+        x, names = _columns(b, position=position)
+        entry = _Entries.of(b, x / self.scales, ordered=POSITION in names)
+        added, row = tally(*entry.sides, entry.outcome, b.weight, entry.x, judge)
+        counts, before, after = self.likelihood.tally.plus(added)
+        return replace(
+            self,
+            likelihood=_likelihood(counts, len(new.items), len(judges), link, ties),
+            row=np.concatenate((before[self.row], after[row])),
+            outcome=np.concatenate((self.outcome, entry.outcome)),
+            weight=np.concatenate((self.weight, b.weight)),
+            sign=np.concatenate((self.sign, entry.sign)),
+            group=group,
+            groups=groups,
+            judges=judges,
+            features=np.zeros((len(new.items), 0)),
+        )
+
+    def without_caches(self) -> BattleProblem:
+        """The same without what the solver has stored."""
+        kept = self.likelihood
+        return replace(self, likelihood=Likelihood(kept.tally, kept.layout, kept.link))
 
     @property
     def layout(self) -> Layout:
@@ -97,6 +111,67 @@ class BattleProblem:
     def rating_map(self) -> Array:
         """The matrix that maps parameters to ratings."""
         return self.ratings(np.eye(self.layout.size)).T
+
+
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """Battles as the likelihood has them: `sign` is -1 where the two items changed places."""
+
+    sides: tuple[Index, Index]
+    outcome: Index
+    sign: Array
+    x: Array
+
+    @classmethod
+    def of(cls, b: Battles, x: Array, *, ordered: bool) -> _Entries:
+        first, second = b.pairs.T
+        if ordered:
+            return cls((first, second), b.outcome, np.ones(len(b)), x)
+        # Who was shown first does not matter: count both orders as one.
+        turned = first > second
+        sign = np.where(turned, -1.0, 1.0)
+        outcome = np.where(turned & (b.outcome < 2), 1 - b.outcome, b.outcome)
+        sides = np.where(turned, second, first), np.where(turned, first, second)
+        return cls(sides, outcome, sign, x * sign[:, None])
+
+
+def _counted(battles: Battles) -> Battles:
+    """Battles that count."""
+    return battles.take(np.flatnonzero((battles.outcome != 3) & (battles.weight > 0)))
+
+
+def _numbered(labels: NDArray[Any] | None) -> tuple[dict[Any, int], Index | None]:
+    """Numbers of labels, and of the label of each battle."""
+    if labels is None:
+        return {}, None
+    number: dict[Any, int] = {}
+    if labels.dtype.kind not in "iu":
+        return number, number_more(labels, number)
+    found, codes = number_labels(labels)
+    number.update(zip(found.tolist(), range(len(found)), strict=True))
+    return number, codes
+
+
+def _columns(b: Battles, *, position: bool) -> tuple[Array, list[str]]:
+    """The first place, if it matters, and the context; and their names."""
+    columns, names = [np.zeros((len(b), 0))], []
+    if position or b.judge is not None:
+        columns.append(np.ones((len(b), 1)))
+        names.append(POSITION)
+    if b.context is not None:
+        columns.append(b.context)
+        names += b.context_names or [f"x{k}" for k in range(b.context.shape[1])]
+    return np.column_stack(columns), names
+
+
+def _likelihood(counts: Tally, n_items: int, n_judges: int, link: str, ties: str) -> Likelihood:
+    won = counts.counts[:, :2].sum()
+    if not won:
+        raise DataError(
+            "No battle has a winner: there is nothing to rank the items by. Check the outcomes."
+        )
+    modelled = ties == "model" and bool(counts.counts[:, 2].any())
+    return Likelihood(counts, Layout(n_items, counts.x.shape[1], n_judges, modelled), link)
 
 
 def _item_features(given: Any, items: NDArray[Any]) -> tuple[Array, list[str]]:

@@ -33,6 +33,53 @@ class Tally:
     def __len__(self) -> int:
         return len(self.first)
 
+    def merged(self) -> tuple[Tally, Index]:
+        """The same with equal battles in one row; also returns the new row of every row.
+
+        Columns of `x` with many values, such as lengths, leave every battle its own row.
+        """
+        keys = (
+            [self.first, self.second]
+            if self.judge is None
+            else [
+                self.first,
+                self.second,
+                self.judge,
+            ]
+        )
+        for column in self.x.T:
+            if len(np.unique(column[:SAMPLE])) > DISTINCT:
+                return self, np.arange(len(self))
+            keys.append(np.unique(column, return_inverse=True)[1])
+        code = np.zeros(len(self), dtype=np.int64)
+        for key in keys:
+            size = int(key.max(initial=0)) + 1
+            if code.max(initial=0) > 2**62 // size:  # numbers would overflow
+                code = np.unique(code, return_inverse=True)[1]
+            code = code * size + key
+        _, where, row = np.unique(code, return_index=True, return_inverse=True)
+        counts = [
+            np.bincount(row, weights=column, minlength=len(where)) for column in self.counts.T
+        ]
+        judge = None if self.judge is None else self.judge[where]
+        first, second, x = self.first[where], self.second[where], self.x[where]
+        return Tally(first, second, np.column_stack(counts), x, judge), row
+
+    def plus(self, other: Tally) -> tuple[Tally, Index, Index]:
+        """Both together; also returns the new rows of the rows of this and of the other."""
+        judge = None
+        if self.judge is not None and other.judge is not None:
+            judge = np.concatenate((self.judge, other.judge))
+        joined = Tally(
+            np.concatenate((self.first, other.first)),
+            np.concatenate((self.second, other.second)),
+            np.concatenate((self.counts, other.counts)),
+            np.concatenate((self.x, other.x)),
+            judge,
+        )
+        found, row = joined.merged()
+        return found, row[: len(self)], row[len(self) :]
+
 
 def tally(
     first: Index,
@@ -42,29 +89,10 @@ def tally(
     x: Array,
     judge: Index | None = None,
 ) -> tuple[Tally, Index]:
-    """Count equal battles; also returns the row of every battle.
-
-    Columns of `x` with many values, such as lengths, leave every battle its own row.
-    """
-    keys = [first, second] if judge is None else [first, second, judge]
-    for column in x.T:
-        if len(np.unique(column[:SAMPLE])) > DISTINCT:
-            row = np.arange(len(first))
-            own = np.zeros((len(first), 3))
-            own[row, outcome] = weight
-            return Tally(first, second, own, x, judge), row
-        keys.append(np.unique(column, return_inverse=True)[1])
-    code = np.zeros(len(first), dtype=np.int64)
-    for key in keys:
-        size = int(key.max(initial=0)) + 1
-        if code.max(initial=0) > 2**62 // size:  # numbers would overflow
-            code = np.unique(code, return_inverse=True)[1]
-        code = code * size + key
-    _, where, row = np.unique(code, return_index=True, return_inverse=True)
-    sums = np.bincount(3 * row + outcome, weights=weight, minlength=3 * len(where))
-    counts = np.asarray(sums, dtype=np.float64)
-    kept = None if judge is None else judge[where]
-    return Tally(first[where], second[where], counts.reshape(-1, 3), x[where], kept), row
+    """Count equal battles; also returns the row of every battle."""
+    counts = np.zeros((len(first), 3))
+    counts[np.arange(len(first)), outcome] = weight
+    return Tally(first, second, counts, x, judge).merged()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,276 @@
+"""Labelled samples in tables, and what became of each column."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.data.table_files import Columns, first_line, read_table
+from rankwise.errors import DataError, ParameterError
+from rankwise.tables import plural
+
+MISSING = ("refuse", "drop-rows", "drop-columns", "median")
+NOTHING = {"", "na", "n/a", "nan", "null", "none", "?"}
+MANY = 10  # values of a text column, above which it is not a category
+
+
+@dataclass(frozen=True, eq=False)
+class SampleData:
+    """Samples of two classes.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,)
+        1 for the positive class and 0 for the other.
+    names : list of str
+        The features.
+    classes : tuple of str
+        The names of the other class and of the positive class.
+    strata, groups : ndarray of shape (n_rows,) or None
+    columns : list of (str, str)
+        Each column of the file, and what became of it.
+    lines : ndarray of shape (n_rows,)
+        The line, or row, of each sample in the file.
+
+    Examples
+    --------
+    >>> X, y, lines = np.array([[1.0], [2.0], [1.0]]), np.array([0.0, 1.0, 1.0]), np.arange(2, 5)
+    >>> data = SampleData(X, y, ["age"], ("well", "ill"), None, None, [("age", "a feature")], lines)
+    >>> data.copies()
+    [(2, 4)]
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    names: list[str]
+    classes: tuple[str, str]
+    strata: NDArray[Any] | None
+    groups: NDArray[Any] | None
+    columns: list[tuple[str, str]]
+    lines: NDArray[np.intp]
+
+    def copies(self) -> list[tuple[int, int]]:
+        """Lines of samples with the same features as an earlier one, each with the earlier line."""
+        first: dict[bytes, int] = {}
+        found = []
+        for line, row in zip(self.lines.tolist(), self.X + 0.0, strict=True):
+            before = first.setdefault(row.tobytes(), line)
+            if before != line:
+                found.append((before, line))
+        return found
+
+
+def read_samples(
+    path: str | PathLike[str],
+    label: str,
+    *,
+    positive: str | None = None,
+    stratum: str | None = None,
+    group: str | None = None,
+    ignore: Sequence[str] = (),
+    missing: str = "refuse",
+) -> SampleData:
+    """Read labelled samples from a CSV, TSV, JSON or Parquet file.
+
+    Columns of numbers are features. A column of words becomes a feature for each word, if there are
+    at most ten of them; with more, it is left out, as are constant columns.
+
+    Parameters
+    ----------
+    path : str or path-like
+    label : str
+        The column of classes.
+    positive : str, optional
+        The class that should be ranked first, against all others. None: with two classes, the
+        larger number or, of words, the last one in alphabetical order.
+    stratum, group : str, optional
+        Columns of strata, such as hospitals, and of groups, such as patients.
+    ignore : sequence of str, default=()
+        Columns to leave out.
+    missing : {"refuse", "drop-rows", "drop-columns", "median"}, default="refuse"
+        What to do with missing values: raise an error, leave out the rows or the columns that have
+        some, or replace them by the median of their column.
+
+    Returns
+    -------
+    SampleData
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "samples.csv")
+    ...     text = "age,smoker,is\\n61,yes,ill\\n35,no,well\\n48,yes,well\\n57,no,ill\\n"
+    ...     _ = path.write_text(text)
+    ...     data = read_samples(path, "is", positive="ill")
+    >>> data.names, data.y.tolist()
+    (['age', 'smoker=no', 'smoker=yes'], [1.0, 0.0, 0.0, 1.0])
+    >>> data.columns[1]
+    ('smoker', '2 words: a feature for each')
+    """
+    if missing not in MISSING:
+        raise ParameterError(f"missing must be one of {', '.join(MISSING)}: got {missing!r}.")
+    file = Path(path)
+    table = {name: [_tidy(value) for value in values] for name, values in read_table(file).items()}
+    special = {"label": label, "stratum": stratum, "group": group}
+    for name in (*special.values(), *ignore):
+        if name is not None and name not in table:
+            raise DataError(f"{file} has no column {name!r}: it has {_listed(table)}.")
+    lines = np.arange(len(table[label])) + first_line(file)
+    told = {name: f"the {role}" for role, name in special.items() if name is not None}
+    told |= dict.fromkeys(ignore, "left out as asked")
+    features = [name for name in table if name not in told]
+    if missing == "drop-rows":
+        used = [name for name in (*features, *special.values()) if name is not None]
+        whole = np.array([all(table[n][k] is not None for n in used) for k in range(len(lines))])
+        if not whole.any():
+            raise DataError(f"{file}: every row has a missing value. Use --missing drop-columns.")
+        table = {n: [v for v, keep in zip(table[n], whole, strict=True) if keep] for n in table}
+        lines = lines[whole]
+    y, classes = _classes(file, table[label], label, positive, lines)
+    parts: list[NDArray[np.float64]] = []
+    names: list[str] = []
+    for name in features:
+        told[name], values, called = _feature(file, name, table[name], lines, missing)
+        parts += values
+        names += called
+    if not parts:
+        raise DataError(f"{file} has no column of numbers or categories besides {label!r}.")
+    ids = [None if n is None else _ids(file, n, table[n], lines) for n in (stratum, group)]
+    columns = [(name, told[name]) for name in table]
+    return SampleData(np.column_stack(parts), y, names, classes, ids[0], ids[1], columns, lines)
+
+
+def _tidy(value: Any) -> Any:
+    """None for a missing value; no spaces around words."""
+    if isinstance(value, str):
+        value = value.strip()
+        return None if value.lower() in NOTHING else value
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value
+
+
+def _classes(
+    file: Path, values: list[Any], label: str, positive: str | None, lines: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], tuple[str, str]]:
+    empty = next((k for k, value in enumerate(values) if value is None), None)
+    if empty is not None:
+        raise DataError(
+            f"{file}, line {lines[empty]}: the label {label!r} is missing. Fill it in, or use "
+            "--missing drop-rows."
+        )
+    words = [_word(value) for value in values]
+    counts = Counter(words)
+    if len(counts) == 1:
+        raise DataError(
+            f"{file}: all {plural(len(words), 'row')} have the label {words[0]!r}. An AUC compares "
+            "rows of two classes: check --label."
+        )
+    known = sorted(counts, key=lambda word: (_number(word) is None, _number(word) or 0.0, word))
+    if positive is None:
+        if len(counts) > 2:
+            some = ", ".join(repr(word) for word in known[:5])
+            raise DataError(
+                f"{file}: the label {label!r} has {len(counts)} different values, such as {some}. "
+                "An AUC compares two classes: name one with --positive to compare it with all "
+                "others."
+            )
+        positive = known[-1]
+    elif positive not in counts:
+        raise DataError(f"{file}: no row has the label {positive!r}: labels are {_listed(known)}.")
+    others = [word for word in known if word != positive]
+    other = others[0] if len(others) == 1 else f"not {positive}"
+    y = np.array([float(word == positive) for word in words])
+    for name, size in ((positive, int(y.sum())), (other, int(len(y) - y.sum()))):
+        if size < 2:
+            raise DataError(
+                f"{file}: the class {name!r} has one row. With this row held out, nothing is left "
+                "to learn the class from: at least 2 rows are needed, and 10 or more for a useful "
+                "interval."
+            )
+    return y, (other, positive)
+
+
+def _feature(
+    file: Path, name: str, values: list[Any], lines: NDArray[np.intp], missing: str
+) -> tuple[str, list[NDArray[np.float64]], list[str]]:
+    """What became of a column, and its features with their names."""
+    holes = [k for k, value in enumerate(values) if value is None]
+    numbers = [None if value is None else _number(value) for value in values]
+    bad = [k for k, v in enumerate(values) if v is not None and numbers[k] is None]
+    if len(holes) == len(values):
+        return "empty: left out", [], []
+    if holes and missing == "drop-columns":
+        return f"{plural(len(holes), 'missing value')}: left out", [], []
+    if bad and len(bad) + len(holes) < len(values):
+        k = bad[0]
+        raise DataError(
+            f"{file}, line {lines[k]}: the column {name!r} has numbers in other lines, but "
+            f"{values[k]!r} here. Correct it, or leave the column out with --ignore."
+        )
+    if holes and (missing == "refuse" or bad):
+        raise DataError(
+            f"{file}, line {lines[holes[0]]}: the column {name!r} has no value here"
+            f"{f' and in {len(holes) - 1} more lines' if len(holes) > 1 else ''}. Use --missing "
+            + ("drop-rows or drop-columns." if bad else "drop-rows, drop-columns or median.")
+        )
+    if bad:
+        words = [_word(value) for value in values]
+        known = sorted(set(words))
+        if len(known) == 1:
+            return "constant: left out", [], []
+        if len(known) > MANY:
+            return f"{len(known)} different words: left out", [], []
+        columns = [np.array([float(word == k) for word in words]) for k in known]
+        return f"{len(known)} words: a feature for each", columns, [f"{name}={k}" for k in known]
+    column = np.array([np.nan if number is None else number for number in numbers])
+    what = "a feature"
+    if holes:
+        column[holes] = np.nanmedian(column)
+        what += f", {plural(len(holes), 'missing value')} replaced by the median"
+    if np.ptp(column) == 0:
+        return "constant: left out", [], []
+    return what, [column], [name]
+
+
+def _ids(file: Path, name: str, values: list[Any], lines: NDArray[np.intp]) -> NDArray[Any]:
+    empty = next((k for k, value in enumerate(values) if value is None), None)
+    if empty is not None:
+        raise DataError(
+            f"{file}, line {lines[empty]}: the column {name!r} has no value here. Fill it in, or "
+            "use --missing drop-rows."
+        )
+    return np.array([_word(value) for value in values])
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, None if the value is none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _word(value: Any) -> str:
+    """A value as a word: 1 and 1.0 are the same."""
+    number = _number(value)
+    if number is not None and not isinstance(value, bool):
+        return f"{number:g}" if float(f"{number:g}") == number else repr(number)
+    return str(value)
+
+
+def _listed(names: Columns | list[str]) -> str:
+    """The first names."""
+    known = list(names)
+    return ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")

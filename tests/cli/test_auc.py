@@ -1,0 +1,119 @@
+"""auc: from a table of samples to an AUC with its interval, a p-value and a page."""
+
+import numpy as np
+import pytest
+
+from rankwise import RankRLS
+from rankwise.data import read_samples
+from rankwise.model_selection import auc_interval, permutation_test
+
+
+@pytest.fixture
+def samples(tmp_path):
+    """30 samples of two classes, with all kinds of columns."""
+    rng = np.random.default_rng(0)
+    ill = np.arange(30) % 2
+    age, dose = (40 + 15 * ill + 10 * rng.standard_normal((2, 30))).round(1)
+    path = tmp_path / "samples.csv"
+    lines = [
+        f"p{k},{age[k]},{dose[k]},{['low', 'high'][k % 3 == 0]},7,{'AB'[k % 4 > 1]},"
+        f"{['well', 'ill'][ill[k]]}"
+        for k in range(30)
+    ]
+    path.write_text("\n".join(["id,age,dose,risk,constant,site,outcome", *lines]) + "\n")
+    return path
+
+
+def edited(path, line, old, new):
+    lines = path.read_text().splitlines()
+    assert old in lines[line - 1]
+    lines[line - 1] = lines[line - 1].replace(old, new, 1)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_file_is_enough(samples, run, tmp_path):
+    page, roc = tmp_path / "page.html", tmp_path / "roc.svg"
+    result = run(
+        "auc", samples, "--label", "outcome", "--positive", "ill", "--ignore", "site",
+        "--permutations", 49, "--report", page, "--roc", roc,
+    )  # fmt: skip
+    data = read_samples(samples, "outcome", positive="ill", ignore=["site"])
+    assert data.names == ["age", "dose", "risk=high", "risk=low"]
+    found = auc_interval(RankRLS(scale="standard"), data.X, data.y)
+    test = permutation_test(
+        RankRLS(scale="standard"), data.X, data.y, n_permutations=49, random_state=0
+    )
+    assert f"{found.auc:.3f} ({found.low:.3f} to {found.high:.3f})" in result.stdout
+    assert f"p = {test.p_value:.3g}" in result.stdout
+    told = {line.split("  ")[0]: line for line in result.stdout.splitlines()}
+    assert "30 different words: left out" in told["id"]
+    assert "constant: left out" in told["constant"]
+    assert "2 words: a feature for each" in told["risk"]
+    assert "left out as asked" in told["site"]
+    text = page.read_text()
+    for words in ("Methods", f"Each of {found.n_pairs} pairs", "nested cross-validation", "p ="):
+        assert words in text
+    assert text.count("<svg") == 3
+    assert roc.read_text().count("<svg") == 1
+
+
+def test_strata_and_groups(samples, run):
+    strata = run("auc", samples, "--label", "outcome", "--stratum", "site", "--permutations", 9)
+    assert "the stratum" in strata.stdout
+    groups = run("auc", samples, "--label", "outcome", "--group", "site", "--permutations", 9)
+    assert "held out together" in groups.stdout
+    assert "There is no p-value" in groups.stdout
+    refused = run(
+        "auc", samples, "--label", "outcome", "--group", "site", "--roc", "a.svg", ok=False
+    )
+    assert "no ROC curve" in refused
+
+
+def test_copies_are_noted(samples, run):
+    lines = samples.read_text().splitlines()
+    samples.write_text("\n".join([*lines, lines[3]]) + "\n")
+    result = run("auc", samples, "--label", "outcome", "--permutations", 0)
+    assert "lines 4 and 32" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "old", "new", "words"),
+    [
+        (1, "outcome", "result", "has no column 'outcome': it has id, age, dose"),
+        (5, ",7,", ",seven,", "line 5: the column 'constant' has numbers in other lines, but 'sev"),
+        (5, ",7,", ",,", "line 5: the column 'constant' has no value here. Use --missing"),
+        (5, "ill", "", "line 5: the label 'outcome' is missing"),
+        (5, "ill", "dead", "has 3 different values, such as 'dead', 'ill', 'well'"),
+        (5, ",ill", "", "line 5: got 6 values for 7 columns"),
+    ],
+)
+def test_bad_values_are_named(samples, run, line, old, new, words):
+    error = run("auc", edited(samples, line, old, new), "--label", "outcome", ok=False)
+    assert words in error
+
+
+def test_classes_with_too_few_rows(samples, run):
+    all_well = samples.read_text().replace(",ill", ",well")
+    samples.write_text(all_well)
+    assert "all 30 rows have the label 'well'" in run(
+        "auc", samples, "--label", "outcome", ok=False
+    )
+    edited(samples, 2, "well", "ill")
+    error = run("auc", samples, "--label", "outcome", ok=False)
+    assert "the class 'ill' has one row" in error
+    assert "no row has the label 'dead'" in run(
+        "auc", samples, "--label", "outcome", "--positive", "dead", ok=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--kernel", "cubic"], "Choose from linear, rbf: got 'cubic'"),
+        (["--missing", "zero"], "Choose from refuse, drop-rows"),
+        (["--report", "page.pdf"], "The page ends with .html"),
+    ],
+)
+def test_bad_options(samples, run, options, words):
+    assert words in run("auc", samples, "--label", "outcome", *options, ok=False)

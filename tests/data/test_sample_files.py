@@ -1,0 +1,53 @@
+"""Tables of labelled samples."""
+
+import numpy as np
+import pytest
+
+from rankwise.data import read_samples
+from rankwise.errors import DataError, ParameterError
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "samples.csv"
+    path.write_text("a,b,y\n1,2,0\n NA ,3,1\n4,5,1.0\n6,,0\n7,8,1\n9,1,0\n")
+    return path
+
+
+def test_missing_values(path):
+    with pytest.raises(DataError, match="line 3: the column 'a' has no value here"):
+        read_samples(path, "y")
+    rows = read_samples(path, "y", missing="drop-rows")
+    assert rows.X.tolist() == [[1, 2], [4, 5], [7, 8], [9, 1]]
+    assert rows.lines.tolist() == [2, 4, 6, 7]
+    assert rows.y.tolist() == [0, 1, 1, 0]
+    median = read_samples(path, "y", missing="median")
+    assert median.X[1, 0] == 6
+    assert median.columns[0] == ("a", "a feature, 1 missing value replaced by the median")
+    with pytest.raises(DataError, match="no column of numbers"):
+        read_samples(path, "y", missing="drop-columns")
+    with pytest.raises(ParameterError, match="missing must be one of"):
+        read_samples(path, "y", missing="mean")
+
+
+def test_numbers_are_ordered_as_numbers(tmp_path):
+    path = tmp_path / "samples.csv"
+    path.write_text("x,y\n1,9\n2,10\n4,9\n3,10\n")
+    data = read_samples(path, "y")
+    assert data.classes == ("9", "10")
+    several = tmp_path / "several.csv"
+    several.write_text("x,y\n1,a\n2,b\n4,c\n3,a\n")
+    assert read_samples(several, "y", positive="a").classes == ("not a", "a")
+
+
+def test_parquet(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "samples.parquet"
+    table = {"x": [1.0, 2.0, 3.5, 4.0], "flag": [True, False, True, True], "y": [0, 1, 0, 1]}
+    parquet.write_table(arrow.table(table), path)
+    data = read_samples(path, "y")
+    assert data.X.tolist() == [[1, 1], [2, 0], [3.5, 1], [4, 1]]
+    assert data.y.tolist() == [0, 1, 0, 1]
+    assert np.isin(data.lines, [1, 2, 3, 4]).all()
