@@ -107,7 +107,7 @@ def test_pandalm_has_a_battle_for_each_annotator():
     assert len(set(b.groups)) == 2
     assert_allclose(b.context[0, 0] / b.context[4, 0], (2 / 5) / (-1 / 6))
     for change, message in (
-        ({"cmp_key": ["x_y", "x_y_z", "x_y"]}, "row 1: cmp_key must be the names of two models"),
+        ({"cmp_key": ["x_y", "x_y_z", "x_y"]}, "row 1: cmp_key must be two names of models"),
         ({"annotator1": ["1", "2", "3"]}, "row 2: annotator1 must be 1, 2 or 0 for a tie: got '3'"),
         ({"cmp_key": ["x_y", "x_y", "x_x"]}, "row 2: 'x' battles itself"),
     ):
@@ -162,7 +162,7 @@ def test_rows_that_cannot_be_used_are_counted():
             "rankwise preferences",
         ),
         ({"winner": ["model_a", "who", "tie", "tie"]}, {}, r"row 1: the winner 'who' in 'winner'"),
-        ({"model_b": ["y", "y", "x", "z"]}, {}, r"row 1: 'y' battles itself \(1 such"),
+        ({"model_b": ["y", "y", "x", "z"]}, {}, r"row 1: 'y' battles itself \(1 such row\)"),
         ({}, {"style": ["length"]}, "no column 'length', and no two columns length_a"),
         ({"gap": ["1", "?", "2", "3"]}, {"style": ["gap"]}, "row 1: the column 'gap' must hold"),
         ({"n_a": [1] * 4, "n_b": [-1] * 4}, {"style": ["n"]}, "must not be negative"),
@@ -212,6 +212,22 @@ def test_numbers_of_lines_are_those_of_the_file(tmp_path):
     for suffix, line in ((".csv", 4), (".jsonl", 3)):
         with pytest.raises(DataError, match=f"line {line}: the winner 'who'"):
             read_battles(written(tmp_path, suffix, table))
+
+
+def test_lines_of_rows_that_have_several_lines_and_empty_lines(tmp_path):
+    path = tmp_path / "battles.csv"
+    path.write_text('model_a,model_b,winner,prompt\nx,y,tie,"two\nlines"\n\nx,y,who,"a\nb"\n')
+    with pytest.raises(DataError, match="line 5: the winner 'who'"):
+        read_battles(path)
+    path = tmp_path / "battles.jsonl"
+    path.write_text("".join(f'{{"winner": "{a}", "loser": "x"}}\n\n' for a in "yx"))
+    with pytest.raises(DataError, match="line 3: 'x' battles itself"):
+        read_battles(path)
+
+
+def test_ids_may_end_with_a_null_character():
+    found = read_battles({"winner": ["x\0", "x"], "loser": ["x", "y"]})
+    assert found.battles.items.tolist() == ["x\0", "x", "y"]
 
 
 def test_generated_battles_have_the_probabilities_of_the_model():

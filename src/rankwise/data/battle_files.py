@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array
 from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, OUTCOMES, Battles
 from rankwise.data.pandalm import annotators, one_row_per_verdict
-from rankwise.data.table_files import Columns, first_line, read_table
+from rankwise.data.table_files import Columns, place_of_row, read_table
 from rankwise.errors import DataError
 from rankwise.tables import plural
 
@@ -152,8 +153,7 @@ class _Reader:
     def of(cls, table: Any) -> _Reader:
         if isinstance(table, str | Path):
             path = Path(table)
-            begin = first_line(path)
-            return cls._of_columns(str(path), read_table(path), f"{path}, line", begin)
+            return cls._of_columns(str(path), read_table(path), partial(place_of_row, path))
         names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
         if names is None:
             raise DataError(
@@ -161,15 +161,15 @@ class _Reader:
                 f"{type(table).__name__}."
             )
         columns = {str(name): list(table[name]) for name in names}
-        return cls._of_columns("The table", columns, "The table, row", 0)
+        return cls._of_columns("The table", columns, lambda k: f"The table, row {k}")
 
     @classmethod
-    def _of_columns(cls, source: str, columns: Columns, unit: str, begin: int) -> _Reader:
+    def _of_columns(cls, source: str, columns: Columns, where: Callable[[int], str]) -> _Reader:
         each = len(annotators(columns))
         if not each:
-            return cls(source, columns, lambda k: f"{unit} {k + begin}")
-        found = one_row_per_verdict(columns, lambda k: f"{unit} {k + begin}")
-        return cls(source, found, lambda k: f"{unit} {k // each + begin}", "PandaLM", each)
+            return cls(source, columns, where)
+        found = one_row_per_verdict(columns, where)
+        return cls(source, found, lambda k: where(k // each), "PandaLM", each)
 
     def read(self, style: list[str], groups: str | None, judge: str | None) -> BattleFile:
         schema = self._schema()
@@ -269,8 +269,8 @@ class _Reader:
         )
         if len(same):
             raise DataError(
-                f"{self.where(int(same[0]))}: {first[same[0]]!r} battles itself ({len(same)} such "
-                "rows)."
+                f"{self.where(int(same[0]))}: {first[same[0]]!r} battles itself "
+                f"({plural(len(same), 'such row')})."
             )
 
     def _codes(

@@ -262,7 +262,9 @@ def as_array(values: Iterable[Any]) -> NDArray[Any]:
     entries = list(values)
     kinds = {type(entry) for entry in entries}
     if len(kinds) == 1 and kinds <= {int, str, float}:
-        return np.array(entries)
+        made = np.array(entries)
+        if str not in kinds or not any(entry.endswith("\0") for entry in entries):
+            return made  # arrays of strings would lose a last "\0"
     found = np.empty(len(entries), dtype=object)
     found[:] = entries
     return found

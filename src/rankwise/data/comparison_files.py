@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
 from rankwise.data.chosen_rejected import read_chosen_rejected
-from rankwise.data.table_files import first_line, read_table
+from rankwise.data.table_files import place_of_row, read_table
 from rankwise.errors import DataError
 from rankwise.graph.comparisons import MARGIN_OF_WINNER, Comparisons
 
@@ -150,7 +151,7 @@ class _Columns:
 
     source: str
     columns: dict[str, list[Any]]
-    first_line: int
+    where: Callable[[int], str]
 
     @classmethod
     def of(cls, table: Any) -> _Columns:
@@ -162,11 +163,12 @@ class _Columns:
                 "A table of comparisons is a path, a data frame or a dictionary of columns: got "
                 f"{type(table).__name__}."
             )
-        return cls("The table", {str(name): list(table[name]) for name in names}, 0)
+        columns = {str(name): list(table[name]) for name in names}
+        return cls("The table", columns, lambda k: f"The table, row {k}")
 
     @classmethod
     def _read(cls, path: Path) -> _Columns:
-        return cls(str(path), read_table(path), first_line(path))
+        return cls(str(path), read_table(path), partial(place_of_row, path))
 
     def __str__(self) -> str:
         return self.source
@@ -201,9 +203,8 @@ class _Columns:
             except (TypeError, ValueError):
                 out[k] = np.nan
             if not np.isfinite(out[k]):
-                where = f"line {k + self.first_line}" if self.first_line else f"row {k}"
                 raise DataError(
-                    f"{self}, {where}: the column {name!r} must hold numbers: got {value!r}."
+                    f"{self.where(k)}: the column {name!r} must hold numbers: got {value!r}."
                 )
         return out
 
@@ -239,9 +240,8 @@ def _outcomes(votes: _Columns, column: str, first: Any, second: Any) -> Any:
     ]
     unknown = next((k for k, word in enumerate(won) if word not in MARGIN_OF_WINNER), None)
     if unknown is not None:
-        where = unknown + votes.first_line
         raise DataError(
-            f"{votes}, {'line' if votes.first_line else 'row'} {where}: the outcome {column!r} is "
+            f"{votes.where(unknown)}: the outcome {column!r} is "
             f"{values[unknown]!r}. It must be one of "
             f"{', '.join(repr(w) for w in MARGIN_OF_WINNER if isinstance(w, str))}; 1, 0.5 or 0; "
             "or the id of the item that won."

@@ -32,9 +32,9 @@ def one_row_per_verdict(columns: Columns, where: Callable[[int], str]) -> Column
         for name, values in columns.items()
         if name not in names
     }
-    pairs = [_models(key, where(k)) for k, key in enumerate(columns[KEY]) for _ in names]
+    pairs = [_models(key, k, where) for k, key in enumerate(columns[KEY]) for _ in names]
     made["model_a"], made["model_b"] = ([pair[side] for pair in pairs] for side in (0, 1))
-    made["winner"] = [_winner(columns[name][k], name, where(k)) for k in range(n) for name in names]
+    made["winner"] = [_winner(columns[name][k], name, k, where) for k in range(n) for name in names]
     made["annotator"] = names * n
     texts = [name for name in ("instruction", "input") if name in columns]
     if texts:
@@ -47,19 +47,19 @@ def one_row_per_verdict(columns: Columns, where: Callable[[int], str]) -> Column
     return made
 
 
-def _models(key: Any, place: str) -> tuple[str, str]:
+def _models(key: Any, row: int, where: Callable[[int], str]) -> tuple[str, str]:
     parts = str(key).split("_")
     if len(parts) != 2:
         raise DataError(
-            f'{place}: {KEY} must be the names of two models with "_" between them: got {key!r}.'
+            f'{where(row)}: {KEY} must be two names of models with "_" between them: got {key!r}.'
         )
     return parts[0], parts[1]
 
 
-def _winner(value: Any, name: str, place: str) -> str | None:
+def _winner(value: Any, name: str, row: int, where: Callable[[int], str]) -> str | None:
     if value is None or value == "":
         return None
     word = WINNERS.get(str(value).strip().removesuffix(".0"))
     if word is None:
-        raise DataError(f"{place}: {name} must be 1, 2 or 0 for a tie: got {value!r}.")
+        raise DataError(f"{where(row)}: {name} must be 1, 2 or 0 for a tie: got {value!r}.")
     return word

@@ -7,6 +7,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,12 @@ def read_table(path: Path) -> Columns:
     try:
         if suffix == ".parquet":
             return _parquet(path)
-        opened: Any = gzip.open if path.suffix == ".gz" else open
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with _opened(path) as file:
             if suffix in (".jsonl", ".ndjson"):
                 return _of_records(path, _json_lines(path, file))
             if suffix == ".json":
                 return _of_records(path, enumerate(_json_list(path, file), 1))
-            return _csv(path, csv.reader(file, delimiter="\t" if suffix == ".tsv" else ","))
+            return _csv(path, csv.reader(file, delimiter=_delimiter(suffix)))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path} is not a whole gzip file: {error}.") from error
     except UnicodeDecodeError as error:
@@ -41,8 +41,43 @@ def read_table(path: Path) -> Columns:
 
 
 def first_line(path: Path) -> int:
-    """The number of the first row: lines of CSV files count, and their first has the names."""
+    """The number of the first row, if each row has one line: in CSV files, line 1 has the names."""
     return 1 if _suffix(path) in (".jsonl", ".ndjson", ".json", ".parquet") else 2
+
+
+def place_of_row(path: Path, row: int) -> str:
+    """The file and the line on which a row begins, for messages; rows count from 0.
+
+    Reads the file again: lines may be empty, and rows of CSV files may have several lines.
+    """
+    suffix = _suffix(path)
+    if suffix in (".json", ".parquet"):
+        return f"{path}, row {row + 1}"
+    with _opened(path) as file:
+        if suffix in (".jsonl", ".ndjson"):
+            lines: Iterator[int] = (line for line, text in enumerate(file, 1) if text.strip())
+        else:
+            lines = _row_lines(csv.reader(file, delimiter=_delimiter(suffix)))
+            next(lines)
+        return f"{path}, line {next(islice(lines, row, None))}"
+
+
+def _row_lines(reader: Any) -> Iterator[int]:
+    """The lines on which the rows of a CSV file begin."""
+    begin = 1
+    for row in reader:
+        if row:
+            yield begin
+        begin = reader.line_num + 1
+
+
+def _opened(path: Path) -> Any:
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    return opened(path, "rt", encoding="utf-8-sig", newline="")
+
+
+def _delimiter(suffix: str) -> str:
+    return "\t" if suffix == ".tsv" else ","
 
 
 def _suffix(path: Path) -> str:

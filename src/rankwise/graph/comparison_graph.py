@@ -160,13 +160,18 @@ class ComparisonGraph(PairGraph):
         """Rows of B F for some comparisons; ``load(rows)`` returns the features of rows."""
         pairs = np.concatenate((self.first[some], self.second[some]))
         rows, where = np.unique(pairs, return_inverse=True)
-        first, second = np.split(where, 2)
-        F = load(rows)
-        D = F[first]
-        D -= F[second]
+        D = _subtract_rows(load(rows), *np.split(where, 2))
         if self.context is not None:
             start = self.n_rows - self.context.shape[1]
             D += backend_of(D).array(self.context[some]) @ load(np.arange(start, self.n_rows))
+        return D
+
+    def stored_differences(self, F: Array, some: Index) -> Array:
+        """Rows of B F for some comparisons, with the features of all rows at hand."""
+        D = _subtract_rows(F, self.first[some], self.second[some])
+        if self.context is not None:
+            on, start = backend_of(D), self.n_rows - self.context.shape[1]
+            D += on.matmul(on.array(self.context[some]), on.contiguous(F[start:]))
         return D
 
     def gram(self, X: Any) -> Array:
@@ -224,3 +229,13 @@ class CholeskyRoot:
         return solve_triangular(
             self.U[:, self.pivots], rhs[self.pivots], trans="T", check_finite=False
         )
+
+
+def _subtract_rows(F: Array, first: Index, second: Index) -> Array:
+    """F[first] - F[second]."""
+    if not backend_of(F).is_host:
+        return F[first] - F[second]
+    # Indices are valid; "clip" spares NumPy a check that makes it slower.
+    D: Array = F.take(first, axis=0, mode="clip")
+    D -= F.take(second, axis=0, mode="clip")
+    return D

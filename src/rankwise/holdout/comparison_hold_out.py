@@ -40,7 +40,7 @@ class View(Protocol):
     """Fits for one or several lams."""
 
     def each(self, some: Index) -> tuple[Array, Array]:
-        """Predictions for some comparisons, (n, n_lams, n_outputs), and diagonals of E.
+        """Predictions (n_lams, n, n_outputs) for some comparisons, and diagonals of E (n_lams, n).
 
         Both are new arrays in host memory.
         """
@@ -87,12 +87,11 @@ class Edges(ABC):
             for start in range(0, len(some), step):
                 part = some[start : start + step]
                 fitted, h = view.each(part)
-                h *= weight[part, None]
+                h *= weight[part]
                 np.minimum(h, 1.0 - LEAST, out=h)
-                fitted -= h[:, :, None] * margin[part, None]
+                fitted -= h[:, :, None] * margin[part]
                 fitted /= (1.0 - h)[:, :, None]
-                for row, k in enumerate(which):
-                    out[k, start : start + step] = fitted[:, row]
+                out[which, start : start + step] = fitted
         return out
 
     def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
@@ -240,25 +239,16 @@ class FeatureView:
     def each(self, some: Index) -> tuple[Array, Array]:
         """See `View`."""
         on, n_outputs = backend_of(self.weights), self.edges.b.shape[1]
-        graph, stored = self.edges.graph, self._stored
-        if stored is None:
-            D = on.contiguous(graph.differences(self._moved, some))
-            fitted = to_host(on.matmul(D, self.weights))
-        else:
-            B = graph.incidence[_as_slice(some)]
-            D, fitted = on.sparse_product(B, stored), B @ self._scores
+        D = self._differences(some)
+        fitted = np.asarray(to_host(on.matmul(self.weights.T, D.T)))
         D *= D
-        leverage = to_host(on.matmul(D, self.shares))
-        return np.asarray(fitted).reshape(len(some), -1, n_outputs), np.asarray(leverage)
+        leverage = np.asarray(to_host(on.matmul(self.shares.T, D.T)))
+        return fitted.reshape(-1, n_outputs, len(some)).swapaxes(1, 2), leverage
 
     def together(self, listed: Index) -> tuple[Array, Callable[[int], Array]]:
         """See `View`."""
-        on, (n, size), graph = backend_of(self.weights), listed.shape, self.edges.graph
-        stored = self._stored
-        if stored is None:
-            D = on.contiguous(graph.differences(self._moved, listed.ravel()))
-        else:
-            D = on.sparse_product(graph.incidence[listed.ravel()], stored)
+        on, (n, size) = backend_of(self.weights), listed.shape
+        D = self._differences(listed.ravel())
         n_outputs = self.edges.b.shape[1]
         fitted = to_host(on.matmul(D, self.weights)).reshape(n, size, -1, n_outputs)
         stacked = D.reshape(n, size, -1)
@@ -273,11 +263,11 @@ class FeatureView:
         stored = several and graph.n_rows * len(self.weights) <= STORED
         return self._moved(slice(None)) if stored else None
 
-    @cached_property
-    def _scores(self) -> Array:
-        """The scores of all rows."""
-        assert self._stored is not None
-        return np.asarray(to_host(backend_of(self.weights).matmul(self._stored, self.weights)))
+    def _differences(self, some: Index) -> Array:
+        graph, stored = self.edges.graph, self._stored
+        if stored is not None:
+            return graph.stored_differences(stored, some)
+        return backend_of(self.weights).contiguous(graph.differences(self._moved, some))
 
     def _moved(self, rows: Any) -> Array:
         F = self.edges.load(rows)
@@ -352,7 +342,7 @@ class KernelView:
             Z, n = self.graph.context[some], len(S) - self.graph.context.shape[1]
             crossed = to_host(S[i, n:] - S[j, n:])
             leverage += (Z * (2.0 * crossed + Z @ to_host(S[n:, n:]))).sum(axis=1)
-        return self._fitted(some)[:, None], leverage[:, None]
+        return self._fitted(some)[None], leverage[None]
 
     def together(self, listed: Index) -> tuple[Array, Callable[[int], Array]]:
         """See `View`."""
@@ -372,13 +362,6 @@ class KernelView:
 
     def _fitted(self, some: Index) -> Array:
         return np.asarray(self.graph.incidence[some] @ self.scores)
-
-
-def _as_slice(some: Index) -> Any:
-    """Adjacent numbers as a slice, which is faster."""
-    n = len(some)
-    adjacent = n > 0 and some[-1] - some[0] == n - 1 and (np.diff(some) == 1).all()
-    return slice(int(some[0]), int(some[0]) + n) if adjacent else some
 
 
 def plain_problem(problem: Problem) -> Problem:

@@ -81,6 +81,7 @@ def test_tilted_moments(m, v, a, b, c, t, e):
     st.sampled_from([0.01, 0.7, 3.0]), st.sampled_from([0.0, 0.01, 0.2]),
 )  # fmt: skip
 @example(4.77, 0.278, 0.0, 300.0, 0.0, 0.5, 0.7, 0.0)
+@example(-2.5, 0.02, 0.0, 3.0, 3.0, 3.0, 0.7, 0.0)
 @example(-3.0, 0.05, 0.0, 10.0, 0.0, 0.0, 0.01, 0.01)
 def test_few_nodes_agree_with_adaptive_panels(m, v, near, a, b, c, t, e):
     got = np.array(tilted(m, v, a, b, c, t, e, near))

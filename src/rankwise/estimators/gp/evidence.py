@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -154,13 +155,13 @@ class Evidence:
         decided, ties = self.observed.values[:, :2].sum(), self.observed.values[:, 2].sum()
         return low, high if decided else float(min(high, -ndtri(0.5 / (ties + 2.0))))
 
-    @property
+    @cached_property
     def start(self) -> Array:
         """theta of the hyperparameters to start from."""
         parts = [np.log(np.atleast_1d(getattr(self.hyper, name))) for name in self._free]
         return np.concatenate((self.hyper.kernel.theta, *parts))
 
-    @property
+    @cached_property
     def is_slope(self) -> Any:
         """Which entries of theta are slopes."""
         parts = [np.full(np.size(getattr(self.hyper, n)), n == "slopes") for n in self._free]
@@ -219,7 +220,7 @@ class Evidence:
         """The same with slopes of raters, which are free unless the spread is 0; and its theta."""
         hyper = replace(self.hyper, slopes=slopes)
         found = replace(self, hyper=hyper, spread=spread, _best_value=-np.inf)
-        is_slope, whole = found.is_slope, found.start
+        is_slope, whole = found.is_slope, found.start.copy()
         whole[~is_slope] = theta[~self.is_slope]
         return found, whole
 

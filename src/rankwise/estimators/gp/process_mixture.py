@@ -13,6 +13,8 @@ from rankwise.backends.arrays import Array
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess
 from rankwise.estimators.gp.evidence import Evidence
 
+_TIED = 1e-10  # of the largest score: smaller differences of draws are rounding errors
+
 
 @dataclass(frozen=True, eq=False)
 class ProcessMixture:
@@ -97,8 +99,9 @@ class ProcessMixture:
 def rank_counts(draws: Array, rng: np.random.Generator) -> Any:
     """How often each column of `draws` has each rank, 0 being the highest."""
     m = draws.shape[1]
-    # Ties are broken at random.
-    order = np.lexsort((rng.random(draws.shape), -draws))
+    # Ties are broken at random, and so are differences that are rounding errors.
+    unit = _TIED * float(np.abs(draws).max(initial=0.0)) or 1.0
+    order = np.lexsort((rng.random(draws.shape), -np.round(draws / unit)))
     counts = np.bincount((order * m + np.arange(m)).ravel(), minlength=m * m)
     return counts.reshape(m, m)
 

@@ -41,6 +41,9 @@ def _hermite_rule(n_nodes: int) -> tuple[Array, Array]:
 # Errors stay below 1e-9 up to these variances, and up to _WIDE for _FEW comparisons.
 _NARROWEST, _NARROW, _MEDIUM, _WIDE, _FEW = 0.02, 0.1, 0.25, 0.5, 10.0
 _ONE_MODE = 0.5  # variance times number of comparisons, up to which flips give no second mode
+_NEAR = 0.03  # last step to a mode, in standard deviations: the next would be far smaller
+_SMOOTH = 0.2  # variance times number of comparisons, up to which few nodes are enough
+_Z7, _W7 = _hermite_rule(7)
 _Z11, _W11 = _hermite_rule(11)
 _Z15, _W15 = _hermite_rule(15)
 _Z31, _W31 = _hermite_rule(31)
@@ -170,6 +173,8 @@ def tilted(
         value, first, second, _, by_t, _, _, by_e = log_likelihood(m, a, b, c, t, e)
         return value, first, -second, by_t, by_e
     n = a + b + c
+    if e == 0.0 and v <= _NARROWEST and n * v <= _SMOOTH:
+        return _near_mode(m, v, a, b, c, t, e, near, _Z7, _W7)
     if e == 0.0 and v <= _NARROWEST:
         return _near_mode(m, v, a, b, c, t, e, near, _Z11, _W11)
     if (e == 0.0 and v <= _NARROW) or (v <= _NARROWEST and n * v <= 0.2 * _ONE_MODE):
@@ -333,7 +338,7 @@ def _mode(
                 break
             step *= 0.5
         x, top = new, value
-        if abs(step) * math.sqrt(curvature) < 1e-3:
+        if abs(step) * math.sqrt(curvature) < _NEAR:
             break
     return x, top, 1.0 / v - min(l2, 0.0)
 
