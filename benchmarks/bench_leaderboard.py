@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import evalica
@@ -12,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.harness import Result, best_times, extra_memory, megabytes, seconds
 from rankwise import Leaderboard
 from rankwise.data import Battles, make_battles
+from rankwise.data.battles import OUTCOMES
 
 try:  # not in an extra: it needs old versions of its dependencies
     import arena_rank.models.bradley_terry as arena_rank
@@ -77,6 +79,54 @@ def against_arena_rank(made: Battles, ours: float) -> Result:
     )
 
 
+def update_against_fit() -> list[Result]:
+    """1,000 new votes after 140,000, beside a fit to all of them; names of items and sessions."""
+    made = make_battles(150, 150_000, style=0, random_state=0).battles
+    first, second = made.items.astype(object)[made.pairs].T
+    words = np.array(OUTCOMES, dtype=object)[made.outcome]
+    sessions = np.array([f"session {k}" for k in made.groups], dtype=object)
+
+    def some(begin: int, end: int) -> Battles:
+        part = slice(begin, end)
+        return Battles.of(first[part], second[part], words[part], groups=sessions[part])
+
+    board, begins = Leaderboard().fit(some(0, 140_000)), iter(range(140_000, 150_000, 1000))
+
+    def update() -> None:
+        begin = next(begins)
+        board.update(some(begin, begin + 1000))
+
+    ours, peer = best_times(update, lambda: Leaderboard().fit(some(0, 141_000)))
+    return [
+        Result(
+            "1,000 new votes after 140,000 of 150 items",
+            f"update {seconds(ours)}",
+            f"fit {seconds(peer)}",
+            ours / peer,
+            0.6,
+        )
+    ]
+
+
+def many_items() -> list[Result]:
+    """400,000 battles of 8,000 items, beside half of both."""
+    ours, peer = (
+        best_times(partial(with_everything, make_battles(n, 50 * n, random_state=0).battles),
+                   repeats=1)[0]
+        for n in (8_000, 4_000)
+    )  # fmt: skip
+    return [
+        Result(
+            "400,000 battles of 8,000 items with intervals: time grows with battles, not with the "
+            "square of items",
+            f"8,000 items {seconds(ours)}",
+            f"4,000 items {seconds(peer)}",
+            ours / peer,
+            3.0,
+        )
+    ]
+
+
 def large() -> Battles:
     """1,000,000 battles of 1,000 items, with five covariates."""
     made = make_battles(1000, 1_000_000, both_bad=0, random_state=0).battles
@@ -126,4 +176,4 @@ def against_logistic_regression() -> list[Result]:
 
 
 def cases() -> list[Result]:
-    return against_evalica() + against_logistic_regression()
+    return against_evalica() + update_against_fit() + many_items() + against_logistic_regression()

@@ -228,7 +228,7 @@ PAPERS = (
                 ("llm_preferences", "letor1_ohsumed", "drug_target"),
             ),
         ),
-        minutes=4,
+        minutes=10,
     ),
     Paper(
         "sparse-pairwise-features",

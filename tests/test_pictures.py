@@ -290,3 +290,15 @@ def test_a_win_matrix_has_two_colours_and_gaps():
     assert_allclose(colors[..., 3], [[0, 0.48, 0], [0.48, 0, 0], [0, 0, 0]], atol=1e-12)
     assert (colors[0, 1, :3] != colors[1, 0, :3]).any()
     assert texts(plot_win_matrix(np.full((20, 20), 0.5), names=range(20))) == []
+
+
+def test_long_names_lose_their_middle_unless_they_become_the_same():
+    names = [f"vendor/model-{k}b-with-a-long-name-{k}" for k in range(3)]
+    zeros = np.zeros(3)
+    ax = plot_ratings([3, 2, 1], zeros, zeros + 3, names=names)
+    assert ticks(ax.yaxis) == [f"{name[:14]}\u2026{name[-14:]}" for name in names]
+    alike = [f"the same long beginning {k}, and the same long end" for k in range(3)]
+    assert ticks(plot_ratings([3, 2, 1], zeros, zeros + 3, names=alike).yaxis) == alike
+    ax = plot_win_matrix(np.full((3, 3), 0.5), names=alike)
+    assert ticks(ax.xaxis) == ["1", "2", "3"]
+    assert ticks(ax.yaxis) == [f"{name}  {k}" for k, name in enumerate(alike, 1)]

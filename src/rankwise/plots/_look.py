@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ MARKERS = ("o", "s", "^", "D")
 INK = "#1D2430"
 PAPER = "#FFFFFF"
 SIZE = (5.4, 3.6)  # inches: text of 10 points stays readable on a page of 420 pixels
+LONGEST_NAME = 28  # characters beside an axis
 STRONGEST = 0.6  # opacity of coloured cells: text of a light or dark page can be read on them
 BAND = 1.96  # standard deviations on each side of a band of 95%
 Curves = Mapping[str, ArrayLike] | ArrayLike
@@ -113,6 +114,17 @@ def checked_curves(
 def look(i: int) -> tuple[str, str]:
     """Colour and marker of curve number i."""
     return COLORS[i % len(COLORS)], MARKERS[i % len(MARKERS)]
+
+
+def axis_names(names: Iterable[Any]) -> list[str]:
+    """Names beside an axis: long ones lose their middle, if they can still be told apart."""
+    labels = [str(name) for name in names]
+    half = LONGEST_NAME // 2
+    short = [
+        f"{label[:half]}\u2026{label[-half:]}" if len(label) > LONGEST_NAME else label
+        for label in labels
+    ]
+    return short if len(set(short)) == len(set(labels)) else labels
 
 
 def name_curves(ax: Axes, labels: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from rankwise.errors import DataError
-from rankwise.plots._look import COLORS, INK, MARKERS, axes_or_new
+from rankwise.plots._look import COLORS, INK, MARKERS, axes_or_new, axis_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def plot_comparisons(
             lw=min(1.0 + 0.5 * (i_wins + j_wins - 1), 4), color=COLORS[1] if surprise else INK,
             alpha=1.0 if surprise else 0.35, ls=(0, (4, 2)) if surprise else "-",
         )  # fmt: skip
-    labels = [str(name) for name in (range(n) if names is None else names)]
+    labels = axis_names(range(n) if names is None else names)
     palette = COLORS[0], COLORS[2], COLORS[3]  # not the colour of surprises
     for k in used.tolist():
         g = group_of[k]

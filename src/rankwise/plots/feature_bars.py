@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise.errors import DataError
 from rankwise.parameters import Whole, check_value
-from rankwise.plots._look import COLORS, INK, axes_or_new
+from rankwise.plots._look import COLORS, INK, axes_or_new, axis_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ def feature_names(names: Sequence[str] | None, n: int, ranker: Any = None) -> li
         names = getattr(ranker, "feature_names_in_", None)
     if names is None:
         return [f"x{j}" for j in range(n)]
-    labels = [str(name) for name in names]
+    labels = axis_names(names)
     if len(labels) != n:
         raise DataError(f"names needs one entry per feature: got {len(labels)} for {n} features.")
     return labels

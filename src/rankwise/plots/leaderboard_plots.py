@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike
 
 from rankwise.errors import DataError
 from rankwise.parameters import AnyOf, Whole, check_value
-from rankwise.plots._look import COLORS, INK, SIZE, STRONGEST, axes_or_new
+from rankwise.plots._look import COLORS, INK, SIZE, STRONGEST, axes_or_new, axis_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDEST = 8.0  # inches of a plot with long names
 MOST_NUMBERS = 12  # items whose cells have numbers
+MOST_LETTERS = 12  # of names that stand at columns, too; longer ones are numbered
 
 
 def plot_ratings(
@@ -60,7 +61,7 @@ def plot_ratings(
             f"{rating.shape}, {lower.shape}, {upper.shape} and {(len(names),)}."
         )
     order = np.argsort(-rating, kind="stable")[:top]
-    labels = [str(names[k]) for k in order]
+    labels = axis_names(names[k] for k in order)
     width = 5.0 + 0.07 * max(max(map(len, labels)) - 16, 0)  # long names take space from the plot
     ax = axes_or_new(ax, size=(min(width, WIDEST), max(2.4, 0.26 * len(order) + 1.0)))
     heights = np.arange(len(order))
@@ -83,6 +84,7 @@ def plot_ratings(
             text = f"{least[k]}" if least[k] == most[k] else f"{least[k]}\u2013{most[k]}"
             ax.annotate(text, (1.02, height), **beside)
     ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.locator_params(axis="x", nbins=6)
     ax.set_xlabel("rating")
     return ax
 
@@ -97,7 +99,7 @@ def plot_win_matrix(
     """Draw how often the item of each row wins against that of each column, as a heat map.
 
     With up to 12 items, cells have percentages. Blue: the item of the row wins more often; red: it
-    loses more often; pairs that never met are empty.
+    loses more often; pairs that never met are empty. Columns have numbers instead of long names.
 
     Parameters
     ----------
@@ -147,9 +149,17 @@ def plot_win_matrix(
                 color=INK, zorder=2,
             )  # fmt: skip
     ax.grid(visible=False)
-    labels = [str(name) for name in names[:n]]
+    labels = axis_names(names[:n])
+    if max(map(len, labels), default=0) > MOST_LETTERS:
+        labels = [f"{label}  {k}" for k, label in enumerate(labels, 1)]
+        places = np.arange(1, n + 1)
+        if n > MOST_NUMBERS:
+            places = places[(places == 1) | (places % 5 == 0)]
+        ax.set_xticks(places - 1, [str(place) for place in places])
+    else:
+        ax.set_xticks(np.arange(n), labels, rotation=90)
     ax.set_yticks(np.arange(n), labels)
-    ax.set_xticks(np.arange(n), labels, rotation=90)
+    ax.tick_params(labelsize=min(10, 250 / n))  # names do not overlap
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     ax.set_xlabel("against; in percent" if n <= MOST_NUMBERS else "against")
     return ax

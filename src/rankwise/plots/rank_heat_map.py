@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.errors import DataError
 from rankwise.parameters import AnyOf, Whole, check_value
-from rankwise.plots._look import COLORS, INK, SIZE, STRONGEST, axes_or_new
+from rankwise.plots._look import COLORS, INK, SIZE, STRONGEST, axes_or_new, axis_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +56,7 @@ def plot_rank_probabilities(
             "probabilities must have a row per item and a column per rank, with values between 0 "
             f"and 1: got shape {share.shape}."
         )
-    labels = [str(name) for name in (range(len(share)) if names is None else names)]
+    labels = axis_names(range(len(share)) if names is None else names)
     if len(labels) != len(share):
         raise DataError(
             f"names needs one entry per row of probabilities: got {len(labels)} for {len(share)}."

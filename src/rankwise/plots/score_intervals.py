@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError
 from rankwise.parameters import AnyOf, Whole, check_value
-from rankwise.plots._look import BAND, COLORS, INK, axes_or_new
+from rankwise.plots._look import BAND, COLORS, INK, axes_or_new, axis_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,7 +100,7 @@ def plot_item_ranking(
     check_value("top", top, AnyOf(Whole(1), None))
     score, half = _relative_to_mean(gp, X)
     n = len(score)
-    labels = [str(name) for name in (range(n) if names is None else names)]
+    labels = axis_names(range(n) if names is None else names)
     if len(labels) != n:
         raise DataError(f"names needs one entry per row of X: got {len(labels)} for {n} rows.")
     order = np.argsort(-score, kind="stable")[:top]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rankwise.tables import Table
 
 MOST_ITEMS = 60  # in pictures
+MOST_CELLS = 25  # items of the matrix
 MOST_PAIRS = 20  # in the table of shares
 
 
@@ -85,17 +86,20 @@ def _matrix(board: Any, standings: Any) -> Figure:
     i, j = place[counts[:, 0].astype(int)], place[counts[:, 1].astype(int)]
     ties = counts[:, 4] if counts.shape[1] > 4 else 0.0
     share = (counts[:, 2] + 0.5 * ties) / counts[:, 2:].sum(axis=1)
-    shown = min(n, MOST_ITEMS)
+    shown = min(n, MOST_CELLS)
     shares = np.full((shown, shown), np.nan)
     best = (i < shown) & (j < shown)
     i, j, share = i[best], j[best], share[best]
     shares[i, j], shares[j, i] = share, 1.0 - share
     ax = plot_win_matrix(shares, names=standings["item"][:shown])
     alt = f"How often each of {plural(shown, 'item')} won against each other one"
-    caption = "Share of battles that the item of the row won against that of the column; a tie is "
-    return Figure(
-        figure_svg(ax.figure), alt, caption + "half a win. Pairs that never met are empty."
+    caption = (
+        "Share of battles that the item of the row won against that of the column; a tie is half a "
+        "win. Pairs that never met are empty."
     )
+    if shown < n:
+        caption = f"The best {shown}. {caption}"
+    return Figure(figure_svg(ax.figure), alt, caption)
 
 
 def _shares(board: Any) -> list[Any]:

@@ -136,7 +136,7 @@ class Evidence:
                 f"hyperparameters, or one for all: got shape {shape}."
             )
 
-    @property
+    @cached_property
     def _free(self) -> dict[str, tuple[float, float]]:
         """Free hyperparameters of the likelihood, with their bounds."""
         bounds = {} if self.noise_bounds is None else {"noise": self.noise_bounds}

@@ -28,6 +28,7 @@ from rankwise.solvers.battles.studentized_range import range_quantile
 
 ELO = 400 / np.log(10)  # points of one unit of log-odds
 ELO_MEAN = 1000.0
+CELLS = 2**20  # draws of items that are ranked at a time
 BLOCK = 500  # items whose pairs with all others are looked at together
 NOISE = {"logit": 1.702, "probit": 1.0}  # of the probit that is closest to each link
 
@@ -145,10 +146,12 @@ class BoardResults:
     def _ranks(self) -> NDArray[np.int32]:
         """The rank of each item in each draw, from 1."""
         check_is_fitted(self)
+        n = len(self.items_)
         ranks = np.empty(self.draws_.shape, dtype=np.int32)
-        places = np.arange(1, len(self.items_) + 1)
-        for row, draw in zip(ranks, self.draws_, strict=True):
-            row[np.argsort(-draw)] = places
+        places, step = np.arange(1, n + 1, dtype=np.int32)[None], max(CELLS // n, 1)
+        for k in range(0, len(ranks), step):
+            order = np.argsort(-self.draws_[k : k + step], axis=1)
+            np.put_along_axis(ranks[k : k + step], order, places, axis=1)
         return ranks
 
     def _settler(self) -> Callable[[Index], NDArray[np.int8]]:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, Sparse
 from rankwise.solvers.battles.outcome_models import MODELS, Terms, with_slips
@@ -57,7 +58,7 @@ class Tally:
             if code.max(initial=0) > 2**62 // size:  # numbers would overflow
                 code = np.unique(code, return_inverse=True)[1]
             code = code * size + key
-        _, where, row = np.unique(code, return_index=True, return_inverse=True)
+        where, row = _distinct(code)
         counts = [
             np.bincount(row, weights=column, minlength=len(where)) for column in self.counts.T
         ]
@@ -368,6 +369,20 @@ class Likelihood:
             M = M + M.T
             M[np.diag_indices(width)] += abs(E).T @ weight
         return M
+
+
+def _distinct(code: NDArray[np.int64]) -> tuple[Index, Index]:
+    """Where each distinct number first occurs, in ascending order, and which one each entry is."""
+    size = int(code.max(initial=0)) + 1
+    if size > 4 * len(code):
+        _, where, row = np.unique(code, return_index=True, return_inverse=True)
+        return where, row
+    seen = np.zeros(size, dtype=bool)  # few numbers: without sorting
+    seen[code] = True
+    row = (np.cumsum(seen) - 1)[code]
+    where = np.empty(int(row.max(initial=-1)) + 1, dtype=np.intp)
+    where[row[::-1]] = np.arange(len(code))[::-1]
+    return where, row
 
 
 def _indicators(columns: Index, signs: Array, width: int) -> Sparse:

@@ -189,11 +189,15 @@ def _near_mode(
     m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float, z: Array,
     w: Array,
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
-    """`tilted` by Gauss-Hermite quadrature around the mode."""
-    mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
+    """`tilted` by Gauss-Hermite quadrature around the mode, with an odd number of nodes."""
+    mode, top, curvature, l1, l2, lt, le = _mode(m, v, a, b, c, t, e, near)
     scale = 1.0 / math.sqrt(curvature)
-    mass = x1 = x2 = slope = slope2 = bend = by_t = by_e = 0.0
+    middle = len(z) // 2  # the mode itself
+    mass, x1, x2 = w[middle], 0.0, 0.0
+    slope, slope2, bend, by_t, by_e = mass * l1, mass * l1 * l1, -mass * l2, mass * lt, mass * le
     for k in range(len(z)):
+        if k == middle:
+            continue
         off = scale * z[k]
         x = mode + off
         l0, l1, l2, lt, le = _likelihood(m + x, a, b, c, t, e)
@@ -250,7 +254,7 @@ def _integrated(
     m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float
 ) -> tuple[float, float, float, float, float]:
     """`tilted` by adaptive Gauss-Legendre quadrature: panels are halved until they converge."""
-    mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
+    mode, top, curvature, _, _, _, _ = _mode(m, v, a, b, c, t, e, near)
     scale = 1.0 / math.sqrt(curvature)
     total = np.zeros(_SUMS)
     low, high = np.empty(_STACK), np.empty(_STACK)
@@ -322,9 +326,12 @@ def _panel(
 @compiled
 def _mode(
     m: float, v: float, a: float, b: float, c: float, t: float, e: float, x: float
-) -> tuple[float, float, float]:
-    """A maximum of l(m + x) - x^2 / 2v: its x, value, and minus its curvature (or 1 / v)."""
-    l0, l1, l2, _, _ = _likelihood(m + x, a, b, c, t, e)
+) -> tuple[float, float, float, float, float, float, float]:
+    """A maximum of l(m + x) - x^2 / 2v: its x, value, and minus its curvature (or 1 / v).
+
+    Then the derivatives of l there, by d, dd, t and e.
+    """
+    l0, l1, l2, lt, le = _likelihood(m + x, a, b, c, t, e)
     top = l0 - 0.5 * x * x / v
     for _ in range(100):
         curvature = 1.0 / v - min(l2, 0.0)
@@ -332,7 +339,7 @@ def _mode(
         step = slope / curvature
         while True:
             new = x + step
-            l0, l1, l2, _, _ = _likelihood(m + new, a, b, c, t, e)
+            l0, l1, l2, lt, le = _likelihood(m + new, a, b, c, t, e)
             value = l0 - 0.5 * new * new / v
             if not value < top - 1e-12 * (1.0 + abs(top)) or not abs(step) >= 1e-300:
                 break
@@ -340,7 +347,7 @@ def _mode(
         x, top = new, value
         if abs(step) * math.sqrt(curvature) < _NEAR:
             break
-    return x, top, 1.0 / v - min(l2, 0.0)
+    return x, top, 1.0 / v - min(l2, 0.0), l1, l2, lt, le
 
 
 @compiled
