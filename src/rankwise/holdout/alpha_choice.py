@@ -63,6 +63,7 @@ from rankwise.problem import (
     System,
     Task,
 )
+from rankwise.problem.block_products import without_rows
 from rankwise.problem.context_space import ContextSpace
 from rankwise.problem.fold_sums import query_hash
 from rankwise.problem.problem import side_by_side
@@ -580,23 +581,19 @@ def _from_parts(
     """Hold out parts of the rows, and fit to the others for all alphas."""
     one_ranking = metric is not None or problem.groups.n_groups == 1
     loss = PairLoss() if problem.loss.has_intercept else problem.loss
+    groups = QueryGroups.of(None, problem.n_rows) if problem.loss.has_intercept else problem.groups
     rests = []
     for held in parts:
-        codes = problem.groups.codes.copy()
-        if problem.loss.has_intercept:
-            codes[:] = 0
-        # A row that is alone in its query has no pairs, as if it were not there.
-        codes[held] = codes.max() + 1 + np.arange(len(held))
-        tasks = loss.tasks(rows.y, QueryGroups.of(codes).with_row_weights(problem.row_weights))
+        tasks = loss.tasks(rows.y, without_rows(groups, held).with_row_weights(problem.row_weights))
         loss.check_learnable([task.graph.n_pairs for task in tasks], problem.n_rows, 1)
         rests.append(replace(problem, tasks=tasks, loss=loss))
     alphas, predictions = _scores(problem, rests, data_alphas(problem), parts)
     held = np.concatenate(parts)
     part_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     metric = metric or ("disagreement" if one_ranking else rows.metric)
-    groups = part_of if one_ranking else rows.codes[held]
     scores = np.concatenate(predictions, axis=1)
-    return _best(_scored(alphas, rows.labels[held], scores, metric, groups))
+    queries = part_of if one_ranking else rows.codes[held]
+    return _best(_scored(alphas, rows.labels[held], scores, metric, queries))
 
 
 def _scores(

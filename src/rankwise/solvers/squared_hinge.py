@@ -238,21 +238,29 @@ def _newton_direction(
     d = np.zeros_like(gradient)
     r = -gradient
     p = r.copy()
-    rr = float(r @ r)
+    rr = _dot(r, r)
     enough = tol**2 * rr
     for _ in range(2 * len(gradient) + 10):
-        Hp = X.T @ state.hessian_product(X @ p) + 2.0 * lam * p
-        curvature = float(p @ Hp)
+        Hp = X.T @ state.hessian_product(X @ p)
+        Hp += 2.0 * lam * p
+        curvature = _dot(p, Hp)
         if curvature <= 0.0:  # lam = 0, and the loss of the active pairs is flat along p
             break
         length = rr / curvature
         d += length * p
-        r -= length * Hp
-        before, rr = rr, float(r @ r)
+        Hp *= length
+        r -= Hp
+        before, rr = rr, _dot(r, r)
         if rr <= enough:
             break
-        p = r + (rr / before) * p
+        p *= rr / before
+        p += r
     return d if d.any() else -gradient
+
+
+def _dot(u: Array, v: Array) -> float:
+    """u'v without BLAS, whose threads wait for each other between products with a sparse X."""
+    return float(np.einsum("i,i->", u, v))
 
 
 def _search(

@@ -16,11 +16,12 @@ from rankwise.estimators._ranker_parameters import (
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.estimators.least_squares.row_weights import RowWeightsMixin
+from rankwise.estimators.least_squares.step_blocks import StepBlocksMixin
 from rankwise.parameters import Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
 
 
-class RankRLS(FitPairsMixin, RowWeightsMixin, LeastSquaresRanker):
+class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanker):
     """Pairwise regularized least squares.
 
     Fits the differences between predictions to the differences between the scores of all pairs
