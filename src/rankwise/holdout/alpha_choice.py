@@ -54,12 +54,12 @@ from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
 from rankwise.metrics.metric_names import default_metric
 from rankwise.problem import (
     FeatureSpace,
-    FeatureSystem,
     KernelSpace,
     LandmarkSpace,
     Loss,
     PairLoss,
     Problem,
+    RampSpace,
     RowLoss,
     System,
     Task,
@@ -120,6 +120,8 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
     """
     with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
         try:
+            if isinstance(problem.space, RampSpace):
+                problem = problem.space.linear_problem(problem)
             if isinstance(problem.tasks[0].graph, ComparisonGraph):
                 return _by_comparisons(problem)
             return _by_scores(problem)
@@ -334,17 +336,17 @@ def _in_one_ranking(problem: Problem, rows: _Rows, metric: str) -> AlphaChoice:
     y = rows.y.reshape(m, -1)
     from_mean = y - y.mean(axis=0)
     if rows.system is not None:
-        total, hats = _feature_hats(problem.X, rows.system, rows.y, from_mean, some)
-        return _best(hold_out(problem, y[some], _ranking_alphas(problem, total), hats))
+        (total,) = _sums(problem.X, rows.system, RowLoss().tasks(rows.y, None), RowLoss())
+        F, alphas = rows.system.coordinates(problem.X)(some), _ranking_alphas(problem, total)
+        hats = partial(feature_hat_rows, total, F, from_mean[some])
+        return _best(hold_out(problem, y[some], alphas, hats))
 
-    def from_stored(stored: Problem, alphas: Array) -> HeldOutScores:
-        hats: Hats = partial(kernel_hat_rows, stored.X, from_mean, some)
-        if isinstance(stored.space, FeatureSpace):  # ramps, for which there are no sums
-            system = FeatureSystem(stored.X.shape[1])
-            _, hats = _feature_hats(stored.X, system, rows.y, from_mean, some)
-        return hold_out(problem, y[some], alphas, hats)
+    def from_kernel(stored: Problem, alphas: Array) -> HeldOutScores:
+        K = stored.coordinates().kernel
+        assert K is not None
+        return hold_out(problem, y[some], alphas, partial(kernel_hat_rows, K, from_mean, some))
 
-    return _stored(problem, from_stored)
+    return _stored(problem, from_kernel)
 
 
 def _leave_pair_out(problem: Problem, y: Array, alphas: Array, hats: Hats) -> HeldOutScores:
@@ -567,15 +569,6 @@ def _from_sums(
 def _sums(X: Any, system: System, tasks: Sequence[Task], loss: Loss) -> list[Any]:
     """The moments of the coordinates for each task."""
     return [system.coordinate_moments(system.moments(X, task, loss)) for task in tasks]
-
-
-def _feature_hats(
-    X: Any, system: System, y: Array, from_mean: Array, some: Index
-) -> tuple[CentredMoments, Hats]:
-    """The moments of a regression on all rows, and its hat matrices on some of them."""
-    (total,) = _sums(X, system, RowLoss().tasks(y, None), RowLoss())
-    F = system.coordinates(X)(some)
-    return total, partial(feature_hat_rows, total, F, from_mean[some])
 
 
 def _ranking_alphas(problem: Problem, regression: CentredMoments) -> Array:
