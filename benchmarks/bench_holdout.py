@@ -9,8 +9,8 @@ from scipy.linalg import lapack
 from scipy.linalg.blas import dgemm
 
 from benchmarks.harness import Result, best_times, extra_memory, megabytes, seconds
-from rankwise import RankRLS
-from rankwise.model_selection import leave_pair_out, leave_query_out
+from rankwise import RLS, RankRLS
+from rankwise.model_selection import leave_pair_out, leave_query_out, permutation_test
 
 ALPHAS = np.geomspace(1e-2, 1e4, 10)
 
@@ -55,6 +55,61 @@ def pairs_of_many_levels() -> list[Result]:
             f"with 2 labels: {seconds(peer)}",
             ours / peer,
             6.0,
+        )
+    ]
+
+
+def permuted_labels() -> list[Result]:
+    m, n_permutations = 200, 1000
+    X, y, _ = problem(m, 10)
+    labels = (y > 0).astype(float)
+    ridge = RLS(1.0, kernel="rbf", scale=None)
+    M, columns = positive_definite(m), np.ones((m, n_permutations))
+    permutation_test(ridge, X, labels, n_permutations=1)
+    ours, fit, product = best_times(
+        lambda: permutation_test(ridge, X, labels, n_permutations=n_permutations, random_state=0),
+        lambda: ridge.fit(X, labels),
+        lambda: dgemm(1.0, M, columns),
+    )
+    few, some, n = (y[:100] > 0).astype(float), 100, 100
+    ranker = RankRLS(1.0, kernel="rbf", ties="exclude", scale=None)
+    excluded, single = best_times(
+        lambda: permutation_test(ranker, X[:n], few, n_permutations=some, random_state=0),
+        lambda: leave_pair_out(ranker, X[:n], few),
+    )
+    return [
+        Result(
+            f"{n_permutations:,} permutations, RLS, rbf, all pairs of {m}",
+            seconds(ours),
+            f"a fit and one product with {n_permutations:,} columns: {seconds(fit + product)}",
+            ours / (fit + product),
+            float("inf"),
+        ),
+        Result(
+            f"{some} permutations without ties, rbf, all pairs of {n}",
+            seconds(excluded),
+            f"one leave-pair-out: {seconds(single)}",
+            excluded / single,
+            1.1 * some,
+        ),
+    ]
+
+
+def pairs_of_many_outputs() -> list[Result]:
+    m, n_outputs = 1000, 50
+    X, y, _ = problem(m, 10)
+    Y = y[:, None] + np.random.default_rng(0).standard_normal((m, n_outputs))
+    ranker = RankRLS(1.0, kernel="rbf", scale=None)
+    many, one = best_times(
+        lambda: leave_pair_out(ranker, X, Y), lambda: leave_pair_out(ranker, X, y)
+    )
+    return [
+        Result(
+            f"leave-pair-out, rbf, all pairs of {m}, {n_outputs} outputs",
+            seconds(many),
+            f"one output: {seconds(one)}",
+            many / one,
+            float(n_outputs),
         )
     ]
 
@@ -175,6 +230,8 @@ def cases() -> list[Result]:
     return [
         *pairs_dual(),
         *pairs_of_many_levels(),
+        *permuted_labels(),
+        *pairs_of_many_outputs(),
         *pairs_dual_memory(),
         *pairs_linear(),
         *queries_linear(),

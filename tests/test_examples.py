@@ -27,6 +27,7 @@ def example(name, folder):
 def test_all_examples_are_tested():
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == [
         "from_raw_data_to_the_best_ranker",
+        "how_sure_is_the_auc",
         "leaderboard_of_models",
         "leading_and_spectral_components",
         "leave_pair_out_auc",
@@ -43,6 +44,17 @@ def test_from_raw_data_to_the_best_ranker(tmp_path):
     found, plain = map(float, re.search(r"new queries: (\S+); .* has (\S+)", printed).groups())
     assert low - 0.05 < found < high + 0.05
     assert found > plain + 0.02
+
+
+def test_how_sure_is_the_auc(tmp_path):
+    printed = example("how_sure_is_the_auc", tmp_path)
+    tables = re.findall(r"^[- ]+\n(.*)$", printed, flags=re.MULTILINE)
+    interval, test, difference, nested = ([float(v) for v in line.split()] for line in tables)
+    assert interval[1] < interval[0] < interval[2]
+    assert test[3] == 0.01
+    assert difference[2] == pytest.approx(difference[0] - difference[1], abs=1e-4)
+    assert nested[4] > 0.9
+    assert nested[5] > 0.2
 
 
 def test_leaderboard_of_models(tmp_path):

@@ -2,7 +2,8 @@
 
 Usage: python -m reproduce.leave_pair_out.run [--write] [steps ...]
 
-Steps are "exactness", "timing" and "bias"; all by default. All data are generated.
+Steps are "exactness", "timing", "bias", "coverage", "null", "nested" and "microarray"; all by
+default. Data are generated, except those of the last, which need RANKWISE_DATA.
 Results are stored in results.json; ``--write`` writes the tables to the README and the figure.
 """
 
@@ -24,6 +25,7 @@ from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out
 from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure
 from rankwise.report import Column, Table
 from reproduce.command import run_steps
+from reproduce.leave_pair_out import certainty
 
 HERE = Path(__file__).parent
 CLAIMS = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
@@ -156,7 +158,15 @@ def bias() -> dict:
     return found
 
 
-STEPS = {"exactness": exactness, "timing": timing, "bias": bias}
+STEPS = {
+    "exactness": exactness,
+    "timing": timing,
+    "bias": bias,
+    "coverage": certainty.coverage,
+    "null": certainty.null,
+    "nested": certainty.nested,
+    "microarray": certainty.microarray,
+}
 
 
 def exactness_text(found: dict) -> str:
@@ -237,13 +247,23 @@ def draw(found: dict) -> None:
     save_figure(ax.figure, HERE / "timing.svg")
 
 
-TEXTS = {"exactness": exactness_text, "timing": timing_text, "bias": bias_text}
+TEXTS = {
+    "exactness": exactness_text,
+    "timing": timing_text,
+    "bias": bias_text,
+    "coverage": certainty.coverage_text,
+    "null": certainty.null_text,
+    "nested": certainty.nested_text,
+    "microarray": certainty.microarray_text,
+}
 
 
 def texts(results: dict) -> dict[str, str]:
-    """Blocks of the README, of the steps that have results; draws the figure."""
+    """Blocks of the README, of the steps that have results; draws the figures."""
     if "timing" in results:
         draw(results["timing"])
+    if "coverage" in results:
+        certainty.draw_coverage(results["coverage"], HERE / "coverage.svg")
     return {step: TEXTS[step](results[step]) for step in STEPS if step in results}
 
 

@@ -363,7 +363,7 @@ def chosen_alphas(place: Place) -> dict[str, Any]:
                 curves.append(ranker.fit(given, labels).alpha_curve_)
                 if hasattr(ranker, "fit_pairs"):
                     curves.append(ranker.fit_pairs(given, place.give(pairs)).alpha_curve_)
-                if hasattr(ranker, "fit_blocks"):
+                if isinstance(ranker, SparseRankRLS):
                     curves.append(ranker.fit_blocks([(given, labels, ids)]).alpha_curve_)
             for k, curve in enumerate(curves):
                 # A squared error of comparisons without regularization is badly conditioned.

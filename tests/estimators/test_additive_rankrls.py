@@ -115,3 +115,14 @@ def test_model_file(tmp_path):
     same = load_model(save_model(ranker, tmp_path / "model.rankwise"))
     assert_allclose(same.predict(X), ranker.predict(X))
     assert_allclose(same.curve(1), ranker.curve(1))
+
+
+@pytest.mark.parametrize("qid", [None, np.arange(700) // 7], ids=["one ranking", "queries"])
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+def test_alpha_is_chosen_as_for_the_ramps_themselves(qid, ties):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((700, 2))
+    y = np.round(np.sin(2 * X[:, 0]) + 0.3 * rng.standard_normal(700))
+    ranker = AdditiveRankRLS(n_ramps=3, ties=ties).fit(X, y, qid=qid)
+    linear = RankRLS(ties=ties, scale=None).fit(ramps(X, X, 3), y, qid=qid)
+    assert_allclose(ranker.alpha_, linear.alpha_)

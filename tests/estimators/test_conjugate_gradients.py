@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from rankwise import RLS, RankRLS
+from rankwise import RLS, RankingSearchCV, RankRLS
 from rankwise.errors import KernelSizeError, ParameterError
 from rankwise.metrics import ndcg
+from rankwise.model_selection import cross_validate
 from rankwise.persistence import load_model, save_model
 from rankwise.problem import FeatureSpace
 from rankwise.problem.fold_sums import query_hash
@@ -191,3 +192,20 @@ def test_too_little_memory_names_what_would_do(solver, matrix):
     y, qid = np.arange(10**6) % 3, np.arange(10**6) // 5
     with pytest.raises(KernelSizeError, match=rf'{matrix}.*Use solver="cg", which needs about'):
         RankRLS(1.0, solver=solver).fit(X, y, qid=qid)
+
+
+def test_searches_and_cross_validation_refit():
+    X, y, qid = rows()
+    both = RankRLS(solver="primal", scale=None), RankRLS(**CG)
+    searches = [RankingSearchCV(r, {"alpha": [0.1, 1.0]}, cv=3).fit(X, y, qid=qid) for r in both]
+    scores = [s.cv_results_["mean_test_score"] for s in searches]
+    assert_allclose(scores[1], scores[0], rtol=1e-6)
+    found = [cross_validate(r.set_params(alpha=1.0), X, y, qid=qid, cv=3) for r in both]
+    assert_allclose(*(list(one.means.values()) for one in found), rtol=1e-6)
+
+
+def test_a_search_where_no_square_matrix_fits(monkeypatch):
+    X, y, qid = rows()
+    monkeypatch.setattr("rankwise.problem.feature_space.square_fits", lambda *_: False)
+    search = RankingSearchCV(RankRLS(scale=None), {"alpha": [0.1, 1.0]}, cv=3).fit(X, y, qid=qid)
+    assert search.best_estimator_.n_iter_ > 0

@@ -135,6 +135,8 @@ def test_bad_parameters():
     with pytest.raises(DataError, match="All labels are equal"):
         nested_leave_pair_out(RankRLS(1.0), X, np.ones(24))
     with pytest.raises(DataError, match="single row"):
+        auc_interval(RankRLS(1.0), X, np.arange(24) == 3)
+    with pytest.raises(DataError, match="single row"):
         nested_leave_pair_out(RankRLS(1.0), X, np.arange(24) == 3)
     with pytest.raises(DataError, match="in one group"):
         nested_leave_pair_out(RankRLS(1.0), X, Y, groups=np.ones(24))

@@ -394,6 +394,19 @@ def test_queries_without_pairs_in_one_output():
                 assert_allclose(d, f[0] - f[1], atol=1e-8)
 
 
+@pytest.mark.parametrize("n_outputs", [None, 2])
+def test_the_magnitude_error_is_the_mean_square_of_errors_of_differences(n_outputs):
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((14, 3)), np.repeat([0, 1, 2], [6, 5, 3])
+    y = rng.standard_normal(14 if n_outputs is None else (14, n_outputs))
+    result = leave_pair_out(RankRLS(), X, y, qid=qid, alphas=[0.1, 10.0], return_differences=True)
+    first, second = result.pairs.T
+    squares = (y[first] - y[second] - result.differences) ** 2
+    want = [squares[:, qid[first] == q].mean(axis=1) for q in range(3)]
+    assert_allclose(result.magnitude_error, np.mean(want, axis=0))
+    assert leave_pair_out(RankRLS(), X, y, qid=qid, alphas=[0.1]).magnitude_error is None
+
+
 def test_fewer_pairs_than_requested_give_a_warning():
     with pytest.warns(RankwiseWarning, match="only"):
         leave_pair_out(RankRLS(1.0), X4, Y4, pairs=1000)

@@ -90,6 +90,8 @@ def test_p_values():
 def test_what_cannot_be_tested():
     with pytest.raises(DataError, match="one label per row: got 2 columns"):
         permutation_test(RankRLS(1.0), X, np.column_stack((Y, Y)))
+    with pytest.raises(DataError, match="single row"):
+        permutation_test(RankRLS(1.0), X, np.arange(16) == 3)
     with pytest.raises(ParameterError, match="strata or qid, not both"):
         permutation_test(RankRLS(1.0), X, Y, qid=Y, strata=Y)
     with pytest.raises(ParameterError, match="n_permutations must be an integer"):

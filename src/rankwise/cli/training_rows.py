@@ -162,12 +162,14 @@ TrainingRows = InMemory | Streamed | OnWorkers
 def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> TrainingRows:
     """The rows of a file, on the workers of a client, block by block, or in memory.
 
-    Rankers that can be fitted to blocks are; but a file without query ids is one ranking, which
-    no block may split.
+    Rankers on landmarks read each block once or twice. A file without query ids is one ranking,
+    which no block may split.
     """
+    from rankwise import SparseRankRLS, SparseRLS
+
     if client is not None:
         return OnWorkers(path, options, client)
-    if hasattr(ranker, "fit_blocks"):
+    if isinstance(ranker, SparseRankRLS | SparseRLS):
         streamed = Streamed(path, options)
         if streamed.has_queries:
             options.check_queries(path, streamed.n_rows, has_queries=True)

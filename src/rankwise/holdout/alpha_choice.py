@@ -59,6 +59,7 @@ from rankwise.problem import (
     Loss,
     PairLoss,
     Problem,
+    RampSpace,
     RowLoss,
     System,
     Task,
@@ -119,6 +120,8 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
     """
     with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
         try:
+            if isinstance(problem.space, RampSpace):
+                problem = problem.space.linear_problem(problem)
             if isinstance(problem.tasks[0].graph, ComparisonGraph):
                 return _by_comparisons(problem)
             return _by_scores(problem)

@@ -70,10 +70,11 @@ def clustered_mean(values: Array, weight: Array, codes: Index) -> tuple[float, f
     if not total > 0:
         return np.nan, np.nan
     mean = float(weight @ values) / total
-    sums: Array = weight * (values - mean)
+    sums: Array = values - mean
+    sums *= weight
     n = int(np.count_nonzero(weight))
     if not np.array_equal(codes, np.arange(len(codes))):  # some are not alone in their group
         sums = np.bincount(codes, sums).astype(np.float64)
         n = int(np.count_nonzero(np.bincount(codes, weight)))  # groups that count
-    error = float(np.sqrt(n / (n - 1) * (sums**2).sum())) / total if n > 1 else np.nan
+    error = float(np.sqrt(n / (n - 1) * (sums @ sums))) / total if n > 1 else np.nan
     return mean, error

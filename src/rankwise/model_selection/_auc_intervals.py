@@ -152,7 +152,10 @@ def auc_interval(
 
     Another sample of rows would give another AUC. The interval says how much, given rankers like
     these: it does not contain the choice of `alpha` on the same rows, which
-    `nested_leave_pair_out` includes. O(m^2) memory.
+    `nested_leave_pair_out` includes. Nor does it contain that rankers trained on nearly the same
+    rows err together: in simulations, intervals of 95% cover about 93% with a clear signal and at
+    least 80 rows, but only about 80% without signal. To test for a signal, use
+    `permutation_test`. O(m^2) memory.
 
     Parameters
     ----------

@@ -285,7 +285,7 @@ def _held_out(
     """Scores of ``splits.rows``."""
     (batch,) = make_batches(ranker, [{}])
     shared = batch.estimator, batch.alphas, data, splits
-    if has_shortcut(batch.estimator, batch.alphas, splits):
+    if has_shortcut(batch.estimator, batch.alphas, splits, data):
         return exact(*shared, scorer).scores[0]
     run: Callable[..., Any] = Parallel(n_jobs=n_jobs)
     found = run(delayed(refit)(*shared, k) for k in range(len(splits)))

@@ -39,6 +39,10 @@ class LeavePairOut(TableMixin):
         Only with ``return_differences=True``.
     differences : ndarray of shape (n_alphas, n_pairs) or (n_alphas, n_pairs, n_outputs) or None
         f(first) - f(second) with both held out; only with ``return_differences=True``.
+    magnitude_error : ndarray of shape (n_alphas,) or (n_alphas, n_outputs) or None
+        Mean square of (y(first) - y(second)) - (f(first) - f(second)) over held-out pairs, averaged
+        over queries: whether the sizes of differences are right, not only their signs. Only with
+        ``return_differences=True``.
 
     Examples
     --------
@@ -56,6 +60,7 @@ class LeavePairOut(TableMixin):
     standard_error: Array
     pairs: Index | None = None
     differences: Array | None = None
+    magnitude_error: Array | None = None
 
     @property
     def auc(self) -> Array:
@@ -184,7 +189,8 @@ def leave_pair_out(
     if not return_differences:
         return LeavePairOut(problem.alphas, error, standard_error)
     rows, differences = _collect(kept, problem, chosen.listed)
-    return LeavePairOut(problem.alphas, error, standard_error, rows, differences)
+    magnitude = problem.by_output(_magnitude_error(problem, rows, differences))
+    return LeavePairOut(problem.alphas, error, standard_error, rows, differences, magnitude)
 
 
 def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Array:
@@ -229,6 +235,17 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
         compared[:, columns] = to_host(task_compared)[:, None]
     share = np.divide(wins, compared, out=np.full(wins.shape, 0.5), where=compared > 0)
     return problem.by_output(problem.returned(on.array(share)))
+
+
+def _magnitude_error(problem: HoldOutProblem, pairs: Index, differences: Array) -> Array:
+    """Mean squares of y_i - y_j - (f_i - f_j), shape (n_alphas, n_outputs)."""
+    on, query = backend_of(differences), problem.groups.codes[pairs[:, 0]]
+    counts = np.bincount(query)
+    weight = 1.0 / (counts[query] * np.count_nonzero(counts))
+    gap = problem.labels[pairs[:, 0]] - problem.labels[pairs[:, 1]]
+    by_output = differences.reshape(len(problem.alphas), *gap.shape)
+    squares = on.array(weight)[:, None] * (on.array(gap) - by_output) ** 2
+    return np.asarray(to_host(squares.sum(axis=1)))
 
 
 def _collect(

@@ -17,7 +17,7 @@ from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.model_selection._held_out_pairs import leave_pair_out
 from rankwise.model_selection._pair_outcomes import PairOutcomes
-from rankwise.model_selection._strata import pairs_within
+from rankwise.model_selection._strata import check_two_rows, pairs_within
 from rankwise.model_selection.search.labelled_rows import take
 from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin
@@ -165,6 +165,7 @@ def nested_leave_pair_out(
     labels = np.unique(values, return_inverse=True)[1].astype(np.float64)
     if len(np.unique(labels)) < 2:
         raise DataError("All labels are equal: there is no pair to hold out.")
+    check_two_rows(labels)
     m = len(labels)
     units = np.arange(m) if groups is None else QueryGroups.of(groups, m).codes
     stratum = np.zeros(m, np.intp) if strata is None else QueryGroups.of(strata, m).codes
@@ -201,12 +202,8 @@ def _folds(
     """Folds of rows, or of groups, stratified by label if there are two."""
     counts = np.unique(labels, return_counts=True)[1]
     two = len(counts) == 2
-    if two and counts.min() < n_splits:
-        if counts.min() < 2:
-            raise DataError(
-                "A label with a single row cannot be held out and learned: add rows of this label."
-            )
-        n_splits = int(counts.min())
+    if two:
+        n_splits = min(n_splits, int(counts.min()))
     if units is not None:
         n_groups = len(np.unique(units))
         if n_groups < 2:

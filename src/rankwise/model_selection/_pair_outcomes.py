@@ -12,7 +12,7 @@ from scipy.special import expit, logit, ndtri
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.model_selection._held_out_pairs import leave_pair_out
-from rankwise.model_selection._strata import pairs_within
+from rankwise.model_selection._strata import check_two_rows, pairs_within
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +102,7 @@ def held_out_outcomes(
     if differences.ndim != 2:
         raise DataError(f"One label per row is needed: got {differences.shape[2]} columns of y.")
     labels = np.asarray(y, dtype=np.float64).ravel()
+    check_two_rows(labels)
     k = held.best_index
     return PairOutcomes.of(labels, held.pairs, np.asarray(differences[k])), float(held.alphas[k])
 

@@ -14,7 +14,7 @@ from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
 from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.permuted_labels import permuted_errors, shares_hat
 from rankwise.model_selection._hold_outs import hold_out_problem
-from rankwise.model_selection._strata import pairs_within
+from rankwise.model_selection._strata import check_two_rows, pairs_within
 from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin, plural
 
@@ -169,6 +169,7 @@ def permutation_test(
     chosen = PairChoice(within, keep_ties=False)
     units = given.groups if strata is None else QueryGroups.of(strata, len(given.y))
     labels = given.labels[:, 0]
+    check_two_rows(labels)
     Y = np.column_stack((labels, _permuted(labels, units, n_permutations, rng)))
     problem = hold_out_problem(ranker, X, Y, qid, given.alphas)
     if shares_hat(problem):

@@ -1,4 +1,4 @@
-"""Pairs of rows of the same stratum, such as a hospital or a batch."""
+"""Which rows can be held out: pairs of the same stratum, such as a hospital or a batch."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Index
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
+
+
+def check_two_rows(labels: Array) -> None:
+    """With the only row of one of two labels held out, the others say nothing about the order."""
+    counts = np.unique(labels, return_counts=True)[1]
+    if len(counts) == 2 and counts.min() < 2:
+        raise DataError(
+            "A label with a single row cannot be held out and learned: add rows of this label."
+        )
 
 
 def pairs_within(strata: Any, qid: Any, n_rows: int) -> Index:

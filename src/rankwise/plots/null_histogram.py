@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.errors import DataError
-from rankwise.plots._look import COLORS, INK, axes_or_new
+from rankwise.plots._look import COLORS, axes_or_new, name_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ def plot_null(test: Any, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np
     >>> from rankwise.model_selection import PermutationTest
     >>> plot_null(PermutationTest(0.9, np.array([0.4, 0.6, 0.5, 0.55]))).get_ylabel()
-    'permutations'
+    'permutations of the labels'
     """
     if not hasattr(test, "null"):
         raise DataError(f"plot_null draws a result of permutation_test: got {type(test).__name__}.")
@@ -35,9 +35,9 @@ def plot_null(test: Any, *, ax: Axes | None = None) -> Axes:
     low, high = min(test.null.min(), test.score), max(test.null.max(), test.score)
     margin = 0.03 * (high - low) or 0.01
     bins = np.linspace(low - margin, high + margin, 41).tolist()
-    ax.hist(test.null, bins, color=COLORS[0], alpha=0.55, label="permuted labels")
-    ax.axvline(test.score, color=COLORS[1], lw=2, label=f"given labels: p = {test.p_value:.3g}")
-    ax.axvline(float(test.null.mean()), color=INK, lw=1, ls=":", label="mean of permuted labels")
-    ax.set(xlabel="AUC of held-out pairs", ylabel="permutations")
-    ax.legend(frameon=False)
+    ax.hist(test.null, bins, color=COLORS[0], alpha=0.55)
+    given = f"given labels: p = {test.p_value:.3g}"
+    ax.axvline(test.score, color=COLORS[1], lw=2, label=given)
+    ax.set(xlabel="AUC of held-out pairs", ylabel="permutations of the labels")
+    name_curves(ax, [given])
     return ax

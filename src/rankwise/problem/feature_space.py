@@ -151,8 +151,7 @@ class FeatureSpace:
         X, on = problem.X, backend_of(problem.X)
         advice = (
             'Exact hold-outs need it. Use alpha="auto", which holds out folds of queries by '
-            "conjugate gradients, or hold-outs that refit: cross_validate, or RankingSearchCV "
-            "with exact=False."
+            "conjugate gradients, or cross_validate or RankingSearchCV with cv=5, which refit."
         )
         if self.solver == "primal" or (self.solver != "dual" and direct_form(X) == "primal"):
             check_moments_fit(X.shape[1], on, advice)

@@ -89,15 +89,20 @@ class RampSpace:
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """As for linear functions, on ramps in place of the features."""
         basis = RampBasis.of(problem.X, self.n_ramps)
-        mapped = replace(problem, X=basis.features(problem.X))
-        space = FeatureSpace(direct_form(mapped.X))
-        return Fit(basis, space.solve(mapped, alphas).solutions)
+        return Fit(basis, _on_ramps(problem, basis).solve(alphas).solutions)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The ramps, or their products."""
-        basis = RampBasis.of(problem.X, self.n_ramps)
-        mapped = replace(problem, X=basis.features(problem.X))
-        return FeatureSpace(direct_form(mapped.X)).coordinates(mapped)
+        return self.linear_problem(problem).coordinates()
+
+    def linear_problem(self, problem: Problem) -> Problem:
+        """The same problem with ramps in place of the features, which has the same solution."""
+        return _on_ramps(problem, RampBasis.of(problem.X, self.n_ramps))
+
+
+def _on_ramps(problem: Problem, basis: RampBasis) -> Problem:
+    X = basis.features(problem.X)
+    return replace(problem, X=X, space=FeatureSpace(direct_form(X)))
 
 
 def _knots(quantiles: Array) -> Array:

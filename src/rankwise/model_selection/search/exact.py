@@ -8,16 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import get_tags
 
-from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.errors import ParameterError
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.least_squares.rankrls import RLS, RankRLS
 from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection._held_out_pairs import leave_pair_out
 from rankwise.model_selection._held_out_queries import k_fold, leave_query_out
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
 from rankwise.model_selection.search.refits import Predicted
 from rankwise.model_selection.search.splits import Splits
+from rankwise.problem import FeatureSpace
 
+FEW_SPLITS = 20  # of wide rows, refitted; with more, exact hold-outs are tried
 PAIR_METRICS = ("disagreement", "concordance", "auc")
 
 
@@ -29,11 +32,22 @@ class PairScores(NamedTuple):
     fit_time: float
 
 
-def has_shortcut(estimator: Any, alphas: list[float] | None, splits: Splits) -> bool:
+def has_shortcut(
+    estimator: Any, alphas: list[float] | None, splits: Splits, data: LabelledRows
+) -> bool:
     """Whether exact hold-outs replace refits: if alphas are above 0 and splits are not listed."""
     possible = alphas is not None and isinstance(estimator, LeastSquaresRanker)
     possible = possible and estimator.exact_search
+    possible = possible and not (len(splits) <= FEW_SPLITS and _is_too_wide(estimator, data.X))
     return possible and splits.trains is None and min(alphas or [0]) > 0
+
+
+def _is_too_wide(estimator: Any, X: Any) -> bool:
+    """Whether sparse rows are fitted by conjugate gradients, which have no exact hold-outs."""
+    if not (isinstance(estimator, RankRLS | RLS) and is_sparse(X)):
+        return False
+    space = estimator.make_space(X.shape[1])
+    return isinstance(space, FeatureSpace) and space.form(X) == "cg"
 
 
 def exact(

@@ -520,7 +520,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         for batch in batches:
             new: list[tuple[Any, ...]]
             shared = batch.estimator, batch.alphas, data, splits
-            if has_shortcut(batch.estimator, batch.alphas, splits):
+            if has_shortcut(batch.estimator, batch.alphas, splits, data):
                 new = [(exact, *shared, scorer)]
             else:
                 new = [(refit, *shared, k) for k in range(len(splits))]

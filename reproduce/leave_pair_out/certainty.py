@@ -1,0 +1,222 @@
+"""How sure is the AUC of held-out pairs? Coverage, p-values and nesting.
+
+Classes are normal with unit covariance, so that the AUC of a linear ranker is known.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import kstest, norm
+from sklearn.feature_selection import SelectKBest
+from sklearn.pipeline import make_pipeline
+
+from rankwise import RankRLS
+from rankwise.errors import DataError
+from rankwise.model_selection import (
+    auc_interval,
+    nested_leave_pair_out,
+    permutation_test,
+)
+from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure
+from rankwise.report import Column, Table
+
+ALPHA, FEATURES = 10.0, 5
+ROWS, AUCS, SHARES = (20, 40, 80, 160), (0.5, 0.7, 0.85, 0.95), (0.5, 0.2)
+SETS, NULL_SETS, PERMUTATIONS, NESTED_SETS = 150, 500, 99, 60
+METHODS = ("u-statistic", "bootstrap")
+
+
+def sample(
+    n: int, auc: float, share: float, features: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, labels, and the distance of the classes for which the best AUC is `auc`."""
+    y = np.zeros(n)
+    y[: round(share * n)] = 1.0
+    shift = np.zeros(features)
+    shift[0] = np.sqrt(2.0) * norm.ppf(auc)
+    return rng.standard_normal((n, features)) + np.outer(y, shift), y, shift
+
+
+def true_auc(X: np.ndarray, y: np.ndarray, shift: np.ndarray, ranker: Any) -> float:
+    """The AUC on new rows of the ranker that is fitted to these."""
+    w = ranker.fit(X, y).coef_
+    return float(norm.cdf(w @ shift / (np.sqrt(2.0) * np.linalg.norm(w))))
+
+
+def coverage() -> dict:
+    """How often intervals of 95% contain the AUC of rankers like these, and of this ranker."""
+    found: dict[str, dict] = {}
+    ranker = RankRLS(ALPHA, scale=None)
+    for n in ROWS:
+        for share in SHARES:
+            for auc in AUCS:
+                rng = np.random.default_rng(0)
+                truths, low, high = [], [], []
+                for seed in range(SETS):
+                    X, y, shift = sample(n, auc, share, FEATURES, rng)
+                    truths.append(true_auc(X, y, shift, ranker))
+                    intervals = [
+                        auc_interval(ranker, X, y, method=m, n_resamples=400, random_state=seed)
+                        for m in METHODS
+                    ]
+                    low.append([i.low for i in intervals])
+                    high.append([i.high for i in intervals])
+                truth, mean = np.array(truths)[:, None], float(np.mean(truths))
+                inside = (np.array(low) <= mean) & (mean <= np.array(high))
+                own = (np.array(low) <= truth) & (truth <= np.array(high))
+                found[f"{n} {share} {auc}"] = {
+                    "mean": mean,
+                    "inside": dict(zip(METHODS, inside.mean(axis=0).tolist(), strict=True)),
+                    "own": dict(zip(METHODS, own.mean(axis=0).tolist(), strict=True)),
+                }
+    return found
+
+
+def null() -> dict:
+    """p-values of unrelated labels, with alpha chosen among three."""
+    rng = np.random.default_rng(0)
+    values = []
+    for seed in range(NULL_SETS):
+        X, y, _ = sample(30, 0.5, 0.5, FEATURES, rng)
+        result = permutation_test(
+            RankRLS(scale=None), X, y, alpha=[0.1, 10.0, 1e3],
+            n_permutations=PERMUTATIONS, random_state=seed,
+        )  # fmt: skip
+        # Of equal scores, a random one is first: otherwise p-values are too large.
+        equal = int((abs(result.null - result.score) < 1e-12).sum())
+        above = int((result.null > result.score + 1e-12).sum())
+        values.append((1 + above + rng.integers(0, equal + 1)) / (PERMUTATIONS + 1))
+    spread = (np.array(values) - rng.random(NULL_SETS) / (PERMUTATIONS + 1)).clip(0, 1)
+    shares = {str(level): float(np.mean(np.array(values) <= level)) for level in (0.01, 0.05, 0.1)}
+    return {"p": float(kstest(spread, "uniform").pvalue), "below": shares}
+
+
+def nested() -> dict:
+    """Ten of 200 features are chosen by their labels: nested, and not."""
+    pipeline = make_pipeline(SelectKBest(k=10), RankRLS(ALPHA, scale=None))
+    found: dict[str, dict] = {}
+    for auc in (0.5, 0.85):
+        rng = np.random.default_rng(0)
+        errors: dict[str, list[float]] = {"nested": [], "not nested": []}
+        for seed in range(NESTED_SETS):
+            X, y, shift = sample(40, auc, 0.5, 200, rng)
+            result = nested_leave_pair_out(pipeline, X, y, outer=5, n_repeats=2, random_state=seed)
+            # What it estimates: the choice and the fit on four fifths of the rows.
+            fold = rng.permutation(np.repeat([0, 1, 2, 3, 4], 8).reshape(5, 8).T.ravel())
+            keep = fold != 0
+            fitted = pipeline.fit(X[keep], y[keep])
+            w = np.zeros(200)
+            w[fitted[0].get_support()] = fitted[1].coef_
+            truth = float(norm.cdf(w @ shift / (np.sqrt(2.0) * np.linalg.norm(w))))
+            errors["nested"].append(result.auc - truth)
+            errors["not nested"].append((result.unnested or 0.0) - truth)
+        found[str(auc)] = {
+            name: {"bias": float(np.mean(v)), "error": float(np.std(v, ddof=1) / len(v) ** 0.5)}
+            for name, v in errors.items()
+        }
+    return found
+
+
+def microarray() -> dict:
+    """Three microarray studies, with what `rankwise auc` computes."""
+    folder = os.environ.get("RANKWISE_DATA")
+    if not folder:
+        raise DataError("The microarray studies need RANKWISE_DATA: see the README.")
+    found: dict[str, dict] = {}
+    ranker = RankRLS(scale="standard")
+    for name in ("alon", "golub", "shipp"):
+        with np.load(Path(folder, "microarray", f"{name}.npz")) as file:
+            X = np.asarray(file["X"], dtype=np.float64)
+            y = np.unique(file["y"], return_inverse=True)[1].astype(float)
+        X = X[:, np.ptp(X, axis=0) > 0]
+        start = time.perf_counter()
+        interval = auc_interval(ranker, X, y)
+        test = permutation_test(ranker, X, y, n_permutations=1000, random_state=0)
+        inner = nested_leave_pair_out(ranker, X, y, random_state=0)
+        found[name] = {
+            "rows": len(y), "features": X.shape[1], "auc": interval.auc, "low": interval.low,
+            "high": interval.high, "p": test.p_value, "nested": inner.auc,
+            "nested low": inner.low, "nested high": inner.high,
+            "seconds": time.perf_counter() - start,
+        }  # fmt: skip
+    return found
+
+
+def coverage_text(found: dict) -> str:
+    header = (
+        Column("rows"), Column("positive", ".0%"), Column("mean true AUC", ".3f"),
+        Column("U-statistic", ".3f"), Column("bootstrap", ".3f"),
+    )  # fmt: skip
+    rows = []
+    for key, v in found.items():
+        n, share, _ = key.split()
+        rows.append((int(n), float(share), v["mean"], *(v["inside"][m] for m in METHODS)))
+    error = np.sqrt(0.95 * 0.05 / SETS)
+    words = (
+        f"Share of {SETS} samples whose interval of 95% contains the mean true AUC of rankers "
+        f"trained on such samples (s.e. {error:.3f})."
+    )
+    table = Table(header, tuple(rows), "Coverage of intervals of 95%").to_markdown()
+    return f"{words}\n\n{table}\n\n![coverage over rows](coverage.svg)"
+
+
+def null_text(found: dict) -> str:
+    below = ", ".join(f"{share:.3f} are at most {level}" for level, share in found["below"].items())
+    return (
+        f"p-values of {NULL_SETS} samples with unrelated labels, the best of three alphas each: "
+        f"{below}. Kolmogorov-Smirnov test of uniformity: p = {found['p']:.2f}."
+    )
+
+
+def nested_text(found: dict) -> str:
+    header = (Column("best possible AUC"), Column("estimate"), Column("bias", "+.3f"),
+              Column("± s.e.", ".3f"))  # fmt: skip
+    rows = tuple(
+        (auc, name, v["bias"], v["error"])
+        for auc, both in found.items()
+        for name, v in both.items()
+    )
+    return Table(header, rows, "Ten of 200 features chosen by their labels, 40 rows").to_markdown()
+
+
+def microarray_text(found: dict) -> str:
+    header = (
+        Column("study"), Column("rows"), Column("features"), Column("AUC", ".3f"),
+        Column("interval"), Column("p", ".3g"), Column("nested AUC", ".3f"),
+        Column("its interval"), Column("seconds", ".2g"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            name, v["rows"], v["features"], v["auc"], f"{v['low']:.3f} to {v['high']:.3f}", v["p"],
+            v["nested"], f"{v['nested low']:.3f} to {v['nested high']:.3f}", v["seconds"],
+        )
+        for name, v in found.items()
+    )  # fmt: skip
+    title = "Microarray studies: 1,000 permutations, ten times five nested folds"
+    return Table(header, rows, title).to_markdown()
+
+
+def draw_coverage(found: dict, path: Path) -> None:
+    """Coverage over rows, for balanced classes and 1:4."""
+    axes = new_axes(columns=2, size=(3.6, 3.4))
+    for ax, share in zip(axes, SHARES, strict=True):
+        for k, auc in enumerate(AUCS):
+            for method, style in zip(METHODS, ("-", ":"), strict=True):
+                values = [found[f"{n} {share} {auc}"]["inside"][method] for n in ROWS]
+                ax.plot(
+                    ROWS, values, ls=style, color=COLORS[k], marker=MARKERS[k], ms=4, lw=1.4,
+                    label=f"AUC up to {auc}" if style == "-" else None,
+                )  # fmt: skip
+        ax.axhline(0.95, color=INK, lw=0.8)
+        ax.set(xscale="log", xticks=ROWS, xlabel="rows", ylim=(0.55, 1.01))
+        ax.set_xticklabels([str(n) for n in ROWS])
+        ax.minorticks_off()
+        ax.set_title(f"{share:.0%} positive")
+    axes[0].set_ylabel("coverage (dotted: bootstrap)")
+    axes[1].legend(frameon=False, fontsize=8)
+    save_figure(axes[0].figure, path)
