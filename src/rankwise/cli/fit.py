@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rankwise.cli.hashed_features import with_seen
 from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
     DataOptions,
@@ -110,9 +111,9 @@ def fit(
         if valid is None:
             ranker = rows.fit(ranker)
         else:
-            held_out = data.read(valid, like=(rows.n_features, train))
+            held_out = data.read_like(train, rows.n_features, rows.seen, valid)
             ranker = _best(rows.path(ranker, grid), held_out, selection)
-    save_model(ranker, out)
+    save_model(with_seen(rows.seen, ranker), out)
     note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))
