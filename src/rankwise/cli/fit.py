@@ -68,8 +68,11 @@ def fit(
 
     Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
     may be larger than memory, but the rows of each query must be adjacent. (A file without query
-    ids is read at once.) More landmarks make better models; the cost
+    ids, or with hashed features, is read at once.) More landmarks make better models; the cost
     grows with the square of their number.
+
+    Feature numbers beyond 2^20 are taken for hashes: the model keeps those that occur in TRAIN, and
+    ignores others in new files.
 
     The rows of a query have the same qid. If TRAIN has none, the group sizes in TRAIN.query or
     TRAIN.group beside it are read, one per line, as LightGBM and XGBoost do. If there is no such

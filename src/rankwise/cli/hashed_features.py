@@ -52,7 +52,8 @@ def note_unseen(seen: SeenFeatures, data: LetorData, path: Path) -> None:
     """Say how many features of a file a model has not seen; an error if these are all."""
     import numpy as np
 
-    used, unseen = np.unique(data.X.indices), seen.unseen(data.X)
+    X: Any = data.X
+    used, unseen = np.unique(X.indices), seen.unseen(X)
     if len(unseen) == len(used):
         raise DataError(
             f"None of the {len(used):,} feature numbers in {path} occurs in the training rows of "

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.backends.arrays import Array, is_sparse
+from rankwise.backends.arrays import Index, is_sparse
 from rankwise.errors import DataError
 from rankwise.estimators._validation import DTYPES
 
@@ -90,7 +90,7 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
         shape = (X.shape[0], len(self.columns_))
         return sp.csr_array((X.data[kept], place[kept], indptr), shape=shape)
 
-    def unseen(self, X: Any) -> Array:
+    def unseen(self, X: Any) -> Index:
         """The columns of rows that `transform` drops though they are not 0.
 
         Parameters
@@ -137,7 +137,7 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
             self, X, reset=reset, accept_sparse="csr", dtype=DTYPES, ensure_all_finite="allow-nan"
         )
 
-    def _places(self, columns: Array) -> tuple[Array, Array]:
+    def _places(self, columns: Index) -> tuple[Index, Any]:
         """Where columns are among those that are kept, and which of them are."""
         place = np.searchsorted(self.columns_, columns).clip(max=len(self.columns_) - 1)
         return place, self.columns_[place] == columns
@@ -156,7 +156,7 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _occurring(X: Any) -> Array:
+def _occurring(X: Any) -> Index:
     """The columns that are not 0 in all rows."""
     if is_sparse(X):
         return np.unique(X.indices[X.data != 0]).astype(np.int64)
