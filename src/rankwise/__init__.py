@@ -51,6 +51,7 @@ _SUBMODULES = (
     "auto",
     "data",
     "errors",
+    "export",
     "graph",
     "metrics",
     "model_selection",

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError
-from rankwise.metrics._row_order import sort_gains
-from rankwise.metrics._top_sums import gain_curves, precision_curves
+from rankwise.metrics._row_order import sort_queries
+from rankwise.metrics._top_sums import TopRows, mean_over_ties, precision_curves
 from rankwise.metrics.ranked_queries import Array, RankedQueries, RankedRows
 from rankwise.metrics.ranking_metric import ranking_metric
 from rankwise.parameters import AnyOf, Choice, Number, Rule
@@ -447,14 +447,15 @@ def ndcg(
     0.75
     """
     _check_gains(ranked.labels, gain)
-    discounts, average = partial(_discounts, discount=discount), score_ties == "average"
+    discounts = partial(_discounts, discount=discount)
 
     def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        gains = _gain(part.labels, gain)
-        found = gain_curves(gains, part, average, discounts, cutoffs)
-        perfect = part._replace(stops=part.indptr[1:])
-        ideal = sort_gains(gains, part.indptr)
-        best = gain_curves(ideal, perfect, False, discounts, cutoffs)
+        indptr, gains = part.indptr, _gain(part.labels, gain)
+        top = TopRows.of(indptr, part.stops, discounts, cutoffs)
+        found = top.sums(mean_over_ties(gains, part.tied) if score_ties == "average" else gains)
+        if (part.stops < indptr[1:]).any():
+            top = TopRows.of(indptr, indptr[1:], discounts, cutoffs)
+        best = -top.sums(sort_queries(-gains, indptr))
         return np.minimum(_divided(found, best), 1.0)
 
     return _at_cutoffs(curves, ranked, k)
@@ -485,8 +486,9 @@ def _relevant_among(
     """The number of relevant rows among the first k, or the sum of the weights of their ranks."""
 
     def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        gains = (part.labels >= relevant).astype(np.float64)
-        return gain_curves(gains, part, score_ties == "average", weights, cutoffs)
+        hits = (part.labels >= relevant).astype(np.float64)
+        top = TopRows.of(part.indptr, part.stops, weights, cutoffs)
+        return top.sums(mean_over_ties(hits, part.tied) if score_ties == "average" else hits)
 
     return _at_cutoffs(curves, ranked, k)
 
