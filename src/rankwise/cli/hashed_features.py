@@ -34,7 +34,7 @@ def keep_seen(data: LetorData, path: Path) -> tuple[LetorData, SeenFeatures | No
     X = csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], MAX_INDEX))
     seen = SeenFeatures().fit(X)
     note(
-        f"{path} has feature numbers up to {largest:,}: the model has the {len(seen.columns_):,} "
+        f"{path} has feature numbers up to {largest:,}: the model has the {seen.n_features_out_:,} "
         "that occur, and ignores others in new files."
     )
     return replace(data, X=seen.transform(X)), seen

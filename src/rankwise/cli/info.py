@@ -109,7 +109,7 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     facts["features"] = getattr(model, "n_features_in_", None)
     seen = seen_by(model)
     if seen is not None:
-        facts["features that occur"] = len(seen.columns_)
+        facts["features that occur"] = seen.n_features_out_
     facts["scaling"] = getattr(ranker, "scale_", None)
     facts["queries fitted to"] = getattr(ranker, "n_queries_", None)
     if hasattr(ranker, "X_fit_"):

@@ -29,6 +29,8 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
     ----------
     columns_ : ndarray of shape (n_features_out,)
         The columns that are kept, in ascending order.
+    n_features_out_ : int
+        Their number.
     n_features_in_, feature_names_in_
         Number and names of the features seen in `fit`.
 
@@ -65,7 +67,7 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
         found = _occurring(X)
         if len(found) == 0:
             raise DataError("All values of X are 0: no feature occurs. Check the features.")
-        self.columns_ = found
+        self.columns_, self.n_features_out_ = found, len(found)
         return self
 
     def transform(self, X: Any) -> Any:
