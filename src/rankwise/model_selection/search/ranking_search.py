@@ -343,10 +343,10 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         tasks: list[tuple[Any, ...]] = []
         parts = []
         for batch in batches:
-            pairs_search.check_ranker(batch, splits, given)
+            pairs_search.check_ranker(batch, splits, given, X)
             shared = batch.estimator, batch.alphas, X, given, splits
             new: list[tuple[Any, ...]] = [(pairs_search.exact, *shared)]
-            if not pairs_search.has_shortcut(batch, splits):
+            if not pairs_search.has_shortcut(batch, splits, X):
                 new = [(pairs_search.refit, *shared, k) for k in range(splits.n_splits)]
             tasks.extend(new)
             parts.append(len(new))
