@@ -21,7 +21,7 @@ from rankwise.estimators.leaderboard.board_tables import (
     ShareTable,
     Standings,
 )
-from rankwise.graph.comparisons import check_context
+from rankwise.graph.comparison_checks import check_context
 from rankwise.parameters import Choice, Whole, as_generator, check_value
 from rankwise.solvers.battles.outcome_models import MODELS
 from rankwise.solvers.battles.studentized_range import range_quantile
