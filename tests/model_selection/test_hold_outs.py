@@ -304,7 +304,7 @@ X4, Y4, Q4 = make(12, n=8, n_queries=2)
         (lambda: leave_pair_out(RankRLS(1.0), X4[:3], [0, 1, 2]), "leaves no pair to learn"),
         (
             lambda: leave_pair_out(RankRLS(1.0, ties="exclude"), X4, [1, 0, 0, 0, 0, 0, 0, 0]),
-            "leaves no pair to learn",
+            "The label 1 has a single row",
         ),
         (
             lambda: leave_pair_out(RankRLS(1.0), X4, np.column_stack((Y4, np.ones(8)))),
