@@ -273,7 +273,7 @@ def test_a_query_with_more_rows_than_there_is_room_for(dense_from):
 
 def test_the_pool_grows_without_a_second_one():
     problem = random_problem(0, 400, 100, 100, 2000, 2000, share=0.02)
-    problem = replace(problem, W=np.eye(2000))
+    problem = replace(problem, W=sp.eye_array(2000, format="csr"))
     learner = learned(problem, lam=0.0, eta0=0.5, dense_from=10**4)  # compiles
     tracemalloc.start()
     learner = learned(problem, lam=0.0, eta0=0.5, dense_from=10**4)

@@ -29,7 +29,7 @@ class Cutoffs:
         return ""
 
     def __str__(self) -> str:
-        return "an integer of at least 1 (and at most 2^53) or a sequence of such integers"
+        return "an integer of at least 1 or a sequence of such integers, at most 2^53"
 
 
 OPTIONAL_CUTOFFS = AnyOf(Cutoffs(), None)
