@@ -14,6 +14,7 @@ from rankwise.estimators._device import check_targets, check_tensor, send_rows
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.graph.query_groups import check_ids
+from rankwise.problem.memory import check_columns_fit
 
 DTYPES = (np.float64, np.float32)
 
@@ -31,6 +32,8 @@ def check_training(
     y = numeric_labels(to_host(y))
     _check_cells(X)
     X, y = validate_data(estimator, X, y, reset=reset, multi_output=True, y_numeric=True, **options)
+    if is_sparse(X):
+        check_columns_fit(X)
     X = send_rows(X, estimator.device)
     return X, backend_of(X).array(y)
 
@@ -43,7 +46,10 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
         return check_tensor(estimator, X, reset=reset, min_rows=min_rows)
     options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
     _check_cells(X)
-    return send_rows(validate_data(estimator, X, reset=reset, **options), estimator.device)
+    X = validate_data(estimator, X, reset=reset, **options)
+    if reset and is_sparse(X):
+        check_columns_fit(X)
+    return send_rows(X, estimator.device)
 
 
 def _check_cells(X: Any) -> None:
