@@ -189,8 +189,8 @@ def _sparse_rbf(k: NamedKernel, on: Backend, X: Any, Y: Any) -> Array:
     K = _products(*parts[0])
     for part in parts[1:]:
         K += _products(*part)
-    first = sum(_squared_norms(part) for part, _ in parts)
-    second = first if Y is None else sum(_squared_norms(part) for _, part in parts)
+    first = np.sum([_squared_norms(part) for part, _ in parts], axis=0)
+    second = first if Y is None else np.sum([_squared_norms(part) for _, part in parts], axis=0)
     for rows in _row_blocks(on, *K.shape):
         block = K[rows]
         block *= 2.0 * k.gamma
