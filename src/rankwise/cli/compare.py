@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from rankwise.cli.input_files import read_data_for, read_model, scores_of
-from rankwise.cli.options import FeaturesOption, FillOption, input_argument, option, refuse
+from rankwise.cli.data_options import (
+    ColumnOptions,
+    FeaturesOption,
+    FillOption,
+    FormatOption,
+)
+from rankwise.cli.input_files import read_model, scores_of
+from rankwise.cli.options import grouped, input_argument, option, refuse
 from rankwise.cli.terminal import progress, show
-
-if TYPE_CHECKING:
-    from rankwise.data import LetorData
 
 FORMATS = ("text", "markdown", "latex", "json")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ComparedTable(ColumnOptions):
+    """How to read a table; --format is that of the result."""
+
+    data_format: FormatOption = None
+
+    @property
+    def file_format(self) -> str | None:
+        return self.data_format
+
+
+@grouped
 def compare(
+    *,
     files: Annotated[
         list[Path],
         input_argument(
@@ -42,6 +59,7 @@ def compare(
     ] = "text",
     fill: FillOption = None,
     features: FeaturesOption = None,
+    table: ComparedTable,
 ) -> None:
     """Compare models on a LETOR file: which is better, and is it more than chance?
 
@@ -72,14 +90,15 @@ def compare(
             f"Give at least two models and a data file: got {got}. Try 'rankwise compare --help'."
         )
     names = _names(models)
-    by_width: dict[int | None, LetorData] = {}
+    by_features: dict[Any, Any] = {}
     scores: dict[str, Any] = {}
     for name, model in zip(names, models, strict=True):
         file = read_model(model)
         width = getattr(file.model, "n_features_in_", None)
-        if width not in by_width:
-            by_width[width] = read_data_for(file, model, path, fill, features)
-        data = by_width[width]
+        key = width, tuple(getattr(file.model, "feature_names_in_", ()))
+        if key not in by_features:
+            by_features[key] = table.read_for(file, model, path, fill, features)
+        data = by_features[key]
         scores[name] = scores_of(file, data)
     if data.qid is None:
         raise DataError(f"{path} has no query ids, and models are compared over queries.")

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankwise.cli.data_options import FeaturesOption, FillOption, TableOptions
 from rankwise.cli.input_files import (
     last_step,
     note_scaling,
-    read_data,
-    read_data_for,
     read_model,
     read_scores,
     scores_of,
 )
 from rankwise.cli.options import (
-    FeaturesOption,
-    FillOption,
     Force,
+    grouped,
     input_argument,
     input_option,
     option,
@@ -32,7 +30,9 @@ if TYPE_CHECKING:
     from rankwise.metrics import RankingEvaluation
 
 
+@grouped
 def evaluate(
+    *,
     files: Annotated[
         list[Path],
         input_argument(
@@ -62,6 +62,7 @@ def evaluate(
         option("FILE", "Write the values of every query to this CSV file.", dir_okay=False),
     ] = None,
     force: Force = False,
+    table: TableOptions,
 ) -> None:
     """Evaluate a model, or scores from anywhere, on a LETOR file with labels.
 
@@ -98,12 +99,12 @@ def evaluate(
         refuse("features", "This is the number of features of a model: leave it out with --scores.")
     if scores is None:
         file = read_model(files[0])
-        data = read_data_for(file, files[0], files[1], fill, features)
+        data = table.read_for(file, files[0], files[1], fill, features)
         values = scores_of(file, data)
         if data.qid is None and getattr(last_step(file.model), "n_queries_", 1) > 1:
             note(f"{files[1]} has no query ids: its rows are ranked together, unlike in training.")
     else:
-        data = read_data(files[0], fill=fill)
+        data = table.read_rows(files[0], fill)
         if data.qid is None:
             note(f"{files[0]} has no query ids: its rows are ranked together.")
         values = read_scores(scores, len(data.y), files[0])

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rankwise.cli.data_options import DataOptions
 from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
-    DataOptions,
     Force,
     ModelOut,
     RankerOptions,
@@ -110,9 +110,10 @@ def fit(
         if valid is None:
             ranker = rows.fit(ranker)
         else:
-            held_out = data.read(valid, like=(rows.n_features, train))
+            held_out = data.read_like(valid, rows.feature_names, rows.n_features, train)
+            held_out = rows.preparation.transformed(held_out)
             ranker = _best(rows.path(ranker, grid), held_out, selection)
-    save_model(ranker, out)
+    save_model(rows.preparation.around(ranker), out)
     note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))

@@ -1,4 +1,4 @@
-"""Ranking data: LETOR files, data sets, problems, comparisons, battles, triplets, normalization."""
+"""Ranking data: LETOR files, tables, data sets, comparisons, battles, triplets, normalization."""
 
 from rankwise.data.battle_files import BattleFile, read_battles
 from rankwise.data.battle_generator import GeneratedBattles, make_battles
@@ -13,6 +13,9 @@ from rankwise.data.letor.writing import write_letor
 from rankwise.data.normalize import normalize_per_query
 from rankwise.data.sample_files import SampleData, read_samples
 from rankwise.data.synthetic import RankingProblem, make_ranking
+from rankwise.data.tables.blocks import TableBlocks
+from rankwise.data.tables.frames import from_frame
+from rankwise.data.tables.reading import TableData, read_table
 from rankwise.data.triplets import draw_triplets
 from rankwise.graph.comparisons import Comparisons
 
@@ -29,7 +32,10 @@ __all__ = [
     "RankingDataset",
     "RankingProblem",
     "SampleData",
+    "TableBlocks",
+    "TableData",
     "draw_triplets",
+    "from_frame",
     "list_datasets",
     "load_dataset",
     "make_battles",
@@ -41,5 +47,6 @@ __all__ = [
     "read_comparisons",
     "read_letor",
     "read_samples",
+    "read_table",
     "write_letor",
 ]

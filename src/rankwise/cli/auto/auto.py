@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankwise.cli.data_options import DataOptions
 from rankwise.cli.options import (
-    DataOptions,
     Force,
     TrainingFile,
     grouped,
@@ -95,8 +95,11 @@ def auto(
             check_writable(path, train, test, force=force)
     if report is not None and report.suffix.lower() != ".html":
         refuse("report", f"The page ends with .html: got {report.name!r}.")
-    rows = data.read(train)
-    held_back = None if test is None else data.read(test, like=(rows.X.shape[1], train))
+    rows, preparation = data.read_training(train)
+    held_back = None
+    if test is not None:
+        names = None if not hasattr(rows, "roles") else rows.roles.features
+        held_back = preparation.transformed(data.read_like(test, names, rows.X.shape[1], train))
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.auto import AutoRanker
     from rankwise.cli.auto.auto_page import write_page
@@ -128,7 +131,7 @@ def auto(
         write_page(ranker, report, train, test, evaluation)
         note(f"Wrote {report}: open {report.resolve().as_uri()}")
     if out is not None:
-        save_model(ranker, out)
+        save_model(preparation.around(ranker), out)
         parts = ranker.parts_
         what = (
             f"a mean of {len(parts)} rankers" if len(parts) > 1 else f"one ranker, {parts[0].name}"

@@ -1,0 +1,154 @@
+"""Columns of small tables as lists of Python's values."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rankwise.data.tables.formats import (
+    compression_of,
+    csv_rows,
+    encoding_fault,
+    format_of,
+    opened_text,
+    require_pyarrow,
+)
+from rankwise.errors import DataError
+
+Columns = dict[str, list[Any]]
+
+
+def read_records(path: Path) -> Columns:
+    """The columns of a table by name; the format is that of the suffix, CSV if it is another.
+
+    Files may be compressed. Values of CSV files are text. A row of a JSON file that lacks a key
+    has None there.
+    """
+    format = format_of(path)
+    try:
+        if format == "parquet":
+            return _parquet(path)
+        if format == "arrow":
+            raise DataError(f"{path}: this command reads CSV, TSV, JSON and Parquet files.")
+        if format == "jsonl":
+            return _of_records(path, json_lines(path))
+        if format == "json":
+            return _of_records(path, enumerate(json_list(path), 1))
+        return _csv(path, csv_rows(path, _separator(path)))
+    except (EOFError, OSError, zlib.error) as error:
+        raise broken_file(path, error) from error
+
+
+def broken_file(path: Path, error: Exception) -> Exception:
+    """An error about a file that ends too early; others as they are."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error  # there is no such file, or it may not be read
+    kind = compression_of(path) or "compressed"
+    return DataError(f"{path} is not a whole {kind} file: {str(error).rstrip('.')}. Copy it again.")
+
+
+def first_line(path: Path) -> int:
+    """The number of the first row, if each row has one line: in CSV files, line 1 has the names."""
+    return 1 if format_of(path) in ("jsonl", "json", "parquet") else 2
+
+
+def place_of_row(
+    path: Path, row: int, format: str | None = None, separator: str | None = None
+) -> str:
+    """The file and the line on which a row begins, for messages; rows count from 0.
+
+    Reads the file again: lines may be empty, and rows of CSV files may have several lines.
+    """
+    format = format or format_of(path)
+    if format in ("json", "parquet", "arrow"):
+        return f"{path}, row {row + 1}"
+    lines: Iterator[int]
+    if format == "jsonl":
+        with opened_text(path) as file:
+            lines = (line for line, text in enumerate(file, 1) if text.strip())
+            return f"{path}, line {next(islice(lines, row, None))}"
+    lines = (line for line, _ in csv_rows(path, separator or _separator(path)))
+    return f"{path}, line {next(islice(lines, row + 1, None))}"
+
+
+def _separator(path: Path) -> str:
+    return "\t" if format_of(path) == "tsv" else ","
+
+
+def _csv(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Columns:
+    rows = list(lines)
+    if len(rows) < 2:
+        raise DataError(f"{path} needs a line with the names of columns, and lines of values.")
+    names = [name.strip() for name in rows[0][1]]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path} has two columns {twice!r}.")
+    for line, row in rows[1:]:
+        if len(row) != len(names):
+            raise DataError(f"{path}, line {line}: got {len(row)} values for {len(names)} columns.")
+    values = zip(*(row for _, row in rows[1:]), strict=True)
+    return {name: list(column) for name, column in zip(names, values, strict=True)}
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The values of the lines that are not empty, with the numbers of these lines."""
+    with opened_text(path) as file:
+        line = 0
+        try:
+            for line, text in enumerate(file, 1):
+                if text.strip():
+                    yield line, json.loads(text)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}, line {line}: not JSON: {error.msg}.") from error
+        except UnicodeDecodeError as error:
+            raise encoding_fault(path) from error
+
+
+def json_list(path: Path) -> list[Any]:
+    """The entries of a JSON file."""
+    try:
+        with opened_text(path) as file:
+            rows = json.load(file)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {error.lineno}: not JSON: {error.msg}.") from error
+    except UnicodeDecodeError as error:
+        raise encoding_fault(path) from error
+    if not isinstance(rows, list):
+        raise DataError(f"{path} must hold a list of objects, one for each row.")
+    return rows
+
+
+def _of_records(path: Path, records: Iterator[tuple[int, Any]]) -> Columns:
+    columns: Columns = {}
+    n = 0
+    for line, record in records:
+        if not isinstance(record, dict):
+            raise DataError(f"{path}, row {line}: expected an object with names and values.")
+        for name in record:
+            if name not in columns:
+                columns[name] = [None] * n
+        for name, values in columns.items():
+            values.append(record.get(name))
+        n += 1
+    if not n:
+        raise DataError(f"{path} has no rows.")
+    return columns
+
+
+def _parquet(path: Path) -> Columns:
+    parquet, ArrowException = (
+        require_pyarrow("pyarrow.parquet"),
+        require_pyarrow("pyarrow").ArrowException,
+    )
+    try:
+        table = parquet.read_table(path)
+    except ArrowException as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise DataError(f"{path} cannot be read as Parquet: {reason}.") from error
+    if not table.num_rows:
+        raise DataError(f"{path} has no rows.")
+    return {name: table.column(name).to_pylist() for name in table.column_names}
