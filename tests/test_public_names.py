@@ -10,6 +10,7 @@ MODULES = (
     "rankwise.data",
     "rankwise.distributed",
     "rankwise.errors",
+    "rankwise.export",
     "rankwise.graph",
     "rankwise.metrics",
     "rankwise.model_selection",
@@ -22,6 +23,7 @@ MODULES = (
 # Parts of other objects, and interfaces, which are shown where they are used.
 PARTS = {
     *("PairBlock", "PairGraph", "HeldOutScores", "RowObjective", "load_model"),
+    *("Distilled", "Export", "ExportCheck", "LinearModel"),
     *("Code", "Facts", "Figure", "Section", "Text"),
     *("Basis", "BlockSums", "Coordinates", "FeatureBasis", "Fit", "KernelBasis", "LandmarkBasis"),
     *(

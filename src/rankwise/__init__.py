@@ -50,6 +50,7 @@ _SUBMODULES = (
     "auto",
     "data",
     "errors",
+    "export",
     "graph",
     "metrics",
     "model_selection",

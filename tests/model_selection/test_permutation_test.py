@@ -8,47 +8,55 @@ from numpy.testing import assert_allclose
 
 from rankwise import RLS, RankRLS, SparseBilinearRanker
 from rankwise.errors import DataError, ParameterError
+from rankwise.graph import QueryGroups
+from rankwise.holdout.permuted_labels import permuted
 from rankwise.model_selection import PermutationTest, leave_pair_out, permutation_test
 from rankwise.plots import plot_null
 from tests.oracles.holdout import refit_predictions
-from tests.strategies import seeds
+from tests.strategies import seeds, ties
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((16, 3))
 Y = (X[:, 0] + 0.5 * rng.standard_normal(16) > 0).astype(float)
 
 
-def refit_auc(K, y, lam, pairs):
+def refit_auc(K, y, lam, pairs, ties):
     """The share of pairs in the right order, each by a refit without its rows."""
     right = []
     for i, j in pairs:
         if y[i] != y[j]:
-            f = refit_predictions(K, y, np.zeros(len(y)), [i, j], lam)
+            f = refit_predictions(K, y, np.zeros(len(y)), [i, j], lam, ties)
             right.append((1 + np.sign((f[0] - f[1]) * (y[i] - y[j]))) / 2)
     return np.mean(right)
 
 
-@given(seeds, st.sampled_from(["linear", "rbf"]), st.booleans())
-def test_every_permutation_is_held_out_exactly(seed, kernel, with_strata):
+@given(seeds, st.sampled_from(["linear", "rbf"]), st.booleans(), ties, st.sampled_from([2, 3, 9]))
+def test_every_permutation_is_held_out_exactly(seed, kernel, with_strata, ties, n_labels):
     rng = np.random.default_rng(seed)
-    X, y = rng.standard_normal((9, 2)), rng.permutation(np.arange(9) % 3)
+    X, y = rng.standard_normal((9, 2)), rng.permutation(np.arange(9) % n_labels)
     strata = np.arange(9) % 2 if with_strata else None
-    ranker = RankRLS(0.7, kernel=kernel, gamma=0.5, scale=None, weighting="pairs")
+    ranker = RankRLS(0.7, kernel=kernel, gamma=0.5, scale=None, weighting="pairs", ties=ties)
     result = permutation_test(ranker, X, y, strata=strata, n_permutations=3, random_state=seed)
     K = X @ X.T if kernel == "linear" else np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
     pairs = np.argwhere(np.triu(np.ones((9, 9)), 1))
     if with_strata:
         pairs = pairs[strata[pairs[:, 0]] == strata[pairs[:, 1]]]
-    assert result.score == pytest.approx(refit_auc(K, y, 0.7, pairs))
-    # The same random numbers as in the test: a key for each row and permutation.
-    units = np.zeros(9) if strata is None else strata
-    keys = np.random.default_rng(seed).random((9, 3))
-    for key, score in zip(keys.T, result.null, strict=True):
-        permuted = np.empty(9)
-        for unit in np.unique(units):
-            rows = np.flatnonzero(units == unit)
-            permuted[rows] = y[rows[np.argsort(key[rows])]]
-        assert score == pytest.approx(refit_auc(K, permuted, 0.7, pairs))
+    assert result.score == pytest.approx(refit_auc(K, y, 0.7, pairs, ties))
+    units = QueryGroups.of(strata, 9)
+    columns = permuted(y.astype(float), units, 3, np.random.default_rng(seed))[:, 1:]
+    for labels, score in zip(columns.T, result.null, strict=True):
+        assert score == pytest.approx(refit_auc(K, labels, 0.7, pairs, ties))
+
+
+def test_permutations_within_units_are_uniform():
+    units = QueryGroups.of([0, 1, 0, 1, 0])
+    labels = np.array([0.0, 3.0, 1.0, 4.0, 2.0])
+    columns = permuted(labels, units, 6000, np.random.default_rng(0))
+    assert_allclose(columns[:, 0], labels)
+    seen, counts = np.unique(columns[:, 1:], axis=1, return_counts=True)
+    assert seen.shape == (5, 12)  # 3! orders of one unit, 2! of the other
+    assert (np.sort(seen[[0, 2, 4]], axis=0) == [[0], [1], [2]]).all()
+    assert abs(counts - 500).max() < 5 * np.sqrt(500)
 
 
 @pytest.mark.parametrize(

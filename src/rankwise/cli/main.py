@@ -12,6 +12,7 @@ from rankwise.cli.compare import compare
 from rankwise.cli.completion import completion
 from rankwise.cli.demo.demo import demo
 from rankwise.cli.evaluate import evaluate
+from rankwise.cli.export import export
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
 from rankwise.cli.leaderboard.leaderboard import leaderboard
@@ -36,6 +37,7 @@ Examples:
   rankwise tune train.txt --out model.rankwise
   rankwise evaluate model.rankwise test.txt
   rankwise compare model.rankwise other.rankwise test.txt
+  rankwise export model.rankwise --to onnx
   rankwise leaderboard battles.csv
   rankwise preferences items.csv comparisons.csv --report page.html
   rankwise auc samples.csv --label outcome
@@ -49,7 +51,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    demo, auto, fit, tune, predict, evaluate, compare, preferences, leaderboard, auc, info,
+    demo, auto, fit, tune, predict, evaluate, compare, export, preferences, leaderboard, auc, info,
     completion,
 )  # fmt: skip
 for command in COMMANDS:

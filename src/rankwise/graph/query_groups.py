@@ -22,12 +22,10 @@ class QueryGroups:
     ----------
     names : ndarray of shape (n_groups,)
         The query id of each group.
-    codes : ndarray of shape (n_rows,)
-        The group of each row, as an index into `names`.
-    order : ndarray of shape (n_rows,)
-        Row numbers, group by group, in ascending order within a group.
     indptr : ndarray of shape (n_groups + 1,)
         ``order[indptr[g]:indptr[g + 1]]`` are the rows of group g.
+    permutation : ndarray of shape (n_rows,) or None
+        As `order`. None if the rows of each group are adjacent: `order` is then 0, 1, 2, ...
     weights : ndarray of shape (n_groups,) or None
         The weight of each query, which multiplies those of its pairs. None: 1.
     row_weights : ndarray of shape (n_rows,) or None
@@ -40,15 +38,14 @@ class QueryGroups:
     """
 
     names: NDArray[Any]
-    codes: Index
-    order: Index
     indptr: Index
+    permutation: Index | None
     weights: NDArray[np.float64] | None = None
     row_weights: NDArray[np.float64] | None = None
 
     @property
     def n_rows(self) -> int:
-        return len(self.codes)
+        return int(self.indptr[-1])
 
     @property
     def n_groups(self) -> int:
@@ -60,9 +57,24 @@ class QueryGroups:
         return np.diff(self.indptr)
 
     @cached_property
+    def order(self) -> Index:
+        """Row numbers, group by group, in ascending order within a group, shape (n_rows,)."""
+        return np.arange(self.n_rows) if self.permutation is None else self.permutation
+
+    @cached_property
+    def codes(self) -> Index:
+        """The group of each row, as an index into `names`, shape (n_rows,)."""
+        by_group = np.repeat(np.arange(self.n_groups), self.sizes)
+        if self.permutation is None:
+            return by_group
+        codes = np.empty_like(by_group)
+        codes[self.permutation] = by_group
+        return codes
+
+    @property
     def contiguous(self) -> bool:
         """Whether the rows of each group are adjacent."""
-        return bool((np.diff(self.order) == 1).all())
+        return self.permutation is None
 
     def __iter__(self) -> Iterator[Index]:
         """The rows of each group."""
@@ -95,16 +107,15 @@ class QueryGroups:
         run_names = qid[starts]
         names, run_codes = _factorize(run_names)
         lengths = np.diff(np.append(starts, len(qid)))
-        codes = np.repeat(run_codes, lengths)
-        sizes = lengths
-        if len(names) == len(run_names):
-            order = np.arange(len(qid), dtype=np.intp)
-        else:
+        sizes, permutation = lengths, None
+        if len(names) < len(run_names):
+            codes = np.repeat(run_codes, lengths)
             narrow = np.uint16 if len(names) < 2**16 else np.intp  # 16 bits are sorted by radix
-            order = np.argsort(codes.astype(narrow), kind="stable").astype(np.intp, copy=False)
+            order = np.argsort(codes.astype(narrow), kind="stable")
+            permutation = order.astype(np.intp, copy=False)
             sizes = np.bincount(codes, minlength=len(names))
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
-        return cls(names, codes, order, indptr)
+        return cls(names, indptr, permutation)
 
     def take(self, rows: Index) -> QueryGroups:
         """The groups of these rows alone."""

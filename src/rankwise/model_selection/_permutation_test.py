@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
+from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.pair_choice import PairChoice
-from rankwise.holdout.permuted_labels import permuted_errors, shares_hat
+from rankwise.holdout.permuted_labels import permuted, permuted_errors, shares_hat
+from rankwise.holdout.permuted_levels import stacked_errors, stacks
 from rankwise.model_selection._hold_outs import hold_out_problem
 from rankwise.model_selection._strata import check_two_rows, pairs_within
 from rankwise.parameters import Whole, as_generator, check_value
@@ -120,7 +122,8 @@ def permutation_test(
 
     With ``ties="include"``, and for RLS, permutations share the factorization of `leave_pair_out`;
     each then takes O(m^2) time. With ``ties="exclude"``, the system depends on the labels, and each
-    takes as long as one `leave_pair_out`.
+    takes at most as long as one `leave_pair_out`: up to 256 rows and five labels, the systems of
+    many permutations are solved as one stack.
 
     Parameters
     ----------
@@ -166,24 +169,31 @@ def permutation_test(
     given = hold_out_problem(ranker, X, y, qid, alpha)
     if given.n_outputs is not None:
         raise DataError(f"permutation_test needs one label per row: got {given.n_outputs} columns.")
-    chosen = PairChoice(within, keep_ties=False)
     units = given.groups if strata is None else QueryGroups.of(strata, len(given.y))
     labels = given.labels[:, 0]
     check_two_rows(labels)
-    Y = np.column_stack((labels, _permuted(labels, units, n_permutations, rng)))
-    problem = hold_out_problem(ranker, X, Y, qid, given.alphas)
-    if shares_hat(problem):
-        error = permuted_errors(problem, units.codes)
-    else:
-        error, _ = pair_errors(*pair_losses(problem, chosen), problem.groups)
+    Y = permuted(labels, units, n_permutations, rng)
+    error = _errors(ranker, X, given, Y, units, PairChoice(within, keep_ties=False), qid)
     score = 1.0 - error.min(axis=0)
     return PermutationTest(float(score[0]), score[1:])
 
 
-def _permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator) -> Array:
-    """Labels permuted within units, one column for each of n permutations."""
-    keys = rng.random((len(labels), n))
-    drawn: Index = np.lexsort((keys, np.broadcast_to(units.codes[:, None], keys.shape)), axis=0)
-    out = np.empty((len(labels), n))
-    out[np.argsort(units.codes, kind="stable")] = labels[drawn]
-    return out
+def _errors(
+    ranker: Any,
+    X: Any,
+    given: HoldOutProblem,
+    Y: Array,
+    units: QueryGroups,
+    chosen: PairChoice,
+    qid: Any,
+) -> Array:
+    """Shares of pairs in the wrong order for each alpha and each column of Y."""
+    if shares_hat(given):
+        return permuted_errors(given, Y, units)
+    if stacks(given):
+        try:
+            return stacked_errors(given, Y, units)
+        except np.linalg.LinAlgError:
+            pass  # rounding: the other way is slower, and sets negative eigenvalues to zero
+    problem = hold_out_problem(ranker, X, Y, qid, given.alphas)
+    return pair_errors(*pair_losses(problem, chosen), problem.groups)[0]
