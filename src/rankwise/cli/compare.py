@@ -12,7 +12,7 @@ from rankwise.cli.data_options import (
     FillOption,
     FormatOption,
 )
-from rankwise.cli.input_files import read_model, scores_of
+from rankwise.cli.input_files import distinct_names, read_model, scores_of
 from rankwise.cli.options import grouped, input_argument, option, refuse
 from rankwise.cli.terminal import progress, show
 
@@ -89,7 +89,7 @@ def compare(
         raise ParameterError(
             f"Give at least two models and a data file: got {got}. Try 'rankwise compare --help'."
         )
-    names = _names(models)
+    names = distinct_names(models)
     by_features: dict[Any, Any] = {}
     scores: dict[str, Any] = {}
     for name, model in zip(names, models, strict=True):
@@ -121,13 +121,3 @@ def compare(
         print(f"{means.to_latex()}\n\n{differences.to_latex()}")
     else:
         print(json.dumps(found.to_dict(), indent=2))
-
-
-def _names(models: list[Path]) -> list[str]:
-    """The names of the files, or their paths if names are not different."""
-    for names in ([m.stem for m in models], [m.name for m in models], [str(m) for m in models]):
-        if len(set(names)) == len(names):
-            return names
-    from rankwise.errors import ParameterError
-
-    raise ParameterError("A model is given twice: compare different models.")

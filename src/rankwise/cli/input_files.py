@@ -175,6 +175,16 @@ def note_scaling(model: Any) -> None:
             note(f"Features: {SCALE_NOTES[scaler]}.")
 
 
+def distinct_names(files: list[Path]) -> list[str]:
+    """The names of files, or their paths if names are not different."""
+    for names in ([f.stem for f in files], [f.name for f in files], [str(f) for f in files]):
+        if len(set(names)) == len(names):
+            return names
+    from rankwise.errors import ParameterError
+
+    raise ParameterError("A file is given twice: compare different ones.")
+
+
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:
     """Read one number per line, one line per row of the data."""
     import numpy as np

@@ -16,6 +16,7 @@ from rankwise.data.synthetic import RankingProblem, make_ranking
 from rankwise.data.tables.blocks import TableBlocks
 from rankwise.data.tables.frames import from_frame
 from rankwise.data.tables.reading import TableData, read_table
+from rankwise.data.trec import as_qrels, as_run, read_qrels, read_run, trec_order, write_run
 from rankwise.data.triplets import draw_triplets
 from rankwise.graph.comparisons import Comparisons
 
@@ -34,6 +35,8 @@ __all__ = [
     "SampleData",
     "TableBlocks",
     "TableData",
+    "as_qrels",
+    "as_run",
     "draw_triplets",
     "from_frame",
     "list_datasets",
@@ -46,7 +49,11 @@ __all__ = [
     "read_chosen_rejected",
     "read_comparisons",
     "read_letor",
+    "read_qrels",
+    "read_run",
     "read_samples",
     "read_table",
+    "trec_order",
     "write_letor",
+    "write_run",
 ]
