@@ -5,12 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GroupKFold, KFold
 
 from rankwise import RLS, RankRLS, SparseBilinearRanker
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.permuted_labels import permuted
-from rankwise.model_selection import PermutationTest, leave_pair_out, permutation_test
+from rankwise.model_selection import (
+    PermutationTest,
+    cross_validate,
+    leave_pair_out,
+    permutation_test,
+)
 from rankwise.plots import plot_null
 from tests.oracles.holdout import refit_predictions
 from tests.strategies import seeds, ties
@@ -18,6 +25,10 @@ from tests.strategies import seeds, ties
 rng = np.random.default_rng(0)
 X = rng.standard_normal((16, 3))
 Y = (X[:, 0] + 0.5 * rng.standard_normal(16) > 0).astype(float)
+
+
+GROUPS = np.arange(16) // 2
+GROUP_LABELS = (np.arange(16) // 4 % 2).astype(float)
 
 
 def refit_auc(K, y, lam, pairs, ties):
@@ -86,6 +97,58 @@ def test_the_best_alpha_is_chosen_for_every_permutation():
     assert result.score == max(test.score for test in single)
 
 
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+@pytest.mark.parametrize("strata", [None, np.arange(16) // 8])
+def test_labels_of_groups_are_permuted_together(ties, strata):
+    ranker = RankRLS(1.0, ties=ties)
+    given = {"groups": GROUPS, "strata": strata}
+    result = permutation_test(ranker, X, GROUP_LABELS, n_permutations=4, random_state=3, **given)
+    assert_allclose(result.score, leave_pair_out(ranker, X, GROUP_LABELS, **given).auc[0])
+    units = QueryGroups.of(None if strata is None else strata[::2], 8)
+    columns = permuted(GROUP_LABELS[::2], units, 4, np.random.default_rng(3))[GROUPS, 1:]
+    want = [leave_pair_out(ranker, X, labels, **given).auc[0] for labels in columns.T]
+    assert_allclose(result.null, want)
+
+
+@pytest.mark.parametrize(
+    ("ranker", "cv", "qid", "scoring"),
+    [
+        (RankRLS(1.0), "leave_query_out", np.arange(16) % 4, "ndcg@3"),
+        (RankRLS(1.0, ties="exclude"), 2, np.arange(16) % 4, "disagreement"),
+        (RLS(1.0), 2, None, "disagreement"),
+        (LinearRegression(), KFold(2), None, "kendall_tau"),
+    ],
+)
+def test_other_held_out_scores(ranker, cv, qid, scoring):
+    given = {"qid": qid, "cv": cv, "scoring": scoring}
+    result = permutation_test(ranker, X, Y, n_permutations=3, random_state=0, **given)
+    columns = permuted(Y, QueryGroups.of(qid, 16), 3, np.random.default_rng(0))
+    found = [cross_validate(ranker, X, labels, **given) for labels in columns.T]
+    want = [one.means[scoring] for one in found]
+    assert_allclose([result.score, *result.null], want)
+    assert result.metric == scoring
+    assert result.greater_is_better == (scoring != "disagreement")
+    better = np.array(want[1:]) >= want[0] if result.greater_is_better else want[1:] <= want[:1]
+    assert result.n_as_good == np.sum(better)
+    assert scoring in str(result)
+
+
+def test_folds_with_one_label_are_left_out():
+    y = np.array([0.0, 1.0, 0.0, 0.0, 1.0, 1.0] + [0.0] * 6)
+    permutations = {"n_permutations": 20, "random_state": 0}
+    result = permutation_test(RLS(1.0), X[:12], y, cv=KFold(4), scoring="auc", **permutations)
+    assert np.isfinite(result.null).all()
+
+
+def test_folds_of_whole_groups():
+    result = permutation_test(
+        LinearRegression(), X, GROUP_LABELS, groups=GROUPS, cv=2, n_permutations=2, random_state=0
+    )
+    splits = list(GroupKFold(2).split(X, GROUP_LABELS, GROUPS))
+    want = cross_validate(LinearRegression(), X, GROUP_LABELS, cv=splits)
+    assert_allclose(result.score, next(iter(want.means.values())))
+
+
 def test_p_values():
     result = PermutationTest(0.8, np.array([0.5, 0.8, 0.9, 0.2]))
     assert result.p_value == 3 / 5
@@ -101,14 +164,25 @@ def test_what_cannot_be_tested():
     with pytest.raises(DataError, match="single row"):
         permutation_test(RankRLS(1.0), X, np.arange(16) == 3)
     with pytest.raises(ParameterError, match="strata or qid, not both"):
-        permutation_test(RankRLS(1.0), X, Y, qid=Y, strata=Y)
+        permutation_test(RankRLS(1.0), X, Y, qid=np.arange(16) % 4, strata=Y)
     with pytest.raises(ParameterError, match="n_permutations must be an integer"):
         permutation_test(RankRLS(1.0), X, Y, n_permutations=0)
-    with pytest.raises(ParameterError, match="least-squares ranker"):
+    with pytest.raises(ParameterError, match=r"least-squares ranker.*Use cv=5 to refit"):
         permutation_test(SparseBilinearRanker(), X, Y)
-    with pytest.raises(DataError, match="No stratum has two rows"):
-        permutation_test(RankRLS(1.0), X, Y, strata=np.arange(16))
-    with pytest.raises(DataError, match="No pair with different labels"):
-        permutation_test(RankRLS(1.0), X, Y, strata=Y)
+    for strata in (np.arange(16), Y):
+        with pytest.raises(DataError, match="No pair with different labels"):
+            permutation_test(RankRLS(1.0), X, Y, strata=strata)
+    with pytest.raises(ParameterError, match="scoring='ndcg' needs another cv"):
+        permutation_test(RankRLS(1.0), X, Y, scoring="ndcg")
+    with pytest.raises(ParameterError, match="set that of the ranker"):
+        permutation_test(RankRLS(1.0), X, Y, alpha=1.0, cv=3)
+    with pytest.raises(ParameterError, match="with groups, use a number of folds"):
+        permutation_test(RankRLS(1.0), X, Y, cv="leave_query_out", groups=Y)
+    with pytest.raises(DataError, match=r"have different labels.*give them as strata"):
+        permutation_test(RankRLS(1.0), X, Y, groups=np.arange(16) % 3)
+    with pytest.raises(DataError, match="have different strata"):
+        permutation_test(RankRLS(1.0), X, GROUP_LABELS, groups=GROUPS, strata=np.arange(16) % 2)
+    with pytest.raises(DataError, match=r"got shape \(16, 2\)"):
+        permutation_test(RankRLS(1.0), X, np.column_stack((Y, Y)), cv=3)
     with pytest.raises(DataError, match="draws a result of permutation_test"):
         plot_null([0.5])

@@ -154,7 +154,7 @@ def export(
     check_writable(out, model, features, rows, force=force)
     check_writable(exports.check_path(out), model, features, rows, force=force)
     file = read_model(model)
-    names = None if features is None else _read_names(features)
+    names = None if features is None else read_names(features)
     data = None
     if rows is not None:
         data = ColumnOptions().read_for(file, model, rows, fill, None, needs_label=distil)
@@ -181,7 +181,7 @@ def _options(to: str, **given: Any) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _read_names(path: Path) -> list[str]:
+def read_names(path: Path) -> list[str]:
     """Names of features, one per line."""
     from rankwise.errors import DataError
 

@@ -8,6 +8,7 @@ import typer
 
 from rankwise.cli.auc.auc import auc
 from rankwise.cli.auto.auto import auto
+from rankwise.cli.card.card import card
 from rankwise.cli.compare import compare
 from rankwise.cli.completion import completion
 from rankwise.cli.demo.demo import demo
@@ -51,8 +52,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    demo, auto, fit, tune, predict, evaluate, compare, export, preferences, leaderboard, auc, info,
-    completion,
+    demo, auto, fit, tune, predict, evaluate, compare, export, card, preferences, leaderboard, auc,
+    info, completion,
 )  # fmt: skip
 for command in COMMANDS:
     timed = command not in (info, completion)

@@ -16,7 +16,7 @@ from rankwise.export.engine_rules import (
     vespa_scores,
 )
 from rankwise.export.exports import Export, check_path
-from rankwise.export.linear_model import LinearModel, linear_model
+from rankwise.export.linear_model import LinearModel, feature_weights, linear_model
 from rankwise.export.onnx_export import to_onnx
 from rankwise.export.search_engines import (
     to_elasticsearch,
@@ -34,6 +34,7 @@ __all__ = [
     "check_path",
     "distil",
     "elasticsearch_scores",
+    "feature_weights",
     "json_scores",
     "linear_model",
     "solr_scores",

@@ -91,7 +91,7 @@ def _in_order(steps: Sequence[tuple[str, Any]], n_columns: int) -> list[Any]:
     for _, step in steps:
         if step is None or step == "passthrough":
             continue
-        found = _transformer(step, n_columns)
+        found = transformer_stages(step, n_columns)
         stages += found
         n_columns = width(found, n_columns)
     return stages
@@ -113,7 +113,7 @@ def width(stages: Sequence[Any], n_columns: int) -> int:
 
 
 @singledispatch
-def _transformer(step: Any, n_columns: int) -> list[Any]:
+def transformer_stages(step: Any, n_columns: int) -> list[Any]:
     """The stages of a transformer with this many columns before it."""
     raise ExportError(
         f"{type(step).__name__} cannot be exported. StandardScaler, MinMaxScaler, MaxAbsScaler, "
@@ -123,12 +123,12 @@ def _transformer(step: Any, n_columns: int) -> list[Any]:
     )
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: Pipeline, n_columns: int) -> list[Any]:
     return _in_order(step.steps, n_columns)
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: StandardScaler, n_columns: int) -> list[Any]:
     mean = _or(step.mean_, np.zeros(n_columns))
     scale = _or(step.scale_, np.ones(n_columns))
@@ -140,7 +140,7 @@ def _(step: StandardScaler, n_columns: int) -> list[Any]:
     return [Affine(centre, 1.0 / scale, span)]
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: MinMaxScaler, n_columns: int) -> list[Any]:
     # X scale_ + min_, written as a difference first: (x + min_ / scale_) scale_.
     centre = -np.asarray(step.min_) / step.scale_
@@ -152,7 +152,7 @@ def _(step: MinMaxScaler, n_columns: int) -> list[Any]:
     return [stage, Clip(*(float(bound) for bound in step.feature_range))]
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: MaxAbsScaler, n_columns: int) -> list[Any]:
     if getattr(step, "clip", False):
         raise ExportError("MaxAbsScaler with clip=True cannot be exported: use clip=False.")
@@ -160,7 +160,7 @@ def _(step: MaxAbsScaler, n_columns: int) -> list[Any]:
     return [Affine(np.zeros(n_columns), 1.0 / np.asarray(step.scale_), span)]
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: RobustScaler, n_columns: int) -> list[Any]:
     centre = _or(step.center_, np.zeros(n_columns))
     scale = _or(step.scale_, np.ones(n_columns))
@@ -169,7 +169,7 @@ def _(step: RobustScaler, n_columns: int) -> list[Any]:
     return [Affine(centre, 1.0 / scale, span)]
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: SimpleImputer, n_columns: int) -> list[Any]:
     if step.add_indicator:
         raise ExportError(
@@ -189,12 +189,12 @@ def _(step: SimpleImputer, n_columns: int) -> list[Any]:
     return [Columns(kept, n_columns), FillMissing(values[kept], missing)]
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: SelectorMixin, n_columns: int) -> list[Any]:
     return [Columns(np.flatnonzero(step.get_support()), n_columns)]
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: PCA, n_columns: int) -> list[Any]:
     matrix = np.asarray(step.components_).T
     if step.whiten:
@@ -202,12 +202,12 @@ def _(step: PCA, n_columns: int) -> list[Any]:
     return [Project(np.asarray(step.mean_), matrix)]
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: TruncatedSVD, n_columns: int) -> list[Any]:
     return [Project(np.zeros(n_columns), np.asarray(step.components_).T)]
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: FunctionTransformer, n_columns: int) -> list[Any]:
     if step.func is None:
         return []
@@ -217,14 +217,16 @@ def _(step: FunctionTransformer, n_columns: int) -> list[Any]:
     )
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: FeatureUnion, n_columns: int) -> list[Any]:
     parts, widths = [], []
     weights = step.transformer_weights or {}
     for name, transformer in step.transformer_list:
         if transformer == "drop":
             continue
-        part = [] if transformer == "passthrough" else list(_transformer(transformer, n_columns))
+        part = (
+            [] if transformer == "passthrough" else list(transformer_stages(transformer, n_columns))
+        )
         n_after = width(part, n_columns)
         if name in weights:
             part.append(Affine(np.zeros(n_after), np.full(n_after, float(weights[name]))))
@@ -233,7 +235,7 @@ def _(step: FeatureUnion, n_columns: int) -> list[Any]:
     return [Branches(parts, widths)]
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: ColumnTransformer, n_columns: int) -> list[Any]:
     parts, widths, numbers = [], [], _column_numbers(step)
     for name, transformer, _ in step.transformers_:
@@ -242,7 +244,7 @@ def _(step: ColumnTransformer, n_columns: int) -> list[Any]:
             continue
         part: list[Any] = [Columns(chosen, n_columns)]
         if transformer != "passthrough":
-            part += _transformer(transformer, len(chosen))
+            part += transformer_stages(transformer, len(chosen))
         weight = (step.transformer_weights or {}).get(name)
         n_after = width(part, n_columns)
         if weight is not None:
@@ -252,7 +254,7 @@ def _(step: ColumnTransformer, n_columns: int) -> list[Any]:
     return [Branches(parts, widths)]
 
 
-@_transformer.register
+@transformer_stages.register
 def _(step: QueryScaler, n_columns: int) -> list[Any]:
     return [WithinQuery(step.scaling.name)]
 

@@ -12,7 +12,7 @@ import numpy as np
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ExportError
 from rankwise.export._reading import ModelStages, read_stages
-from rankwise.export._stages import draw_rows, linear_of
+from rankwise.export._stages import WithinQuery, draw_rows, linear_of
 from rankwise.export._uses import FirstUses, first_uses
 
 WIDER = 0.05  # than the rows drawn is the range that they were drawn from
@@ -92,6 +92,47 @@ def linear_model(model: Any, *, features: Sequence[str] | None = None) -> Linear
     """
     stages = read_stages(model)
     return fold(stages, feature_names(stages, features), "This form", model)
+
+
+def feature_weights(
+    model: Any, *, features: Sequence[str] | None = None
+) -> tuple[tuple[str, ...], Array, str] | None:
+    """The weight of each feature of a linear model, for people to read.
+
+    Parameters
+    ----------
+    model : estimator
+    features : sequence of str, optional
+        As for `linear_model`.
+
+    Returns
+    -------
+    names : tuple of str
+    weights : ndarray of shape (n_features,)
+    units : str
+        What the weights belong to: the features themselves, or features scaled within queries.
+        Instead of all three, None if the model is not linear, or has several outputs.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import feature_weights
+    >>> ranker = RankRLS(1.0, scale="query-minmax").fit([[0.0], [2.0]], [0, 1], qid=[1, 1])
+    >>> feature_weights(ranker)[2]
+    'features scaled within queries (query-minmax)'
+    """
+    read = read_stages(model)
+    names = feature_names(read, features)
+    units, stages = "features as they are", list(read.stages)
+    if isinstance(stages[0], WithinQuery):
+        units = f"features scaled within queries ({stages.pop(0).name})"
+    try:
+        linear = linear_of(stages)
+    except ExportError:
+        return None
+    if linear.weights.shape[1] != 1:
+        return None
+    return names, linear.weights[:, 0], units
 
 
 def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) -> LinearModel:

@@ -82,11 +82,11 @@ class QueryGroups:
             yield self.order[start:stop]
 
     @classmethod
-    def of(cls, qid: Any, n_rows: int | None = None) -> QueryGroups:
+    def of(cls, qid: Any, n_rows: int | None = None, name: str = "qid") -> QueryGroups:
         """Group rows by `qid`, of any dtype and in any order.
 
         None puts `n_rows` rows in one group, and groups are returned as they are. One pass if the
-        rows of each query are adjacent, a sort otherwise.
+        rows of each query are adjacent, a sort otherwise. Errors call the ids `name`.
 
         Examples
         --------
@@ -95,13 +95,13 @@ class QueryGroups:
         (['b', 'a'], [0, 1, 0], [0, 2, 1])
         """
         if isinstance(qid, QueryGroups):
-            check_length(qid.n_rows, n_rows)
+            check_length(qid.n_rows, n_rows, name)
             return qid
         if qid is None:
             if n_rows is None:
                 raise DataError("Without qid, the number of rows is needed.")
             qid = np.zeros(n_rows, dtype=np.intp)
-        qid = check_ids(qid, n_rows)
+        qid = check_ids(qid, n_rows, name=name)
         runs = np.flatnonzero(np.asarray(qid[1:] != qid[:-1], dtype=bool)) + 1
         starts = np.concatenate(([0], runs)).astype(np.intp) if len(qid) else np.empty(0, np.intp)
         run_names = qid[starts]
@@ -169,25 +169,26 @@ class QueryGroups:
         return replace(self, weights=weights)
 
 
-def check_length(n_ids: int, n_rows: int | None) -> None:
+def check_length(n_ids: int, n_rows: int | None, name: str = "qid") -> None:
     """Raise an error unless there is one query id per row."""
     if n_rows is not None and n_ids != n_rows:
-        raise DataError(f"qid needs one entry per row of X: got {n_ids} for {n_rows} rows.")
+        raise DataError(f"{name} needs one entry per row of X: got {n_ids} for {n_rows} rows.")
 
 
-def check_ids(qid: Any, n_rows: int | None, first_row: int = 0) -> NDArray[Any]:
+def check_ids(qid: Any, n_rows: int | None, first_row: int = 0, name: str = "qid") -> NDArray[Any]:
     """Query ids as an array, one per row; errors count rows from `first_row`."""
     ids = np.asarray(qid)
     if ids.ndim == 2 and 1 in ids.shape:
         ids = ids.ravel()
     if ids.ndim != 1:
-        raise DataError(f"qid needs one entry per row, in one dimension: got shape {ids.shape}.")
-    check_length(len(ids), n_rows)
+        raise DataError(f"{name} needs one entry per row, in one dimension: got shape {ids.shape}.")
+    check_length(len(ids), n_rows, name)
     missing = missing_entries(ids)
     if missing.any():
         raise DataError(
-            f"qid is missing in row {first_row + int(np.argmax(missing))} ({int(missing.sum())} "
-            "rows in all): give every row a query id, or drop these rows."
+            f"{name} is missing in row {first_row + int(np.argmax(missing))} "
+            f"({int(missing.sum())} rows in all): give every row "
+            f"{'a query id' if name == 'qid' else 'a value'}, or drop these rows."
         )
     return ids
 

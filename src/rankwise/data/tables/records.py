@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,6 @@ def broken_file(path: Path, error: Exception) -> Exception:
     return DataError(f"{path} is not a whole {kind} file: {str(error).rstrip('.')}. Copy it again.")
 
 
-def first_line(path: Path) -> int:
-    """The number of the first row, if each row has one line: in CSV files, line 1 has the names."""
-    return 1 if format_of(path) in ("jsonl", "json", "parquet") else 2
-
-
 def place_of_row(
     path: Path, row: int, format: str | None = None, separator: str | None = None
 ) -> str:
@@ -63,16 +58,29 @@ def place_of_row(
 
     Reads the file again: lines may be empty, and rows of CSV files may have several lines.
     """
-    format = format or format_of(path)
-    if format in ("json", "parquet", "arrow"):
-        return f"{path}, row {row + 1}"
-    lines: Iterator[int]
-    if format == "jsonl":
+    numbers = _numbers(path, format or format_of(path), separator)
+    return f"{path}, {row_word(path, format)} {next(islice(numbers, row, None))}"
+
+
+def row_word(path: Path, format: str | None = None) -> str:
+    """What the rows of a file are: those of JSON and Parquet files are not lines."""
+    return "row" if (format or format_of(path)) in ("json", "parquet", "arrow") else "line"
+
+
+def row_numbers(path: Path, n: int) -> list[int]:
+    """The line on which each of the first n rows begins, as in `place_of_row`."""
+    return list(islice(_numbers(path, format_of(path), None), n))
+
+
+def _numbers(path: Path, format: str | None, separator: str | None) -> Iterator[int]:
+    if row_word(path, format) == "row":
+        yield from count(1)
+    elif format == "jsonl":
         with opened_text(path) as file:
-            lines = (line for line, text in enumerate(file, 1) if text.strip())
-            return f"{path}, line {next(islice(lines, row, None))}"
-    lines = (line for line, _ in csv_rows(path, separator or _separator(path)))
-    return f"{path}, line {next(islice(lines, row + 1, None))}"
+            yield from (line for line, text in enumerate(file, 1) if text.strip())
+    else:
+        rows = csv_rows(path, separator or _separator(path))
+        yield from (line for line, _ in islice(rows, 1, None))
 
 
 def _separator(path: Path) -> str:

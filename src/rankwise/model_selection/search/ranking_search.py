@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.errors import DataError, ParameterError, RankwiseError
 from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators._skl2onnx import Skl2onnxMixin
 from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import warn_without_queries
 from rankwise.graph.comparisons import Comparisons
@@ -78,7 +79,7 @@ def _has_preferences(search: RankingSearchCV) -> bool:
     return _has_best_estimator(search) and hasattr(ranker, "predict_preference")
 
 
-class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
+class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
     """Choose parameters by cross-validation in which whole queries, or pairs, are held out.
 
     This is the counterpart of `GridSearchCV` for rankers: queries are never split, and scores are
