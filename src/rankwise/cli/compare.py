@@ -36,7 +36,8 @@ def compare(
     files: Annotated[
         list[Path],
         input_argument(
-            metavar="MODEL MODEL... DATA", help="Two or more model files, and a LETOR file."
+            metavar="MODEL MODEL... DATA",
+            help="Two or more model files, and a LETOR file or table.",
         ),
     ],
     metrics: Annotated[
@@ -61,7 +62,7 @@ def compare(
     features: FeaturesOption = None,
     table: ComparedTable,
 ) -> None:
-    """Compare models on a LETOR file: which is better, and is it more than chance?
+    """Compare models on a LETOR file or a table: which is better, and is it more than chance?
 
     Prints the mean of each metric for each model, and the difference of each pair of models on the
     same queries, with an interval by Student's t distribution. The p-value is that of a

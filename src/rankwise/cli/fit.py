@@ -41,7 +41,7 @@ def fit(
         str | None,
         option("A", "Regularization strength: a number, or auto to choose it.", "auto"),
     ] = None,
-    valid: Annotated[Path | None, input_option("FILE", "LETOR file to choose alpha on.")] = None,
+    valid: Annotated[Path | None, input_option("FILE", "File to choose alpha on.")] = None,
     selection: SelectionOptions,
     options: RankerOptions,
     data: DataOptions,
@@ -58,7 +58,7 @@ def fit(
         ),
     ] = None,
 ) -> None:
-    """Fit a ranker to a LETOR file and write it to a model file.
+    """Fit a ranker to a LETOR file or a table and write it to a model file.
 
     Without --alpha and --valid, alpha is chosen by held-out queries of TRAIN (or pairs, in a file
     without queries), except that of ranksvm, which is 1. With --valid, one ranker is fitted for
@@ -73,6 +73,10 @@ def fit(
     The rows of a query have the same qid. If TRAIN has none, the group sizes in TRAIN.query or
     TRAIN.group beside it are read, one per line, as LightGBM and XGBoost do. If there is no such
     file either, --one-ranking compares all rows with each other.
+
+    TRAIN may be a table: CSV, TSV, Parquet, Arrow or JSON lines, by its suffix. Columns of query
+    ids and labels are found by their names, or named by --query and --label; all others are
+    features. --dry-run prints how each column is understood. The model remembers the names.
 
     With --workers or --cluster, many processes read parts of the file, and the queries may be in
     any order. This works for linear models and for models named sparse-....
@@ -92,6 +96,8 @@ def fit(
       rankwise fit train.txt --model boosted -o m.rankwise
       rankwise fit train.txt --model ranksvm --valid valid.txt -o m.rankwise
       rankwise fit big.txt --workers 4 -o m.rankwise
+      rankwise fit train.csv --query search_id --label clicks -o m.rankwise
+      rankwise fit train.parquet --features 'price,stars_*' --impute median -o m.rankwise
     """
     from rankwise.persistence import save_model
 

@@ -35,7 +35,7 @@ def auto(
     force: Force = False,
     test: Annotated[
         Path | None,
-        input_option("FILE", "LETOR file to evaluate the model on. Nothing is chosen by it."),
+        input_option("FILE", "File to evaluate the model on. Nothing is chosen by it."),
     ] = None,
     report: Annotated[
         Path | None, option("FILE", "Where to write a page with all tables, as .html.")
@@ -69,7 +69,7 @@ def auto(
     seed: Annotated[int, option("N", "Seed for the choice of landmarks.", min=0)] = 0,
     data: DataOptions,
 ) -> None:
-    """Find a good ranker for a LETOR file: start here.
+    """Find a good ranker for a LETOR file or a table: start here.
 
     Tries linear rankers, sums of functions of single features, and kernels, on several scalings of
     the features and at many strengths of regularization, and boosted trees if LightGBM is
@@ -86,6 +86,7 @@ def auto(
       rankwise auto train.txt
       rankwise auto train.txt --test test.txt --out model.rankwise --report page.html
       rankwise auto train.txt --metric MAP --time-budget 60 -o model.rankwise
+      rankwise auto train.csv --query search_id --label clicks -o model.rankwise
       rankwise predict model.rankwise new.txt
     """
     from rankwise.persistence import save_model

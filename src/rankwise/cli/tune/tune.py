@@ -78,6 +78,8 @@ def tune(
           -o model.rankwise
       rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
           --plot report.html -o model.rankwise
+      rankwise tune train.csv --query search_id --label clicks --encode onehot \\
+          -o model.rankwise
       rankwise tune train.txt --model boosted --weighting rows,queries -o model.rankwise
       rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
           -o model.rankwise

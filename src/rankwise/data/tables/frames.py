@@ -117,6 +117,8 @@ def _arrow_table(frame: Any) -> Any:
         import narwhals
     except ImportError as error:
         raise MissingExtraError("narwhals", "tables") from error
+    if hasattr(frame, "collect"):
+        raise DataError("The frame is lazy: call its collect method first.")
     names = list(getattr(frame, "columns", []))
     twice = next((name for name in names if isinstance(name, str) and names.count(name) > 1), None)
     if twice is not None:
@@ -124,8 +126,6 @@ def _arrow_table(frame: Any) -> Any:
     try:
         eager = narwhals.from_native(frame, eager_only=True)
     except TypeError as error:
-        if hasattr(frame, "collect"):
-            raise DataError("The frame is lazy: call its collect method first.") from error
         raise DataError(
             f"Expected a data frame of pandas, polars or pyarrow: got a {type(frame).__name__}."
         ) from error
