@@ -231,6 +231,23 @@ PAPERS = (
         minutes=10,
     ),
     Paper(
+        "many_features",
+        "Many sparse features",
+        "Posts of 20 Newsgroups, with all words and pairs of words as features, ranked for each "
+        "group by RankRLS with twenty outputs, ridge regression, a support vector machine and "
+        "logistic regression.",
+        "There is no paper with these tables.",
+        (
+            Part(
+                "many_features/newsgroups",
+                _module("many_features", "newsgroups"),
+                ("newsgroups",),
+                ("newsgroups20",),
+            ),
+        ),
+        minutes=6,
+    ),
+    Paper(
         "sparse-pairwise-features",
         "Sparse bilinear ranking",
         "Tables II and III and Figure 1 of the paper on 20 Newsgroups and MNIST, and the trials "

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rankwise.preprocessing import QueryMinMaxScaler as QueryMinMaxScaler
     from rankwise.preprocessing import QueryRanks as QueryRanks
     from rankwise.preprocessing import QueryStandardScaler as QueryStandardScaler
+    from rankwise.preprocessing import SeenFeatures as SeenFeatures
 
 __version__ = "0.1.0"
 
@@ -77,6 +78,7 @@ __all__ = [
     "RankRLS",
     "RankSVM",
     "RankingSearchCV",
+    "SeenFeatures",
     "SparseBilinearRanker",
     "SparseRLS",
     "SparseRankRLS",

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankwise.cli.hashed_features import keep_seen, note_unseen, seen_by
 from rankwise.cli.input_files import check_queries, check_width, read_letor_file
 from rankwise.cli.options import option, refuse
 from rankwise.cli.terminal import complain, note, progress, show
 
 if TYPE_CHECKING:
+    from rankwise.cli.preparation import Preparation
     from rankwise.data import LetorData, TableData
     from rankwise.data.tables.arrow_files import TableFile
     from rankwise.persistence import ModelFile
@@ -272,7 +274,9 @@ class DataOptions(TableOptions):
         from rankwise.cli.preparation import Preparation, check_options, prepare
 
         if not self.is_table(path):
-            return self._read_letor(path, self.n_features, "--features"), Preparation()
+            rows = self._read_letor(path, self.n_features, "--features")
+            letor, seen = keep_seen(rows, path)
+            return letor, Preparation(() if seen is None else (("seen", seen),))
         check_options(self.encode, self.impute)
         dry = self.dry_run
         data = self.read_table(
@@ -288,9 +292,14 @@ class DataOptions(TableOptions):
         return prepare(data, self.encode, self.impute, path)
 
     def read_like(
-        self, path: Path, names: Sequence[str] | None, n_features: int, whose: Path
+        self,
+        path: Path,
+        preparation: Preparation,
+        names: Sequence[str] | None,
+        n_features: int,
+        whose: Path,
     ) -> Any:
-        """All rows of another file, with the features of the training file `whose`."""
+        """All rows of another file, with the features of the training file `whose`, prepared."""
         from rankwise.errors import DataError
 
         if (names is not None) != self.is_table(path):
@@ -299,12 +308,17 @@ class DataOptions(TableOptions):
                 "files have no names."
             )
         if names is None:
-            return self._read_letor(path, n_features, str(whose))
+            seen = seen_by(preparation)
+            width = n_features if seen is None else seen.n_features_in_
+            rows = self._read_letor(path, width, str(whose))
+            if seen is not None:
+                note_unseen(seen, rows, path)
+            return preparation.transformed(rows)
         data = self.read_table(
             path, like=names, keep_text=self.encode is not None, keep_missing=True
         )
         self.check_queries(path, len(data.X), has_queries=data.qid is not None)
-        return data
+        return preparation.transformed(data)
 
     def _read_letor(self, path: Path, n_features: int | None, whose: str) -> LetorData:
         data = read_letor_file(path, n_features=n_features, whose=whose, fill=self.fill)
@@ -337,7 +351,10 @@ def read_letor_for(
     if confirmed is not None and confirmed != n_features:
         raise DataError(f"--features is {confirmed}, but {whose} has {n_features} features.")
     data = read_letor_file(path, n_features=n_features, whose=whose, fill=fill)
-    if n_features is not None and confirmed is None:
+    seen = seen_by(file.model)
+    if seen is not None:
+        note_unseen(seen, data, path)
+    elif n_features is not None and confirmed is None:
         check_width(data, path, n_features, whose, fill)
     return data
 

@@ -67,8 +67,11 @@ def fit(
 
     Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
     may be larger than memory, but the rows of each query must be adjacent. (A file without query
-    ids is read at once.) More landmarks make better models; the cost
+    ids, or with hashed features, is read at once.) More landmarks make better models; the cost
     grows with the square of their number.
+
+    Feature numbers beyond 2^20 are taken for hashes: the model keeps those that occur in TRAIN, and
+    ignores others in new files.
 
     The rows of a query have the same qid. If TRAIN has none, the group sizes in TRAIN.query or
     TRAIN.group beside it are read, one per line, as LightGBM and XGBoost do. If there is no such
@@ -116,8 +119,9 @@ def fit(
         if valid is None:
             ranker = rows.fit(ranker)
         else:
-            held_out = data.read_like(valid, rows.feature_names, rows.n_features, train)
-            held_out = rows.preparation.transformed(held_out)
+            held_out = data.read_like(
+                valid, rows.preparation, rows.feature_names, rows.n_features, train
+            )
             ranker = _best(rows.path(ranker, grid), held_out, selection)
     save_model(rows.preparation.around(ranker), out)
     note_scaling(ranker)

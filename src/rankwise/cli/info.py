@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise.cli.data_options import FillOption, TableOptions
+from rankwise.cli.hashed_features import seen_by
 from rankwise.cli.input_files import last_step, read_letor_file, read_model
 from rankwise.cli.options import grouped, input_argument, refuse
 from rankwise.cli.terminal import show
@@ -138,6 +139,9 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     if hasattr(model, "steps"):
         facts["steps"] = ", ".join(type(step).__name__ for _, step in model.steps)
     facts["features"] = getattr(model, "n_features_in_", None)
+    seen = seen_by(model)
+    if seen is not None:
+        facts["features that occur"] = seen.n_features_out_
     if hasattr(model, "feature_names_in_"):
         facts["names"] = ", ".join(model.feature_names_in_)
     facts["scaling"] = getattr(ranker, "scale_", None)

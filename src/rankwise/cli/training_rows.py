@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwise.cli.data_options import DataOptions, note_ids, split_names
+from rankwise.cli.hashed_features import MOST_NUMBERED
 from rankwise.cli.input_files import explaining_width, last_step
 from rankwise.cli.preparation import Preparation
 from rankwise.cli.terminal import note, progress
@@ -200,7 +201,8 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
     """The rows of a file, on the workers of a client, block by block, or in memory.
 
     Rankers on landmarks read each block once or twice. A file without query ids is one ranking,
-    which no block may split. Encoders and imputers need all rows at once.
+    which no block may split. Encoders and imputers need all rows at once,
+    and of hashed features, the whole file tells which of them occur.
     """
     from rankwise import SparseRankRLS, SparseRLS
 
@@ -209,7 +211,7 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
     whole = options.encode or options.impute or options.dry_run
     if isinstance(ranker, SparseRankRLS | SparseRLS) and not whole:
         streamed = Streamed(path, options)
-        if streamed.has_queries:
+        if streamed.has_queries and streamed.n_features <= MOST_NUMBERED:
             options.check_queries(path, streamed.n_rows, has_queries=True)
             return streamed
     return InMemory(path, options, ranker)

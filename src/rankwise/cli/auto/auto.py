@@ -100,7 +100,7 @@ def auto(
     held_back = None
     if test is not None:
         names = None if not hasattr(rows, "roles") else rows.roles.features
-        held_back = preparation.transformed(data.read_like(test, names, rows.X.shape[1], train))
+        held_back = data.read_like(test, preparation, names, rows.X.shape[1], train)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.auto import AutoRanker
     from rankwise.cli.auto.auto_page import write_page
