@@ -33,7 +33,7 @@ from rankwise import (
     RankSVM,
     SparseRankRLS,
 )
-from rankwise.errors import ExportError, MissingExtraError
+from rankwise.errors import ExportError, MissingExtraError, RankwiseWarning
 from rankwise.export import onnx_export, to_onnx
 
 onnx = pytest.importorskip("onnx")
@@ -193,11 +193,25 @@ def test_what_has_no_operators_is_refused(model, reason):
         to_onnx(model.fit(rows, Y[:20]))
 
 
-def test_boosted_trees_are_refused():
+@pytest.mark.parametrize("holes", [False, True])
+def test_boosted_trees(holes):
     pytest.importorskip("lightgbm")
-    boosted = BoostedRanker(n_estimators=2, random_state=0).fit(X, Y - Y.min(), qid=QID)
-    with pytest.raises(ExportError, match=r"onnxmltools\.convert_lightgbm"):
-        to_onnx(boosted)
+    rows = np.where(np.arange(3 * 48).reshape(48, 3) % 7 == 3, np.nan, X) if holes else X
+    model = BoostedRanker(n_estimators=5, min_samples_leaf=3, random_state=0)
+    model.fit(rows, Y - Y.min(), qid=QID)
+    new = np.vstack((NEW, np.full((1, 3), np.nan)))
+    (found,) = run(to_onnx(model, precision="float64"), new)
+    assert_allclose(found, model.predict(new.astype(np.float64)), rtol=1e-12)
+    mean = MeanRanker([RankSVM(), model]).fit(X, Y - Y.min())
+    assert to_onnx(mean).check.passed
+
+
+def test_trees_without_a_split():
+    pytest.importorskip("lightgbm")
+    with pytest.warns(RankwiseWarning, match="No tree has a split"):
+        model = BoostedRanker(n_estimators=2, min_samples_leaf=40).fit(X, Y - Y.min(), qid=QID)
+    (found,) = run(to_onnx(model), NEW)
+    assert_allclose(found, model.predict(NEW), rtol=1e-6)
 
 
 def test_what_is_no_fitted_ranker_is_refused():

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from rankwise import (
+    BoostedRanker,
     MeanRanker,
     PairwiseGP,
     QueryMinMaxScaler,
@@ -76,3 +77,10 @@ def test_old_operators_are_refused():
     model = RankRLS(1.0).fit(X, Y)
     with pytest.raises(ExportError, match="target_opset=18 or a larger one"):
         skl2onnx.to_onnx(model, X[:1], target_opset=15)
+
+
+def test_trees_are_refused():
+    pytest.importorskip("lightgbm")
+    model = BoostedRanker(n_estimators=2, random_state=0).fit(X, Y)
+    with pytest.raises(ExportError, match=r"use rankwise\.export\.to_onnx"):
+        skl2onnx.to_onnx(model, X[:1])

@@ -12,6 +12,7 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError, MissingExtraError
 
 OPSET = 18  # from which on all reductions take their axes as an input
+TREES, TREES_OPSET = "ai.onnx.ml", 5  # the operators for trees that have float64 outputs
 IR_VERSION = 8  # the oldest with this operator set
 LARGEST = 2**31 - 2**20  # bytes of a protobuf message
 
@@ -27,6 +28,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Any]
+    domain: str = ""
 
 
 @dataclass
@@ -37,11 +39,11 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
 
-    def add(self, op: str, *inputs: Any, **attributes: Any) -> Value:
+    def add(self, op: str, *inputs: Any, domain: str = "", **attributes: Any) -> Value:
         """Append an operator with one output; numbers and arrays become constants."""
         names = tuple(x if isinstance(x, str) else self.constant(x) for x in inputs)
         output = f"v{len(self.nodes)}"
-        self.nodes.append(Node(op, names, (output,), attributes))
+        self.nodes.append(Node(op, names, (output,), attributes, domain))
         return output
 
     def constant(self, value: Any) -> Value:
@@ -74,6 +76,18 @@ class Graph:
             x = self.add("Mul", x, factor)
         rest = (centre - rounded) * factor
         return self.add("Sub", x, rest) if rest.any() else x
+
+    def tensor(self, values: Any) -> Any:
+        """An attribute that is a tensor: floats in the precision of the arithmetic."""
+        array = np.asarray(values)
+        return require_onnx().numpy_helper.from_array(
+            array.astype(self.dtype) if array.dtype.kind == "f" else array
+        )
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether there are operators for trees."""
+        return any(node.domain == TREES for node in self.nodes)
 
     def zeros(self, x: Value, n_columns: int) -> Value:
         """Zeros in as many rows as x has."""
@@ -136,7 +150,7 @@ def onnx_model(
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     shape = ["rows"] if n_outputs == 1 else ["rows", n_outputs]
     nodes = [
-        helper.make_node(node.op, node.inputs, node.outputs, **node.attributes)
+        helper.make_node(node.op, node.inputs, node.outputs, domain=node.domain, **node.attributes)
         for node in graph.nodes
     ]
     nodes += [helper.make_node("Identity", [value], [name]) for name, value in outputs.items()]
@@ -147,10 +161,13 @@ def onnx_model(
         [helper.make_tensor_value_info(name, kind, shape) for name in outputs],
         [onnx.numpy_helper.from_array(array, name) for name, array in graph.constants.items()],
     )
+    opsets = [helper.make_opsetid("", OPSET)]
+    if graph.has_trees:
+        opsets.append(helper.make_opsetid(TREES, TREES_OPSET))
     model = helper.make_model(
         made,
         producer_name="rankwise",
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=opsets,
         ir_version=IR_VERSION,
     )
     helper.set_model_props(model, properties)

@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.auto.auto_ranker import AutoRanker
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.errors import DataError, ExportError
+from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.components.component_space import ComponentBasis
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess
 from rankwise.estimators.gp.pairwise_gp import PairwiseGP
@@ -45,6 +46,7 @@ from rankwise.export._stages import (
     Process,
     ProcessScores,
     Project,
+    TreeScores,
     WithinQuery,
 )
 from rankwise.model_selection.mean_ranker import MeanRanker
@@ -295,9 +297,6 @@ def _ending(ranker: Any) -> list[Any]:
     """The stages of a ranker."""
     name = type(ranker).__name__
     ways = {
-        "BoostedRanker": "Its trees are in booster_, a model of LightGBM: write them with "
-        "booster_.save_model, and convert them with onnxmltools.convert_lightgbm. Or distil it "
-        "into a linear model.",
         "SparseBilinearRanker": "It has two inputs, features of queries and of documents: its "
         "weights are in coef_, and the score is q'coef_ d.",
         "Leaderboard": "It rates items and has no features: its ratings are in ratings_.",
@@ -344,6 +343,11 @@ def _(ranker: RankSVM) -> list[Any]:
 
 
 @_ending.register
+def _(ranker: BoostedRanker) -> list[Any]:
+    return [_trees(ranker)]
+
+
+@_ending.register
 def _(ranker: MeanRanker) -> list[Any]:
     parts = [score_stages(part) for part in ranker.rankers_]
     means, scales = (
@@ -374,6 +378,54 @@ def _scaling_stages(ranker: LeastSquaresRanker) -> list[Any]:
         span = getattr(ranker, "feature_range_", None)
         return [Affine(mean, 1.0 / deviation, None if span is None else to_host(span))]
     return [WithinQuery(scaling.name)]
+
+
+def _trees(ranker: BoostedRanker) -> TreeScores:
+    """The trees of LightGBM, in one list of nodes."""
+    nodes: list[list[float]] = []  # feature, threshold, missing, first and second child
+    leaves: list[float] = []
+    roots = []
+
+    def number(tree: dict[str, Any], waiting: list[Any]) -> int:
+        """The number of a node, which is described later, or -1 - k for leaf k."""
+        if "leaf_value" in tree:
+            leaves.append(tree["leaf_value"])
+            return -len(leaves)
+        nodes.append([])
+        waiting.append((len(nodes) - 1, tree))
+        return len(nodes) - 1
+
+    for info in ranker.booster_.dump_model()["tree_info"]:
+        waiting: list[Any] = []
+        root = number(info["tree_structure"], waiting)
+        if root < 0:  # a tree without a split: both sides lead to its leaf
+            roots.append(len(nodes))
+            nodes.append([0, 0.0, 1, root, root])
+            continue
+        roots.append(root)
+        while waiting:
+            k, tree = waiting.pop()
+            if tree["decision_type"] != "<=" or tree["missing_type"] not in ("None", "NaN"):
+                raise ExportError(
+                    "Trees with splits of categories or with zeros as missing values cannot be "
+                    "exported."
+                )
+            at = float(tree["threshold"])
+            is_filled = tree["missing_type"] == "None"  # a missing value is read as 0
+            goes_first = at >= 0.0 if is_filled else bool(tree["default_left"])
+            children = [number(tree[side], waiting) for side in ("left_child", "right_child")]
+            nodes[k] = [tree["split_feature"], at, goes_first, *children]
+    feature, threshold, missing, first, second = np.array(nodes, dtype=np.float64).T
+    return TreeScores(
+        feature.astype(np.int64),
+        threshold,
+        missing.astype(np.int64),
+        first.astype(np.int64),
+        second.astype(np.int64),
+        np.array(roots),
+        np.array(leaves, dtype=np.float64),
+        ranker.n_features_in_,
+    )
 
 
 def _expansion(kernel: Any, points: Any, weights: Array, constant: Array) -> KernelScores:

@@ -15,7 +15,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import ExportError
-from rankwise.export._graph import Graph, Value
+from rankwise.export._graph import TREES, Graph, Value
 from rankwise.export._kernels import IN_FLOAT32, kernel_diagonal, kernel_values
 from rankwise.kernels.functions import NamedKernel
 
@@ -260,6 +260,63 @@ class KernelScores:
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
         return between(self.points, n_rows, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeScores:
+    """The sum of trees. A node sends rows with x[feature] <= threshold to its first child.
+
+    Children are numbers of nodes, or -1 - k for leaf k. Every tree has a node.
+    """
+
+    feature: Index  # of each node of all trees
+    threshold: Array
+    missing_first: Index  # 1: rows whose value is missing go to the first child
+    first: Index
+    second: Index
+    roots: Index
+    leaves: Array
+    n_columns: int
+
+    @property
+    def linear(self) -> Linear:
+        raise ExportError("its scores are sums of trees")
+
+    @property
+    def in_float32(self) -> bool:
+        return False  # thresholds would move
+
+    def emit(self, graph: Graph, x: Value) -> Value:
+        attributes: dict[str, Any] = {}
+        for name, child in (("true", self.first), ("false", self.second)):
+            attributes[f"nodes_{name}leafs"] = (child < 0).astype(int).tolist()
+            attributes[f"nodes_{name}nodeids"] = np.where(child < 0, -1 - child, child).tolist()
+        return graph.add(
+            "TreeEnsemble",
+            x,
+            domain=TREES,
+            aggregate_function=1,  # the sum
+            post_transform=0,  # none
+            n_targets=1,
+            tree_roots=self.roots.tolist(),
+            nodes_featureids=self.feature.tolist(),
+            nodes_splits=graph.tensor(self.threshold),
+            nodes_modes=graph.tensor(np.zeros(len(self.feature), dtype=np.uint8)),  # <=
+            nodes_missing_value_tracks_true=self.missing_first.tolist(),
+            leaf_targetids=[0] * len(self.leaves),
+            leaf_weights=graph.tensor(self.leaves),
+            **attributes,
+        )
+
+    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
+        """Rows around the thresholds; NaN in features that no tree uses."""
+        rows = np.full((n_rows, self.n_columns), np.nan)
+        for column in np.unique(self.feature):
+            values = self.threshold[self.feature == column]
+            reach = np.ptp(values) or max(1.0, abs(float(values[0])))
+            span = np.array([[values.min() - reach], [values.max() + reach]])
+            rows[:, column] = uniform(span, n_rows, rng)[:, 0]
+        return rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -246,7 +246,10 @@ def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
             rows = rows[list(model.names)]
     if is_sparse(rows):
         rows = rows.toarray()
-    X = np.asarray(to_host(rows), dtype=np.float64)
+    try:
+        X = np.asarray(to_host(rows), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("rows must be numbers, one column for each feature.") from None
     if X.ndim != 2 or X.shape[1] != model.n_features or not len(X):
         raise DataError(
             f"rows must have {model.n_features} columns, the features of the model: got shape "

@@ -12,7 +12,7 @@ import numpy as np
 from rankwise.backends.arrays import Array
 from rankwise.export._graph import Graph, Value, onnx_model, require_onnx
 from rankwise.export._reading import ModelStages, read_stages
-from rankwise.export._stages import ProcessScores, emit_all, is_within_queries
+from rankwise.export._stages import ProcessScores, TreeScores, emit_all, is_within_queries
 from rankwise.export.checks import (
     CheckRows,
     ExportCheck,
@@ -51,8 +51,8 @@ def to_onnx(
     ----------
     model : estimator
         A fitted ranker, or a pipeline or search with one. All least-squares rankers, RankSVM,
-        PairwiseGP, and MeanRanker and AutoRanker of these work, with all kernels but functions and
-        precomputed ones.
+        PairwiseGP, BoostedRanker, and MeanRanker and AutoRanker of these work, with all kernels but
+        functions and precomputed ones.
     precision : {"float32", "float64"}, default="float32"
         Of the input and the output. Where float32 arithmetic would lose digits, the graph computes
         in float64 in between.
@@ -139,7 +139,7 @@ def append_scores(
 
 def n_outputs(ending: Any) -> int:
     """The number of scores of a row."""
-    if isinstance(ending, ProcessScores):
+    if isinstance(ending, ProcessScores | TreeScores):
         return 1
     if hasattr(ending, "parts"):
         return n_outputs(ending.parts[0][-1])
