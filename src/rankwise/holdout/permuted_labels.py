@@ -58,7 +58,7 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
     query, on = _in_order(one_ranking(problem, 0), units), backend_of(problem.y)
     Y = on.array(labels if units.contiguous else labels[units.order])
     exponent = int(np.frexp(np.abs(labels[:, 0]).max())[1])
-    y, signs = Y - labels[:, 0].mean(), Y * 2.0 ** (HUGE - exponent)
+    y, signs = Y - labels[:, 0].mean(), Y * 2.0 ** min(HUGE - exponent, 1023)
     out = np.empty((len(problem.alphas), y.shape[1]))
     for a, lam in enumerate(problem.lams):
         with explained_rounding():
