@@ -61,6 +61,7 @@ def test_a_file_is_enough(samples, run, tmp_path):
 def test_strata_and_groups(samples, run):
     strata = run("auc", samples, "--label", "outcome", "--stratum", "site", "--permutations", 9)
     assert "the stratum" in strata.stdout
+    assert "of the same stratum with probability" in " ".join(strata.stdout.split())
     groups = run("auc", samples, "--label", "outcome", "--group", "site", "--permutations", 9)
     assert "Two groups have all rows of a class" in " ".join(groups.stdout.split())
     refused = run(

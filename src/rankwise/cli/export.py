@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankwise.cli.input_files import read_data_for, read_model
-from rankwise.cli.options import FillOption, Force, ModelFile, input_option, option, refuse
+from rankwise.cli.data_options import ColumnOptions, FillOption
+from rankwise.cli.input_files import read_model
+from rankwise.cli.options import Force, ModelFile, input_option, option, refuse
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress
 
@@ -66,7 +67,7 @@ def export(
         Path | None,
         input_option(
             "DATA",
-            "Rows to check the export on: a LETOR file.",
+            "Rows to check the export on: a LETOR file or a table.",
             "drawn from the range of the training rows",
         ),
     ] = None,
@@ -154,7 +155,9 @@ def export(
     check_writable(exports.check_path(out), model, features, rows, force=force)
     file = read_model(model)
     names = None if features is None else read_names(features)
-    data = None if rows is None else read_data_for(file, model, rows, fill)
+    data = None
+    if rows is not None:
+        data = ColumnOptions().read_for(file, model, rows, fill, None, needs_label=distil)
     exported = file.model
     if distil and data is not None:
         exported = _distilled(file.model, data)

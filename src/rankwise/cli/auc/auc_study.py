@@ -102,9 +102,10 @@ class AUCStudy:
         """The results in words."""
         lines = []
         if self.interval is not None:
+            where = "" if self.data.strata is None else " of the same stratum"
             lines.append(
                 f"A random sample of {self.data.classes[1]!r} is ranked above one of "
-                f"{self.data.classes[0]!r} with probability {self.interval.auc:.3f} "
+                f"{self.data.classes[0]!r}{where} with probability {self.interval.auc:.3f} "
                 f"({self.interval.low:.3f} to {self.interval.high:.3f}), at alpha = "
                 f"{self.interval.alpha:.4g}."
             )
@@ -154,14 +155,16 @@ class AUCStudy:
         ]
         within = " within strata" if data.strata is not None else ""
         if self.interval is not None:
-            rest = "samples of other groups" if data.groups is not None else "other samples"
+            rest, error = "other samples", "DeLong's standard error"
+            if data.groups is not None:
+                rest, error = "samples of other groups", "standard error over groups"
             parts.append(
                 f"Each of {self.interval.n_pairs:,} pairs of samples of different classes{within} "
                 f"was predicted by a ranker trained on all {rest} (exact leave-pair-out "
                 "cross-validation). The regularization parameter, "
                 f"{self.interval.alpha:.3g}, maximized the area under the ROC curve (AUC) of these "
                 f"pairs: {self.interval.auc:.3f}, 95% confidence interval {self.interval.low:.3f} "
-                f"to {self.interval.high:.3f} (DeLong's standard error on the scale of log odds)."
+                f"to {self.interval.high:.3f} ({error}, on the scale of log odds)."
             )
         if self.test is not None:
             of_groups = " of groups" if data.groups is not None else ""

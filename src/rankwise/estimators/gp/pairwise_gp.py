@@ -48,7 +48,7 @@ from rankwise.estimators.gp.training_comparisons import (
     comparisons_of_scores,
 )
 from rankwise.estimators.ranker_mixin import RankerMixin
-from rankwise.graph import PreferenceGraph, QueryGroups
+from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_checks import check_comparison_ids
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
@@ -280,10 +280,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             X, y = validate_data(self, X, numeric_labels(y), **options)
             y = np.asarray(y, dtype=np.float64)
             groups = QueryGroups.of(qid, len(y))
-            graph = PreferenceGraph.from_groups(groups)
             if len(y) > 1:
                 check_labels_differ(y, groups)
-            made = comparisons_of_scores(graph, y, self.likelihood, self.max_pairs, rng)
+            made = comparisons_of_scores(groups, y, self.likelihood, self.max_pairs, rng)
             self._forget_context()
             self._learn(dense(X), made, None, qid, rng)
             self.n_queries_ = groups.n_groups
