@@ -67,7 +67,7 @@ def card_page(
     )
 
 
-def _scores_of(file: ModelFile, rows: CardRows) -> Any:
+def _scores_of(file: ModelFile, rows: Any) -> Any:
     if isinstance(last_step(file.model), SparseBilinearRanker):
         raise DataError(
             f"SparseBilinearRanker scores pairs of a query and a document, and {rows.source} has "
