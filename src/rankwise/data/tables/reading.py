@@ -167,7 +167,8 @@ def read_roles(
 ) -> TableData:
     """The rows of a file whose columns are known."""
     used = [n for n in (roles.query, roles.label, roles.id) if n is not None]
-    table = file.read([*used, *roles.features], [n for n in used if n != roles.label])
+    texts = [n for n in used if n != roles.label and n not in roles.features]
+    table = file.read(list(dict.fromkeys([*used, *roles.features])), texts)
     return of_table(file, table, roles, keep_text=keep_text, keep_missing=keep_missing, dtype=dtype)
 
 
