@@ -22,6 +22,7 @@ from rankwise import (
     RankingSearchCV,
     RankRLS,
     RankSVM,
+    SeenFeatures,
     SparseRankRLS,
 )
 from rankwise.errors import DataError, ExportError, ParameterError
@@ -79,6 +80,7 @@ LINEAR = {
         ),
         RankRLS(1.0),
     ),
+    "seen features": lambda: make_pipeline(SeenFeatures(), RankRLS(1.0)),
     "search": lambda: RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}, cv=2),
 }
 

@@ -51,6 +51,7 @@ from rankwise.export._stages import (
 )
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.preprocessing.query_scalers import QueryScaler
+from rankwise.preprocessing.seen_features import SeenFeatures
 from rankwise.problem import FeatureBasis, KernelBasis, LandmarkBasis, RampBasis
 from rankwise.scaling import ColumnStandard
 from rankwise.solvers.gp.weight_space import CONSTANT, LinearBasis, WeightBasis
@@ -254,6 +255,11 @@ def _(step: ColumnTransformer, n_columns: int) -> list[Any]:
         parts.append(part)
         widths.append(n_after)
     return [Branches(parts, widths)]
+
+
+@transformer_stages.register
+def _(step: SeenFeatures, n_columns: int) -> list[Any]:
+    return [Columns(np.asarray(step.columns_), n_columns)]
 
 
 @transformer_stages.register
