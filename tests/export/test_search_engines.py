@@ -36,6 +36,7 @@ from rankwise.export import (
     to_solr,
     to_vespa,
 )
+from rankwise.export._reading import ModelStages
 
 NAMES = ["title", "body", "year", "votes"]
 ENGINES = (to_elasticsearch, to_opensearch, to_solr, to_vespa, to_json)
@@ -214,6 +215,11 @@ def test_at_most_10000_features():
     assert to_solr(model, rows=wide).check.passed
 
 
+def test_few_rows_are_drawn_for_very_many_features():
+    assert ModelStages([], 10**6, None).some_rows(512) == 20
+    assert ModelStages([], 10, None).some_rows(512) == 512
+
+
 def test_missing_values():
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
     model = make_pipeline(SimpleImputer(), StandardScaler(), RankRLS(1.0)).fit(holes, Y)
@@ -222,8 +228,11 @@ def test_missing_values():
     with pytest.raises(ExportError, match=r"reads a missing feature as 0.*--complete"):
         to_solr(model, features=NAMES)
     assert "index every feature" in to_solr(model, complete=True, rows=X).check.notes[-1]
-    zeros = SimpleImputer(strategy="constant", fill_value=0.0)
-    assert to_solr(make_pipeline(zeros, RankRLS(1.0)).fit(holes, Y)).check.passed
+    with pytest.raises(DataError, match="rows have missing values, although complete=True"):
+        to_solr(model, complete=True, rows=holes)
+    zeros = make_pipeline(SimpleImputer(strategy="constant", fill_value=0.0), RankRLS(1.0))
+    assert to_solr(zeros.fit(holes, Y), rows=holes).check.passed
+    assert to_elasticsearch(zeros, rows=holes).check.passed
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ from rankwise.problem import FeatureBasis, KernelBasis, LandmarkBasis, RampBasis
 from rankwise.scaling import ColumnStandard
 from rankwise.solvers.gp.weight_space import CONSTANT, LinearBasis, WeightBasis
 
+MOST_CELLS = 2 * 10**7  # of rows that are drawn
+
 
 @dataclass(frozen=True, eq=False)
 class ModelStages:
@@ -64,6 +66,10 @@ class ModelStages:
     stages: Sequence[Any]
     n_features: int
     names: tuple[str, ...] | None  # that it was fitted with
+
+    def some_rows(self, wanted: int) -> int:
+        """A number of rows to draw: fewer than wanted, if there are very many features."""
+        return max(4, min(wanted, MOST_CELLS // max(self.n_features, 1)))
 
 
 def read_stages(model: Any) -> ModelStages:

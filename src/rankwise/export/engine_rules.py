@@ -168,13 +168,12 @@ def json_scores(text: str, features: Features) -> Array:
     array([7., 2.])
     """
     model = json.loads(text)
-    total: Any = float(model["constant"])
-    for feature in model["features"]:
-        column = np.asarray(features[feature["name"]], dtype=np.float64)
-        if "missing" in feature:
-            column = np.where(np.isnan(column), float(feature["missing"]), column)
-        total = total + float(feature["weight"]) * column
-    return np.asarray(total, dtype=np.float64)
+    listed = model["features"]
+    table = np.array([features[each["name"]] for each in listed], dtype=np.float64)
+    fill = np.array([each.get("missing", np.nan) for each in listed], dtype=np.float64)
+    weights = np.array([each["weight"] for each in listed], dtype=np.float64)
+    filled = np.where(np.isnan(table), fill[:, None], table)
+    return np.asarray(weights @ filled + float(model["constant"]))
 
 
 def _elasticsearch_normalizer(norm: Any) -> tuple[float, float]:
@@ -200,8 +199,8 @@ def _float32_sum(
         for name, weight in weights.items():
             if not math.isfinite(float(np.float32(weight))):
                 raise ExportError(f"The weight of {name!r} overflows float32: {weight:g}.")
-            values = np.zeros(n_rows) if name not in features else features[name]
-            column = np.asarray(values).astype(np.float32)
+            values = np.asarray(features.get(name, np.nan), dtype=np.float64)
+            column = np.where(np.isnan(values), 0.0, values).astype(np.float32)  # missing is 0
             if name in scale:
                 centre, width = (np.float32(number) for number in scale[name])
                 column = (column - centre) / width
