@@ -106,12 +106,18 @@ def test_a_sparse_model_reads_a_table_block_by_block(tables, run, tmp_path):
 
 
 def test_a_dry_run_prints_columns_and_writes_nothing(tables, run, tmp_path):
-    model = tmp_path / "model"
-    shown = run("fit", tables / "train-mixed.csv", "--dry-run", "-o", model)
-    assert "grade" in shown.stdout
-    assert "label (guessed)" in shown.stdout
-    assert "2 different, such as 'zeta'" in shown.stdout
-    assert not model.exists()
+    for command in ("fit", "tune", "auto"):
+        shown = run(command, tables / "train-mixed.csv", "--dry-run").stdout
+        assert "label (guessed)" in shown
+        assert "2 different, such as 'zeta'" in shown
+    run("fit", tables / "train.csv", "--dry-run", "-o", tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    assert "Missing option '--out'" in run("fit", tables / "train.csv", ok=False)
+
+
+def test_the_label_may_be_a_feature_of_the_model(tables, run, tmp_path):
+    run("fit", tables / "train.csv", *ALPHA, "-o", tmp_path / "m")
+    run("evaluate", tmp_path / "m", tables / "test.csv", "--label", "a")
 
 
 def test_info_of_a_table(tables, run):
