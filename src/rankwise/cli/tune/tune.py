@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rankwise.cli.data_options import DataOptions
+from rankwise.cli.data_options import DataOptions, needed
 from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
     Force,
@@ -28,7 +28,7 @@ PICTURES = (".svg", ".png", ".pdf", ".html")
 def tune(
     *,
     train: TrainingFile,
-    out: ModelOut,
+    out: ModelOut = None,
     force: Force = False,
     folds: Annotated[
         int | None,
@@ -87,6 +87,9 @@ def tune(
     """
     from rankwise.persistence import save_model
 
+    if data.shows_columns(train):
+        return
+    out = needed(out, "tune")
     if selection.alphas is not None:
         options.check_alpha("alphas")
     rankers = list(options.combinations())
