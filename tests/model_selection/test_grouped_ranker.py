@@ -76,7 +76,7 @@ def test_what_does_not_fit_together_is_refused(data):
             RankSVM(),
             {"group": whole, "eval_set": [(X, y)], "eval_group": [whole]},
             ParameterError,
-            "RankSVM has no alpha to choose",
+            "PairwiseGP has no alpha to choose",
         ),
         (
             RankRLS(1.0, scale="query-minmax"),
