@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from rankwise import RankRLS, RankSVM
+from rankwise import PairwiseGP, RankRLS
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics import ndcg
