@@ -73,7 +73,7 @@ def test_what_does_not_fit_together_is_refused(data):
             "one entry: got 0",
         ),
         (
-            RankSVM(),
+            PairwiseGP(),
             {"group": whole, "eval_set": [(X, y)], "eval_group": [whole]},
             ParameterError,
             "PairwiseGP has no alpha to choose",
