@@ -1,5 +1,7 @@
 """Compiled loops on disk: a cache that may be damaged, full or shared, and never ends a program."""
 
+# mypy: disallow-untyped-calls=False
+
 from __future__ import annotations
 
 from contextlib import suppress
@@ -9,7 +11,7 @@ from typing import Any
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 
-class _LoopFiles(IndexDataCacheFile):  # type: ignore[misc]
+class _LoopFiles(IndexDataCacheFile):
     """The files of one function; the name of each follows from the source and the types.
 
     Numba numbers its files and writes the index before them. Two processes that compile for
@@ -31,7 +33,7 @@ class _LoopFiles(IndexDataCacheFile):  # type: ignore[misc]
         return found
 
 
-class LoopCache(FunctionCache):  # type: ignore[misc]
+class LoopCache(FunctionCache):
     """What cannot be read is compiled and written again; what cannot be written is not kept."""
 
     def __init__(self, function: Any) -> None:
