@@ -1,0 +1,24 @@
+"""Asking people which of two items is better, until the ranking is good enough."""
+
+from rankwise.asking.background import Background
+from rankwise.asking.goals import Goal, Progress
+from rankwise.asking.items import Item
+from rankwise.asking.ledger import Answer
+from rankwise.asking.log import NotSavedError, SessionFileError
+from rankwise.asking.session import Question, Refused, Session
+from rankwise.asking.standings import Ranking, RaterReport
+
+__all__ = [
+    "Answer",
+    "Background",
+    "Goal",
+    "Item",
+    "NotSavedError",
+    "Progress",
+    "Question",
+    "Ranking",
+    "RaterReport",
+    "Refused",
+    "Session",
+    "SessionFileError",
+]

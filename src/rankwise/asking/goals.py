@@ -80,7 +80,7 @@ class Goal:
         """
         if self.kind == "order" or self.k >= len(mean):
             return None
-        p = top_probabilities(_draws(mean, covariance, _DRAWS), self.k)
+        p = top_probabilities(posterior_draws(mean, covariance, _DRAWS), self.k)
         return np.asarray(p * (1.0 - p) + 1e-4)
 
     def errors(self, mean: Array, draws: Array) -> Array:
@@ -96,7 +96,7 @@ class Goal:
     def progress(self, mean: Array, covariance: Array) -> Progress:
         """How far the goal is."""
         n_draws = _DRAWS if len(mean) <= _MANY_ITEMS else _FEW_DRAWS
-        errors = self.errors(mean, _draws(mean, covariance, n_draws))
+        errors = self.errors(mean, posterior_draws(mean, covariance, n_draws))
         sure = float(np.mean(errors <= self.tolerance + 1e-9))
         return Progress(
             self, float(errors.mean()), float(np.quantile(errors, self.sure)), sure, None
@@ -124,7 +124,7 @@ class Goal:
             values, vectors = np.linalg.eigh(covariance - after)
             futures = mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
             sure = [
-                np.mean(self.errors(m, _draws(m, after, _FUTURE_DRAWS)) <= self.tolerance + 1e-9)
+                np.mean(self.errors(m, posterior_draws(m, after, _FUTURE_DRAWS)) <= self.tolerance + 1e-9)
                 for m in futures
             ]
             return bool(np.mean(sure) >= self.sure)
@@ -215,7 +215,7 @@ def discordant(draws: Array) -> Array:
     return np.asarray(wrong / (n * (n - 1) / 2))
 
 
-def _draws(mean: Array, covariance: Array, n_draws: int) -> Array:
+def posterior_draws(mean: Array, covariance: Array, n_draws: int) -> Array:
     """Scores from the posterior; the same random numbers every time."""
     rng = np.random.default_rng(n_draws)
     jitter = 1e-9 * float(np.trace(covariance)) / len(mean) + 1e-300

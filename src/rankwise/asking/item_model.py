@@ -15,9 +15,9 @@ from rankwise.estimators.gp.on_columns import OnColumns
 from rankwise.estimators.gp.pairwise_gp import PairwiseGP
 
 _SPREAD, _OWN_SPREAD = 2.0, 0.5  # prior variances of scores, and of own parts beside features
-_BOUNDS = (0.02, 50.0)
+_BOUNDS = (0.02, 200.0)
 _SLIPS = 0.04  # share of slips to expect
-_PRIOR_SCALE, _SLIPS_SCALE = 1.0, 0.5  # of logarithms of hyperparameters
+_PRIOR_SCALE, _SLIPS_SCALE = 1.2, 0.5  # of logarithms of hyperparameters
 MARGINS = {"first": "first", "second": "second", "tie": "tie", "both_bad": "tie"}
 
 

@@ -29,6 +29,7 @@ def choose_pairs(
     weights: Array | None = None,
     skips: dict[Pair, int] | None = None,
     taken: Iterable[Pair] = (),
+    excluded: Iterable[Pair] = (),
     rng: np.random.Generator,
 ) -> list[Pair]:
     """The most useful pairs, the best first.
@@ -50,6 +51,8 @@ def choose_pairs(
     skips : dict, optional
         How often pairs were skipped.
     taken : iterable of pairs, optional
+    excluded : iterable of pairs, optional
+        Pairs that are not chosen for another reason.
     rng : Generator
         Breaks ties.
 
@@ -64,7 +67,7 @@ def choose_pairs(
     if weights is not None:
         worth *= weights[i] + weights[j]
     position = {}
-    if skips or taken:
+    if skips or taken or excluded:
         position = {(int(a), int(b)): k for k, (a, b) in enumerate(pairs)}
     for skipped, times in (skips or {}).items():
         if skipped in position:
@@ -74,6 +77,9 @@ def choose_pairs(
         covariance = _shrunk(covariance, *held)
         if held in position:
             left[position[held]] = False
+    for unwanted in excluded:
+        if unwanted in position:
+            left[position[unwanted]] = False
     chosen: list[Pair] = []
     while len(chosen) < n_pairs and left.any():
         spread = np.diagonal(covariance)
