@@ -156,9 +156,7 @@ class _Gallery:
         )
 
 
-def _pictures(
-    session: Session, ranking: Ranking, items: dict[str, Item]
-) -> list[tuple[str, str]]:
+def _pictures(session: Session, ranking: Ranking, items: dict[str, Item]) -> list[tuple[str, str]]:
     found = []
     for place, name in enumerate(ranking.items[:_PICTURES], 1):
         kept = session.log.get_file(items[name].image) if items[name].image else None

@@ -164,7 +164,8 @@ class SqliteLog:
                 return db
             db.execute("BEGIN IMMEDIATE")
             (kind,), (version,) = (
-                db.execute(f"PRAGMA {what}").fetchone() for what in ("application_id", "user_version")
+                db.execute(f"PRAGMA {what}").fetchone()
+                for what in ("application_id", "user_version")
             )
             (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
             db.execute("COMMIT")

@@ -20,7 +20,7 @@ from rankwise.asking.items import Item, check_items
 from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
 from rankwise.asking.log import Log, MemoryLog, SqliteLog
 from rankwise.asking.pair_choice import Pair, choose_pairs, pair
-from rankwise.asking.standings import RaterReport, Ranking, rater_reports
+from rankwise.asking.standings import Ranking, RaterReport, rater_reports
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import Choice, check_value
@@ -148,11 +148,12 @@ class Session:
         self._n_fitted, self._exact = -1, False
         self._standing: _Standing | None = None
         self._reports: tuple[int, list[RaterReport]] | None = None
+        self._left_at, self._left_there = 0, 0  # when answers left were estimated last
         try:
             for entry in log.entries():
                 self._ledger.apply(entry)
             self._begin(made)
-            self._set(goal=goal, question=question, advice=advice, both_bad=both_bad)
+            self.configure(goal=goal, question=question, advice=advice, both_bad=both_bad)
         except BaseException:
             log.close()
             raise
@@ -169,11 +170,21 @@ class Session:
             if new:
                 self.add_items(new)
 
-    def _set(self, **values: Any) -> None:
-        given = {name: value for name, value in values.items() if value is not None}
-        settings = replace(self.settings, **given)
-        if settings != self.settings:
-            self._append("settings", settings.to_json())
+    def configure(
+        self,
+        *,
+        goal: Goal | None = None,
+        question: str | None = None,
+        advice: str | None = None,
+        both_bad: bool | None = None,
+    ) -> None:
+        """Change what is asked, and until when; None: as it is."""
+        values = {"goal": goal, "question": question, "advice": advice, "both_bad": both_bad}
+        given: Any = {name: value for name, value in values.items() if value is not None}
+        with self._lock:
+            settings = replace(self.settings, **given)
+            if settings != self.settings:
+                self._append("settings", settings.to_json())
 
     def close(self) -> None:
         """Let go of the file."""
@@ -414,9 +425,9 @@ class Session:
             with self._lock:
                 version = self.version
                 standing = self._standing
-                if standing is not None and standing.version == version:
-                    if not exactly or self._exact:
-                        return False
+                current = standing is not None and standing.version == version
+                if current and (self._exact or not exactly):
+                    return False
                 comparisons = self._ledger.comparisons()
                 skips = self._ledger.skips()
                 model = self._model
@@ -496,12 +507,10 @@ class Session:
             for who, (q, shown) in self._open.items()
             if who != rater and now - shown < _HELD
         }
-        while standing.queue:
-            found = next((p for p in standing.queue if p not in unwanted | held), None)
-            if found is None:
-                break
-            standing.queue.remove(found)
-            return found
+        ahead = next((p for p in standing.queue if p not in unwanted | held), None)
+        if ahead is not None:
+            standing.queue.remove(ahead)
+            return ahead
         found = choose_pairs(
             standing.mean,
             standing.covariance,

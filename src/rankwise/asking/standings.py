@@ -16,6 +16,7 @@ from rankwise.tables import Column, Table, TableMixin
 
 _DRAWS = 1000
 _SLIP_PRIOR = (1.0, 19.0)  # a beta distribution with mean 5%
+_UNKNOWN = 1e-6  # a predicted difference below which others do not say who is better
 _GRID = np.linspace(0.0, 0.5, 201)[1:-1]
 
 
@@ -79,14 +80,17 @@ class Ranking(TableMixin):
         p_top = top_probabilities(draws, min(k, n))
         order = np.lexsort((np.arange(n), -np.round(mean, 9)))
         return cls(
-            [ids[i] for i in order],
-            order,
-            *(part[order] for part in (score, score - half, score + half)),
-            *(part[order].astype(np.intp) for part in (rank_low, rank_high)),
-            p_top[order],
-            n_answers[order],
-            k,
-            level,
+            items=[ids[i] for i in order],
+            number=order,
+            score=score[order],
+            low=(score - half)[order],
+            high=(score + half)[order],
+            rank_low=rank_low[order].astype(np.intp),
+            rank_high=rank_high[order].astype(np.intp),
+            p_top=p_top[order],
+            n_answers=n_answers[order],
+            k=k,
+            level=level,
         )
 
     def __len__(self) -> int:
@@ -153,8 +157,8 @@ class RaterReport:
         The share of answers that are slips, whatever the items, with a 90% interval. Before any
         answer it is 5%, give or take 5%.
     agreement : float
-        How often an answer agrees with the ranking that all other answers give; None if there is
-        no answer but ties.
+        How often an answer agrees with the ranking that all other answers give; None if that
+        says nothing about any answer.
     """
 
     name: str
@@ -175,7 +179,8 @@ def rater_reports(
     """
     assert model.gp is not None
     gp, who = model.gp, np.asarray(raters, dtype=object)
-    q, agrees, decided = np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)
+    q, agrees = np.zeros(0), np.zeros(0)
+    decided = known = np.zeros(0, dtype=bool)
     if len(who):
         held_out = gp.leave_one_out()
         margin = gp.margin_
@@ -183,13 +188,15 @@ def rater_reports(
         p = held_out.probabilities[np.arange(len(margin)), column]
         q = np.clip((p - gp.flips_) / (1.0 - 2.0 * gp.flips_), 0.0, 1.0)
         decided = margin != 0
+        known = np.abs(held_out.mean) > _UNKNOWN
         agrees = np.sign(held_out.mean) == np.sign(margin)
     reports = []
     for name in names:
         mine = who == name if len(who) else np.zeros(0, dtype=bool)
         told = mine & decided
         slips, low, high = slip_rate(q[told])
-        agreement = float(agrees[told].mean()) if told.any() else None
+        judged = told & known
+        agreement = float(agrees[judged].mean()) if judged.any() else None
         reports.append(
             RaterReport(name, int(mine.sum()), skips.get(name, 0), slips, low, high, agreement)
         )

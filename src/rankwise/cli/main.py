@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rankwise.cli.ask import ask
 from rankwise.cli.auc.auc import auc
 from rankwise.cli.auto.auto import auto
 from rankwise.cli.compare import compare
@@ -37,6 +38,7 @@ Examples:
   rankwise evaluate model.rankwise test.txt
   rankwise compare model.rankwise other.rankwise test.txt
   rankwise leaderboard battles.csv
+  rankwise ask ideas.csv
   rankwise preferences items.csv comparisons.csv --report page.html
   rankwise auc samples.csv --label outcome
 """
@@ -49,11 +51,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    demo, auto, fit, tune, predict, evaluate, compare, preferences, leaderboard, auc, info,
+    demo, auto, fit, tune, predict, evaluate, compare, preferences, leaderboard, ask, auc, info,
     completion,
 )  # fmt: skip
 for command in COMMANDS:
-    timed = command not in (info, completion)
+    timed = command not in (ask, info, completion)
     app.command(cls=Command, help=as_help(command.__doc__ or ""))(as_command(command, timed=timed))
 
 

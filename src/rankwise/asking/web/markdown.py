@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from markupsafe import Markup
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
 _BULLET = re.compile(r"\s*[-*+]\s+(.*)")
 _NUMBER = re.compile(r"\s*\d{1,9}[.)]\s+(.*)")
+_QUOTE = re.compile(r">")
 _LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]*)[^)]*\)")
 _STRONG = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*|__(?=\S)(.+?)(?<=\S)__")
 _STRESSED = re.compile(r"\*(?=\S)(.+?)(?<=\S)\*|(?<!\w)_(?=\S)(.+?)(?<=\S)_(?!\w)")
@@ -49,13 +50,13 @@ def _blocks(lines: list[str]) -> Iterator[str]:
             yield f"<h{level}>{_inline(heading[2])}</h{level}>"
             k += 1
         elif line.startswith(">"):
-            end = _end(lines, k, lambda text: text.startswith(">"))
+            end = _end(lines, k, _QUOTE.match)
             inner = [text.lstrip(">").removeprefix(" ") for text in lines[k:end]]
             yield f"<blockquote>{' '.join(_inline(t) for t in inner if t)}</blockquote>"
             k = end
         elif _BULLET.match(line) or _NUMBER.match(line):
             pattern, tag = (_BULLET, "ul") if _BULLET.match(line) else (_NUMBER, "ol")
-            end = _end(lines, k, lambda text: bool(pattern.match(text)))
+            end = _end(lines, k, pattern.match)
             found = [pattern.match(text) for text in lines[k:end]]
             points = "".join(f"<li>{_inline(m[1])}</li>" for m in found if m)
             yield f"<{tag}>{points}</{tag}>"
@@ -66,8 +67,8 @@ def _blocks(lines: list[str]) -> Iterator[str]:
             k = end
 
 
-def _end(lines: list[str], start: int, belongs: object) -> int:
-    assert callable(belongs)
+def _end(lines: list[str], start: int, belongs: Callable[[str], object]) -> int:
+    """Where the lines of a block end."""
     end = start + 1
     while end < len(lines) and belongs(lines[end]):
         end += 1

@@ -115,7 +115,9 @@ class OrganizerRoutes:
             "done": done,
             "total": done + (left or 0),
             "left": "" if left is None or progress.met else about(left),
-            "raters": [(rater, reports.get(rater.name), base + rater.key) for rater in session.raters],
+            "raters": [
+                (rater, reports.get(rater.name), base + rater.key) for rater in session.raters
+            ],
             "hours": Markup(hour_bars(_per_hour([a.time for a in answers]))),
             "n_hours": _HOURS,
             "error": self.background.error if self.background else "",
@@ -125,7 +127,12 @@ class OrganizerRoutes:
         """Reports that are at most a fifth older than the answers: they take a whole fit."""
         version, reports = self._reports
         n = len(self.session.answers)
-        if version < 0 or n > 1.2 * version or n < version or len(reports) != len(self.session.raters):
+        if (
+            version < 0
+            or n > 1.2 * version
+            or n < version
+            or len(reports) != len(self.session.raters)
+        ):
             self._reports = n, self.session.rater_reports()
         return self._reports[1]
 
