@@ -150,7 +150,8 @@ class _Gallery:
 
     def to_html(self) -> str:
         return "".join(
-            f'<figure><img src="{source}" alt="" width="320">'
+            f'<figure style="display: inline-block; margin: 0.5rem; vertical-align: top">'
+            f'<img src="{source}" alt="" width="200">'
             f"<figcaption>{html.escape(caption)}</figcaption></figure>"
             for caption, source in self.pictures
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -88,6 +89,8 @@ class Ledger:
         self.raters: dict[str, Rater] = {}
         self.answers: dict[int, Answer] = {}  # with skips, by the numbers of their entries
         self.paused = False
+        self._standing: dict[str, list[int]] = {}  # by rater: answers and skips not withdrawn
+        self._n_answers: dict[str, int] = {}  # by rater: those of them that are no skips
 
     def apply(self, entry: Entry) -> None:
         """Add an entry."""
@@ -113,11 +116,21 @@ class Ledger:
 
     def last(self, rater: str) -> Answer | None:
         """The last answer or skip of a rater that was not withdrawn."""
-        return next((a for a in reversed(self.answers.values()) if _is_of(a, rater)), None)
+        numbers = self._standing.get(rater)
+        return self.answers[numbers[-1]] if numbers else None
 
     def of_rater(self, rater: str) -> list[Answer]:
         """The answers and skips of a rater that were not withdrawn, the last first."""
-        return [a for a in reversed(self.answers.values()) if _is_of(a, rater)]
+        return [self.answers[number] for number in reversed(self._standing.get(rater, ()))]
+
+    def n_answers(self, rater: str | None = None) -> int:
+        """How many answers count, of all raters or of one."""
+        names = self.raters if rater is None else (rater,)
+        return sum(
+            self._n_answers.get(name, 0)
+            for name in names
+            if name in self.raters and not self.raters[name].dropped
+        )
 
     def pair_of(self, answer: Answer) -> Pair:
         """The numbers of its items, the smaller first."""
@@ -142,24 +155,30 @@ class Ledger:
         self.raters[body["name"]] = Rater(body["name"], body["key"])
 
     def _answer(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.answers[entry.number] = Answer(entry.number, entry.time, **body)
+        self._put(Answer(entry.number, entry.time, **body))
 
     def _withdraw(self, entry: Entry, body: dict[str, Any]) -> None:
-        number = body["answer"]
-        self.answers[number] = replace(self.answers[number], withdrawn=True)
+        self._put(replace(self.answers[body["answer"]], withdrawn=True))
 
     def _change(self, entry: Entry, body: dict[str, Any]) -> None:
-        number = body["answer"]
-        self.answers[number] = replace(
-            self.answers[number], outcome=body["outcome"], withdrawn=False, changed=True
-        )
+        known, outcome = self.answers[body["answer"]], body["outcome"]
+        self._put(replace(known, outcome=outcome, withdrawn=False, changed=True))
+
+    def _put(self, answer: Answer) -> None:
+        """Keep an answer, or its new state, and count it."""
+        before = self.answers.get(answer.number)
+        standing = self._standing.setdefault(answer.rater, [])
+        if before is not None and not before.withdrawn:
+            standing.remove(answer.number)
+            self._n_answers[answer.rater] -= before.outcome != "skip"
+        if not answer.withdrawn:
+            insort(standing, answer.number)
+            counted = self._n_answers.get(answer.rater, 0)
+            self._n_answers[answer.rater] = counted + (answer.outcome != "skip")
+        self.answers[answer.number] = answer
 
     def _drop(self, entry: Entry, body: dict[str, Any]) -> None:
         self.raters[body["rater"]].dropped = body["dropped"]
 
     def _pause(self, entry: Entry, body: dict[str, Any]) -> None:
         self.paused = body["paused"]
-
-
-def _is_of(answer: Answer, rater: str) -> bool:
-    return answer.rater == rater and not answer.withdrawn

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import Any, Protocol
 
 from rankwise.errors import DataError, RankwiseError
@@ -32,6 +33,7 @@ CREATE TRIGGER log_never_changes BEFORE UPDATE ON log
 CREATE TRIGGER log_never_shrinks BEFORE DELETE ON log
     BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 """
+_SELECT = "SELECT number, time, kind, token, body FROM log"
 
 
 class SessionFileError(RankwiseError, OSError):
@@ -128,7 +130,7 @@ class SqliteLog:
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self.path, self._clock = path, clock
+        self.path, self._clock, self._lock = path, clock, RLock()
         new = not path.exists() or not path.stat().st_size
         if new:
             if not path.parent.is_dir():
@@ -210,14 +212,16 @@ class SqliteLog:
 
     def entries(self) -> list[Entry]:
         """All entries, in their order."""
-        rows = self._db.execute("SELECT number, time, kind, token, body FROM log ORDER BY number")
+        with self._lock:
+            rows = self._db.execute(f"{_SELECT} ORDER BY number").fetchall()
         return [_entry(row) for row in rows]
 
     def append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry:
         """Add an entry, or find the one with this token. It is on the disk at the end."""
         text = json.dumps(body, ensure_ascii=False)
         with self._transaction():
-            if token is not None and (known := self.find(token)) is not None:
+            known = None if token is None else self.find(token)
+            if known is not None:
                 return known
             now = self._clock()
             added = self._db.execute(
@@ -230,9 +234,8 @@ class SqliteLog:
 
     def find(self, token: str) -> Entry | None:
         """The entry with a token."""
-        row = self._db.execute(
-            "SELECT number, time, kind, token, body FROM log WHERE token = ?", (token,)
-        ).fetchone()
+        with self._lock:
+            row = self._db.execute(f"{_SELECT} WHERE token = ?", (token,)).fetchone()
         return None if row is None else _entry(row)
 
     def put_file(self, data: bytes, media_type: str) -> str:
@@ -247,15 +250,19 @@ class SqliteLog:
 
     def get_file(self, name: str) -> tuple[bytes, str] | None:
         """A picture and its type."""
-        row = self._db.execute("SELECT data, type FROM files WHERE name = ?", (name,)).fetchone()
+        query = "SELECT data, type FROM files WHERE name = ?"
+        with self._lock:
+            row = self._db.execute(query, (name,)).fetchone()
         return None if row is None else (row[0], row[1])
 
     def close(self) -> None:
         """Let go of the file."""
-        self._db.close()
+        with self._lock:
+            self._db.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        self._lock.acquire()
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
@@ -270,6 +277,8 @@ class SqliteLog:
         except BaseException:
             self._roll_back()
             raise
+        finally:
+            self._lock.release()
 
     def _roll_back(self) -> None:
         if self._db.in_transaction:

@@ -11,6 +11,7 @@ from rankwise.estimators.gp.suggest import bald
 
 _ALL_PAIRS = 500  # items up to which every pair is a candidate
 _NEIGHBOURS = 40  # of more items, pairs of those that are close in the ranking
+_ROUNDS = 8  # in which the worth of all pairs is computed
 _SKIPPED = 0.25  # how a skip lowers the worth of a pair
 Pair = tuple[int, int]
 
@@ -36,8 +37,9 @@ def choose_pairs(
 
     The worth of a pair is the information that its answer gives about the scores (`bald`), times
     the weights of its two items, times 1/4 for each time that it was skipped. After each choice
-    the covariance shrinks as it will after an answer, whatever that will be. So do the ones of
-    `taken`, the pairs that others are looking at, which are not chosen.
+    the covariance shrinks as it will after an answer, whatever that will be, and so it does for
+    `taken`, the pairs that others are looking at, which are not chosen. Of many pairs, a few are
+    chosen at a time, without an item in common.
 
     Parameters
     ----------
@@ -61,34 +63,34 @@ def choose_pairs(
     list of pairs
         Fewer than `n_pairs` if there are no more.
     """
-    pairs = _candidates(mean, rng)
+    pairs, n = _candidates(mean, rng), len(mean)
     i, j = pairs.T
+    keys = i * n + j
     worth = 1.0 + 1e-6 * rng.random(len(pairs))
     if weights is not None:
         worth *= weights[i] + weights[j]
-    position = {}
-    if skips or taken or excluded:
-        position = {(int(a), int(b)): k for k, (a, b) in enumerate(pairs)}
-    for skipped, times in (skips or {}).items():
-        if skipped in position:
-            worth[position[skipped]] *= _SKIPPED**times
-    left = np.full(len(pairs), True)
+    for (a, b), times in (skips or {}).items():
+        worth[keys == a * n + b] *= _SKIPPED**times
+    taken = list(taken)
+    left = ~np.isin(keys, [a * n + b for a, b in (*taken, *excluded)])
     for held in taken:
         covariance = _shrunk(covariance, *held)
-        if held in position:
-            left[position[held]] = False
-    for unwanted in excluded:
-        if unwanted in position:
-            left[position[unwanted]] = False
     chosen: list[Pair] = []
+    at_once = 1 + n_pairs // _ROUNDS
     while len(chosen) < n_pairs and left.any():
         spread = np.diagonal(covariance)
         variance = np.maximum(spread[i] + spread[j] - 2.0 * covariance[i, j], 0.0)
         information = bald(mean[i] - mean[j], variance, 1.0, slips)
-        best = int(np.argmax(np.where(left, (information + 1e-12) * worth, -1.0)))
-        left[best] = False
-        chosen.append((int(i[best]), int(j[best])))
-        covariance = _shrunk(covariance, *chosen[-1])
+        value = np.where(left, (information + 1e-12) * worth, -1.0)
+        for _ in range(min(at_once, n_pairs - len(chosen))):
+            best = int(np.argmax(value))
+            if value[best] < 0.0:
+                break
+            left[best] = False
+            a, b = int(i[best]), int(j[best])
+            chosen.append((a, b))
+            covariance = _shrunk(covariance, a, b)
+            value[(i == a) | (j == a) | (i == b) | (j == b)] = -1.0
     return chosen
 
 

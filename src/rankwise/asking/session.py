@@ -240,8 +240,7 @@ class Session:
     def n_answers(self, rater: str | None = None) -> int:
         """How many answers count, of all raters or of one."""
         with self._lock:
-            found = self._ledger.comparisons().values()
-            return sum(rater is None or c.rater == rater for c in found)
+            return self._ledger.n_answers(rater)
 
     def progress(self) -> Progress:
         """How far the goal is, and about how many answers are left."""
@@ -481,7 +480,7 @@ class Session:
         known = None if before is None else before.progress
         if before is not None and known is not None and known.goal == progress.goal:
             passed = n - self._left_at
-            if known.answers_left and 0 <= passed < _LEFT_EVERY:
+            if known.answers_left and 0 <= passed < max(_LEFT_EVERY, n // 20):
                 left = max(1, self._left_there - passed)
                 return replace(progress, answers_left=left)
         left = progress.goal.answers_left(mean, covariance, model.slips)
@@ -514,7 +513,7 @@ class Session:
         found = choose_pairs(
             standing.mean,
             standing.covariance,
-            1,
+            self._n_ahead(),
             slips=standing.slips,
             weights=self._goal().weights(standing.mean, standing.covariance),
             skips=self._ledger.skips(),
@@ -522,6 +521,7 @@ class Session:
             excluded=unwanted,
             rng=np.random.default_rng(self.version),
         )
+        standing.queue.extend(found[1:])
         return found[0] if found else None
 
     def _show(self, rater: str, first: Item, second: Item) -> Question:
