@@ -17,3 +17,4 @@ collect_ignore = (
 )
 if not find_spec("lightgbm"):  # for its doctest
     collect_ignore.append("src/rankwise/estimators/boosted/boosted_ranker.py")
+collect_ignore_glob = [] if find_spec("starlette") else ["src/rankwise/asking/web/*.py"]

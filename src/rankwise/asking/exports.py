@@ -21,7 +21,7 @@ from rankwise.asking.ledger import Answer
 from rankwise.asking.session import Session
 from rankwise.asking.standings import Ranking
 from rankwise.report import Facts, Figure, Page, Section, Text
-from rankwise.tables import plural
+from rankwise.tables import plural, spreadsheet_cell
 
 _WORDS = {"first": "win", "second": "loss", "tie": "tie", "both_bad": "tie"}
 _WINNERS = {"first": "model_a", "second": "model_b", "tie": "tie", "both_bad": "both_bad"}
@@ -131,15 +131,8 @@ def csv_text(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     out = io.StringIO()
     write = csv.writer(out, lineterminator="\n")
     write.writerow(names)
-    write.writerows([guarded(cell) for cell in row] for row in rows)
+    write.writerows([spreadsheet_cell(cell) for cell in row] for row in rows)
     return out.getvalue()
-
-
-def guarded(cell: Any) -> Any:
-    """A cell that a spreadsheet takes for text: text that begins as a formula gets a quote."""
-    if isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@", "\t", "\r", "|")):
-        return f"'{cell}"
-    return cell
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ class SqliteLog:
 
     def _refusal(self, error: sqlite3.DatabaseError) -> SessionFileError:
         """What to say about a file that SQLite cannot use; a damaged one is copied first."""
-        words = str(error)
+        words = " ".join(str(error).split())
         if "locked" in words or "busy" in words:
             return SessionFileError(
                 f"{self.path} is in use by another rankwise ask. Use the page that it opened, or "

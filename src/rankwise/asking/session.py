@@ -27,6 +27,7 @@ from rankwise.parameters import Choice, check_value
 
 _GROWTH, _FIRST = 1.2, 5  # a new fit after so many more answers
 _HELD = 600.0  # seconds for which a pair that was shown is not shown to others
+_ACTIVE = 60.0  # seconds after a question in which a rater counts as present
 _RECENT = 20  # last questions of a rater, which are not asked again
 _QUEUE = 4, 32  # pairs that are chosen ahead: for one rater, and at most
 _LEFT_EVERY = 8  # answers after which those that are left are estimated again
@@ -143,6 +144,7 @@ class Session:
         self.changed = Condition(self._lock)  # notified of every new entry
         self._ledger = Ledger()
         self._open: dict[str, tuple[Question, float]] = {}  # by rater, with the time it was shown
+        self._seen: dict[str, float] = {}  # when a rater was asked last
         self._model: ItemModel | None = None
         self._told: dict[int, Comparison] = {}
         self._n_fitted, self._exact = -1, False
@@ -527,7 +529,8 @@ class Session:
     def _show(self, rater: str, first: Item, second: Item) -> Question:
         token = self._make_token(rater, first.id, second.id)
         question = Question(token, first, second, rater)
-        self._open[rater] = question, time.monotonic()
+        self._seen[rater] = time.monotonic()
+        self._open[rater] = question, self._seen[rater]
         return question
 
     def _make_token(self, rater: str, first: str, second: str) -> str:
@@ -557,7 +560,7 @@ class Session:
 
     def _n_ahead(self) -> int:
         now = time.monotonic()
-        active = sum(now - shown < _HELD for _, shown in self._open.values())
+        active = sum(now - seen < _ACTIVE for seen in self._seen.values())
         least, most = _QUEUE
         return min(most, max(least, 3 * active))
 
