@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ import typer
 from rankwise.cli.options import grouped, option, refuse
 from rankwise.cli.terminal import complain, note
 from rankwise.errors import MissingExtraError
+from rankwise.tables import plural
 
 if TYPE_CHECKING:
     from rankwise.asking import Goal, Session
@@ -224,17 +226,15 @@ def ask(
     if demo == (items is not None):
         refuse("demo", "Give ITEMS, or --demo, and not both.")
     hosts = server.hosts()
+    wanted = goal.make()
     _check_installed()
     from rankwise.asking.web.app import make_app
     from rankwise.asking.web.guards import Doorkeeper
     from rankwise.asking.web.server import listening_socket, make_server
 
-    opened = _open(items, session, columns, demo)
-    with opened as found:
-        found.configure(
-            goal=goal.make(), question=question, advice=advice, both_bad=both_bad or None
-        )
-        listening = listening_socket(server.host, server.port)
+    listening = listening_socket(server.host, server.port)
+    with closing(listening), _open(items, session, columns, demo) as found:
+        found.configure(goal=wanted, question=question, advice=advice, both_bad=both_bad or None)
         name = _listed(server.names)[0] if server.names else server.host
         address = f"http://{name}:{listening.getsockname()[1]}"
         door = Doorkeeper(found)
@@ -251,15 +251,14 @@ def ask(
                 f"Everyone who can reach {server.host} and has a link can take part, and what is "
                 "sent is not encrypted: use it in a network that you trust.",
             )
-        note(f"{len(found.items)} items, {found.n_answers()} answers so far. Ctrl-C stops.")
+        note(
+            f"{plural(len(found.items), 'item')}, {plural(found.n_answers(), 'answer')} so far. "
+            "Ctrl-C stops."
+        )
         if server.browser:
             webbrowser.open(page)
-        try:
+        with suppress(KeyboardInterrupt):
             make_server(make_app(found, hosts=hosts)).run(sockets=[listening])
-        except KeyboardInterrupt:
-            pass
-        finally:
-            listening.close()
         note(f"Stopped. All answers are in {_path(items, session, demo)}.", wrap=False)
 
 
