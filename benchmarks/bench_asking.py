@@ -27,13 +27,13 @@ def scores(n_items: int, seed: int) -> Any:
 
 
 def scores_with_features(n_items: int, seed: int) -> tuple[Any, Any]:
-    """Scores that follow from five features, but for a tenth of their variance."""
+    """Scores that follow from five features, but for a fiftieth of their variance."""
     rng = np.random.default_rng([seed, 2])
     X = rng.standard_normal((n_items, 5))
     w = rng.standard_normal(5)
     smooth = X @ w / np.linalg.norm(w)
     own = rng.standard_normal(n_items)
-    return SPREAD * (np.sqrt(0.9) * smooth + np.sqrt(0.1) * own), X
+    return SPREAD * (np.sqrt(0.98) * smooth + np.sqrt(0.02) * own), X
 
 
 def against_random(n_items: int = 100, n_runs: int = 5) -> list[Result]:
@@ -61,7 +61,7 @@ def against_random(n_items: int = 100, n_runs: int = 5) -> list[Result]:
     return out
 
 
-def against_asap(n_items: int = 15, n_runs: int = 12) -> list[Result]:
+def against_asap(n_items: int = 12, n_runs: int = 12) -> list[Result]:
     """Questions to tau 0.9, beside the pairs that ASAP chooses; the same model ranks."""
     steps = np.arange(5, 401, 5)
     runs = {}
@@ -74,12 +74,12 @@ def against_asap(n_items: int = 15, n_runs: int = 12) -> list[Result]:
     return [Result(claim, f"{ours:.0f}", f"{peer:.0f}", ours / peer, 1.0)]
 
 
-def calibration(n_items: int = 15, n_runs: int = 100) -> list[Result]:
+def calibration(n_items: int = 12, n_runs: int = 100) -> list[Result]:
     """How often the goal is truly reached when a session says so."""
     out = []
-    for goal in (Goal(wrong=0.1), Goal("top", k=3)):
+    for goal in (Goal(wrong=0.1), Goal("top", k=3, wrong=1)):
         ends = [
-            until_goal(Simulation(scores(n_items, s), s, goal=goal, batch=2), 3000)
+            until_goal(Simulation(scores(n_items, s), s, goal=goal, batch=3), 3000)
             for s in range(n_runs)
         ]
         stopped = [met for n, met in ends if n < 3000]

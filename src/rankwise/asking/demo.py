@@ -29,7 +29,7 @@ def demo_items(keep_file: KeepFile, n_items: int = 20) -> list[Item]:
         colours = _PALETTES[int(rng.integers(len(_PALETTES)))]
         drawing = _pattern(shape, count, colours, rng)
         name = keep_file(drawing.encode(), "image/svg+xml")
-        facts = {"shape": shape, "rows": str(count)}
+        facts = {"shape": shape}
         items.append(Item(f"Pattern {k + 1}", image=name, facts=facts))
     return items
 
