@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +40,9 @@ def run_steps(
     int
         0, or 2 if data or an optional package are missing.
     """
-    listed = ", ".join(steps)
-    parser = argparse.ArgumentParser(description=description.split("\n")[0])
-    parser.add_argument("steps", nargs="*", help=f"of {listed}; all by default")
-    parser.add_argument("--write", action="store_true", help="write the tables to README.md")
-    parser.add_argument(
-        "--kept", action="store_true", help="run nothing, and use the stored results"
-    )
-    arguments = parser.parse_args()
-    unknown = set(arguments.steps) - set(steps)
-    if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {listed}")
+    arguments = _parse(description, "steps", steps, kept="run nothing, and use the stored results")
     results = kept(here / "results.json")
-    for step in () if arguments.kept else arguments.steps or steps:
+    for step in () if arguments.kept else arguments.chosen:
         try:
             results = keep(here / "results.json", {step: steps[step]()})
         except EXPECTED_ERRORS as error:
@@ -83,16 +73,8 @@ def run_parts(here: Path, description: str, parts: dict[str, Callable[[bool], li
     int
         0, or 2 if data or an optional package are missing.
     """
-    listed = ", ".join(parts)
-    parser = argparse.ArgumentParser(description=description.split("\n")[0])
-    parser.add_argument("parts", nargs="*", help=f"of {listed}; all by default")
-    parser.add_argument("--quick", action="store_true", help="less data, or shorter runs")
-    parser.add_argument("--write", action="store_true", help="write the tables to README.md")
-    arguments = parser.parse_args()
-    unknown = set(arguments.parts) - set(parts)
-    if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {listed}")
-    for part in arguments.parts or parts:
+    arguments = _parse(description, "parts", parts, quick="less data, or shorter runs")
+    for part in arguments.chosen:
         begin = time.perf_counter()
         try:
             tables = parts[part](arguments.quick)
@@ -106,3 +88,19 @@ def run_parts(here: Path, description: str, parts: dict[str, Callable[[bool], li
             shown = "\n\n".join(table.to_markdown() for table in tables)
             put_block(here / "README.md", part, shown)
     return 0
+
+
+def _parse(description: str, kind: str, choices: Iterable[str], **switches: str) -> Any:
+    """The `chosen` steps or parts, all of them by default, and switches with these help texts."""
+    listed = ", ".join(choices)
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
+    parser.add_argument("chosen", metavar=kind, nargs="*", help=f"of {listed}; all by default")
+    parser.add_argument("--write", action="store_true", help="write the tables to README.md")
+    for name, text in switches.items():
+        parser.add_argument(f"--{name}", action="store_true", help=text)
+    arguments = parser.parse_args()
+    unknown = set(arguments.chosen) - set(choices)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {listed}")
+    arguments.chosen = arguments.chosen or list(choices)
+    return arguments

@@ -106,14 +106,22 @@ PAPERS = (
     Paper(
         "leave_pair_out",
         "Leave-pair-out",
-        "Measurements of the paper's claims: exactness, time, and unbiasedness. Then, how sure the "
-        "AUC is: coverage of intervals, p-values without signal, nested hold-outs, and three "
-        "microarray studies.",
+        "Measurements of the paper's claims: exactness, time, and unbiasedness, and of the error "
+        "of an approximation. Then, how sure the AUC is: coverage of intervals, p-values without "
+        "signal, nested hold-outs, and three microarray studies.",
         "The paper has theorems, but no tables.",
         (
             *(
                 Part(f"leave_pair_out/{step}", _module("leave_pair_out", step), (step,))
-                for step in ("exactness", "timing", "bias", "coverage", "null", "nested")
+                for step in (
+                    "exactness",
+                    "approximation",
+                    "timing",
+                    "bias",
+                    "coverage",
+                    "null",
+                    "nested",
+                )
             ),
             Part(
                 "leave_pair_out/microarray",
@@ -229,6 +237,23 @@ PAPERS = (
             ),
         ),
         minutes=10,
+    ),
+    Paper(
+        "many_features",
+        "Many sparse features",
+        "Posts of 20 Newsgroups, with all words and pairs of words as features, ranked for each "
+        "group by RankRLS with twenty outputs, ridge regression, a support vector machine and "
+        "logistic regression.",
+        "There is no paper with these tables.",
+        (
+            Part(
+                "many_features/newsgroups",
+                _module("many_features", "newsgroups"),
+                ("newsgroups",),
+                ("newsgroups20",),
+            ),
+        ),
+        minutes=6,
     ),
     Paper(
         "sparse-pairwise-features",

@@ -28,6 +28,8 @@ def test_blocks_run(page, tmp_path):
         pytest.importorskip("torch", reason="needs the extra gpu")
     if page.stem in ("README", "trees"):
         pytest.importorskip("lightgbm", reason="needs the extra boost")
+    if page.stem in ("README", "deploying"):
+        pytest.importorskip("onnxruntime", reason="needs the extra onnx")
     script = tmp_path / "page.py"
     first = 1 if page == README else 0  # its first block has a test of its own
     script.write_text("\n".join(blocks(page, "python")[first:]), encoding="utf-8")

@@ -11,6 +11,7 @@ MODULES = (
     "rankwise.data",
     "rankwise.distributed",
     "rankwise.errors",
+    "rankwise.export",
     "rankwise.graph",
     "rankwise.metrics",
     "rankwise.model_selection",
@@ -24,6 +25,7 @@ MODULES = (
 PARTS = {
     *("PairBlock", "PairGraph", "HeldOutScores", "RowObjective", "load_model"),
     *("Answer", "Progress", "Question", "Ranking", "RaterReport"),
+    *("Distilled", "Export", "ExportCheck", "LinearModel"),
     *("Code", "Facts", "Figure", "Section", "Text"),
     *("Basis", "BlockSums", "Coordinates", "FeatureBasis", "Fit", "KernelBasis", "LandmarkBasis"),
     *(

@@ -122,6 +122,12 @@ def test_cells_of_every_type():
     ]  # fmt: skip
 
 
+def test_what_is_rounded_to_zero_has_no_sign():
+    assert [Column("x", f).show(-0.001) for f in (".2f", "+.2f", ".2g")] == [
+        "0.00", "+0.00", "-0.001",
+    ]  # fmt: skip
+
+
 @pytest.fixture
 def evaluations():
     rng = np.random.default_rng(0)

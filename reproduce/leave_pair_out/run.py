@@ -2,8 +2,9 @@
 
 Usage: python -m reproduce.leave_pair_out.run [--write] [steps ...]
 
-Steps are "exactness", "timing", "bias", "coverage", "null", "nested" and "microarray"; all by
-default. Data are generated, except those of the last, which need RANKWISE_DATA.
+Steps are "exactness", "approximation", "timing", "bias", "coverage", "null", "nested" and
+"microarray"; all by default. Data are generated, except those of the last, which need
+RANKWISE_DATA.
 Results are stored in results.json; ``--write`` writes the tables to the README and the figure.
 """
 
@@ -25,7 +26,7 @@ from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out
 from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure
 from rankwise.report import Column, Table
 from reproduce.command import run_steps
-from reproduce.leave_pair_out import certainty
+from reproduce.leave_pair_out import approximation, certainty
 
 HERE = Path(__file__).parent
 CLAIMS = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
@@ -160,6 +161,7 @@ def bias() -> dict:
 
 STEPS = {
     "exactness": exactness,
+    "approximation": approximation.approximation,
     "timing": timing,
     "bias": bias,
     "coverage": certainty.coverage,
@@ -249,6 +251,7 @@ def draw(found: dict) -> None:
 
 TEXTS = {
     "exactness": exactness_text,
+    "approximation": approximation.approximation_text,
     "timing": timing_text,
     "bias": bias_text,
     "coverage": certainty.coverage_text,

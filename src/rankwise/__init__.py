@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rankwise.preprocessing import QueryMinMaxScaler as QueryMinMaxScaler
     from rankwise.preprocessing import QueryRanks as QueryRanks
     from rankwise.preprocessing import QueryStandardScaler as QueryStandardScaler
+    from rankwise.preprocessing import SeenFeatures as SeenFeatures
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ _SUBMODULES = (
     "auto",
     "data",
     "errors",
+    "export",
     "graph",
     "metrics",
     "model_selection",
@@ -77,6 +79,7 @@ __all__ = [
     "RankRLS",
     "RankSVM",
     "RankingSearchCV",
+    "SeenFeatures",
     "SparseBilinearRanker",
     "SparseRLS",
     "SparseRankRLS",

@@ -8,6 +8,7 @@
     │   └── UndefinedMetricError         a metric that is undefined for the data
     ├── ParameterError (ValueError)      an invalid value of a parameter
     ├── ModelFileError (ValueError)      a model file that is damaged or not from rankwise
+    ├── ExportError (ValueError)         a model that cannot be written in another form
     ├── KernelSizeError (MemoryError)    a kernel matrix that does not fit in memory
     ├── DeviceError (RuntimeError)       a device that is missing, or not that of the data
     └── MissingExtraError (ImportError)  an optional dependency that is not installed
@@ -26,6 +27,7 @@ from inspect import currentframe
 __all__ = [
     "DataError",
     "DeviceError",
+    "ExportError",
     "KernelSizeError",
     "LetorFormatError",
     "MissingExtraError",
@@ -107,6 +109,22 @@ class ModelFileError(RankwiseError, ValueError):
     >>> from rankwise.errors import ModelFileError
     >>> issubclass(ModelFileError, ValueError)
     True
+    """
+
+
+class ExportError(RankwiseError, ValueError):
+    """A model cannot be written in another form, or that form gives other scores.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import to_solr
+    >>> ranker = RankRLS(kernel="rbf", scale=None).fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+    >>> try:
+    ...     to_solr(ranker)
+    ... except ExportError as error:
+    ...     print(str(error)[:77])
+    Solr takes a linear model, and RankRLS is none: its kernel is rbf, so that sc
     """
 
 

@@ -32,6 +32,7 @@ TRANSFORMERS = {
     "query-minmax-scaler": "rankwise.preprocessing.query_scalers.QueryMinMaxScaler",
     "query-standard-scaler": "rankwise.preprocessing.query_scalers.QueryStandardScaler",
     "query-ranks": "rankwise.preprocessing.query_scalers.QueryRanks",
+    "seen-features": "rankwise.preprocessing.seen_features.SeenFeatures",
 }
 """The same for transformers, which are steps of pipelines."""
 

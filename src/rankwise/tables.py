@@ -30,6 +30,7 @@ _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "τ": r"$\tau$",
     "±": r"$\pm$",
 }
+_SIGN = re.compile(r"^([-+ ]?)")  # at the beginning of a format
 _EXPONENT = re.compile(r"^(-?[\d.]+)e([+-]\d+)$")
 
 
@@ -63,7 +64,8 @@ class Column:
         if isinstance(value, Integral):
             return f"{value:,}"
         if isinstance(value, Real):
-            return format(float(value), self.format)
+            # "z": what is rounded to zero has no sign
+            return format(float(value), _SIGN.sub(r"\1z", self.format, count=1))
         return str(value)
 
 

@@ -61,13 +61,34 @@ def test_a_file_is_enough(samples, run, tmp_path):
 def test_strata_and_groups(samples, run):
     strata = run("auc", samples, "--label", "outcome", "--stratum", "site", "--permutations", 9)
     assert "the stratum" in strata.stdout
+    assert "of the same stratum with probability" in " ".join(strata.stdout.split())
     groups = run("auc", samples, "--label", "outcome", "--group", "site", "--permutations", 9)
-    assert "held out together" in groups.stdout
-    assert "There is no p-value" in groups.stdout
+    assert "Two groups have all rows of a class" in " ".join(groups.stdout.split())
     refused = run(
         "auc", samples, "--label", "outcome", "--group", "site", "--roc", "a.svg", ok=False
     )
     assert "no ROC curve" in refused
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_patients_with_several_samples(samples, run, tmp_path, mixed):
+    lines = samples.read_text().splitlines()
+    patients = [k // 2 if mixed else k // 4 * 2 + k % 2 for k in range(30)]  # labels alternate
+    rows = [f"{row},{patient}" for row, patient in zip(lines[1:], patients, strict=True)]
+    samples.write_text("\n".join([f"{lines[0]},patient", *rows]) + "\n")
+    page = tmp_path / "page.html"
+    result = run(
+        "auc", samples, "--label", "outcome", "--group", "patient", "--ignore", "site",
+        "--permutations", 9, "--report", page,
+    )  # fmt: skip
+    data = read_samples(samples, "outcome", group="patient", ignore=["site"])
+    assert data.groups_are_whole() != mixed
+    found = auc_interval(RankRLS(scale="standard"), data.X, data.y, groups=data.groups)
+    said = " ".join(result.stdout.split())
+    assert f"{found.auc:.3f} ({found.low:.3f} to {found.high:.3f})" in said
+    assert ("There is no p-value: rows of a group have different labels" in said) == mixed
+    assert ("permutations of the labels of groups" in page.read_text()) != mixed
+    assert "trained on all samples of other groups" in page.read_text()
 
 
 def test_copies_are_noted(samples, run):

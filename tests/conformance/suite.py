@@ -26,6 +26,7 @@ from rankwise.model_selection import (
     leave_one_out,
     leave_pair_out,
     leave_query_out,
+    permutation_test,
     tournament_scores,
 )
 from tests.conformance.places import NUMPY, Place, to_numpy
@@ -156,6 +157,20 @@ def row_weights(place: Place) -> dict[str, Any]:
         ranker = place.of(RankRLS(1.0, kernel=kernel, gamma=0.1))
         held = leave_query_out(ranker, *given, qid=ids, sample_weight=place.give(weight + 0.5))
         found[f"queries, {kernel}"] = held.predictions
+    return found
+
+
+@named
+def permutations(place: Place) -> dict[str, Any]:
+    X, y, _ = rows(40)
+    given, found = (place.give(X), place.give((y > np.median(y)).astype(float))), {}
+    for ties in ("include", "exclude"):
+        ranker = place.of(RankRLS(1.0, kernel="rbf", gamma=0.1, ties=ties))
+        test = permutation_test(
+            ranker, *given, strata=np.arange(40) % 2, n_permutations=5, random_state=0
+        )
+        found |= {f"{ties}, {k}": float(value) for k, value in enumerate(test.null)}
+        found[ties] = test.score
     return found
 
 
@@ -357,7 +372,7 @@ def chosen_alphas(place: Place) -> dict[str, Any]:
         ):
             with ExitStack() as stack:
                 for limit, value in limits.items() if size == "large" else ():
-                    stack.enter_context(patch(f"rankwise.holdout.alpha_choice.{limit}", value))
+                    stack.enter_context(patch(f"rankwise.holdout.choice_budget.{limit}", value))
                 ranker = place.of(estimator)
                 curves = [ranker.fit(given, labels, qid=ids).alpha_curve_]
                 curves.append(ranker.fit(given, labels).alpha_curve_)
@@ -505,6 +520,10 @@ def held_out(estimator: Any, *, outputs: bool = False, queries: bool = True) -> 
             return_differences=True,
         )
         found["listed"] = some.differences
+        if not queries and not outputs:
+            found["groups"] = leave_pair_out(
+                ranker, given, labels, groups=qid, strata=qid % 2, return_differences=True
+            ).differences
         assert_allclose(
             leave_pair_out(ranker, given, labels, qid=ids, alphas=alphas).error, pairs.error
         )

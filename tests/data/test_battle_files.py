@@ -115,6 +115,30 @@ def test_pandalm_has_a_battle_for_each_annotator():
             read_battles(PANDALM | change)
 
 
+REWARD_BENCH_2 = {
+    "prompt": ["add", "sort", "name"],
+    "models": [["x", "y", "x", "z"], ["y", "x"], ["x", "x"]],
+    "num_correct": [1, 1, 2],
+    "total_completions": [4, 2, 2],
+}
+
+
+def test_in_reward_bench_2_right_completions_beat_wrong_ones_of_other_models():
+    found = read_battles(REWARD_BENCH_2)
+    b = found.battles
+    assert (found.schema, found.n_rows, found.group_column) == ("RewardBench 2", 3, "prompt")
+    assert b.items[b.pairs].tolist() == [["x", "y"], ["x", "z"], ["y", "x"]]
+    assert b.outcome.tolist() == [0, 0, 0]
+    assert b.groups.tolist() == ["add", "add", "sort"]
+    for change, message in (
+        ({"models": ["x", ["y"], ["z"]]}, "row 0: models must be a list, with the model of each"),
+        ({"num_correct": [1, 3, 1]}, "row 1: num_correct must be a number of the 2 completions"),
+        ({"num_correct": [4, 2, 2]}, "No row has a right and a wrong completion"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read_battles(REWARD_BENCH_2 | change)
+
+
 def test_style_is_a_column_a_pair_of_columns_or_nested_counts():
     counts = [
         {"sum_assistant_a_tokens": 30, "sum_assistant_b_tokens": 9, "turns": 1,

@@ -168,8 +168,12 @@ def test_folder_and_missing_file(tmp_path):
     ("options", "words"),
     [
         ({"layout": "wide"}, "layout must be one of auto, dense, sparse: got 'wide'"),
-        ({"n_features": 0}, "n_features must be an integer of at least 1, or None: got 0"),
-        ({"n_features": 2.5}, "n_features must be an integer of at least 1, or None: got 2.5"),
+        ({"n_features": 0}, "n_features must be an integer from 1 to 2147483647, or None: got 0"),
+        (
+            {"n_features": 2.5},
+            "n_features must be an integer from 1 to 2147483647, or None: got 2.5",
+        ),
+        ({"n_features": 2**32}, "or None: got 4294967296"),
         ({"dtype": np.int64}, "dtype must be float64 or float32: got int64"),
     ],
 )

@@ -51,3 +51,22 @@ def test_parquet(tmp_path):
     assert data.X.tolist() == [[1, 1], [2, 0], [3.5, 1], [4, 1]]
     assert data.y.tolist() == [0, 1, 0, 1]
     assert np.isin(data.lines, [1, 2, 3, 4]).all()
+
+
+def test_rows_of_several_lines(tmp_path):
+    path = tmp_path / "samples.csv"
+    path.write_text('x,note,y\n1,"two\nlines",0\n\n2,b,1\n1,"two\nlines",0\n4,b,1\n')
+    data = read_samples(path, "y")
+    assert data.lines.tolist() == [2, 5, 6, 8]
+    assert data.copies() == [(2, 6)]
+    path.write_text(path.read_text().replace("4,b", "four,b"))
+    with pytest.raises(DataError, match="line 8: the column 'x' has numbers in other lines"):
+        read_samples(path, "y")
+    path.write_text(path.read_text().replace("four,b", "b"))
+    with pytest.raises(DataError, match="line 8: got 2 values for 3 columns"):
+        read_samples(path, "y")
+    path = tmp_path / "samples.json"
+    rows = '{"x": 1, "y": 0}, {"x": "one", "y": 1}, {"x": 2, "y": 0}, {"x": 3, "y": 1}'
+    path.write_text(f"[{rows}]")
+    with pytest.raises(DataError, match="row 2: the column 'x' has numbers in other lines"):
+        read_samples(path, "y")

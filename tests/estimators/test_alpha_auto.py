@@ -14,7 +14,7 @@ from sklearn.base import clone
 from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS, load_model, save_model
 from rankwise.data import make_ranking
 from rankwise.errors import ParameterError, RankwiseWarning
-from rankwise.holdout import alpha_choice, alpha_grid
+from rankwise.holdout import alpha_grid, choice_budget, query_choice, ranking_choice
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out, leave_query_out
 from rankwise.problem.fold_sums import N_FOLDS, query_hash
@@ -121,7 +121,7 @@ def test_the_grid_follows_the_trace_and_the_rule_is_a_tenth_of_it(problem, ties,
 @pytest.mark.parametrize("ranker", [RANKERS[0], RANKERS[2], RANKERS[5]])
 def test_the_order_of_rows_and_the_scale_do_not_matter(monkeypatch, budget, ranker):
     for name, value in budget.items():
-        monkeypatch.setattr(alpha_choice, name, value)
+        monkeypatch.setattr(choice_budget, name, value)
     X, y, qid = grades()
     order = np.random.default_rng(1).permutation(len(y))
     ranker = clone(ranker)
@@ -144,13 +144,12 @@ def test_folds_of_a_large_problem_equal_refits(monkeypatch, ranker, with_queries
     if hasattr(ranker, "landmarks"):
         ranker.set_params(landmarks=X[:6], n_landmarks=None)
     for name in ("SECONDS", "STORED"):
-        monkeypatch.setattr(alpha_choice, name, 0)
-    monkeypatch.setattr(alpha_choice, "FLOPS", 1e30)  # a fit takes no time
+        monkeypatch.setattr(choice_budget, name, 0)
+    monkeypatch.setattr(choice_budget, "FLOPS", 1e30)  # a fit takes no time
     folds = []
-    sums = alpha_choice._from_sums
-    monkeypatch.setattr(
-        alpha_choice, "_from_sums", lambda *a, **b: folds.extend(a[3]) or sums(*a, **b)
-    )
+    module = query_choice if with_queries else ranking_choice
+    sums = module.from_sums
+    monkeypatch.setattr(module, "from_sums", lambda *a, **b: folds.extend(a[3]) or sums(*a, **b))
     ranker.fit(X, y, qid=qid if with_queries else None)
     curve = ranker.alpha_curve_
     assert len(folds) > 2
@@ -169,11 +168,11 @@ KERNEL_RANKERS = [RANKERS[2], RANKERS[4], RankRLS(kernel="rbf", scale=None)]
 @pytest.mark.parametrize("ranker", KERNEL_RANKERS)
 def test_some_queries_of_a_large_kernel_matrix_equal_refits(monkeypatch, ranker):
     X, y, qid = grades()
-    monkeypatch.setattr(alpha_choice, "KERNEL_ROWS", 10)
+    monkeypatch.setattr(choice_budget, "KERNEL_ROWS", 10)
     folds = []
-    of_kernel = alpha_choice._from_kernel
+    of_kernel = query_choice._from_kernel
     monkeypatch.setattr(
-        alpha_choice, "_from_kernel", lambda *a: folds.extend(a[2]) or of_kernel(*a)
+        query_choice, "_from_kernel", lambda *a: folds.extend(a[2]) or of_kernel(*a)
     )
     ranker = clone(ranker).fit(X, y, qid=qid)
     curve = ranker.alpha_curve_
@@ -187,17 +186,17 @@ def test_some_queries_of_a_large_kernel_matrix_equal_refits(monkeypatch, ranker)
 @pytest.mark.parametrize("ranker", KERNEL_RANKERS)
 def test_some_rows_of_a_large_kernel_matrix_equal_refits(monkeypatch, ranker):
     X, y, _ = grades()
-    monkeypatch.setattr(alpha_choice, "KERNEL_ROWS", 10)
-    monkeypatch.setattr(alpha_choice, "SECONDS", 0)
-    monkeypatch.setattr(alpha_choice, "FLOPS", 1e30)
+    monkeypatch.setattr(choice_budget, "KERNEL_ROWS", 10)
+    monkeypatch.setattr(choice_budget, "SECONDS", 0)
+    monkeypatch.setattr(choice_budget, "FLOPS", 1e30)
     ranker = clone(ranker).fit(X, y)
     curve = ranker.alpha_curve_
     if getattr(ranker, "ties", None) == "exclude":  # one part is held out
-        part = alpha_choice._row_parts(y[:, None])[0]
+        part = ranking_choice.row_parts(y[:, None])[0]
         f = refit(ranker, curve.alphas[6], X, y, None, part)
         assert curve.score[6] == pytest.approx(disagreement_error(y[part], f))
         return
-    some = alpha_choice._spread_rows(y[:, None], 25)
+    some = ranking_choice.spread_rows(y[:, None], 25)
     assert len(some) == 25
     if isinstance(ranker, RLS):
         errors = leave_one_out(ranker, X, y, alphas=curve.alphas).predictions - y

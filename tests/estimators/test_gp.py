@@ -1,4 +1,4 @@
-"""PairwiseGP as an estimator: likelihoods, hyperparameters, predictions."""
+"""PairwiseGP as an estimator: likelihoods, hyperparameters, ties, input."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -21,9 +20,10 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from rankwise import OnColumns, PairwiseGP, RankRLS
-from rankwise.errors import ParameterError, RankwiseWarning
+from rankwise.errors import RankwiseWarning
 from rankwise.estimators.gp import hyperparameters
 from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
+from tests.estimators.gp_comparisons import some_comparisons
 from tests.oracles.pairwise_gp import dense_ep
 from tests.strategies import comparisons
 
@@ -33,16 +33,6 @@ KERNELS = [
     ConstantKernel(1.5, "fixed") * Matern(1.0, nu=1.5) + DotProduct(0.5),
     RationalQuadratic(1.0, 0.8) * ConstantKernel(0.5),
 ]
-
-
-def some_comparisons(seed=0, n_rows=15, n_pairs=40, n_features=2):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-2, 2, (n_rows, n_features))
-    f = 3 * np.sin(X).sum(axis=1)
-    i = rng.integers(0, n_rows, n_pairs)
-    j = (i + rng.integers(1, n_rows, n_pairs)) % n_rows
-    win = f[i] - f[j] + rng.standard_normal(n_pairs) > 0
-    return X, np.where(win[:, None], np.column_stack((i, j)), np.column_stack((j, i)))
 
 
 @given(comparisons(), st.floats(0.1, 3.0))
@@ -300,136 +290,6 @@ def test_pairs_of_many_scores_are_sampled():
     assert_allclose(again.predict(X), gp.predict(X))
 
 
-def test_marginalizing_the_width():
-    data = make_sinc_comparisons(n_train_pairs=60, flipped=0.05, random_state=0)
-    gp = PairwiseGP(marginalize="grid", tol=1e-9).fit_pairs(data.X_train, data.pairs_train)
-    assert len(gp.grid_weights_) > 3
-    assert gp.grid_weights_.sum() == pytest.approx(1.0)
-    assert gp.grid_weights_.max() < 1.0
-    X, w = data.X_test[:20], gp.grid_weights_
-    alone = [
-        PairwiseGP(kernel, optimizer=None, tol=1e-9).fit_pairs(data.X_train, data.pairs_train)
-        for kernel in gp.grid_kernels_
-    ]
-    values = np.array([one.log_marginal_likelihood_value_ for one in alone])
-    assert_allclose(
-        w, np.exp(values - values.max()) / np.exp(values - values.max()).sum(), atol=1e-6
-    )
-    means = np.array([one.predict(X) for one in alone])
-    covs = np.array([one.predict(X, return_cov=True)[1] for one in alone])
-    mean, cov = gp.predict(X, return_cov=True)
-    assert_allclose(mean, w @ means, atol=1e-6)
-    second = np.einsum("k,kij->ij", w, covs + means[:, :, None] * means[:, None])
-    assert_allclose(cov, second - np.outer(mean, mean), atol=1e-5)
-    assert_allclose(gp.predict(X, return_std=True)[1] ** 2, np.diagonal(cov), atol=1e-8)
-    chance = gp.predict_preference(X[:5], X[5:10])
-    assert_allclose(
-        chance, w @ [one.predict_preference(X[:5], X[5:10]) for one in alone], atol=1e-6
-    )
-
-
-@pytest.mark.parametrize("settings_", [{}, {"marginalize": "grid"}, {"landmarks": [0, 5, 9]}])
-@pytest.mark.parametrize("n_pairs", [6, 40])
-def test_contrasts_are_linear_functions_of_scores(settings_, n_pairs):
-    X, pairs = some_comparisons(n_pairs=n_pairs)
-    kernel = 2.0 * RBF(1.0, (0.5, 2.0))
-    gp = PairwiseGP(kernel, optimizer=None, **settings_).fit_pairs(X, pairs)
-    new, rows = X[:4] + 0.1, X[3:9]
-    for contrast, reference in (("mean", X), (rows, rows), (pd.DataFrame(rows), rows)):
-        both = np.vstack((new, reference))
-        mean, cov = gp.predict(both, return_cov=True)
-        A = np.hstack((np.eye(4), np.full((4, len(reference)), -1 / len(reference))))
-        got = gp.predict(new, contrast=contrast, return_cov=True)
-        assert_allclose(got[0], A @ mean, atol=1e-9)
-        assert_allclose(got[1], A @ cov @ A.T, atol=1e-9)
-        std = gp.predict(new, contrast=contrast, return_std=True)[1]
-        assert_allclose(std, np.sqrt(np.diagonal(got[1])), atol=1e-7)
-        assert_allclose(gp.predict(new, contrast=contrast), got[0], atol=1e-9)
-    mean, cov = gp.predict(X, return_cov=True)
-    gap, std = gp.predict_difference(X[[0, 1]], X[[2, 3]])
-    assert_allclose(gap, mean[[0, 1]] - mean[[2, 3]], atol=1e-9)
-    variance = cov[[0, 1], [0, 1]] + cov[[2, 3], [2, 3]] - 2 * cov[[0, 1], [2, 3]]
-    assert_allclose(std**2, variance, atol=1e-7)
-    with pytest.raises(ParameterError, match="contrast must be"):
-        gp.predict(X, contrast="median")
-
-
-def test_intervals_of_contrasts_cover_the_truth_as_often_as_they_say():
-    """The intervals of single scores are far too wide: they include the level."""
-    covered, too_wide = [], []
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        f, X = rng.standard_normal(20), np.arange(20)[:, None]
-        i = rng.integers(0, 20, 500)
-        j = (i + rng.integers(1, 20, 500)) % 20
-        won = f[i] - f[j] + rng.standard_normal(500) > 0
-        gp = PairwiseGP(1.0 * RBF(3.0) + WhiteKernel(1.0), optimizer=None, flips=0.0)
-        gp.fit_pairs(X, np.column_stack((i, j)), margin=won)
-        mean, std = gp.predict(X, contrast="mean", return_std=True)
-        covered.append(np.abs(mean - (f - f.mean())) < 1.645 * std)
-        alone = gp.predict(X, return_std=True)
-        too_wide.append(np.abs(alone[0] - f) < 1.645 * alone[1])
-    assert np.mean(covered) == pytest.approx(0.9, abs=0.035)
-    assert np.mean(too_wide) > 0.98
-
-
-def test_samples_have_the_posterior_moments():
-    X, pairs = some_comparisons()
-    for settings_ in ({}, {"marginalize": "grid"}):
-        gp = PairwiseGP(**settings_).fit_pairs(X, pairs)
-        draws = gp.sample(X, n_samples=40_000, random_state=0)
-        mean, cov = gp.predict(X, return_cov=True)
-        assert draws.shape == (40_000, len(X))
-        scale = np.sqrt(np.diagonal(cov))
-        assert_allclose((draws.mean(axis=0) - mean) / scale, 0.0, atol=0.03)
-        assert_allclose(
-            np.cov(draws.T) / np.outer(scale, scale), cov / np.outer(scale, scale), atol=0.05
-        )
-        assert_allclose(
-            gp.sample(X, n_samples=3, random_state=1), gp.sample(X, n_samples=3, random_state=1)
-        )
-
-
-def test_rank_probabilities():
-    X, pairs = some_comparisons(n_rows=6, n_pairs=30)
-    gp = PairwiseGP().fit_pairs(X, pairs)
-    chances = gp.rank_probabilities(X, n_samples=4000, random_state=0)
-    assert_allclose(chances.sum(axis=0), 1.0)
-    assert_allclose(chances.sum(axis=1), 1.0)
-    two = gp.rank_probabilities(X[:2], n_samples=40_000, random_state=0)
-    assert two[0, 0] == pytest.approx(gp.predict_preference(X[[0]], X[[1]])[0], abs=0.01)
-    twins = gp.rank_probabilities(X[[0, 0]], n_samples=4000, random_state=0)
-    assert_allclose(twins, 0.5, atol=0.05)
-    expected = chances @ np.arange(6)
-    assert_allclose(np.argsort(expected), np.argsort(-gp.predict(X)))
-
-
-def test_preferences_are_coherent():
-    X, pairs = some_comparisons()
-    gp = PairwiseGP().fit_pairs(X, pairs)
-    for observed in (False, True):
-        p = gp.predict_preference(X[:7], X[7:14], observed=observed)
-        assert_allclose(p + gp.predict_preference(X[7:14], X[:7], observed=observed), 1.0)
-        assert_allclose(gp.predict_preference(X, X, observed=observed), 0.5)
-    better = gp.predict_preference(X[:7], X[7:14])
-    noisy = gp.predict_preference(X[:7], X[7:14], observed=True)
-    assert (np.abs(noisy - 0.5) <= np.abs(better - 0.5) + 1e-12).all()
-
-
-def test_gaussian_scores_agree_with_regression():
-    """With a constant in the kernel, regression on values is regression on differences."""
-    rng = np.random.default_rng(0)
-    X = np.sort(rng.uniform(0, 4, (25, 1)), axis=0)
-    y = np.sin(2 * X.ravel())
-    gp = PairwiseGP(1.0 * RBF(0.7), likelihood="gaussian", noise=1e-2, optimizer=None).fit(X, y)
-    peer = GaussianProcessRegressor(
-        1.0 * RBF(0.7) + ConstantKernel(1e4), alpha=1e-4 / 25, optimizer=None
-    ).fit(X, y)
-    new = rng.uniform(0, 4, (10, 1))
-    ours, theirs = gp.predict(new), peer.predict(new)
-    assert_allclose(ours - ours.mean(), theirs - theirs.mean(), atol=1e-3)
-
-
 def test_data_frames_sparse_rows_and_names():
     X, pairs = some_comparisons()
     frame = pd.DataFrame(X, columns=["a", "b"])
@@ -489,104 +349,3 @@ def test_score_without_queries_warns():
     with pytest.warns(RankwiseWarning, match="no qid reached score"):
         gp.score(X, y)
     assert 0 <= gp.score(X, y, qid=qid) <= 1
-
-
-@pytest.mark.filterwarnings("ignore:Expectation propagation stopped")
-@pytest.mark.parametrize("sweeps", ["parallel", "sequential"])
-@pytest.mark.parametrize("flips", [0.01, 0.1, 0.3])
-def test_the_posterior_stays_proper_with_flips(sweeps, flips):
-    """A scale and shares at which some steps lead to sites without a posterior."""
-    data = make_sinc_comparisons(n_train_pairs=120, flipped=0.1, random_state=0)
-    gp = PairwiseGP(1e4 * RBF(0.8), flips=flips, optimizer=None, sweeps=sweeps, max_sweeps=50)
-    gp.fit_pairs(data.X_train, data.pairs_train)
-    assert np.isfinite(gp.predict(data.X_train[:50], return_std=True)).all()
-
-
-@pytest.mark.parametrize("sweeps", ["parallel", "sequential"])
-def test_a_given_share_of_flips_is_learned(sweeps):
-    data = make_sinc_comparisons(n_train_pairs=150, flipped=0.1, random_state=0)
-    X, pairs = data.X_train, data.pairs_train
-    kernel = ConstantKernel(10.0, (1e-2, 1e4)) * RBF(0.6, "fixed")
-    gp = PairwiseGP(kernel, flips=0.05, sweeps=sweeps).fit_pairs(X, pairs)
-    assert gp.flips_ == pytest.approx(0.1, abs=0.06)
-    plain = PairwiseGP(kernel, flips=0.0).fit_pairs(X, pairs)
-    truth = np.sinc(data.X_test.ravel())
-    assert gp.score(data.X_test, truth) > plain.score(data.X_test, truth)
-    assert gp.log_marginal_likelihood_value_ > plain.log_marginal_likelihood_value_
-    assert plain.flips_ == 0.0
-
-
-def test_flips_are_learned_if_the_evidence_supports_them():
-    data = make_sinc_comparisons(n_train_pairs=150, flipped=0.1, random_state=1)
-    X, pairs = data.X_train, data.pairs_train
-    kernel = ConstantKernel(10.0, (1e-2, 1e4)) * RBF(0.5, "fixed")
-    auto, plain, given_ = (
-        PairwiseGP(kernel, **settings_).fit_pairs(X, pairs)
-        for settings_ in ({}, {"flips": 0.0}, {"flips": 0.1})
-    )
-    assert auto.flips_ == pytest.approx(given_.flips_, rel=1e-2)
-    assert len(auto.theta_) == len(plain.theta_) + 1
-    gain = auto.log_marginal_likelihood_value_ - plain.log_marginal_likelihood_value_
-    assert gain > 0.5 * np.log(len(pairs))
-    value, gradient = auto.log_marginal_likelihood(eval_gradient=True)
-    assert value == pytest.approx(auto.log_marginal_likelihood_value_, abs=1e-3)
-    assert gradient.shape == auto.theta_.shape
-    for settings_ in ({"optimizer": None}, {"inference": "laplace"}, {"likelihood": "gaussian"}):
-        assert PairwiseGP(kernel, **settings_).fit_pairs(X, pairs[:20]).flips_ == 0.0
-    prior = PairwiseGP(prior_scale=[1.0, 1.0], marginalize="grid").fit_pairs(X, pairs)
-    assert prior.flips_ == pytest.approx(0.1, abs=0.06)
-
-
-@pytest.mark.parametrize("tie_model", ["half", "threshold"])
-def test_noise_with_heavy_tails_is_soon_told_from_flips(tie_model, monkeypatch):
-    """A search for flips that leads nowhere costs no more than the fit without them."""
-    sweeps = []
-    learn = hyperparameters.learn_flips
-
-    def counted(evidence, theta, optimizer):
-        before = evidence.n_sweeps
-        made = []
-        with_flips = type(evidence).with_flips
-        monkeypatch.setattr(
-            type(evidence),
-            "with_flips",
-            lambda self, e: made.append(with_flips(self, e)) or made[-1],
-        )
-        found = learn(evidence, theta, optimizer)
-        sweeps.append((before, sum(other.n_sweeps for other in made)))
-        return found
-
-    monkeypatch.setattr("rankwise.estimators.gp.pairwise_gp.learn_flips", counted)
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        f = 1.5 * rng.standard_normal(15)
-        i = rng.integers(0, 15, 200)
-        j = (i + rng.integers(1, 15, 200)) % 15
-        gap = f[i] - f[j] + rng.standard_t(3, 200)
-        margin = np.where(np.abs(gap) < 0.5, 0.0, np.sign(gap))
-        gp = PairwiseGP(WhiteKernel(1.0), tie_model=tie_model)
-        gp.fit_pairs(np.arange(15)[:, None], np.column_stack((i, j)), margin=margin)
-        assert gp.flips_ == 0.0
-    assert sum(after for _, after in sweeps) <= sum(before for before, _ in sweeps)
-
-
-@pytest.mark.parametrize("n_pairs", [6, 150])
-def test_without_flips_none_are_learned(n_pairs):
-    X, pairs = some_comparisons(seed=2, n_rows=40, n_pairs=n_pairs)
-    auto, plain = (PairwiseGP(**s).fit_pairs(X, pairs) for s in ({}, {"flips": 0.0}))
-    assert auto.flips_ == 0.0
-    assert_allclose(auto.predict(X), plain.predict(X), atol=1e-6)
-    assert auto.log_marginal_likelihood_value_ == pytest.approx(
-        plain.log_marginal_likelihood_value_, abs=1e-6
-    )
-
-
-def test_the_gradient_of_the_evidence_with_flips():
-    X, pairs = some_comparisons(n_pairs=60)
-    gp = PairwiseGP(2.0 * RBF(0.9), flips=0.1, optimizer=None, tol=1e-11, max_sweeps=500)
-    gp.fit_pairs(X, pairs)
-    _, gradient = gp.log_marginal_likelihood(eval_gradient=True)
-    value = gp.log_marginal_likelihood
-    steps = 1e-4 * np.eye(len(gp.theta_))
-    want = [(value(gp.theta_ + s) - value(gp.theta_ - s)) / 2e-4 for s in steps]
-    assert_allclose(gradient, want, rtol=1e-5, atol=1e-5)

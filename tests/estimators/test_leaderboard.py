@@ -117,6 +117,13 @@ def test_both_bad_has_its_share_by_item_and_by_pair(board):
         assert row["both_bad"] == pytest.approx(bad[of_pair].mean())
     assert "both bad" in str(board.standings())
     assert "both bad" in str(board.shares())
+    first, second = ["x", "x", "y", "y", "x"], ["y", "y", "z", "z", "z"]
+    words = ["first", "second", "first", "second", "both_bad"]
+    only_bad = Leaderboard().fit(first * 5, second * 5, words * 5)
+    assert only_bad.shares().records()[-1] == {
+        "item": "x", "other": "z", "battles": 0.0, "wins": None, "wins, predicted": None,
+        "loses": None, "loses, predicted": None, "both_bad": 1.0,
+    }  # fmt: skip
     without = Leaderboard().fit(counted(BATTLES))
     assert "both bad" not in str(without.standings()) + str(without.shares())
 

@@ -28,6 +28,7 @@ from rankwise import (
     RankingSearchCV,
     RankRLS,
     RankSVM,
+    SeenFeatures,
     SparseBilinearRanker,
     SparseRankRLS,
     SparseRLS,
@@ -80,6 +81,7 @@ def fitted_models(X, y, qid):
         "ranksvm": RankSVM(2.0).fit(X, y, qid=qid),
         "boosted": BoostedRanker(min_samples_leaf=2, max_estimators=3).fit(X, y, qid=qid),
         "ranking-search": RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}).fit(X, y, qid=qid),
+        "seen-features": make_pipeline(SeenFeatures(), RankRLS(2.0)).fit(sparse, y),
         "pipeline": make_pipeline(StandardScaler(), RankRLS(2.0)).fit(X, y),
     }
 

@@ -54,7 +54,7 @@ def test_leave_pair_out_within_queries_equals_refitting(seed, ties, weighting, k
     ranker = RankRLS(1.0, ties=ties, weighting=weighting, **kernel)
     result = leave_pair_out(ranker, X, y, qid=qid, alphas=ALPHAS, return_differences=True)
     for k, alpha in enumerate(ALPHAS):
-        for (i, j), d in list(zip(result.pairs, result.differences[k], strict=True))[::7]:
+        for (i, j), d in list(zip(result.pairs, result.differences[k], strict=True))[::17]:
             f = refit(clone(ranker).set_params(alpha=alpha), X, y, qid, [i, j])
             assert d == pytest.approx(f[0] - f[1], abs=1e-8)
         errors = []
@@ -74,7 +74,7 @@ def test_leave_pair_out_of_one_ranking_equals_refitting(seed, ties, weighting, k
     result = leave_pair_out(ranker, X, y, alphas=ALPHAS, return_differences=True)
     assert len(result.pairs) == 14 * 13 // 2
     for k, alpha in enumerate(ALPHAS):
-        for (i, j), d in list(zip(result.pairs, result.differences[k], strict=True))[::5]:
+        for (i, j), d in list(zip(result.pairs, result.differences[k], strict=True))[::11]:
             f = refit(clone(ranker).set_params(alpha=alpha), X, y, None, [i, j])
             assert d == pytest.approx(f[0] - f[1], abs=1e-8)
 
@@ -304,7 +304,7 @@ X4, Y4, Q4 = make(12, n=8, n_queries=2)
         (lambda: leave_pair_out(RankRLS(1.0), X4[:3], [0, 1, 2]), "leaves no pair to learn"),
         (
             lambda: leave_pair_out(RankRLS(1.0, ties="exclude"), X4, [1, 0, 0, 0, 0, 0, 0, 0]),
-            "leaves no pair to learn",
+            "The label 1 has a single row",
         ),
         (
             lambda: leave_pair_out(RankRLS(1.0), X4, np.column_stack((Y4, np.ones(8)))),

@@ -5,50 +5,69 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GroupKFold, KFold
 
 from rankwise import RLS, RankRLS, SparseBilinearRanker
 from rankwise.errors import DataError, ParameterError
-from rankwise.model_selection import PermutationTest, leave_pair_out, permutation_test
+from rankwise.graph import QueryGroups
+from rankwise.holdout.permuted_labels import permuted
+from rankwise.model_selection import (
+    PermutationTest,
+    cross_validate,
+    leave_pair_out,
+    permutation_test,
+)
 from rankwise.plots import plot_null
 from tests.oracles.holdout import refit_predictions
-from tests.strategies import seeds
+from tests.strategies import seeds, ties
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((16, 3))
 Y = (X[:, 0] + 0.5 * rng.standard_normal(16) > 0).astype(float)
 
 
-def refit_auc(K, y, lam, pairs):
+GROUPS = np.arange(16) // 2
+GROUP_LABELS = (np.arange(16) // 4 % 2).astype(float)
+
+
+def refit_auc(K, y, lam, pairs, ties):
     """The share of pairs in the right order, each by a refit without its rows."""
     right = []
     for i, j in pairs:
         if y[i] != y[j]:
-            f = refit_predictions(K, y, np.zeros(len(y)), [i, j], lam)
+            f = refit_predictions(K, y, np.zeros(len(y)), [i, j], lam, ties)
             right.append((1 + np.sign((f[0] - f[1]) * (y[i] - y[j]))) / 2)
     return np.mean(right)
 
 
-@given(seeds, st.sampled_from(["linear", "rbf"]), st.booleans())
-def test_every_permutation_is_held_out_exactly(seed, kernel, with_strata):
+@given(seeds, st.sampled_from(["linear", "rbf"]), st.booleans(), ties, st.sampled_from([2, 3, 9]))
+def test_every_permutation_is_held_out_exactly(seed, kernel, with_strata, ties, n_labels):
     rng = np.random.default_rng(seed)
-    X, y = rng.standard_normal((9, 2)), rng.permutation(np.arange(9) % 3)
+    X, y = rng.standard_normal((9, 2)), rng.permutation(np.arange(9) % n_labels)
     strata = np.arange(9) % 2 if with_strata else None
-    ranker = RankRLS(0.7, kernel=kernel, gamma=0.5, scale=None, weighting="pairs")
+    ranker = RankRLS(0.7, kernel=kernel, gamma=0.5, scale=None, weighting="pairs", ties=ties)
     result = permutation_test(ranker, X, y, strata=strata, n_permutations=3, random_state=seed)
     K = X @ X.T if kernel == "linear" else np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
     pairs = np.argwhere(np.triu(np.ones((9, 9)), 1))
     if with_strata:
         pairs = pairs[strata[pairs[:, 0]] == strata[pairs[:, 1]]]
-    assert result.score == pytest.approx(refit_auc(K, y, 0.7, pairs))
-    # The same random numbers as in the test: a key for each row and permutation.
-    units = np.zeros(9) if strata is None else strata
-    keys = np.random.default_rng(seed).random((9, 3))
-    for key, score in zip(keys.T, result.null, strict=True):
-        permuted = np.empty(9)
-        for unit in np.unique(units):
-            rows = np.flatnonzero(units == unit)
-            permuted[rows] = y[rows[np.argsort(key[rows])]]
-        assert score == pytest.approx(refit_auc(K, permuted, 0.7, pairs))
+    assert result.score == pytest.approx(refit_auc(K, y, 0.7, pairs, ties))
+    units = QueryGroups.of(strata, 9)
+    columns = permuted(y.astype(float), units, 3, np.random.default_rng(seed))[:, 1:]
+    for labels, score in zip(columns.T, result.null, strict=True):
+        assert score == pytest.approx(refit_auc(K, labels, 0.7, pairs, ties))
+
+
+def test_permutations_within_units_are_uniform():
+    units = QueryGroups.of([0, 1, 0, 1, 0])
+    labels = np.array([0.0, 3.0, 1.0, 4.0, 2.0])
+    columns = permuted(labels, units, 6000, np.random.default_rng(0))
+    assert_allclose(columns[:, 0], labels)
+    seen, counts = np.unique(columns[:, 1:], axis=1, return_counts=True)
+    assert seen.shape == (5, 12)  # 3! orders of one unit, 2! of the other
+    assert (np.sort(seen[[0, 2, 4]], axis=0) == [[0], [1], [2]]).all()
+    assert abs(counts - 500).max() < 5 * np.sqrt(500)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +97,58 @@ def test_the_best_alpha_is_chosen_for_every_permutation():
     assert result.score == max(test.score for test in single)
 
 
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+@pytest.mark.parametrize("strata", [None, np.arange(16) // 8])
+def test_labels_of_groups_are_permuted_together(ties, strata):
+    ranker = RankRLS(1.0, ties=ties)
+    given = {"groups": GROUPS, "strata": strata}
+    result = permutation_test(ranker, X, GROUP_LABELS, n_permutations=4, random_state=3, **given)
+    assert_allclose(result.score, leave_pair_out(ranker, X, GROUP_LABELS, **given).auc[0])
+    units = QueryGroups.of(None if strata is None else strata[::2], 8)
+    columns = permuted(GROUP_LABELS[::2], units, 4, np.random.default_rng(3))[GROUPS, 1:]
+    want = [leave_pair_out(ranker, X, labels, **given).auc[0] for labels in columns.T]
+    assert_allclose(result.null, want)
+
+
+@pytest.mark.parametrize(
+    ("ranker", "cv", "qid", "scoring"),
+    [
+        (RankRLS(1.0), "leave_query_out", np.arange(16) % 4, "ndcg@3"),
+        (RankRLS(1.0, ties="exclude"), 2, np.arange(16) % 4, "disagreement"),
+        (RLS(1.0), 2, None, "disagreement"),
+        (LinearRegression(), KFold(2), None, "kendall_tau"),
+    ],
+)
+def test_other_held_out_scores(ranker, cv, qid, scoring):
+    given = {"qid": qid, "cv": cv, "scoring": scoring}
+    result = permutation_test(ranker, X, Y, n_permutations=3, random_state=0, **given)
+    columns = permuted(Y, QueryGroups.of(qid, 16), 3, np.random.default_rng(0))
+    found = [cross_validate(ranker, X, labels, **given) for labels in columns.T]
+    want = [one.means[scoring] for one in found]
+    assert_allclose([result.score, *result.null], want)
+    assert result.metric == scoring
+    assert result.greater_is_better == (scoring != "disagreement")
+    better = np.array(want[1:]) >= want[0] if result.greater_is_better else want[1:] <= want[:1]
+    assert result.n_as_good == np.sum(better)
+    assert scoring in str(result)
+
+
+def test_folds_with_one_label_are_left_out():
+    y = np.array([0.0, 1.0, 0.0, 0.0, 1.0, 1.0] + [0.0] * 6)
+    permutations = {"n_permutations": 20, "random_state": 0}
+    result = permutation_test(RLS(1.0), X[:12], y, cv=KFold(4), scoring="auc", **permutations)
+    assert np.isfinite(result.null).all()
+
+
+def test_folds_of_whole_groups():
+    result = permutation_test(
+        LinearRegression(), X, GROUP_LABELS, groups=GROUPS, cv=2, n_permutations=2, random_state=0
+    )
+    splits = list(GroupKFold(2).split(X, GROUP_LABELS, GROUPS))
+    want = cross_validate(LinearRegression(), X, GROUP_LABELS, cv=splits)
+    assert_allclose(result.score, next(iter(want.means.values())))
+
+
 def test_p_values():
     result = PermutationTest(0.8, np.array([0.5, 0.8, 0.9, 0.2]))
     assert result.p_value == 3 / 5
@@ -93,14 +164,25 @@ def test_what_cannot_be_tested():
     with pytest.raises(DataError, match="single row"):
         permutation_test(RankRLS(1.0), X, np.arange(16) == 3)
     with pytest.raises(ParameterError, match="strata or qid, not both"):
-        permutation_test(RankRLS(1.0), X, Y, qid=Y, strata=Y)
+        permutation_test(RankRLS(1.0), X, Y, qid=np.arange(16) % 4, strata=Y)
     with pytest.raises(ParameterError, match="n_permutations must be an integer"):
         permutation_test(RankRLS(1.0), X, Y, n_permutations=0)
-    with pytest.raises(ParameterError, match="least-squares ranker"):
+    with pytest.raises(ParameterError, match=r"least-squares ranker.*Use cv=5 to refit"):
         permutation_test(SparseBilinearRanker(), X, Y)
-    with pytest.raises(DataError, match="No stratum has two rows"):
-        permutation_test(RankRLS(1.0), X, Y, strata=np.arange(16))
-    with pytest.raises(DataError, match="No pair with different labels"):
-        permutation_test(RankRLS(1.0), X, Y, strata=Y)
+    for strata in (np.arange(16), Y):
+        with pytest.raises(DataError, match="No pair with different labels"):
+            permutation_test(RankRLS(1.0), X, Y, strata=strata)
+    with pytest.raises(ParameterError, match="scoring='ndcg' needs another cv"):
+        permutation_test(RankRLS(1.0), X, Y, scoring="ndcg")
+    with pytest.raises(ParameterError, match="set that of the ranker"):
+        permutation_test(RankRLS(1.0), X, Y, alpha=1.0, cv=3)
+    with pytest.raises(ParameterError, match="with groups, use a number of folds"):
+        permutation_test(RankRLS(1.0), X, Y, cv="leave_query_out", groups=Y)
+    with pytest.raises(DataError, match=r"have different labels.*give them as strata"):
+        permutation_test(RankRLS(1.0), X, Y, groups=np.arange(16) % 3)
+    with pytest.raises(DataError, match="have different strata"):
+        permutation_test(RankRLS(1.0), X, GROUP_LABELS, groups=GROUPS, strata=np.arange(16) % 2)
+    with pytest.raises(DataError, match=r"got shape \(16, 2\)"):
+        permutation_test(RankRLS(1.0), X, np.column_stack((Y, Y)), cv=3)
     with pytest.raises(DataError, match="draws a result of permutation_test"):
         plot_null([0.5])

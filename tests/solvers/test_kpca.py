@@ -185,19 +185,24 @@ def test_landmark_components_of_all_rows_equal_kernel_components():
     K = laplace(X, X)
     want, F = kernel_components(K.copy(), Count(12))
     basis = LandmarkFactor.of(K)
-    ours = landmark_components(lambda rows: K[rows][:, basis.kept], 60, basis, Count(12))
+    ours, coordinates = landmark_components(
+        lambda rows: K[rows][:, basis.kept], 60, basis, Count(12), store=True
+    )
     assert_allclose(ours.eigenvalues, want.eigenvalues, rtol=1e-9)
     assert ours.total == pytest.approx(want.total)
     assert_allclose(np.abs(ours.of(K)), np.abs(F), atol=1e-7)
+    assert_allclose(coordinates, ours.of(K), atol=1e-9)
 
 
 @pytest.mark.parametrize("far", [0.0, 1e6])
 def test_scatter_of_blocks(far):
     F = np.random.default_rng(0).standard_normal((3000, 600)) + far
-    A, mean = scatter(lambda rows: F[rows].copy(), 3000, 600)
+    blocks = []
+    A, mean, gap = scatter(lambda rows: F[rows].copy(), 3000, 600, stored=blocks)
     centred_F = F - F.mean(axis=0)
     assert_allclose(mean, F.mean(axis=0), rtol=1e-12, atol=1e-14)
     assert_allclose(A, centred_F.T @ centred_F, atol=1e-5 if far else 1e-9)
+    assert_allclose(np.concatenate(blocks) - gap, centred_F, atol=1e-6 if far else 1e-12)
 
 
 def test_a_share_takes_the_smallest_sufficient_number(monkeypatch):

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rankwise.cli.hashed_features import with_seen
 from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
     DataOptions,
@@ -67,8 +68,11 @@ def fit(
 
     Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
     may be larger than memory, but the rows of each query must be adjacent. (A file without query
-    ids is read at once.) More landmarks make better models; the cost
+    ids, or with hashed features, is read at once.) More landmarks make better models; the cost
     grows with the square of their number.
+
+    Feature numbers beyond 2^20 are taken for hashes: the model keeps those that occur in TRAIN, and
+    ignores others in new files.
 
     The rows of a query have the same qid. If TRAIN has none, the group sizes in TRAIN.query or
     TRAIN.group beside it are read, one per line, as LightGBM and XGBoost do. If there is no such
@@ -110,9 +114,9 @@ def fit(
         if valid is None:
             ranker = rows.fit(ranker)
         else:
-            held_out = data.read(valid, like=(rows.n_features, train))
+            held_out = data.read_like(train, rows.n_features, rows.seen, valid)
             ranker = _best(rows.path(ranker, grid), held_out, selection)
-    save_model(ranker, out)
+    save_model(with_seen(rows.seen, ranker), out)
     note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankwise.cli.hashed_features import seen_by
 from rankwise.cli.input_files import last_step, read_data, read_model
 from rankwise.cli.options import FillOption, input_argument
 from rankwise.tables import Column, text_table
@@ -106,6 +107,9 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     if hasattr(model, "steps"):
         facts["steps"] = ", ".join(type(step).__name__ for _, step in model.steps)
     facts["features"] = getattr(model, "n_features_in_", None)
+    seen = seen_by(model)
+    if seen is not None:
+        facts["features that occur"] = seen.n_features_out_
     facts["scaling"] = getattr(ranker, "scale_", None)
     facts["queries fitted to"] = getattr(ranker, "n_queries_", None)
     if hasattr(ranker, "X_fit_"):

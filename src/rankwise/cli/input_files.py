@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankwise.cli.hashed_features import note_unseen, seen_by
 from rankwise.cli.terminal import complain, note, progress
 from rankwise.tables import plural
 
@@ -118,7 +119,10 @@ def read_data_for(
     if confirmed is not None and confirmed != n_features:
         raise DataError(f"--features is {confirmed}, but {whose} has {n_features} features.")
     data = read_data(path, n_features=n_features, whose=whose, fill=fill)
-    if n_features is not None and confirmed is None:
+    seen = seen_by(file.model)
+    if seen is not None:
+        note_unseen(seen, data, path)
+    elif n_features is not None and confirmed is None:
         _check_width(data, path, n_features, whose, fill)
     return data
 

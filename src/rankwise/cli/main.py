@@ -9,10 +9,12 @@ import typer
 from rankwise.cli.ask import ask
 from rankwise.cli.auc.auc import auc
 from rankwise.cli.auto.auto import auto
+from rankwise.cli.card.card import card
 from rankwise.cli.compare import compare
 from rankwise.cli.completion import completion
 from rankwise.cli.demo.demo import demo
 from rankwise.cli.evaluate import evaluate
+from rankwise.cli.export import export
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
 from rankwise.cli.leaderboard.leaderboard import leaderboard
@@ -37,6 +39,7 @@ Examples:
   rankwise tune train.txt --out model.rankwise
   rankwise evaluate model.rankwise test.txt
   rankwise compare model.rankwise other.rankwise test.txt
+  rankwise export model.rankwise --to onnx
   rankwise leaderboard battles.csv
   rankwise ask ideas.csv
   rankwise preferences items.csv comparisons.csv --report page.html
@@ -51,8 +54,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    demo, auto, fit, tune, predict, evaluate, compare, preferences, leaderboard, ask, auc, info,
-    completion,
+    demo, auto, fit, tune, predict, evaluate, compare, export, card, preferences, leaderboard, ask,
+    auc, info, completion,
 )  # fmt: skip
 for command in COMMANDS:
     timed = command not in (ask, info, completion)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
+from rankwise.cli.hashed_features import keep_seen, only_seen
 from rankwise.cli.input_files import check_queries, read_data
 from rankwise.cli.terminal import with_parameters
 from rankwise.rankers import ranker_class
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
+    from rankwise.preprocessing import SeenFeatures
 
 ALPHAS = "1e-3:1e8:23"
 MODELS = (
@@ -359,10 +361,20 @@ class DataOptions:
         ),
     ] = False
 
-    def read(self, path: Path, *, like: tuple[int, Path] | None = None) -> LetorData:
-        """All rows of a file; with `like`, as many features as another file."""
-        n_features, whose = like or (self.features, "--features")
-        data = read_data(path, n_features=n_features, whose=str(whose), fill=self.fill)
+    def read(self, path: Path) -> tuple[LetorData, SeenFeatures | None]:
+        """All rows of a training file; of hashed features, those that occur."""
+        return keep_seen(self._read(path, self.features, "--features"), path)
+
+    def read_like(
+        self, train: Path, n_features: int, seen: SeenFeatures | None, path: Path
+    ) -> LetorData:
+        """All rows of a file, with the features of the training file."""
+        width = n_features if seen is None else seen.n_features_in_
+        data = self._read(path, width, str(train))
+        return data if seen is None else only_seen(seen, data, path)
+
+    def _read(self, path: Path, n_features: int | None, whose: str) -> LetorData:
+        data = read_data(path, n_features=n_features, whose=whose, fill=self.fill)
         self.check_queries(path, len(data.y), has_queries=data.qid is not None)
         return data
 

@@ -1,7 +1,7 @@
 """Where `rankwise fit` finds its rows: in memory, in a file read block by block, on workers.
 
 Each class has `n_rows`, `n_features`, `has_queries`, `fit(ranker)`, and `path(ranker, alphas)`,
-which fits the ranker with each alpha.
+which fits the ranker with each alpha. `seen` has the features that occur, if they are hashed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from logging import CRITICAL
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankwise.cli.hashed_features import MOST_NUMBERED
 from rankwise.cli.input_files import explaining_width, last_step
 from rankwise.cli.options import DataOptions
 from rankwise.cli.terminal import progress
@@ -25,7 +26,7 @@ class InMemory:
     """The rows of a file that is read whole."""
 
     def __init__(self, path: Path, options: DataOptions) -> None:
-        self._data = options.read(path)
+        self._data, self.seen = options.read(path)
         self.n_rows, self.n_features = self._data.X.shape
         self.has_queries = self._data.qid is not None
 
@@ -77,6 +78,8 @@ class _Refits:
 class Streamed:
     """The rows of a file in blocks of whole queries, read as often as needed."""
 
+    seen = None
+
     def __init__(self, path: Path, options: DataOptions) -> None:
         from rankwise.data import LetorBlocks
 
@@ -114,6 +117,8 @@ class Streamed:
 
 class OnWorkers:
     """The rows of a file of which each worker reads parts."""
+
+    seen = None
 
     def __init__(self, path: Path, options: DataOptions, client: Any) -> None:
         from rankwise.distributed._cluster_fit import Run
@@ -163,7 +168,7 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
     """The rows of a file, on the workers of a client, block by block, or in memory.
 
     Rankers on landmarks read each block once or twice. A file without query ids is one ranking,
-    which no block may split.
+    which no block may split. Of hashed features, the whole file tells which of them occur.
     """
     from rankwise import SparseRankRLS, SparseRLS
 
@@ -171,7 +176,7 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
         return OnWorkers(path, options, client)
     if isinstance(ranker, SparseRankRLS | SparseRLS):
         streamed = Streamed(path, options)
-        if streamed.has_queries:
+        if streamed.has_queries and streamed.n_features <= MOST_NUMBERED:
             options.check_queries(path, streamed.n_rows, has_queries=True)
             return streamed
     return InMemory(path, options)

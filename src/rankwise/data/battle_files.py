@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array
 from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, OUTCOMES, Battles
 from rankwise.data.pandalm import annotators, one_row_per_verdict
+from rankwise.data.reward_bench import has_completions, one_row_per_battle
 from rankwise.data.table_files import Columns, place_of_row, read_table
 from rankwise.errors import DataError
 from rankwise.tables import plural
@@ -99,10 +100,11 @@ def read_battles(
 
     These columns are recognised: ``model_a, model_b, winner`` (arenas), ``model_1, model_2,
     g1_winner, g2_winner`` (MT-bench: both orders are judged, and make two battles),
-    ``left, right, winner`` (Evalica), ``chosen_model, rejected_model`` (RewardBench), ``cmp_key,
-    annotator1, annotator2, ...`` (PandaLM: each annotator makes a battle), ``first, second,
-    outcome`` (or ``winner``), ``item_a, item_b, winner`` and ``winner, loser``. Winners are words,
-    as for `Battles.of`, or ids of the items.
+    ``left, right, winner`` (Evalica), ``chosen_model, rejected_model`` (RewardBench), ``models,
+    num_correct`` (RewardBench 2: each model with a right completion beats each other one with a
+    wrong one), ``cmp_key, annotator1, annotator2, ...`` (PandaLM: each annotator makes a battle),
+    ``first, second, outcome`` (or ``winner``), ``item_a, item_b, winner`` and ``winner, loser``.
+    Winners are words, as for `Battles.of`, or ids of the items.
 
     Parameters
     ----------
@@ -147,7 +149,7 @@ class _Reader:
     columns: Columns
     where: Callable[[int], str]
     schema: str | None = None
-    each: int = 1  # battles of a row of the file
+    rows_of_file: int | None = None  # where these are other rows than those of battles
 
     @classmethod
     def of(cls, table: Any) -> _Reader:
@@ -165,11 +167,14 @@ class _Reader:
 
     @classmethod
     def _of_columns(cls, source: str, columns: Columns, where: Callable[[int], str]) -> _Reader:
-        each = len(annotators(columns))
-        if not each:
-            return cls(source, columns, where)
-        found = one_row_per_verdict(columns, where)
-        return cls(source, found, lambda k: where(k // each), "PandaLM", each)
+        n_rows = len(next(iter(columns.values()), []))
+        if each := len(annotators(columns)):
+            found = one_row_per_verdict(columns, where)
+            return cls(source, found, lambda k: where(k // each), "PandaLM", n_rows)
+        if has_completions(columns):
+            found, rows = one_row_per_battle(columns, where)
+            return cls(source, found, lambda k: where(rows[k]), "RewardBench 2", n_rows)
+        return cls(source, columns, where)
 
     def read(self, style: list[str], groups: str | None, judge: str | None) -> BattleFile:
         schema = self._schema()
@@ -225,8 +230,8 @@ class _Reader:
             raise DataError(f"{self.source} has no battle that can be used: {reasons}.")
         battles = made[0] if len(made) == 1 else made[0] + made[1]
         battles = replace(battles, context_names=names or None)
-        name = self.schema or schema.name
-        return BattleFile(battles, name, n // self.each, dropped, group_column, remarks)
+        name, n_rows = self.schema or schema.name, self.rows_of_file or n
+        return BattleFile(battles, name, n_rows, dropped, group_column, remarks)
 
     def _schema(self) -> Schema:
         found = next((schema for schema in SCHEMAS if schema.fits(self.columns)), None)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError
-from rankwise.graph.comparisons import FIRST, SECOND, TIE, Comparisons, check_context
+from rankwise.graph.comparison_checks import FIRST, SECOND, TIE, check_context
+from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 

@@ -15,7 +15,8 @@ from rankwise.backends.arrays import Array
 from rankwise.data.chosen_rejected import read_chosen_rejected
 from rankwise.data.table_files import place_of_row, read_table
 from rankwise.errors import DataError
-from rankwise.graph.comparisons import MARGIN_OF_WINNER, Comparisons
+from rankwise.graph.comparison_checks import MARGIN_OF_WINNER
+from rankwise.graph.comparisons import Comparisons
 
 ITEM_COLUMNS = ("id", "item", "name")
 PAIRS = (

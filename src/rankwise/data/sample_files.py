@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data.table_files import Columns, first_line, read_table
+from rankwise.data.table_files import Columns, read_table, row_numbers, row_word
 from rankwise.errors import DataError, ParameterError
 from rankwise.tables import plural
 
@@ -67,6 +67,18 @@ class SampleData:
             if before != line:
                 found.append((before, line))
         return found
+
+    def groups_are_whole(self) -> bool:
+        """Whether the rows of each group have the same label and stratum; True without groups."""
+        if self.groups is None:
+            return True
+        codes = np.unique(self.groups, return_inverse=True)[1]
+        others = [self.y] if self.strata is None else [self.y, self.strata]
+        return all(
+            len(np.unique(np.column_stack((codes, np.unique(v, return_inverse=True)[1])), axis=0))
+            == codes.max() + 1
+            for v in others
+        )
 
 
 def read_samples(
@@ -125,7 +137,8 @@ def read_samples(
     for name in (*special.values(), *ignore):
         if name is not None and name not in table:
             raise DataError(f"{file} has no column {name!r}: it has {_listed(table)}.")
-    lines = np.arange(len(table[label])) + first_line(file)
+    lines = np.array(row_numbers(file, len(table[label])))
+    word = row_word(file)
     told = {name: f"the {role}" for role, name in special.items() if name is not None}
     told |= dict.fromkeys(ignore, "left out as asked")
     features = [name for name in table if name not in told]
@@ -136,16 +149,17 @@ def read_samples(
             raise DataError(f"{file}: every row has a missing value. Use --missing drop-columns.")
         table = {n: [v for v, keep in zip(table[n], whole, strict=True) if keep] for n in table}
         lines = lines[whole]
-    y, classes = _classes(file, table[label], label, positive, lines)
+    places = [f"{file}, {word} {line}" for line in lines]
+    y, classes = _classes(file, table[label], label, positive, places)
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
     for name in features:
-        told[name], values, called = _feature(file, name, table[name], lines, missing)
+        told[name], values, called = _feature(name, table[name], places, missing)
         parts += values
         names += called
     if not parts:
         raise DataError(f"{file} has no column of numbers or categories besides {label!r}.")
-    ids = [None if n is None else _ids(file, n, table[n], lines) for n in (stratum, group)]
+    ids = [None if n is None else _ids(n, table[n], places) for n in (stratum, group)]
     columns = [(name, told[name]) for name in table]
     return SampleData(np.column_stack(parts), y, names, classes, ids[0], ids[1], columns, lines)
 
@@ -161,12 +175,12 @@ def _tidy(value: Any) -> Any:
 
 
 def _classes(
-    file: Path, values: list[Any], label: str, positive: str | None, lines: NDArray[np.intp]
+    file: Path, values: list[Any], label: str, positive: str | None, places: list[str]
 ) -> tuple[NDArray[np.float64], tuple[str, str]]:
     empty = next((k for k, value in enumerate(values) if value is None), None)
     if empty is not None:
         raise DataError(
-            f"{file}, line {lines[empty]}: the label {label!r} is missing. Fill it in, or use "
+            f"{places[empty]}: the label {label!r} is missing. Fill it in, or use "
             "--missing drop-rows."
         )
     words = [_word(value) for value in values]
@@ -202,7 +216,7 @@ def _classes(
 
 
 def _feature(
-    file: Path, name: str, values: list[Any], lines: NDArray[np.intp], missing: str
+    name: str, values: list[Any], places: list[str], missing: str
 ) -> tuple[str, list[NDArray[np.float64]], list[str]]:
     """What became of a column, and its features with their names."""
     holes = [k for k, value in enumerate(values) if value is None]
@@ -215,12 +229,12 @@ def _feature(
     if bad and len(bad) + len(holes) < len(values):
         k = bad[0]
         raise DataError(
-            f"{file}, line {lines[k]}: the column {name!r} has numbers in other lines, but "
+            f"{places[k]}: the column {name!r} has numbers in other lines, but "
             f"{values[k]!r} here. Correct it, or leave the column out with --ignore."
         )
     if holes and (missing == "refuse" or bad):
         raise DataError(
-            f"{file}, line {lines[holes[0]]}: the column {name!r} has no value here"
+            f"{places[holes[0]]}: the column {name!r} has no value here"
             f"{f' and in {len(holes) - 1} more lines' if len(holes) > 1 else ''}. Use --missing "
             + ("drop-rows or drop-columns." if bad else "drop-rows, drop-columns or median.")
         )
@@ -243,11 +257,11 @@ def _feature(
     return what, [column], [name]
 
 
-def _ids(file: Path, name: str, values: list[Any], lines: NDArray[np.intp]) -> NDArray[Any]:
+def _ids(name: str, values: list[Any], places: list[str]) -> NDArray[Any]:
     empty = next((k for k, value in enumerate(values) if value is None), None)
     if empty is not None:
         raise DataError(
-            f"{file}, line {lines[empty]}: the column {name!r} has no value here. Fill it in, or "
+            f"{places[empty]}: the column {name!r} has no value here. Fill it in, or "
             "use --missing drop-rows."
         )
     return np.array([_word(value) for value in values])

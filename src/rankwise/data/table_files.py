@@ -7,7 +7,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -40,26 +40,35 @@ def read_table(path: Path) -> Columns:
         raise DataError(f"{path} cannot be read as CSV: {error}.") from error
 
 
-def first_line(path: Path) -> int:
-    """The number of the first row, if each row has one line: in CSV files, line 1 has the names."""
-    return 1 if _suffix(path) in (".jsonl", ".ndjson", ".json", ".parquet") else 2
-
-
 def place_of_row(path: Path, row: int) -> str:
     """The file and the line on which a row begins, for messages; rows count from 0.
 
     Reads the file again: lines may be empty, and rows of CSV files may have several lines.
     """
+    with _opened(path) as file:
+        return f"{path}, {row_word(path)} {next(islice(_numbers(path, file), row, None))}"
+
+
+def row_word(path: Path) -> str:
+    """What the rows of a file are: those of JSON and Parquet files are not lines."""
+    return "row" if _suffix(path) in (".json", ".parquet") else "line"
+
+
+def row_numbers(path: Path, n: int) -> list[int]:
+    """The line on which each of the first n rows begins, as in `place_of_row`."""
+    with _opened(path) as file:
+        return list(islice(_numbers(path, file), n))
+
+
+def _numbers(path: Path, file: Any) -> Iterator[int]:
     suffix = _suffix(path)
     if suffix in (".json", ".parquet"):
-        return f"{path}, row {row + 1}"
-    with _opened(path) as file:
-        if suffix in (".jsonl", ".ndjson"):
-            lines: Iterator[int] = (line for line, text in enumerate(file, 1) if text.strip())
-        else:
-            lines = _row_lines(csv.reader(file, delimiter=_delimiter(suffix)))
-            next(lines)
-        return f"{path}, line {next(islice(lines, row, None))}"
+        return count(1)
+    if suffix in (".jsonl", ".ndjson"):
+        return (line for line, text in enumerate(file, 1) if text.strip())
+    lines = _row_lines(csv.reader(file, delimiter=_delimiter(suffix)))
+    next(lines)
+    return lines
 
 
 def _row_lines(reader: Any) -> Iterator[int]:
@@ -85,17 +94,19 @@ def _suffix(path: Path) -> str:
     return (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
 
 
-def _csv(path: Path, lines: Iterator[list[str]]) -> Columns:
-    rows = [row for row in lines if row]
+def _csv(path: Path, reader: Iterator[list[str]]) -> Columns:
+    rows = [row for row in reader if row]
     if len(rows) < 2:
         raise DataError(f"{path} needs a line with the names of columns, and lines of values.")
     names = [name.strip() for name in rows[0]]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{path} has two columns {twice!r}.")
-    for line, row in enumerate(rows[1:], 2):
+    for k, row in enumerate(rows[1:]):
         if len(row) != len(names):
-            raise DataError(f"{path}, line {line}: got {len(row)} values for {len(names)} columns.")
+            raise DataError(
+                f"{place_of_row(path, k)}: got {len(row)} values for {len(names)} columns."
+            )
     return {name: list(values) for name, *values in zip(names, *rows[1:], strict=True)}
 
 

@@ -30,7 +30,7 @@ from rankwise.estimators._scaling import choose_scale, learn_scaling
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
 from rankwise.graph.label_checks import nothing_to_rank
-from rankwise.holdout.alpha_choice import AlphaChoice
+from rankwise.holdout.alpha_evaluation import AlphaChoice
 from rankwise.holdout.fold_choice import choose_from_folds, summed_alphas
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
 from rankwise.problem import (

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.comparisons import check_context
+from rankwise.graph.comparison_checks import check_context
 
 
 def context_effect(ranker: Any, context: Any, n_pairs: int) -> Array:

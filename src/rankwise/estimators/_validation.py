@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from rankwise.backends.arrays import Array, is_tensor, to_host
+from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._device import check_targets, check_tensor, send_rows
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.graph.query_groups import check_ids
+from rankwise.problem.memory import check_columns_fit
 
 DTYPES = (np.float64, np.float32)
 
@@ -30,6 +31,8 @@ def check_training(
     options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
     y = numeric_labels(to_host(y))
     X, y = validate_data(estimator, X, y, reset=reset, multi_output=True, y_numeric=True, **options)
+    if is_sparse(X):
+        check_columns_fit(X)
     X = send_rows(X, estimator.device)
     return X, backend_of(X).array(y)
 
@@ -41,7 +44,10 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
     if is_tensor(X):
         return check_tensor(estimator, X, reset=reset, min_rows=min_rows)
     options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
-    return send_rows(validate_data(estimator, X, reset=reset, **options), estimator.device)
+    X = validate_data(estimator, X, reset=reset, **options)
+    if reset and is_sparse(X):
+        check_columns_fit(X)
+    return send_rows(X, estimator.device)
 
 
 def check_new_ids(qid: Any, X: Any) -> None:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
@@ -27,6 +27,7 @@ from rankwise.graph.label_checks import check_labels_differ, numeric_labels
 from rankwise.parameters import Number, Rule, Whole, check_parameters
 from rankwise.problem import FeatureSpace
 from rankwise.problem.context_space import context_scale, with_units
+from rankwise.problem.memory import check_columns_fit
 from rankwise.scaling import ColumnStatistics
 from rankwise.solvers.squared_hinge import LabelledPairs, ListedPairs, squared_hinge
 
@@ -146,6 +147,8 @@ class RankSVM(RankerMixin, BaseEstimator):
         forget(self)
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
         X, y = validate_data(self, X, numeric_labels(y), y_numeric=True, **options)
+        if is_sparse(X):
+            check_columns_fit(X)
         groups = query_groups(qid, len(y), query_weight)
         if sample_weight is not None:
             kept = KeptRows.of(self, sample_weight, groups)
@@ -206,6 +209,8 @@ class RankSVM(RankerMixin, BaseEstimator):
         forget(self)
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
         rows = validate_data(self, X, **options)
+        if is_sparse(rows):
+            check_columns_fit(rows)
         n_rows = rows.shape[0]
         given = Comparisons.given(X, n_rows, pairs, margin=margin, weight=weight, context=context)
         if given.margin.ndim > 1:

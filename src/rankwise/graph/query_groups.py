@@ -22,12 +22,10 @@ class QueryGroups:
     ----------
     names : ndarray of shape (n_groups,)
         The query id of each group.
-    codes : ndarray of shape (n_rows,)
-        The group of each row, as an index into `names`.
-    order : ndarray of shape (n_rows,)
-        Row numbers, group by group, in ascending order within a group.
     indptr : ndarray of shape (n_groups + 1,)
         ``order[indptr[g]:indptr[g + 1]]`` are the rows of group g.
+    permutation : ndarray of shape (n_rows,) or None
+        As `order`. None if the rows of each group are adjacent: `order` is then 0, 1, 2, ...
     weights : ndarray of shape (n_groups,) or None
         The weight of each query, which multiplies those of its pairs. None: 1.
     row_weights : ndarray of shape (n_rows,) or None
@@ -40,15 +38,14 @@ class QueryGroups:
     """
 
     names: NDArray[Any]
-    codes: Index
-    order: Index
     indptr: Index
+    permutation: Index | None
     weights: NDArray[np.float64] | None = None
     row_weights: NDArray[np.float64] | None = None
 
     @property
     def n_rows(self) -> int:
-        return len(self.codes)
+        return int(self.indptr[-1])
 
     @property
     def n_groups(self) -> int:
@@ -60,9 +57,24 @@ class QueryGroups:
         return np.diff(self.indptr)
 
     @cached_property
+    def order(self) -> Index:
+        """Row numbers, group by group, in ascending order within a group, shape (n_rows,)."""
+        return np.arange(self.n_rows) if self.permutation is None else self.permutation
+
+    @cached_property
+    def codes(self) -> Index:
+        """The group of each row, as an index into `names`, shape (n_rows,)."""
+        by_group = np.repeat(np.arange(self.n_groups), self.sizes)
+        if self.permutation is None:
+            return by_group
+        codes = np.empty_like(by_group)
+        codes[self.permutation] = by_group
+        return codes
+
+    @property
     def contiguous(self) -> bool:
         """Whether the rows of each group are adjacent."""
-        return bool((np.diff(self.order) == 1).all())
+        return self.permutation is None
 
     def __iter__(self) -> Iterator[Index]:
         """The rows of each group."""
@@ -70,11 +82,11 @@ class QueryGroups:
             yield self.order[start:stop]
 
     @classmethod
-    def of(cls, qid: Any, n_rows: int | None = None) -> QueryGroups:
+    def of(cls, qid: Any, n_rows: int | None = None, name: str = "qid") -> QueryGroups:
         """Group rows by `qid`, of any dtype and in any order.
 
         None puts `n_rows` rows in one group, and groups are returned as they are. One pass if the
-        rows of each query are adjacent, a sort otherwise.
+        rows of each query are adjacent, a sort otherwise. Errors call the ids `name`.
 
         Examples
         --------
@@ -83,28 +95,27 @@ class QueryGroups:
         (['b', 'a'], [0, 1, 0], [0, 2, 1])
         """
         if isinstance(qid, QueryGroups):
-            check_length(qid.n_rows, n_rows)
+            check_length(qid.n_rows, n_rows, name)
             return qid
         if qid is None:
             if n_rows is None:
                 raise DataError("Without qid, the number of rows is needed.")
             qid = np.zeros(n_rows, dtype=np.intp)
-        qid = check_ids(qid, n_rows)
+        qid = check_ids(qid, n_rows, name=name)
         runs = np.flatnonzero(np.asarray(qid[1:] != qid[:-1], dtype=bool)) + 1
         starts = np.concatenate(([0], runs)).astype(np.intp) if len(qid) else np.empty(0, np.intp)
         run_names = qid[starts]
         names, run_codes = _factorize(run_names)
         lengths = np.diff(np.append(starts, len(qid)))
-        codes = np.repeat(run_codes, lengths)
-        sizes = lengths
-        if len(names) == len(run_names):
-            order = np.arange(len(qid), dtype=np.intp)
-        else:
+        sizes, permutation = lengths, None
+        if len(names) < len(run_names):
+            codes = np.repeat(run_codes, lengths)
             narrow = np.uint16 if len(names) < 2**16 else np.intp  # 16 bits are sorted by radix
-            order = np.argsort(codes.astype(narrow), kind="stable").astype(np.intp, copy=False)
+            order = np.argsort(codes.astype(narrow), kind="stable")
+            permutation = order.astype(np.intp, copy=False)
             sizes = np.bincount(codes, minlength=len(names))
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
-        return cls(names, codes, order, indptr)
+        return cls(names, indptr, permutation)
 
     def take(self, rows: Index) -> QueryGroups:
         """The groups of these rows alone."""
@@ -158,25 +169,26 @@ class QueryGroups:
         return replace(self, weights=weights)
 
 
-def check_length(n_ids: int, n_rows: int | None) -> None:
+def check_length(n_ids: int, n_rows: int | None, name: str = "qid") -> None:
     """Raise an error unless there is one query id per row."""
     if n_rows is not None and n_ids != n_rows:
-        raise DataError(f"qid needs one entry per row of X: got {n_ids} for {n_rows} rows.")
+        raise DataError(f"{name} needs one entry per row of X: got {n_ids} for {n_rows} rows.")
 
 
-def check_ids(qid: Any, n_rows: int | None, first_row: int = 0) -> NDArray[Any]:
+def check_ids(qid: Any, n_rows: int | None, first_row: int = 0, name: str = "qid") -> NDArray[Any]:
     """Query ids as an array, one per row; errors count rows from `first_row`."""
     ids = np.asarray(qid)
     if ids.ndim == 2 and 1 in ids.shape:
         ids = ids.ravel()
     if ids.ndim != 1:
-        raise DataError(f"qid needs one entry per row, in one dimension: got shape {ids.shape}.")
-    check_length(len(ids), n_rows)
+        raise DataError(f"{name} needs one entry per row, in one dimension: got shape {ids.shape}.")
+    check_length(len(ids), n_rows, name)
     missing = missing_entries(ids)
     if missing.any():
         raise DataError(
-            f"qid is missing in row {first_row + int(np.argmax(missing))} ({int(missing.sum())} "
-            "rows in all): give every row a query id, or drop these rows."
+            f"{name} is missing in row {first_row + int(np.argmax(missing))} "
+            f"({int(missing.sum())} rows in all): give every row "
+            f"{'a query id' if name == 'qid' else 'a value'}, or drop these rows."
         )
     return ids
 

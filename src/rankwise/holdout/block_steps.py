@@ -12,13 +12,8 @@ from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
-from rankwise.holdout.alpha_choice import (
-    CHOICE_STEPS,
-    CHOICE_TOL,
-    FEWEST_FOLDS,
-    SAMPLE_ROWS,
-    AlphaChoice,
-)
+from rankwise.holdout import choice_budget as budget
+from rankwise.holdout.alpha_evaluation import AlphaChoice
 from rankwise.holdout.alpha_grid import alpha_grid
 from rankwise.holdout.held_out_scores import score_predictions
 from rankwise.metrics.metric_names import default_metric
@@ -87,15 +82,15 @@ def choose_in_blocks(
 
     The rows of the folds are kept in memory: those of at most SAMPLE_ROWS rows of whole queries.
     """
-    order, wanted = sorted(overview.sizes, key=query_hash), SAMPLE_ROWS
+    order, wanted = sorted(overview.sizes, key=query_hash), budget.SAMPLE_ROWS
     chosen: list[Any] = []
     for name in order:
-        if wanted <= 0 and len(chosen) >= FEWEST_FOLDS:
+        if wanted <= 0 and len(chosen) >= budget.FEWEST_FOLDS:
             break
         chosen.append(name)
         wanted -= overview.sizes[name]
-    folds = [set(chosen[k::FEWEST_FOLDS]) for k in range(FEWEST_FOLDS)]
-    if len(chosen) < FEWEST_FOLDS:
+    folds = [set(chosen[k :: budget.FEWEST_FOLDS]) for k in range(budget.FEWEST_FOLDS)]
+    if len(chosen) < budget.FEWEST_FOLDS:
         raise DataError(
             'alpha="auto" needs at least three queries with different labels to hold out: got '
             f"{len(chosen)}. Pass a number for alpha."
@@ -103,13 +98,13 @@ def choose_in_blocks(
     held, labels, fold_of, codes = _held_rows(products, folds)
     systems = BlockProducts(products.blocks, products.loss, folds)
     observe, _ = NUMPY.products(held)
-    tol = max(CHOICE_TOL, tol)
+    tol = max(budget.CHOICE_TOL, tol)
     found = shifted_cg(
         systems,
         systems.right_hand_side(),
         overview.alphas().tolist(),
         tol=tol,
-        max_iter=min(CHOICE_STEPS, max_iter),
+        max_iter=min(budget.CHOICE_STEPS, max_iter),
         observe=observe,
     )
     solved = np.flatnonzero(is_solved(found, tol))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rankwise.backends.arrays import Array, to_host
-from rankwise.holdout.alpha_choice import AlphaChoice
+from rankwise.holdout.alpha_evaluation import AlphaChoice
 from rankwise.holdout.alpha_grid import alpha_by_rule, alpha_grid, moment_squares
 from rankwise.holdout.held_out_folds import strength
 from rankwise.holdout.held_out_scores import HeldOutScores

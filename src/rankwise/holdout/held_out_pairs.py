@@ -12,6 +12,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
+from rankwise.holdout.group_pairs import group_pairs
 from rankwise.holdout.hold_out_problem import (
     HoldOutProblem,
     explained_rounding,
@@ -68,7 +69,8 @@ def pair_differences(
 
 def check_pairs(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
     """What remains without a pair must determine a ranking."""
-    _check_rest(problem, task, pairs)
+    if pairs.groups is None:
+        _check_rest(problem, task, pairs)
     if problem.alphas.min() == 0:
         _check_without_alpha(problem)
 
@@ -144,6 +146,12 @@ def _one_ranking(
     groups, loss = problem.groups, problem.loss
     query = one_ranking(problem, task)
     labels = to_host(query.target[:, 0])
+    if pairs.groups is not None:
+        assert pairs.listed is not None
+        for a, lam in enumerate(problem.lams):
+            for block in group_pairs(query, labels, loss, lam, pairs.listed, pairs.groups):
+                yield a, block
+        return
     if groups.n_groups == 1:
         listed = pairs.of_query(query.rows, groups.codes, loss)
     elif pairs.listed is not None:
@@ -201,8 +209,13 @@ def _check_rest(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
         )
 
 
-def pair_errors(loss: Array, compared: Array, groups: QueryGroups) -> tuple[Array, Array]:
-    """Error and standard error from `pair_losses`, shape (n_alphas, n_outputs)."""
+def pair_errors(
+    loss: Array, compared: Array, groups: QueryGroups, units: QueryGroups | None = None
+) -> tuple[Array, Array]:
+    """Error and standard error from `pair_losses`, shape (n_alphas, n_outputs).
+
+    Rows of the same unit, such as a patient, count as one in the standard error of one ranking.
+    """
     without_pairs = np.flatnonzero(compared.sum(axis=0) == 0)
     if len(without_pairs):
         of_output = "" if compared.shape[1] == 1 else f" in output {without_pairs[0]}"
@@ -214,6 +227,8 @@ def pair_errors(loss: Array, compared: Array, groups: QueryGroups) -> tuple[Arra
         total = compared.sum(axis=0)
         error = loss.sum(axis=1) / total
         excess = loss - error[:, None] * compared
+        if units is not None:
+            excess = np.add.reduceat(excess[:, units.order], units.indptr[:-1], axis=1)
         # Each pair counts for both of its rows, so total is twice the number of pairs.
         return error, 2.0 * np.sqrt((excess**2).sum(axis=1)) / total
     starts = groups.indptr[:-1]

@@ -88,13 +88,13 @@ def _all_pairs_count(
         yield PairDifferences(first, second, out)
 
 
-def ranking_hat(query: Conditional, loss: Loss, lam: float) -> Hat:
-    """Without two rows, the others define ridge regression with an intercept, at lam / (w (n - 2)).
+def ranking_hat(query: Conditional, loss: Loss, lam: float, left: int | None = None) -> Hat:
+    """The rows that are left define ridge regression with an intercept, at lam / (w left).
 
-    Its hat matrix on all n rows.
+    Its hat matrix on all n rows, of which two are held out unless `left` is given.
     """
     n = len(query.rows)
-    left = n - 2
+    left = n - 2 if left is None else left
     mu = lam / (query.weight * loss.weight(left, left * (left - 1) // 2) * left)
     if query.features is not None and query.features.shape[1] < n:
         return FeatureHat.of(query.features, mu)
@@ -149,30 +149,45 @@ def _systems_of_levels(
     query: Conditional, level: Index, loss: Loss, lam: float, pairs: Index | None
 ) -> Iterator[PairDifferences]:
     """Pairs of two levels at a time, since all of them leave the same numbers of rows per level."""
-    sizes = np.bincount(level)
+    sizes, basis = np.bincount(level), level_basis(query)
     y = backend_of(query.target).contiguous(query.target - query.target.mean(axis=0))
-    F = K = None
-    if query.features is not None and query.features.shape[1] < len(level):
-        F = query.features - query.features.mean(axis=0)  # constants do not matter
-    else:
-        K = lifted_kernel(query.stored_kernel())
     for (p, q), first, second in _by_levels(level, len(sizes), pairs):
         left = sizes.copy()
         left[p] -= 1
         left[q] -= 1
-        n_pairs = (left.sum() ** 2 - (left**2).sum()) // 2
-        if n_pairs == 0:
+        if np.count_nonzero(left) < 2:
             if pairs is None:
                 first, second = np.repeat(first, len(second)), np.tile(second, len(first))
             yield _nothing_learned(first, second, y)
             continue
-        effective = lam / (query.weight * loss.weight(int(left.sum()), int(n_pairs)))
-        system: LevelSystem
-        if F is not None:
-            system = FeatureLevels.of(F, level, left, effective)
-        elif K is not None:
-            system = DenseLevels.of(K, level, left, effective)
+        system = level_system(basis, level, left, lam, query.weight, loss)
         yield from _level_differences(system, y, first, second, grid=pairs is None)
+
+
+class LevelBasis(NamedTuple):
+    """What the systems of levels are made of: few features, or a kernel matrix."""
+
+    features: Array | None
+    kernel: Array | None
+
+
+def level_basis(query: Conditional) -> LevelBasis:
+    """Centred features or kernel: constants do not matter."""
+    if query.features is not None and query.features.shape[1] < len(query.rows):
+        return LevelBasis(query.features - query.features.mean(axis=0), None)
+    return LevelBasis(None, lifted_kernel(query.stored_kernel()))
+
+
+def level_system(
+    basis: LevelBasis, level: Index, left: Index, lam: float, weight: float, loss: Loss
+) -> LevelSystem:
+    """The system for any held-out rows without which the levels have `left` rows."""
+    n_pairs = (left.sum() ** 2 - (left**2).sum()) // 2
+    effective = lam / (weight * loss.weight(int(left.sum()), int(n_pairs)))
+    if basis.features is not None:
+        return FeatureLevels.of(basis.features, level, left, effective)
+    assert basis.kernel is not None
+    return DenseLevels.of(basis.kernel, level, left, effective)
 
 
 def _one_is_faster(query: Conditional, levels: Levels, level: Index, pairs: Index | None) -> bool:

@@ -168,6 +168,18 @@ class FeatureLevels:
         )
 
 
+def stacked_levels(K: Array, level: Index, left: Index, lam: float) -> tuple[Array, Array]:
+    """P and H as in `DenseLevels`, for a stack of kernel matrices of shape (n_stack, n, n)."""
+    on = backend_of(K)
+    G = on.xp.linalg.inv(K + on.array(np.diag(lam / _degrees(left)[level])))
+    if not bool((G.diagonal(0, 1, 2) > 0.0).all()):
+        raise np.linalg.LinAlgError("not positive definite")
+    sums = G @ _members(on, level, left)
+    (intercepts,) = _intercepts(on, sums, level, left, lam, sums.swapaxes(1, 2))
+    G -= sums @ intercepts
+    return G, K @ G
+
+
 def lifted_kernel(K: Array) -> Array:
     """K, overwritten, centred and then shifted by a constant of the size of its entries.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Index, to_host
 from rankwise.errors import DataError, ParameterError, warn
+from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.parameters import as_generator
 from rankwise.problem import Loss
@@ -18,11 +19,13 @@ from rankwise.problem import Loss
 class PairChoice:
     """Which pairs to hold out: listed pairs, or all pairs of each query.
 
-    If all pairs are held out, `keep_ties` tells whether they include pairs with equal labels.
+    If all pairs are held out, `keep_ties` tells whether they include pairs with equal labels. With
+    `groups`, the rows of both groups of a listed pair are held out.
     """
 
     listed: Index | None
     keep_ties: bool
+    groups: QueryGroups | None = None
 
     def of_query(self, rows: Index, codes: Index, loss: Loss) -> Index | None:
         """Positions of pairs in ascending `rows`; None for all pairs that count."""
@@ -62,6 +65,32 @@ def choose_pairs(
             f"pairs[{k}] = {listed[k].tolist()} must be two different rows of the same query."
         )
     return PairChoice(listed.astype(np.intp), keep_ties)
+
+
+def pairs_of_groups(
+    problem: HoldOutProblem, groups: QueryGroups, strata: QueryGroups, *, keep_ties: bool
+) -> PairChoice:
+    """All pairs of rows of different groups and of the same stratum."""
+    found = [rows[np.column_stack(np.triu_indices(len(rows), 1))] for rows in strata]
+    pairs = np.concatenate(found)
+    pairs = pairs[groups.codes[pairs[:, 0]] != groups.codes[pairs[:, 1]]]
+    y = problem.labels
+    if not keep_ties:
+        pairs = pairs[(y[pairs[:, 0]] != y[pairs[:, 1]]).any(axis=1)]
+    if len(pairs) == 0:
+        raise DataError(
+            "No two rows of different groups (and of the same stratum) have different labels: "
+            "there is no pair to hold out. Check the labels, groups and strata."
+        )
+    return PairChoice(pairs, keep_ties, groups)
+
+
+def pairs_within(strata: QueryGroups) -> Index:
+    """All pairs of rows of the same stratum, as row numbers of shape (n_pairs, 2)."""
+    parts = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in strata if len(r) > 1]
+    if not parts:
+        raise DataError("No stratum has two rows: there is no pair to hold out.")
+    return np.concatenate(parts)
 
 
 def _random_pairs(problem: HoldOutProblem, n: int, random_state: Any) -> Index:

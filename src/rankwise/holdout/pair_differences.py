@@ -62,6 +62,25 @@ def listed_differences(
     return out
 
 
+def block_slopes(
+    M: Array, is_hat: bool, n: int, start: int, diagonal: Array
+) -> tuple[Array, Array]:
+    """u and v of all pairs (i, j > i) of a block of rows, at [i - start, j - start].
+
+    f_i - f_j without both rows is (f_i - u r_i) - (f_j - v r_j), with the residuals r = y - f.
+    """
+    if backend_of(M).is_host:
+        u, v = np.empty((2, *M.shape))
+        pair_loops.pair_slopes(np.ascontiguousarray(M), is_hat, n, start, diagonal, u, v)
+        return u, v
+    c, m_ii, m_jj = 1.0 / n, diagonal[start : start + len(M), None], diagonal[start:]
+    stored, other = (M, m_ii, m_jj), (-c - M, 1.0 - c - m_ii, 1.0 - c - m_jj)
+    (h_ij, h_ii, h_jj), (q_ij, q_ii, q_jj) = (stored, other) if is_hat else (other, stored)
+    s_ii, s_jj, s_ij = pair_inverse(q_ii, q_jj, q_ij)
+    one, two = h_ii - h_ij, h_jj - h_ij
+    return one * s_ii - two * s_ij, two * s_jj - one * s_ij
+
+
 def level_differences(
     P: Array,
     H: Array,

@@ -105,6 +105,28 @@ def _centred_pair(
 
 
 @compiled
+def pair_slopes(
+    M: Array, is_hat: bool, n: int, start: int, diagonal: Array, u: Array, v: Array
+) -> None:
+    """u and v for the pairs of a block of rows, as in `centred_block`.
+
+    f_i - f_j without both rows is (f_i - u r_i) - (f_j - v r_j), with the residuals r = y - f.
+    """
+    shift = 1.0 / n
+    for row in range(M.shape[0]):
+        i = start + row
+        for j in range(i + 1, n):
+            m_ii, m_jj, m_ij = diagonal[i], diagonal[j], M[row, j - start]
+            o_ii, o_jj, o_ij = 1.0 - shift - m_ii, 1.0 - shift - m_jj, -shift - m_ij
+            if is_hat:
+                inverse, one, two = _inverse(o_ii, o_jj, o_ij), m_ii - m_ij, m_jj - m_ij
+            else:
+                inverse, one, two = _inverse(m_ii, m_jj, m_ij), o_ii - o_ij, o_jj - o_ij
+            u[row, j - start] = one * inverse[0] - two * inverse[2]
+            v[row, j - start] = two * inverse[1] - one * inverse[2]
+
+
+@compiled
 def level_pairs(
     P: Array,
     H: Array,

@@ -8,12 +8,9 @@ from scipy.special import expit
 
 from rankwise.backends.arrays import Array
 from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.holdout.alpha_choice import (
-    KERNEL_ROWS,
-    by_steps,
-    held_out_part,
-    held_out_sample,
-)
+from rankwise.holdout import choice_budget as budget
+from rankwise.holdout.alpha_evaluation import by_steps
+from rankwise.holdout.comparison_choice import held_out_part, held_out_sample
 from rankwise.holdout.comparison_hold_out import edges_of, plain_problem, system_of
 from rankwise.problem import Problem
 
@@ -35,7 +32,7 @@ def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | 
         lams = np.array([lam])
         some, _, differences = held_out_part(problem, graph, lams, graph.weight > 0)
         return logistic_slope(differences[0, :, 0], graph.margin[some], graph.weight[some])
-    if system_of(problem) is None and not (kernels and problem.n_rows <= KERNEL_ROWS):
+    if system_of(problem) is None and not (kernels and problem.n_rows <= budget.KERNEL_ROWS):
         return None
     edges = edges_of(problem, 1)
     some, differences = held_out_sample(edges, [lam], graph.weight > 0)

@@ -19,27 +19,33 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Result = TypeVar("Result")
+Keys = TypeVar("Keys", Ints, Floats)
 
 _LARGEST = np.iinfo(np.int64).max
-_CHUNK = 2**15  # rows
+_CHUNK = 2**16  # rows
 _LEAST_PARTS = 4  # for each thread
 _THREADS = 4  # more would wait for the interpreter
 _GRADES = 64  # so many different labels need no sorting
 
 
-def rank_rows(labels: Floats, scores: Floats, order: Ints, indptr: Ints) -> tuple[Floats, Bools]:
+def rank_rows(
+    labels: Floats, scores: Floats, order: Ints | None, indptr: Ints
+) -> tuple[Floats, Bools]:
     """Labels of each query by descending score, and which rows tie with the one before.
 
-    Rows with equal scores keep the order of the input.
+    Rows with equal scores keep the order of the input. `order` has the rows of each query; None if
+    they follow each other.
     """
-    ranked, tied = np.empty(len(order)), np.empty(len(order), bool)
+    ranked, tied = np.empty(len(scores)), np.zeros(len(scores), bool)
 
     def rank(queries: slice) -> None:
         within = indptr[queries.start : queries.stop + 1]
         rows = slice(within[0], within[-1])
-        here = order[rows]
-        at, tied[rows] = _descending_order(scores[here], within - within[0])
-        ranked[rows] = labels[here[at]]
+        here = rows if order is None else order[rows]
+        at, ties = _descending_order(scores[here], within - within[0])
+        if ties is not None:
+            tied[rows] = ties
+        np.take(labels[here], at, out=ranked[rows], mode="clip")
 
     map_queries(rank, indptr)
     return ranked, tied
@@ -61,19 +67,12 @@ def map_queries(function: Callable[[slice], Result], indptr: Ints) -> list[Resul
         return [first, *pool.map(function, parts[1:])]
 
 
-def sort_gains(gains: Floats, indptr: Ints) -> Floats:
-    """The gains of each query in descending order; they are not negative."""
-    keys = -gains.view(np.int64)  # bits of positive numbers are ordered as they are
-    found = sort_queries(keys, indptr)
-    return np.negative(found, out=found).view(np.float64)
-
-
-def sort_queries(keys: Ints, indptr: Ints) -> Ints:
-    """The integers of each query in ascending order."""
+def sort_queries(keys: Keys, indptr: Ints) -> Keys:
+    """The numbers of each query in ascending order."""
     sizes = np.diff(indptr)
     if (sizes == sizes[0]).all():
         return np.sort(keys.reshape(len(sizes), -1), axis=1).ravel()
-    found: Ints = np.empty_like(keys)
+    found = np.empty_like(keys)
     # Queries with up to 2, 4, 8, ... rows; shorter ones are filled up.
     _, kinds = np.frexp(sizes - 1)
     for kind in np.unique(kinds):
@@ -81,35 +80,32 @@ def sort_queries(keys: Ints, indptr: Ints) -> Ints:
         columns = np.arange(sizes[chosen].max())
         there = columns < sizes[chosen, None]
         places = (indptr[chosen, None] + columns)[there]
-        table = np.full(there.shape, _LARGEST)
+        table = np.full(there.shape, np.inf if keys.dtype.kind == "f" else _LARGEST)
         table[there] = keys[places]
         table.sort(axis=1)
         found[places] = table[there]
     return found
 
 
-def _descending_order(values: Floats, indptr: Ints) -> tuple[Ints, Bools]:
+def _descending_order(values: Floats, indptr: Ints) -> tuple[Ints, Bools | None]:
     """Where the rows of each query are, by descending value, and which tie with the one before.
 
     The sort moves one integer per row: the leading bits of the value, followed by the position of
-    the row in its query. If values differ only in the bits left out, their query is sorted again.
+    the row. If values differ only in the bits left out, their query is sorted again. None instead
+    of the ties if there are none.
     """
-    bits = (0.0 - values).view(np.int64)  # both zeros become 0.0
+    bits = np.subtract(0.0, values).view(np.int64)  # both zeros become 0.0
     keys = bits >> 63  # in the end `bits`, with all but the first bit of negative numbers inverted:
     keys &= _LARGEST
     keys ^= bits  # smaller where the value is larger
-    sizes = np.diff(indptr)
-    place = (1 << int(sizes.max() - 1).bit_length()) - 1
-    first = np.repeat(indptr[:-1], sizes)
-    packed = np.arange(len(keys))
-    packed -= first
-    packed |= keys & ~place
+    place = (1 << (len(keys) - 1).bit_length()) - 1
+    packed = keys & ~place
+    packed |= np.arange(len(keys))
     packed = sort_queries(packed, indptr)
     at = packed & place
-    at += first
     changed = (packed[1:] ^ packed[:-1]).view(np.uint64)
     if not len(changed) or changed.min() > place:  # all differ in the leading bits
-        return at, np.zeros(len(keys), bool)
+        return at, None
     sorted_keys = keys[at]
     wrong = np.zeros(len(keys), bool)
     np.less(sorted_keys[1:], sorted_keys[:-1], out=wrong[1:])
@@ -136,7 +132,7 @@ def label_levels(labels: Floats, indptr: Ints) -> Ints:
     if highest - lowest < _GRADES and (labels == np.floor(labels)).all() and lowest == int(lowest):
         return np.asarray((labels - lowest).astype(np.int64))
     at, tied = _descending_order(labels, indptr)
-    steps = np.cumsum(~tied)
+    steps = np.cumsum(np.ones(len(labels), bool) if tied is None else ~tied)
     level = np.empty(len(labels), np.int64)
     level[at] = np.repeat(steps[indptr[1:] - 1], np.diff(indptr)) - steps
     return level

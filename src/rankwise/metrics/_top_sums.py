@@ -8,6 +8,7 @@ order.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,25 +16,53 @@ from rankwise.metrics._row_order import Bools, Floats, Ints
 from rankwise.metrics.ranked_queries import RankedRows
 
 
-def gain_curves(
-    gains: Floats, part: RankedRows, average: bool, discounts: Callable[[int], Floats], ks: Ints
-) -> Floats:
-    """The sum of gains times discounts down to each of the ascending cut-offs `ks`.
+@dataclass(frozen=True)
+class TopRows:
+    """The rows of each ranking down to the last of some ascending cut-offs.
 
-    ``discounts(n)`` are those of the first n ranks. Returns shape (queries, cut-offs).
+    Attributes
+    ----------
+    rows : ndarray of shape (n_top,) or slice
+        Where they are.
+    weights : ndarray of shape (n_top,)
+        Those of their ranks.
+    starts : ndarray of shape (n_queries + 1,)
+        ``rows[starts[g]:starts[g + 1]]`` are those of query g.
+    ends : ndarray of shape (n_queries, n_cutoffs)
+        ``rows[starts[g]:ends[g, j]]`` are those down to the cut-off j.
     """
-    if average and part.tied.any():
-        first, n = _blocks(part.tied)
-        gains = np.repeat(np.add.reduceat(gains, first) / n, n)
-    sizes = np.minimum(part.stops - part.indptr[:-1], ks[-1])
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    ranks = np.arange(starts[-1])
-    ranks -= np.repeat(starts[:-1], sizes)
-    if len(ranks) < len(gains):
-        gains = gains[ranks + np.repeat(part.indptr[:-1], sizes)]
-    terms = discounts(int(sizes.max()))[ranks]
-    terms *= gains
-    return _sums(terms, starts, np.minimum(starts[:-1, None] + ks, starts[1:, None]))
+
+    rows: Ints | slice
+    weights: Floats
+    starts: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, indptr: Ints, stops: Ints, weights: Callable[[int], Floats], ks: Ints) -> TopRows:
+        """The first ``ks[-1]`` rows from ``indptr[g]`` to ``stops[g]``, for each query g.
+
+        ``weights(n)`` are those of the first n ranks.
+        """
+        sizes = np.minimum(stops - indptr[:-1], ks[-1])
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        ranks = np.arange(starts[-1])
+        ranks -= np.repeat(starts[:-1], sizes)
+        is_all = len(ranks) == indptr[-1]
+        rows = slice(None) if is_all else ranks + np.repeat(indptr[:-1], sizes)
+        ends = np.minimum(starts[:-1, None] + ks, starts[1:, None])
+        return cls(rows, weights(int(sizes.max()))[ranks], starts, ends)
+
+    def sums(self, values: Floats) -> Floats:
+        """The sum of values times weights down to each cut-off, shape (queries, cut-offs)."""
+        return _sums(values[self.rows] * self.weights, self.starts, self.ends)
+
+
+def mean_over_ties(values: Floats, tied: Bools) -> Floats:
+    """The values of rows, each replaced by the mean of the rows that tie with it."""
+    if not tied.any():
+        return values
+    first, n = _blocks(tied)
+    return np.repeat(np.add.reduceat(values, first) / n, n)
 
 
 def precision_curves(part: RankedRows, average: bool, relevant: float, ks: Ints) -> Floats:

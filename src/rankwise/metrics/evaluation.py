@@ -10,15 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError
-from rankwise.metrics.listwise import (
-    GAIN_OPTIONS,
-    RELEVANCE_OPTIONS,
-    Cutoffs,
-    average_precision,
-    ndcg,
-    precision_at_k,
-    reciprocal_rank,
-)
+from rankwise.metrics.cutoffs import Cutoffs
+from rankwise.metrics.graded_metrics import GAIN_OPTIONS, ndcg
 from rankwise.metrics.metric_names import find_name, look_up
 from rankwise.metrics.pairwise import disagreement_error, kendall_tau
 from rankwise.metrics.ranked_queries import Array, RankedQueries
@@ -28,6 +21,12 @@ from rankwise.metrics.ranking_metric import (
     RankingMetric,
     Undefined,
     settle_undefined,
+)
+from rankwise.metrics.relevance_metrics import (
+    RELEVANCE_OPTIONS,
+    average_precision,
+    precision_at_k,
+    reciprocal_rank,
 )
 from rankwise.metrics.significance import PairedTest, described, paired_test
 from rankwise.parameters import AnyOf, Choice, check_value

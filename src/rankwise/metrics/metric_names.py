@@ -11,17 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwise.errors import ParameterError
-from rankwise.metrics.listwise import (
+from rankwise.metrics.graded_metrics import expected_reciprocal_rank, ndcg
+from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
+from rankwise.metrics.relevance_metrics import (
     average_precision,
-    expected_reciprocal_rank,
-    ndcg,
     precision_at_k,
     rank_biased_precision,
     recall_at_k,
     reciprocal_rank,
     success_at_k,
 )
-from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
 
 
 class Metric(NamedTuple):

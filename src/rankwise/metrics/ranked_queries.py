@@ -105,7 +105,7 @@ class RankedQueries:
 
     @classmethod
     def _sorted(cls, labels: Array, values: Array, groups: QueryGroups) -> RankedQueries:
-        ranked, tied = rank_rows(labels, values, groups.order, groups.indptr)
+        ranked, tied = rank_rows(labels, values, groups.permutation, groups.indptr)
         return cls(groups, ranked, tied, groups.indptr[1:])
 
     def map_parts(self, function: Callable[[RankedRows], Array]) -> Array:
@@ -165,8 +165,9 @@ def as_column(values: Any, name: str) -> Array:
     if column.dtype.kind not in "biuf":
         column = _parse_objects(column, name)
     column = np.require(column, np.float64, ["C", "W"])
-    finite = np.isfinite(column)
-    if not finite.all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = column.sum()
+    if not np.isfinite(total) and not (finite := np.isfinite(column)).all():
         row = int(np.argmin(finite))
         raise DataError(
             f"{name} is {column[row]} in row {row} ({int((~finite).sum())} rows are not finite): "

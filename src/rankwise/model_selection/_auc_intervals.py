@@ -142,6 +142,7 @@ def auc_interval(
     y: Any,
     *,
     strata: Any = None,
+    groups: Any = None,
     alpha: Any = None,
     method: str = "u-statistic",
     level: float = 0.95,
@@ -165,6 +166,9 @@ def auc_interval(
     y : array-like of shape (n_rows,)
     strata : array-like of shape (n_rows,), optional
         Such as hospitals: only pairs within a stratum are held out.
+    groups : array-like of shape (n_rows,), optional
+        Such as patients with several samples: pairs of groups are held out, and a group, not a
+        row, counts as one observation.
     alpha : float or sequence of float, optional
         Of several, the best is used. None: that of the ranker or, if it is "auto", a grid.
     method : {"u-statistic", "bootstrap"}, default="u-statistic"
@@ -199,7 +203,7 @@ def auc_interval(
     <AUCInterval: AUC 0.9799, 95% interval 0.9361 to 0.9939 (u-statistic)>
     """
     rng = _checked(method, level, n_resamples, random_state)
-    found, best = held_out_outcomes(ranker, X, y, strata, alpha)
+    found, best = held_out_outcomes(ranker, X, y, strata, groups, alpha)
     if method == "u-statistic":
         error, (low, high) = found.standard_error(), found.interval(level)
     else:
@@ -215,6 +219,7 @@ def auc_difference(
     *,
     X_second: Any = None,
     strata: Any = None,
+    groups: Any = None,
     method: str = "u-statistic",
     level: float = 0.95,
     n_resamples: int = 2000,
@@ -230,7 +235,7 @@ def auc_difference(
     y : array-like of shape (n_rows,)
     X_second : array-like or sparse of shape (n_rows, n_other_features), optional
         The features of the same rows for the second ranker, if they are others.
-    strata, method, level, n_resamples, random_state
+    strata, groups, method, level, n_resamples, random_state
         As for `auc_interval`. The interval of the U-statistic is symmetric here.
 
     Returns
@@ -248,8 +253,8 @@ def auc_difference(
     True
     """
     rng = _checked(method, level, n_resamples, random_state)
-    one, _ = held_out_outcomes(first, X, y, strata, None)
-    two, _ = held_out_outcomes(second, X if X_second is None else X_second, y, strata, None)
+    one, _ = held_out_outcomes(first, X, y, strata, groups, None)
+    two, _ = held_out_outcomes(second, X if X_second is None else X_second, y, strata, groups, None)
     difference, error = one.auc - two.auc, difference_error(one, two)
     if method == "u-statistic":
         half = float(ndtri(0.5 + level / 2)) * error

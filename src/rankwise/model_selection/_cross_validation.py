@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.metrics.metric_names import default_metric, look_up
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 AUTO = "auto"
+COLUMN_VALUES = 2**20  # labels of all columns held out at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -257,6 +258,55 @@ def cross_validate(
     )
 
 
+def scores_of_columns(
+    ranker: Any,
+    X: Any,
+    Y: Array,
+    *,
+    qid: Any,
+    scoring: Any,
+    cv: Any,
+    n_jobs: int | None,
+) -> tuple[str, bool, Array]:
+    """(name of the metric, whether greater is better, means of the metric for each column of Y).
+
+    Every column of Y has a label of each row. Those of exact hold-outs are the columns of one
+    product; other estimators are refitted for each of them. Splits in which the metric is not
+    defined for a column, since all of its labels are equal, are left out of its mean.
+    """
+    check_fit_and_predict("ranker", ranker)
+    cv = cv if isinstance(cv, str | int) or hasattr(cv, "split") else list(cv)
+    given = LabelledRows.of(X, Y[:, 0], qid)
+    scorers = _scorers(scoring, given)
+    if len(scorers) > 1:
+        raise ParameterError(f"One metric is needed: got {', '.join(scorers)}.")
+    ((name, scorer),) = scorers.items()
+    (batch,) = make_batches(ranker, [{}])
+    if has_shortcut(batch.estimator, batch.alphas, make_splits(cv, given, None), given):
+        step = max(1, COLUMN_VALUES // len(Y))
+        parts = [Y[:, start : start + step] for start in range(0, Y.shape[1], step)]
+    else:
+        parts = list(Y.T)
+    run: Callable[..., Any] = Parallel(n_jobs=n_jobs)
+    found = run(delayed(_column_means)(ranker, X, part, qid, scorer, cv) for part in parts)
+    return name, not scorer.negated, np.concatenate(found)
+
+
+def _column_means(ranker: Any, X: Any, Y: Array, qid: Any, scorer: RankingScorer, cv: Any) -> Array:
+    """Means of a metric for each column of Y, or for its only one."""
+    data = LabelledRows.of(X, Y, qid)
+    splits = make_splits(cv, data, None)
+    labels = data.labels[splits.rows]
+    f = in_columns(_held_out(ranker, data, splits, scorer, None), labels.shape)
+    by_query = data.qid is not None and isinstance(scorer.scoring, str)
+    values = _query_values if by_query else _defined_values
+    found = [
+        values(scorer, data, splits, labels[:, k : k + 1], f[:, k : k + 1])
+        for k in range(labels.shape[1])
+    ]
+    return np.array([one.values.mean() for one in found])
+
+
 def _scorers(scoring: Any, data: LabelledRows) -> dict[str, RankingScorer]:
     """The metrics by name."""
     if isinstance(scoring, str) and scoring == AUTO:
@@ -319,6 +369,22 @@ def _split_values(
         for qid in [data.queries(test)]
     ]
     return QueryValues(np.arange(len(values)), np.array(values))
+
+
+def _defined_values(
+    scorer: RankingScorer, data: LabelledRows, splits: Splits, labels: Array, predictions: Array
+) -> QueryValues:
+    """As `_split_values`, without splits in which all labels are equal."""
+    rows = np.split(np.arange(len(labels)), np.cumsum([len(test) for test in splits.tests])[:-1])
+    known = [k for k, part in enumerate(rows) if len(np.unique(labels[part])) > 1]
+    if not known:
+        raise UndefinedMetricError("No split has two different labels: use fewer splits.")
+    sign = -1.0 if scorer.negated else 1.0
+    values = [
+        sign * scorer(labels[rows[k]], predictions[rows[k]], data.queries(splits.tests[k]))
+        for k in known
+    ]
+    return QueryValues(np.array(known), np.array(values))
 
 
 def _by_row(predictions: Array, data: LabelledRows, splits: Splits) -> Array | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
+from rankwise.errors import ParameterError
 from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
 from rankwise.holdout.held_out_scores import alpha_table
 from rankwise.holdout.hold_out_problem import HoldOutProblem
@@ -16,6 +17,7 @@ from rankwise.holdout.leave_pair_out import PairDifferences
 from rankwise.holdout.pair_choice import choose_pairs
 from rankwise.holdout.pair_differences import add_wins
 from rankwise.model_selection._hold_outs import hold_out_problem, with_one_alpha
+from rankwise.model_selection._strata import Units, check_two_rows
 from rankwise.tables import Table, TableMixin, plural
 
 if TYPE_CHECKING:
@@ -118,6 +120,8 @@ def leave_pair_out(
     qid: Any = None,
     alphas: Any = None,
     pairs: Any = None,
+    strata: Any = None,
+    groups: Any = None,
     return_differences: bool = False,
     random_state: Any = None,
     query_weight: Any = None,
@@ -148,6 +152,15 @@ def leave_pair_out(
     pairs : int or array-like of shape (n_pairs, 2), optional
         Number of random pairs with different labels, or row numbers of pairs. None: all pairs
         within queries.
+    strata : array-like of shape (n_rows,), optional
+        Such as hospitals or batches: the ranker learns from all pairs, but only pairs within a
+        stratum are held out. Not together with `qid` or `pairs`.
+    groups : array-like of shape (n_rows,), optional
+        Such as patients with several samples: pairs of groups are held out, with all of their
+        rows, and the rows of one are compared with those of the other. There is a factorization
+        for each total number of rows in two groups if ``weighting="pairs"``, and one for all of
+        them otherwise; with ``ties="exclude"``, one for each set of numbers of rows that the labels
+        have left. Not together with `qid` or `pairs`.
     return_differences : bool, default=False
         Whether to return the pairs and their differences: O(m^2) memory for each alpha.
     random_state : int or Generator, optional
@@ -176,7 +189,16 @@ def leave_pair_out(
     (10.0, array([0.993, 0.994, 0.99 ]))
     """
     problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight)
-    chosen = choose_pairs(problem, pairs, random_state, keep_ties=return_differences)
+    units = Units.of(strata, groups, qid, len(problem.y))
+    if units.given:
+        if pairs is not None:
+            raise ParameterError("Give pairs, or strata and groups, not both.")
+        chosen = units.pairs(problem, keep_ties=return_differences)
+    else:
+        chosen = choose_pairs(problem, pairs, random_state, keep_ties=return_differences)
+    if problem.groups.n_groups == 1:
+        for labels in problem.labels.T:
+            check_two_rows(labels)
     kept: list[list[list[PairDifferences]]] = [
         [[] for _ in problem.alphas] for _ in range(problem.n_tasks)
     ]
@@ -185,7 +207,9 @@ def leave_pair_out(
         kept[task][a].append(block)
 
     losses = pair_losses(problem, chosen, keep if return_differences else None)
-    error, standard_error = map(problem.by_output, pair_errors(*losses, problem.groups))
+    error, standard_error = map(
+        problem.by_output, pair_errors(*losses, problem.groups, units.groups)
+    )
     if not return_differences:
         return LeavePairOut(problem.alphas, error, standard_error)
     rows, differences = _collect(kept, problem, chosen.listed)

@@ -17,7 +17,7 @@ from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.model_selection._held_out_pairs import leave_pair_out
 from rankwise.model_selection._pair_outcomes import PairOutcomes
-from rankwise.model_selection._strata import check_two_rows, pairs_within
+from rankwise.model_selection._strata import check_two_rows
 from rankwise.model_selection.search.labelled_rows import take
 from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin
@@ -36,7 +36,7 @@ class NestedLeavePairOut(TableMixin):
     standard_error : float
     unnested : float or None
         The AUC of leave-pair-out of the estimator as it is chosen and fitted on all rows; None if
-        its last step is not a least-squares ranker.
+        its last step is not a least-squares ranker, or if two groups have all rows of a label.
     alphas : ndarray of shape (n_fits,)
         The alpha of each fit; NaN where there is none.
     n_pairs : int
@@ -167,8 +167,8 @@ def nested_leave_pair_out(
         raise DataError("All labels are equal: there is no pair to hold out.")
     check_two_rows(labels)
     m = len(labels)
-    units = np.arange(m) if groups is None else QueryGroups.of(groups, m).codes
-    stratum = np.zeros(m, np.intp) if strata is None else QueryGroups.of(strata, m).codes
+    units = np.arange(m) if groups is None else QueryGroups.of(groups, m, "groups").codes
+    stratum = QueryGroups.of(strata, m, "strata").codes
     if outer == "pairs":
         parts = _pairs_of_units(labels, units, stratum, n_pairs, rng)
     else:
@@ -190,7 +190,7 @@ def nested_leave_pair_out(
     dependent = None if groups is None else units
     found = PairOutcomes.of(labels, pairs, np.concatenate(differences), dependent)
     low, high = found.interval(0.95)
-    whole = _unnested(clone(estimator).fit(X, y), X, y, strata)
+    whole = _unnested(clone(estimator).fit(X, y), X, y, strata, groups)
     return NestedLeavePairOut(
         found.auc, low, high, found.standard_error(), whole, np.array(alphas), found.n_pairs
     )
@@ -256,10 +256,15 @@ def _alpha(fitted: Any) -> float:
     return float(getattr(fitted, "alpha_", np.nan))
 
 
-def _unnested(fitted: Any, X: Any, y: Any, strata: Any) -> float | None:
+def _unnested(fitted: Any, X: Any, y: Any, strata: Any, groups: Any) -> float | None:
     """The AUC of leave-pair-out with all that was chosen on all rows."""
     ranker, rows = _last_step(fitted, X)
     if not isinstance(ranker, LeastSquaresRanker):
         return None
-    pairs = None if strata is None else pairs_within(strata, None, len(y))
-    return float(leave_pair_out(ranker, rows, y, alphas=[ranker.alpha_], pairs=pairs).auc[0])
+    options = {"strata": strata, "groups": groups}
+    try:
+        return float(leave_pair_out(ranker, rows, y, alphas=[ranker.alpha_], **options).auc[0])
+    except DataError:  # folds leave rows to learn from where some pair of groups does not
+        if groups is None:
+            raise
+        return None

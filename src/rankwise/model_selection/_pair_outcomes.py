@@ -11,8 +11,8 @@ from scipy.special import expit, logit, ndtri
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
+from rankwise.graph import QueryGroups
 from rankwise.model_selection._held_out_pairs import leave_pair_out
-from rankwise.model_selection._strata import check_two_rows, pairs_within
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class PairOutcomes:
         """Symmetric on the scale of log odds; if all outcomes are equal, Newcombe's."""
         z, error = float(ndtri(0.5 + level / 2)), self.standard_error()
         if error == 0.0 or self.auc in (0.0, 1.0):
-            return _newcombe(self.auc, np.bincount(self._classes()[0]), z)
+            return _newcombe(self.auc, self._class_sizes(), z)
         half = z * error / (self.auc * (1.0 - self.auc))
         low, high = expit(logit(self.auc) + np.array([-half, half]))
         return float(low), float(high)
@@ -80,7 +80,14 @@ class PairOutcomes:
         return right[compared > 0] / compared[compared > 0]
 
     def draws(self, n: int, rng: np.random.Generator) -> Array:
-        """How often each row is drawn: with two labels, rows of each are drawn separately."""
+        """How often each row is drawn: with two labels, rows of each are drawn separately.
+
+        Rows of a unit are drawn together, whatever their labels.
+        """
+        if self.units is not None:
+            n_units = int(self.units.max()) + 1
+            drawn = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=n)
+            return np.asarray(drawn[:, self.units], dtype=np.float64)
         times, (codes, n_classes) = np.empty((n, len(self.labels))), self._classes()
         for k in range(n_classes):
             rows = np.flatnonzero(codes == k)
@@ -90,28 +97,39 @@ class PairOutcomes:
     def _classes(self) -> tuple[Any, int]:
         return _classes(self.labels)
 
+    def _class_sizes(self) -> Index:
+        """The number of rows, or of units, of each class."""
+        codes, n_classes = self._classes()
+        units = np.arange(len(codes)) if self.units is None else self.units
+        return np.array([len(np.unique(units[codes == k])) for k in range(n_classes)])
+
 
 def held_out_outcomes(
-    ranker: Any, X: Any, y: Any, strata: Any, alpha: Any
+    ranker: Any, X: Any, y: Any, strata: Any, groups: Any, alpha: Any
 ) -> tuple[PairOutcomes, float]:
-    """The outcomes of all pairs, or of those within strata, at the best alpha; and that alpha."""
-    pairs = None if strata is None else pairs_within(strata, None, len(y))
-    held = leave_pair_out(ranker, X, y, alphas=alpha, pairs=pairs, return_differences=True)
+    """The outcomes of all pairs, within strata and of different groups, at the best alpha.
+
+    And that alpha.
+    """
+    held = leave_pair_out(
+        ranker, X, y, alphas=alpha, strata=strata, groups=groups, return_differences=True
+    )
     differences = held.differences
     assert differences is not None
     if differences.ndim != 2:
         raise DataError(f"One label per row is needed: got {differences.shape[2]} columns of y.")
     labels = np.asarray(y, dtype=np.float64).ravel()
-    check_two_rows(labels)
+    units = None if groups is None else QueryGroups.of(groups).codes
     k = held.best_index
-    return PairOutcomes.of(labels, held.pairs, np.asarray(differences[k])), float(held.alphas[k])
+    found = PairOutcomes.of(labels, held.pairs, np.asarray(differences[k]), units)
+    return found, float(held.alphas[k])
 
 
 def difference_error(first: PairOutcomes, second: PairOutcomes) -> float:
     """The standard error of the difference of two AUCs of the same pairs."""
     gap = first.right - second.right
     mean = gap.sum() / first.compared.sum()
-    return _spread(gap - mean * first.compared, first.compared, first.labels)
+    return _spread(gap - mean * first.compared, first.compared, first.labels, first.units)
 
 
 def _spread(excess: Array, compared: Array, labels: Array, units: Index | None = None) -> float:

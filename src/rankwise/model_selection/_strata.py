@@ -1,36 +1,54 @@
-"""Which rows can be held out: pairs of the same stratum, such as a hospital or a batch."""
+"""Which rows can be held out: pairs of the same stratum, and of different groups."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
+from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.holdout.pair_choice import PairChoice, pairs_of_groups, pairs_within
+
+
+class Units(NamedTuple):
+    """Strata, such as hospitals, and groups, such as patients; None if there are none."""
+
+    strata: QueryGroups | None
+    groups: QueryGroups | None
+
+    @classmethod
+    def of(cls, strata: Any, groups: Any, qid: Any, n_rows: int) -> Units:
+        """From an entry for each row; both are for one ranking, without queries."""
+        found: list[QueryGroups | None] = []
+        for name, ids in (("strata", strata), ("groups", groups)):
+            if ids is not None and qid is not None:
+                raise ParameterError(
+                    f"Give {name} or qid, not both: with qid, pairs are held out within queries."
+                )
+            found.append(None if ids is None else QueryGroups.of(ids, n_rows, name))
+        return cls(*found)
+
+    @property
+    def given(self) -> bool:
+        return self.strata is not None or self.groups is not None
+
+    def pairs(self, problem: HoldOutProblem, *, keep_ties: bool) -> PairChoice:
+        """All pairs of the same stratum and of different groups."""
+        if self.groups is not None:
+            strata = QueryGroups.of(self.strata, len(problem.y))
+            return pairs_of_groups(problem, self.groups, strata, keep_ties=keep_ties)
+        listed = None if self.strata is None else pairs_within(self.strata)
+        return PairChoice(listed, keep_ties)
 
 
 def check_two_rows(labels: Array) -> None:
     """With the only row of one of two labels held out, the others say nothing about the order."""
-    counts = np.unique(labels, return_counts=True)[1]
-    if len(counts) == 2 and counts.min() < 2:
+    names, counts = np.unique(labels, return_counts=True)
+    if len(names) == 2 and counts.min() < 2:
         raise DataError(
-            "A label with a single row cannot be held out and learned: add rows of this label."
+            f"The label {names[np.argmin(counts)]:g} has a single row: without it, nothing is left "
+            "to learn this label from. Add rows of this label."
         )
-
-
-def pairs_within(strata: Any, qid: Any, n_rows: int) -> Index:
-    """All pairs of rows of the same stratum, as row numbers of shape (n_pairs, 2)."""
-    if qid is not None:
-        raise ParameterError(
-            "Give strata or qid, not both: with qid, pairs are held out within queries."
-        )
-    parts = [
-        rows[np.column_stack(np.triu_indices(len(rows), 1))]
-        for rows in QueryGroups.of(strata, n_rows)
-        if len(rows) > 1
-    ]
-    if not parts:
-        raise DataError("No stratum has two rows: there is no pair to hold out.")
-    return np.concatenate(parts)

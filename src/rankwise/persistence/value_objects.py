@@ -79,6 +79,7 @@ AXES = {
     "context_scale_: context, context_coef_: context, context_std_: context",
     "mean": "rankers_: parts, weights_: parts, means_: parts outputs, scales_: parts outputs",
     "auto": "part_names_: parts",
+    "seen-features": "n_features_out_: columns, columns_: columns in features",
     "leaderboard": "ratings_: items, rating_std_: items, covariance_: items items, "
     "draws_: draws items, coef_: columns, coef_std_: columns, coef_names_: columns, "
     "judge_slips_: judges, judge_positions_: judges, judge_intervals_: 2 2 judges, "

@@ -38,6 +38,8 @@ def plot_null(test: Any, *, ax: Axes | None = None) -> Axes:
     ax.hist(test.null, bins, color=COLORS[0], alpha=0.55)
     given = f"given labels: p = {test.p_value:.3g}"
     ax.axvline(test.score, color=COLORS[1], lw=2, label=given)
-    ax.set(xlabel="AUC of held-out pairs", ylabel="permutations of the labels")
+    of_pairs = test.metric == "AUC"
+    name = "AUC of held-out pairs" if of_pairs else f"{test.metric} of held-out rows"
+    ax.set(xlabel=name, ylabel="permutations of the labels")
     name_curves(ax, [given])
     return ax

@@ -9,12 +9,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import to_host
 from rankwise.estimators._scaling import warn_of_scaled_queries
+from rankwise.estimators._skl2onnx import Skl2onnxMixin
 from rankwise.estimators._validation import check_rows
 from rankwise.graph import QueryGroups
 from rankwise.scaling import QueryMinMax, QueryRank, QueryStandard, Scaling
 
 
-class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class QueryScaler(Skl2onnxMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """The base class: a scaling with the interface of scikit-learn's transformers.
 
     With metadata routing on, qid reaches `fit` and `transform` through pipelines and searches

@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.errors import KernelSizeError
 
+COLUMN_VECTORS = 12  # in a linear fit
 LANDMARK_MATRICES = 7  # maximum number of r by r matrices in a fit on a device
 
 
@@ -47,6 +50,21 @@ def square_fits(n: int, on: Backend) -> bool:
 def kernel_copies(X: Any, alphas: Sequence[float]) -> int:
     """Number of kernel matrices in memory; on a device, several alphas need a copy."""
     return 1 if backend_of(X).is_host or len(alphas) == 1 else 2
+
+
+def check_columns_fit(X: Any) -> None:
+    """Raise an error if vectors of a number per column of sparse rows do not fit in memory."""
+    n_columns = X.shape[1]
+    available = _available_bytes(NUMPY)
+    needed = 8 * COLUMN_VECTORS * n_columns
+    if available is not None and needed > available:
+        n_used = len(np.unique(X.indices[X.data != 0]))
+        raise KernelSizeError(
+            f"X has {n_columns:,} columns. Weights and statistics of all of them need about "
+            f"{needed / 2**30:.0f} GiB, but this machine has only {available / 2**30:.0f} GiB. "
+            f"{n_used:,} of the columns have values: keep these only, as in "
+            "make_pipeline(rankwise.SeenFeatures(), ranker)."
+        )
 
 
 def check_features_fit(n_rows: int, n_features: int, on: Backend = NUMPY) -> None:

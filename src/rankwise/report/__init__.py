@@ -1,7 +1,8 @@
-"""Reports: tables as text, Markdown, LaTeX, JSON and HTML, and HTML pages."""
+"""Reports: tables as text, Markdown, LaTeX, JSON and HTML, and pages as HTML or Markdown."""
 
 from rankwise.report.comparison import comparison_table
 from rankwise.report.html_page import Code, Facts, Figure, Page, Section, Text
+from rankwise.report.markdown_page import write_markdown
 from rankwise.tables import Column, Table
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "Table",
     "Text",
     "comparison_table",
+    "write_markdown",
 ]

@@ -84,22 +84,24 @@ def kernel_components(K: Array, count: Count) -> tuple[KernelComponents, Array]:
 
 
 def landmark_components(
-    load: Loader, n_rows: int, basis: LandmarkFactor, count: Count
-) -> KernelComponents:
-    """Components of the kernel that landmarks span, K_MR K_RR^-1 K_RM.
+    load: Loader, n_rows: int, basis: LandmarkFactor, count: Count, store: bool = False
+) -> tuple[KernelComponents, Array | None]:
+    """Components of the kernel that landmarks span, K_MR K_RR^-1 K_RM, and coordinates of the rows.
 
     Rows have the coordinates Phi = K_MR C^-T in the basis; the eigenvectors W of their scatter
     matrix Phi'H Phi are the directions of the components. ``load(rows)`` returns the kernel values
-    of rows with the kept landmarks. O(m r^2) time; memory for a block of rows and a few r by r
-    matrices.
+    of rows with the kept landmarks, which are overwritten. O(m r^2) time; memory for a block of
+    rows and a few r by r matrices. With `store`, memory for all kernel values, and the coordinates
+    of all rows on the components; None otherwise.
     """
 
     def features(rows: Rows) -> Array:
         K = load(rows)
         return basis.whiten(K) if basis.needs_whitening else K
 
+    stored: list[Array] | None = [] if store else None
     with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
-        S, mean = scatter(features, n_rows, basis.rank, backend_of(basis.C))
+        S, mean, gap = scatter(features, n_rows, basis.rank, backend_of(basis.C), stored)
     on = backend_of(S)
     if not on.is_finite(S):
         raise DataError(
@@ -118,28 +120,45 @@ def landmark_components(
     floor = 4 * EPS * lost * size
     total = float(S.diagonal().sum())
     s, W, total = _leading(S, count, total, floor, most=min(basis.rank, n_rows - 1))
-    return KernelComponents(basis.coefficients(W), mean @ W, s, total)
+    components = KernelComponents(basis.coefficients(W), mean @ W, s, total)
+    if stored is None:
+        return components, None
+    weights = W if basis.needs_whitening else on.contiguous(components.A[basis.kept])
+    coordinates, start = on.empty(n_rows, len(s)), 0
+    for F in stored:
+        coordinates[start : start + len(F)] = on.matmul(F, weights)
+        start += len(F)
+    coordinates -= gap @ weights
+    return components, coordinates
 
 
-def scatter(load: Loader, n_rows: int, n_features: int, on: Backend = NUMPY) -> tuple[Array, Array]:
-    """F'HF and the mean of F in one pass, for features computed block by block.
+def scatter(
+    load: Loader,
+    n_rows: int,
+    n_features: int,
+    on: Backend = NUMPY,
+    stored: list[Array] | None = None,
+) -> tuple[Array, Array, Array]:
+    """F'HF, the mean of F, and its gap to the shift, in one pass over blocks of features.
 
-    The mean of the first block is subtracted from all of them, to avoid cancellation. O(m n^2)
-    time.
+    The shift is the mean of the first block. It is subtracted from all of them, to avoid
+    cancellation; ``load(rows)`` returns arrays that are overwritten. The shifted blocks are
+    appended to `stored`. O(m n^2) time.
     """
     step = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
     A, total = on.zeros(n_features, n_features), on.zeros(n_features)
     shift = None
     for start in range(0, n_rows, step):
         F = load(slice(start, min(start + step, n_rows)))
-        if shift is None:
-            shift, buffer = F.mean(axis=0), on.empty(*F.shape)
-        difference = on.xp.subtract(F, shift, out=buffer[: len(F)])
-        total += difference.sum(axis=0)
-        A = on.add_gram(A, difference)
+        shift = F.mean(axis=0) if shift is None else shift
+        F -= shift
+        total += F.sum(axis=0)
+        A = on.add_gram(A, F)
+        if stored is not None:
+            stored.append(F)
     assert shift is not None  # there are rows
     gap = total / n_rows
-    return on.mirror_upper(A) - n_rows * on.xp.outer(gap, gap), shift + gap
+    return on.mirror_upper(A) - n_rows * on.xp.outer(gap, gap), shift + gap, gap
 
 
 def _leading(

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 
-BLOCK_BYTES = 2**18  # of a vector: its updates for all lam are made while it is in cache
+BLOCK_BYTES = 2**18  # of a vector: its updates are made while it is in cache
 DRIFT = 2.0  # times the tolerance: a larger true residual is reduced by a restart
 CHECKED_COLUMNS = 16  # whose true residuals are computed together
 
@@ -119,6 +118,7 @@ def _run(
     gamma = (r * r).sum(axis=0)
     size, ratio = on.zeros(n_lams, n_columns) + 1.0, on.zeros(n_lams, n_columns) + 1.0
     residuals = size * on.xp.sqrt(gamma)
+    blocks = _blocks(b)
     before = on.zeros(n_columns)  # beta / a of the previous step
     n_iter = 0
     while n_iter < max_iter:
@@ -126,8 +126,10 @@ def _run(
         if n_open == 0:
             break
         q = apply(p)
-        q += lams[0] * p
-        curvature = (p * q).sum(axis=0)
+        curvature = on.zeros(n_columns)
+        for rows in blocks:
+            q[rows] += lams[0] * p[rows]
+            curvature += on.xp.einsum("ij,ij->j", p[rows], q[rows])
         if not on.is_finite(curvature):
             raise _overflow()
         # A column whose residual is 0 stays as it is.
@@ -135,16 +137,17 @@ def _run(
         if not bool(moves.any()):
             break
         a = on.xp.where(moves, gamma / on.xp.where(moves, curvature, 1.0), 0.0)
-        r -= a * q
+        after, steps = on.zeros(n_columns), _in_rows(a, blocks)
+        for rows in blocks:
+            r[rows] -= steps[: len(r[rows])] * q[rows]
+            after += on.xp.einsum("ij,ij->j", r[rows], r[rows])
+            if own:
+                W[0, rows] += steps[: len(r[rows])] * p[rows]
         del q
-        after = (r * r).sum(axis=0)
         beta = on.xp.where(moves, after / on.xp.where(moves, gamma, 1.0), 0.0)
         ratio[:n_open] = 1.0 / (1.0 + a * shift[:n_open] + a * before * (1.0 - ratio[:n_open]))
         size[:n_open] *= ratio[:n_open]
-        if own:
-            W[0] += a * p
         _advance(
-            on,
             W[own:n_open],
             D[: n_open - own],
             r if observe is None else observe(r),
@@ -152,8 +155,10 @@ def _run(
             (beta * ratio**2)[own:n_open],
             size[own:n_open],
         )
-        p *= beta
-        p += r
+        keep = _in_rows(beta, blocks)
+        for rows in blocks:
+            p[rows] *= keep[: len(p[rows])]
+            p[rows] += r[rows]
         before = on.xp.where(moves, beta / on.xp.where(moves, a, 1.0), 0.0)
         gamma = after
         residuals[:n_open] = size[:n_open] * on.xp.sqrt(gamma)
@@ -167,18 +172,27 @@ def _number_open(residuals: Array, goal: Array) -> int:
     return int(unsolved[-1]) + 1 if len(unsolved) else 0
 
 
-def _advance(
-    on: Backend, W: Array, D: Array, image: Array, a: Array, beta: Array, size: Array
-) -> None:
+def _blocks(columns: Array) -> list[slice]:
+    """Blocks of rows that stay in cache while several operations use them."""
+    step = max(1, backend_of(columns).block_bytes(BLOCK_BYTES) // (8 * columns.shape[1]))
+    return [slice(k, min(k + step, len(columns))) for k in range(0, len(columns), step)]
+
+
+def _in_rows(factors: Array, blocks: Sequence[slice]) -> Array:
+    """A factor for each column, in every row of a block: NumPy is slow at short rows."""
+    return backend_of(factors).zeros(blocks[0].stop, len(factors)) + factors
+
+
+def _advance(W: Array, D: Array, image: Array, a: Array, beta: Array, size: Array) -> None:
     """W <- W + a D and D <- size image + beta D, some rows at a time for all lams."""
-    step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * image.shape[1]))
-    for start in range(0, len(image) if len(W) else 0, step):
-        rows = slice(start, start + step)
+    blocks = _blocks(image)
+    factors = [[_in_rows(of[k], blocks) for of in (a, beta, size)] for k in range(len(W))]
+    for rows in blocks if len(W) else []:
         part = image[rows]
-        for k in range(len(W)):
-            W[k, rows] += a[k] * D[k, rows]
-            D[k, rows] *= beta[k]
-            D[k, rows] += size[k] * part
+        for k, (along, keep, new) in enumerate(factors):
+            W[k, rows] += along[: len(part)] * D[k, rows]
+            D[k, rows] *= keep[: len(part)]
+            D[k, rows] += new[: len(part)] * part
 
 
 def _refine(

@@ -65,6 +65,10 @@ def auc(
     the nested AUC, for which alpha is chosen without the samples that are compared. The page has
     the ROC curve, and a paragraph for the methods section of a paper.
 
+    With --stratum, samples are compared, and labels permuted, within hospitals, batches, ... With
+    --group, all samples of two patients, ... are held out together, and the labels of patients are
+    permuted.
+
     Columns of numbers are features, columns of at most ten words become a feature for each word,
     and other columns are left out.
 

@@ -14,10 +14,10 @@ def write_page(study: AUCStudy, path: Path, source: str) -> None:
     """The AUC with its interval, the pictures, a methods paragraph, and the columns."""
     first, *others = study.conclusions()
     nested = study.nested
-    facts = [(f"{nested.auc:.3f} ({nested.low:.3f} to {nested.high:.3f})", "nested AUC")]
+    facts = [(f"{nested.auc:.3f}", f"nested AUC ({nested.low:.3f} to {nested.high:.3f})")]
     if study.interval is not None:
         auc = study.interval
-        facts.insert(0, (f"{auc.auc:.3f} ({auc.low:.3f} to {auc.high:.3f})", "AUC of all pairs"))
+        facts.insert(0, (f"{auc.auc:.3f}", f"AUC of all pairs ({auc.low:.3f} to {auc.high:.3f})"))
         facts.append((f"{auc.alpha:.3g}", "alpha"))
     if study.test is not None:
         facts.insert(1, (f"{study.test.p_value:.3g}", "p-value"))

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwise import RankRLS
 from rankwise.data.sample_files import SampleData
+from rankwise.errors import DataError
 from rankwise.model_selection import (
     AUCInterval,
     LeavePairOut,
@@ -29,7 +30,8 @@ FOLDS, REPEATS = 5, 10
 class AUCStudy:
     """Results of all pairs of samples.
 
-    With groups, rows of a group must be held out together: there is a nested AUC only.
+    With groups, pairs of groups are held out. If their rows have different labels, there is no
+    permutation test; if two groups have all rows of a class, there is a nested AUC only.
     """
 
     data: SampleData
@@ -43,28 +45,25 @@ class AUCStudy:
     def of(cls, data: SampleData, kernel: str, n_permutations: int, seed: int) -> AUCStudy:
         """Hold out pairs, permute labels, and nest the choice of alpha."""
         ranker, X, y = RankRLS(kernel=kernel, scale="standard"), data.X, data.y
+        units: dict[str, Any] = {"strata": data.strata, "groups": data.groups}
         curve = interval = test = None
-        if data.groups is None:
-            interval = auc_interval(ranker, X, y, strata=data.strata)
-            if data.strata is None:
-                curve = leave_pair_out(ranker, X, y)
-            if n_permutations:
-                test = permutation_test(
-                    ranker,
-                    X,
-                    y,
-                    strata=data.strata,
-                    n_permutations=n_permutations,
-                    random_state=seed,
-                )
+        try:
+            interval = auc_interval(ranker, X, y, **units)
+        except DataError:  # some pair of groups has all rows of a class
+            if data.groups is None:
+                raise
+        else:
+            curve = leave_pair_out(ranker, X, y, **units)
+            if n_permutations and data.groups_are_whole():
+                options = {"n_permutations": n_permutations, "random_state": seed}
+                test = permutation_test(ranker, X, y, **units, **options)
         nested = nested_leave_pair_out(
             ranker,
             X,
             y,
             outer=FOLDS,
             n_repeats=REPEATS,
-            groups=data.groups,
-            strata=data.strata,
+            **units,
             random_state=seed,
         )
         return cls(data, kernel, curve, interval, test, nested)
@@ -103,32 +102,46 @@ class AUCStudy:
         """The results in words."""
         lines = []
         if self.interval is not None:
+            where = "" if self.data.strata is None else " of the same stratum"
             lines.append(
                 f"A random sample of {self.data.classes[1]!r} is ranked above one of "
-                f"{self.data.classes[0]!r} with probability {self.interval.auc:.3f} "
+                f"{self.data.classes[0]!r}{where} with probability {self.interval.auc:.3f} "
                 f"({self.interval.low:.3f} to {self.interval.high:.3f}), at alpha = "
                 f"{self.interval.alpha:.4g}."
             )
         if self.test is not None:
             test = self.test
             lines.append(
-                f"Permuted labels reach this in {int((test.null >= test.score).sum()):,} of "
+                f"Permuted labels reach this in {test.n_as_good:,} of "
                 f"{len(test.null):,} cases: p = {test.p_value:.3g} ± {test.standard_error:.1g}. "
                 "The choice of alpha is part of each."
             )
-        if self.nested.optimism is not None and self.data.groups is None:
+        if self.data.groups is not None:
+            lines.append(self._about_groups())
+        if self.nested.optimism is not None:
             lines.append(
                 f"With alpha chosen without the rows that are compared, the AUC is "
                 f"{self.nested.auc:.3f} ({self.nested.low:.3f} to {self.nested.high:.3f}): report "
                 "this one if the data were used for the choice."
             )
-        if self.data.groups is not None:
-            lines.append(
-                f"Rows of a group are held out together: the AUC is {self.nested.auc:.3f} "
-                f"({self.nested.low:.3f} to {self.nested.high:.3f}). There is no p-value, since "
-                "permuted labels would separate the rows of a group."
-            )
         return lines
+
+    def _about_groups(self) -> str:
+        """What holding out groups means for the results."""
+        nested = f"{self.nested.auc:.3f} ({self.nested.low:.3f} to {self.nested.high:.3f})"
+        if self.interval is None:
+            return (
+                f"Rows of a group are held out together: the nested AUC is {nested}. Two groups "
+                "have all rows of a class, so that pairs of groups cannot be held out, and there "
+                "is no p-value."
+            )
+        text = "Rows of a group are held out together, and a group counts as one observation."
+        if self.test is None and not self.data.groups_are_whole():
+            text += (
+                " There is no p-value: rows of a group have different labels or strata, and "
+                "permuted labels would divide it."
+            )
+        return text
 
     def methods(self, source: str, version: str) -> str:
         """A paragraph for the methods section of a paper, with its numbers."""
@@ -142,18 +155,22 @@ class AUCStudy:
         ]
         within = " within strata" if data.strata is not None else ""
         if self.interval is not None:
+            rest, error = "other samples", "DeLong's standard error"
+            if data.groups is not None:
+                rest, error = "samples of other groups", "standard error over groups"
             parts.append(
                 f"Each of {self.interval.n_pairs:,} pairs of samples of different classes{within} "
-                "was predicted by a ranker trained on all other samples (exact leave-pair-out "
+                f"was predicted by a ranker trained on all {rest} (exact leave-pair-out "
                 "cross-validation). The regularization parameter, "
                 f"{self.interval.alpha:.3g}, maximized the area under the ROC curve (AUC) of these "
                 f"pairs: {self.interval.auc:.3f}, 95% confidence interval {self.interval.low:.3f} "
-                f"to {self.interval.high:.3f} (DeLong's standard error on the scale of log odds)."
+                f"to {self.interval.high:.3f} ({error}, on the scale of log odds)."
             )
         if self.test is not None:
+            of_groups = " of groups" if data.groups is not None else ""
             parts.append(
                 f"In a permutation test with {len(self.test.null):,} permutations of the "
-                f"labels{within}, each with its own choice of the parameter, p = "
+                f"labels{of_groups}{within}, each with its own choice of the parameter, p = "
                 f"{self.test.p_value:.3g}."
             )
         held = "groups" if data.groups is not None else "samples"
@@ -167,7 +184,7 @@ class AUCStudy:
 
     def roc_scores(self) -> Any:
         """Tournament scores, for a ROC curve; None with strata or groups, where none exists."""
-        if self.interval is None or self.data.strata is not None:
+        if self.interval is None or self.data.strata is not None or self.data.groups is not None:
             return None
         ranker = RankRLS(self.interval.alpha, kernel=self.kernel, scale="standard")
         return np.asarray(tournament_scores(ranker, self.data.X, self.data.y))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankwise.cli.hashed_features import with_seen
 from rankwise.cli.options import (
     DataOptions,
     Force,
@@ -95,8 +96,8 @@ def auto(
             check_writable(path, train, test, force=force)
     if report is not None and report.suffix.lower() != ".html":
         refuse("report", f"The page ends with .html: got {report.name!r}.")
-    rows = data.read(train)
-    held_back = None if test is None else data.read(test, like=(rows.X.shape[1], train))
+    rows, seen = data.read(train)
+    held_back = None if test is None else data.read_like(train, rows.X.shape[1], seen, test)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.auto import AutoRanker
     from rankwise.cli.auto.auto_page import write_page
@@ -128,7 +129,7 @@ def auto(
         write_page(ranker, report, train, test, evaluation)
         note(f"Wrote {report}: open {report.resolve().as_uri()}")
     if out is not None:
-        save_model(ranker, out)
+        save_model(with_seen(seen, ranker), out)
         parts = ranker.parts_
         what = (
             f"a mean of {len(parts)} rankers" if len(parts) > 1 else f"one ranker, {parts[0].name}"

@@ -78,9 +78,9 @@ def leaderboard(
     """Rate the items of a file of battles, with intervals of ratings and ranks.
 
     Knows battles of arenas (model_a, model_b, winner), of MT-bench (model_1, model_2, g1_winner,
-    g2_winner), of Evalica (left, right, winner), of RewardBench (chosen_model, rejected_model), of
-    PandaLM (cmp_key, annotator1, ...), and first, second, outcome. Winners are words (model_a,
-    left, tie, both_bad, ...) or ids.
+    g2_winner), of Evalica (left, right, winner), of RewardBench (chosen_model, rejected_model, or
+    models, num_correct), of PandaLM (cmp_key, annotator1, ...), and first, second, outcome.
+    Winners are words (model_a, left, tie, both_bad, ...) or ids.
 
     Ratings are those of the Bradley-Terry model with ties, shrunk as far as the evidence says.
     Intervals are robust, and clustered by session or prompt. Items of a group cannot be told apart

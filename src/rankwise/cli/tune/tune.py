@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from rankwise.cli.hashed_features import with_seen
 from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
     DataOptions,
@@ -94,7 +95,7 @@ def tune(
         picture = _picture_file(plot, out, force=force)
     elif plot is not None:
         refuse("plot", f"{options.model} has no alpha, and there is one setting: nothing to draw.")
-    rows = data.read(train)
+    rows, seen = data.read(train)
     rankers = [
         (setting, options.settle_scale(ranker, has_queries=rows.qid is not None))
         for setting, ranker in rankers
@@ -113,7 +114,7 @@ def tune(
         last_step(best.ranker).set_params(alpha=best.alpha)
     with progress(f"Fitting the best to {len(rows.y):,} rows"):
         fit_with_queries(best.ranker, rows.X, rows.y, rows.qid)
-    save_model(best.ranker, out)
+    save_model(with_seen(seen, best.ranker), out)
     show(settings_table(study, top=TOP))
     for line in study.words():
         note(line)

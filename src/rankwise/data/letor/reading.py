@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from rankwise.data._described_rows import DescribedRows
-from rankwise.data.letor.parsing import TEXT_QID, copy_tokens
+from rankwise.data.letor.parsing import MAX_INDEX, TEXT_QID, copy_tokens
 from rankwise.data.letor.text_blocks import Float, Span, TextBlock, parsed_blocks, text_size
 from rankwise.errors import LetorFormatError, ParameterError
 from rankwise.parameters import AnyOf, Choice, Number, Whole, check_value
@@ -170,7 +170,7 @@ def check_arguments(
     n_features: int | None, layout: str, dtype: DTypeLike, fill: float | None = None
 ) -> Float:
     """Check the arguments of `read_letor`; returns the type of the features."""
-    check_value("n_features", n_features, AnyOf(Whole(1), None))
+    check_value("n_features", n_features, AnyOf(Whole(1, MAX_INDEX), None))
     check_value("layout", layout, Choice("auto", "dense", "sparse"))
     if fill is not None and fill == fill:  # NaN is allowed
         check_value("fill", fill, Number())

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, Rows
+from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import LandmarkChoice
@@ -186,23 +186,11 @@ class ComponentSpace:
         on, rng = backend_of(X), as_generator(self.random_state)
         landmarks = choice.among(X, qid, self.kernel, rng)
         system = LandmarkSystem.of(self.kernel, landmarks, on=on)
-        factor, values = system.factor, system.kernel_values(X)
-        stored: list[Array] = []  # blocks, in the order of rows
-        store = 8 * X.shape[0] * factor.rank <= STORED_BYTES
-
-        def load(rows: Rows) -> Array:
-            K = values(rows)
-            if store:
-                stored.append(K)
-            return K
-
-        components = landmark_components(load, X.shape[0], factor, count)
+        store = 8 * X.shape[0] * system.factor.rank <= STORED_BYTES
+        components, features = landmark_components(
+            system.kernel_values(X), X.shape[0], system.factor, count, store
+        )
         basis = _basis(self.kernel, system.basis.points, landmarks.rows, True, components)
-        if not store:
-            return Projection(basis, None)
-        kept = on.contiguous(components.A[factor.kept])
-        features = on.xp.concatenate([on.matmul(K, kept) for K in stored])
-        features -= components.offset
         return Projection(basis, features)
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:

@@ -49,7 +49,8 @@ from rankwise.estimators.gp.training_comparisons import (
 )
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.graph.comparisons import Comparisons, check_comparison_ids
+from rankwise.graph.comparison_checks import check_comparison_ids
+from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
 from rankwise.kernels.own_parts import has_own_parts
 from rankwise.parameters import as_generator

@@ -13,7 +13,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.errors import warn
 from rankwise.estimators.gp.evidence import Evidence
 from rankwise.estimators.gp.hyperparameters import climb
-from rankwise.graph.comparisons import check_comparison_ids
+from rankwise.graph.comparison_checks import check_comparison_ids
 from rankwise.solvers.gp.slopes import spread_of
 from rankwise.tables import Column, Table, TableMixin
 

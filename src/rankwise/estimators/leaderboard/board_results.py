@@ -21,7 +21,7 @@ from rankwise.estimators.leaderboard.board_tables import (
     ShareTable,
     Standings,
 )
-from rankwise.graph.comparisons import check_context
+from rankwise.graph.comparison_checks import check_context
 from rankwise.parameters import Choice, Whole, as_generator, check_value
 from rankwise.solvers.battles.outcome_models import MODELS
 from rankwise.solvers.battles.studentized_range import range_quantile
@@ -330,22 +330,30 @@ class BoardResults:
     def shares(self) -> ShareTable:
         """For each pair of items that met, observed beside predicted shares of outcomes.
 
-        Shares of wins, losses and ties are of the battles in which not both items were bad. The
-        share of those in which both were bad is of all battles of the pair.
+        Shares of wins, losses and ties are of the battles in which not both items were bad, and
+        missing if there are none. The share of those in which both were bad is of all battles of
+        the pair.
         """
         check_is_fitted(self)
-        counts, n = self.pair_counts_, len(self.items_)
+        counts, predicted, n = self.pair_counts_, self.pair_shares_, len(self.items_)
+        low, high = np.sort(self.battles_.pairs, axis=1).T
+        codes, pair = np.unique(low * n + high, return_inverse=True)
+        only_bad = np.setdiff1d(codes, (counts[:, 0] * n + counts[:, 1]).astype(np.intp))
+        if len(only_bad):
+            more = np.zeros((len(only_bad), counts.shape[1]))
+            more[:, 0], more[:, 1] = np.divmod(only_bad, n)
+            counts = np.vstack((counts, more))
+            predicted = np.vstack((predicted, np.full_like(more[:, 2:], np.nan)))
         total = counts[:, 2:].sum(axis=1)
         order = np.argsort(-total, kind="stable")
-        counts, total = counts[order], total[order]
+        counts, total, predicted = counts[order], total[order], predicted[order]
         i, j = counts[:, :2].astype(np.intp).T
-        observed, predicted = counts[:, 2:] / total[:, None], self.pair_shares_[order]
+        observed = np.full_like(predicted, np.nan)
+        np.divide(counts[:, 2:], total[:, None], out=observed, where=total[:, None] > 0)
         columns = {"item": self.items_[i], "other": self.items_[j], "battles": total}
         words = ("wins", "loses", "ties")[: observed.shape[1]]
         for k, word in enumerate(words):
             columns |= {word: observed[:, k], f"{word}, predicted": predicted[:, k]}
-        low, high = np.sort(self.battles_.pairs, axis=1).T
-        codes, pair = np.unique(low * n + high, return_inverse=True)
         bad = self._both_bad_shares([pair], len(codes))
         columns["both_bad"] = bad[np.searchsorted(codes, i * n + j)]
         return ShareTable(columns, {"battles": ".6g"})

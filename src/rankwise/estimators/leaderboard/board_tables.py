@@ -30,10 +30,16 @@ class BoardTable(TableMixin):
         return Table(heads, tuple(rows), self.title, self.note)
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries of plain values, unrounded."""
+        """The rows as dictionaries of plain values, unrounded; None where there is no number."""
         names, columns = list(self.columns), self.columns.values()
         rows = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return [
+            {
+                name: value if value == value else None
+                for name, value in zip(names, row, strict=True)
+            }
+            for row in rows
+        ]
 
     def _frame_columns(self) -> Mapping[str, Any]:
         return self.columns

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array
+from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.data.battles import Battles, as_array
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.leaderboard.battle_problem import BattleProblem
@@ -279,10 +280,11 @@ class Leaderboard(BoardResults, BaseEstimator):
                 "that the features could."
             )
         warn_about_graph(problem, battles.items, self.penalty)
-        with self._watched("Ratings", 0, problem) as show:
-            mode = self._maximum(problem, begin, rng, show)
-        _warn_about_maximum(problem, mode)
-        self._set_fitted(battles, problem, mode, rng)
+        with blas_threads_for(problem.layout.size):
+            with self._watched("Ratings", 0, problem) as show:
+                mode = self._maximum(problem, begin, rng, show)
+            _warn_about_maximum(problem, mode)
+            self._set_fitted(battles, problem, mode, rng)
         self._problem = problem.without_caches()
         return self
 

@@ -34,7 +34,7 @@ from rankwise.tables import require_pandas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rankwise.holdout.alpha_choice import AlphaChoice
+    from rankwise.holdout.alpha_evaluation import AlphaChoice
     from rankwise.holdout.held_out_scores import HeldOutScores
 
 
@@ -177,7 +177,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         alpha : float
-        choice : rankwise.holdout.alpha_choice.AlphaChoice, optional
+        choice : rankwise.holdout.alpha_evaluation.AlphaChoice, optional
 
         Returns
         -------

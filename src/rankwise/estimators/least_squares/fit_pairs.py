@@ -212,7 +212,7 @@ class FitPairsMixin:
         check_is_fitted(self)
         slope = getattr(self, "preference_slope_", None)
         if slope is None:
-            from rankwise.holdout.alpha_choice import KERNEL_ROWS  # compiles loops
+            from rankwise.holdout.choice_budget import KERNEL_ROWS
 
             if getattr(self, "n_comparisons_", None) == 1:
                 raise ParameterError(

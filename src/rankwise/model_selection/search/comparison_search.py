@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from rankwise.holdout.comparison_hold_out import without_items
 from rankwise.holdout.comparison_scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.holdout.hold_out_problem import explained_rounding
 from rankwise.model_selection._held_out_comparisons import edge_system, without_folds
+from rankwise.model_selection.search.candidate_scores import Run, Task
 from rankwise.model_selection.search.candidates import Batch, Outcome
 from rankwise.model_selection.search.labelled_rows import take
 from rankwise.model_selection.search.splits import listed_splits
@@ -320,3 +323,29 @@ def baseline_scores(given: Comparisons, scorer: ComparisonScorer) -> dict[str, f
         name: scorer(observed, Predictions(*found))[0]
         for name, found in observed.baselines().items()
     }
+
+
+def score_comparisons(
+    batches: list[Batch],
+    X: Any,
+    given: Comparisons,
+    splits: ComparisonSplits,
+    scorer: ComparisonScorer,
+    run: Run,
+) -> list[Outcome]:
+    """Scores of the candidates of all batches on held-out comparisons."""
+    tasks: list[Task] = []
+    parts = []
+    for batch in batches:
+        check_ranker(batch, splits, given)
+        shared = batch.estimator, batch.alphas, X, given, splits
+        new: list[Task] = [(exact, *shared)]
+        if not has_shortcut(batch, splits):
+            new = [(refit, *shared, k) for k in range(splits.n_splits)]
+        tasks.extend(new)
+        parts.append(len(new))
+    with closing(run(tasks)) as results:
+        return [
+            summarize(list(islice(results, n)), batch, given, splits, scorer)
+            for batch, n in zip(batches, parts, strict=True)
+        ]

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Generator
-from contextlib import closing
 from copy import deepcopy
-from dataclasses import replace
-from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,31 +11,30 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.errors import DataError, ParameterError, RankwiseError
+from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators._skl2onnx import Skl2onnxMixin
 from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import warn_without_queries
 from rankwise.graph.comparisons import Comparisons
 from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search import comparison_search as pairs_search
+from rankwise.model_selection.search.candidate_scores import (
+    Task,
+    run_tasks,
+    score_pairs,
+    score_splits,
+)
 from rankwise.model_selection.search.candidates import (
     Batch,
     Outcome,
     list_candidates,
     make_batches,
     make_results,
-    summarize,
     with_params,
-)
-from rankwise.model_selection.search.exact import (
-    check_pair_search,
-    exact,
-    exact_pairs,
-    has_shortcut,
 )
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.mean_of_best import (
@@ -47,16 +42,12 @@ from rankwise.model_selection.search.mean_of_best import (
     check_mean_search,
     held_out_pool,
 )
-from rankwise.model_selection.search.progress import progress
 from rankwise.model_selection.search.refits import (
-    Predicted,
     check_fit_and_predict,
     fit_with_queries,
-    refit,
 )
-from rankwise.model_selection.search.scoring import scores_by_split
 from rankwise.model_selection.search.search_results import candidates_frame, plot_candidates
-from rankwise.model_selection.search.splits import Splits, make_splits
+from rankwise.model_selection.search.splits import make_splits
 from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value, default_parameters
 from rankwise.routing import predict_with_queries
 
@@ -78,7 +69,7 @@ def _has_preferences(search: RankingSearchCV) -> bool:
     return _has_best_estimator(search) and hasattr(ranker, "predict_preference")
 
 
-class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
+class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
     """Choose parameters by cross-validation in which whole queries, or pairs, are held out.
 
     This is the counterpart of `GridSearchCV` for rankers: queries are never split, and scores are
@@ -246,12 +237,14 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         candidates = list_candidates(self.param_grid)
         batches = make_batches(self.estimator, candidates)
         if isinstance(self.cv, str) and self.cv == "leave_pair_out":
-            outcomes = self._hold_out_pairs(batches, data, scorer)
+            outcomes = score_pairs(batches, data, scorer, self._run)
             sizes = data.groups.sizes
             self.n_splits_ = int((sizes * (sizes - 1) // 2).sum())
         else:
             splits = make_splits(self.cv, data, self.random_state)
-            outcomes = self._hold_out_splits(batches, candidates, data, splits, scorer)
+            keep = self.refit == MEAN_OF_BEST
+            shared = candidates, data, splits, scorer, self._run
+            outcomes = score_splits(batches, *shared, keep_predictions=keep)
             self.n_splits_ = len(splits)
         each_query = isinstance(self.cv, str) and self.cv == "leave_query_out"
         self._keep_results(candidates, batches, outcomes, by_split=not each_query)
@@ -339,21 +332,7 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         splits = pairs_search.ComparisonSplits.of(self.cv, given, self.random_state)
         candidates = list_candidates(self.param_grid)
         batches = make_batches(self.estimator, candidates)
-        tasks: list[tuple[Any, ...]] = []
-        parts = []
-        for batch in batches:
-            pairs_search.check_ranker(batch, splits, given)
-            shared = batch.estimator, batch.alphas, X, given, splits
-            new: list[tuple[Any, ...]] = [(pairs_search.exact, *shared)]
-            if not pairs_search.has_shortcut(batch, splits):
-                new = [(pairs_search.refit, *shared, k) for k in range(splits.n_splits)]
-            tasks.extend(new)
-            parts.append(len(new))
-        with closing(self._run(tasks)) as results:
-            outcomes = [
-                pairs_search.summarize(list(islice(results, n)), batch, given, splits, scorer)
-                for batch, n in zip(batches, parts, strict=True)
-            ]
+        outcomes = pairs_search.score_comparisons(batches, X, given, splits, scorer, self._run)
         self.n_splits_ = splits.n_splits if splits.n_splits else len(given)
         self._keep_results(candidates, batches, outcomes, by_split=not isinstance(self.cv, str))
         self.scorer_, self.n_queries_ = scorer, 1
@@ -493,61 +472,8 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_value("n_best", self.n_best, Whole(1))
         check_fit_and_predict("estimator", self.estimator)
 
-    def _hold_out_pairs(
-        self, batches: list[Batch], data: LabelledRows, scorer: RankingScorer
-    ) -> list[Outcome]:
-        for batch in batches:
-            check_pair_search(batch.estimator, scorer)
-        tasks = [(exact_pairs, batch.estimator, batch.alphas, data, scorer) for batch in batches]
-        outcomes = []
-        with closing(self._run(tasks)) as results:
-            for batch, found in zip(batches, results, strict=True):
-                times = np.full((len(batch.candidates), 1), found.fit_time / len(batch.candidates))
-                none, zero = np.empty((len(times), 0)), np.zeros_like(times)
-                outcomes.append(Outcome(found.score, found.standard_error, none, times, zero))
-        return outcomes
-
-    def _hold_out_splits(
-        self,
-        batches: list[Batch],
-        candidates: list[dict[str, Any]],
-        data: LabelledRows,
-        splits: Splits,
-        scorer: RankingScorer,
-    ) -> list[Outcome]:
-        tasks: list[tuple[Any, ...]] = []
-        parts = []  # tasks of each batch: one for all splits together, or one for each
-        for batch in batches:
-            new: list[tuple[Any, ...]]
-            shared = batch.estimator, batch.alphas, data, splits
-            if has_shortcut(batch.estimator, batch.alphas, splits, data):
-                new = [(exact, *shared, scorer)]
-            else:
-                new = [(refit, *shared, k) for k in range(len(splits))]
-            tasks.extend(new)
-            parts.append(len(new))
-        with closing(self._run(tasks)) as results:
-            outcomes = [
-                _score(list(islice(results, n)), batch, candidates, data, splits, scorer)
-                for batch, n in zip(batches, parts, strict=True)
-            ]
-        if self.refit == MEAN_OF_BEST:
-            return outcomes
-        return [replace(outcome, predictions=None) for outcome in outcomes]
-
-    def _run(self, tasks: list[tuple[Any, ...]]) -> Generator[Any]:
-        """Yield the results of tasks, in order."""
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        results = parallel(delayed(_attempt)(*task) for task in tasks)
-        try:
-            with progress(len(tasks), "Searching", bool(self.verbose)) as advance:
-                for result in results:
-                    advance()
-                    yield result
-        finally:
-            with warnings.catch_warnings():  # about tasks that an error has cancelled
-                warnings.simplefilter("ignore")
-                results.close()
+    def _run(self, tasks: list[Task]) -> Generator[Any]:
+        return run_tasks(tasks, n_jobs=self.n_jobs, verbose=bool(self.verbose))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Parameters that did not exist when the state was stored get their defaults."""
@@ -565,41 +491,3 @@ class RankingSearchCV(MetaEstimatorMixin, BaseEstimator):
         tags.target_tags = deepcopy(inner.target_tags)
         tags.target_tags.required = True
         return tags
-
-
-def _attempt(function: Callable[..., Any], estimator: Any, *args: Any) -> Any:
-    """Call a function; an error gets a note that names the estimator."""
-    try:
-        return function(estimator, *args)
-    except Exception as error:
-        error.add_note(f"RankingSearchCV was evaluating {estimator!r}.")
-        raise
-
-
-def _score(
-    found: list[Predicted],
-    batch: Batch,
-    candidates: list[dict[str, Any]],
-    data: LabelledRows,
-    splits: Splits,
-    scorer: RankingScorer,
-) -> Outcome:
-    """Scores of the candidates of a batch, from their predictions."""
-    n = len(batch.candidates)
-    shape = n, len(splits)
-    predictions = np.concatenate([part.scores for part in found], axis=1)
-    values, score_time = [], np.empty(shape)
-    for k, candidate in enumerate(batch.candidates):
-        start = perf_counter()
-        try:
-            value, counts = scores_by_split(scorer, data, splits, predictions[k])
-        except RankwiseError as error:
-            error.add_note(f"RankingSearchCV was evaluating {candidates[candidate]}.")
-            raise
-        values.append(value)
-        score_time[k] = (perf_counter() - start) / len(splits)
-    shares = len(splits) // len(found) * n  # of the time of a part
-    fit_time = np.broadcast_to([part.fit_time / shares for part in found], shape)
-    score_time += [part.predict_time / shares for part in found]
-    outcome = summarize(np.stack(values), counts, fit_time, score_time)
-    return replace(outcome, predictions=predictions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -62,8 +63,16 @@ class DrawnTriplets:
 
     def between(self, start: int, stop: int) -> Ints:
         number = start // BLOCK
-        block = self.draw(np.random.default_rng([self.seed, number]), BLOCK)
-        return block[start - number * BLOCK : stop - number * BLOCK]
+        return self._block(number)[start - number * BLOCK : stop - number * BLOCK]
+
+    @cached_property
+    def _block(self) -> Callable[[int], Ints]:
+        """Draws a block; the last one is kept, as it is often read in parts, or by several runs."""
+
+        def draw(number: int) -> Ints:
+            return self.draw(np.random.default_rng([self.seed, number]), BLOCK)
+
+        return lru_cache(maxsize=1)(draw)
 
     def sample(self, rng: np.random.Generator, n: int) -> Ints:
         return self.draw(rng, n)

@@ -1,0 +1,84 @@
+"""rankwise card: what a model is, how well it ranks, and what it cannot do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankwise.cli.input_files import read_data_for, read_model
+from rankwise.cli.options import FillOption, Force, ModelFile, input_option, refuse
+from rankwise.cli.output_files import check_writable
+from rankwise.cli.terminal import note, progress
+
+SUFFIXES = (".md", ".html")
+
+
+def card(
+    model: ModelFile,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Where to write the card: FILE.md for Markdown, FILE.html for a page.",
+            show_default="MODEL.card.md",
+        ),
+    ] = None,
+    rows: Annotated[
+        Path | None,
+        input_option(
+            "DATA",
+            "Rows with labels that the model was not fitted to, for its scores: a LETOR file.",
+            "none",
+        ),
+    ] = None,
+    fill: FillOption = None,
+    features: Annotated[
+        Path | None,
+        input_option(
+            "FILE", "Names of the features, one per line.", "those of the model, or f1, f2, ..."
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Write a model card: data, parameters, held-out scores, features by weight, and limits.
+
+    Scores come from --rows, which should be rows that the model was not fitted to, with 95%
+    intervals over queries; and from the hold-outs that the model file remembers. The features of a
+    linear model are shown by weight. Those of other models are shown by their importance for the
+    order of --rows, if these are given.
+
+    Pictures of a Markdown card are written beside it, as SVG files.
+
+    \b
+    Examples:
+      rankwise card model.rankwise --rows test.txt
+      rankwise card model.rankwise --rows test.txt --out card.html
+      rankwise card model.rankwise --features names.txt --out card.md
+    """
+    from rankwise.cli.card.card_page import CardRows, card_page
+    from rankwise.cli.export import read_names
+    from rankwise.report import write_markdown
+
+    out = model.with_suffix(".card.md") if out is None else out
+    if out.suffix.lower() not in SUFFIXES:
+        refuse("out", f"The name of a card ends with {' or '.join(SUFFIXES)}: got {out.name!r}.")
+    if fill is not None and rows is None:
+        refuse("fill", "This is for reading --rows: leave it out.")
+    check_writable(out, model, rows, features, force=force)
+    file = read_model(model)
+    names = None if features is None else read_names(features)
+    given = None
+    if rows is not None:
+        data = read_data_for(file, model, rows, fill)
+        given = CardRows(rows.name, data.X, data.y, data.qid)
+    with progress("Writing the card"):
+        page = card_page(file, model.name, given, names)
+        if out.suffix.lower() == ".html":
+            page.write(out)
+        else:
+            write_markdown(page, out)
+    note(f"Wrote {out}.")

@@ -1,0 +1,258 @@
+"""The contents of a model card."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, __version__
+from rankwise.cli.info import model_facts
+from rankwise.cli.input_files import in_one_line, last_step
+from rankwise.errors import ExportError
+from rankwise.estimators._scaling import scales_within_queries
+from rankwise.export import feature_weights
+from rankwise.graph import QueryGroups
+from rankwise.metrics import RankingEvaluation, evaluate_ranking
+from rankwise.metrics.significance import described
+from rankwise.model_selection import permutation_importance
+from rankwise.model_selection.best_mean import clear_errors
+from rankwise.persistence import ModelFile
+from rankwise.plots import figure_svg, plot_coefficients, plot_importance
+from rankwise.report import Column, Figure, Page, Section, Table, Text
+from rankwise.routing import predict_with_queries
+from rankwise.tables import plural
+
+TOP = 20  # features in the picture
+FEW_QUERIES = 30  # from which intervals say little
+
+
+@dataclass(frozen=True, eq=False)
+class CardRows:
+    """Rows with labels, and the name of their file."""
+
+    source: str
+    X: Any
+    y: Any
+    qid: Any
+
+    @property
+    def n_queries(self) -> int:
+        return 1 if self.qid is None else len(np.unique(self.qid))
+
+
+def card_page(
+    file: ModelFile, name: str, rows: CardRows | None, names: Sequence[str] | None
+) -> Page:
+    """All sections of the card."""
+    evaluation = None
+    if rows is not None:
+        scores = np.asarray(predict_with_queries(file.model, rows.X, rows.qid))
+        evaluation = evaluate_ranking(rows.y, scores, rows.qid)
+    ranker = last_step(file.model)
+    summary = f"`{type(ranker).__name__}` on {plural(_n_features(file.model), 'feature')}"
+    if evaluation is not None and rows is not None:
+        summary += f". {_headline(evaluation, rows)}"
+    return Page(
+        f"Model card: {name}",
+        f"{summary.rstrip('.')}.",
+        [
+            Section("Model", _model(file)),
+            Section("Data", _data(file.model, rows)),
+            Section("Held-out scores", _scores(file.model, rows, evaluation)),
+            Section("Features", _features(file.model, rows, names)),
+            Section("Limits", [Text(limit) for limit in _limits(file.model, rows)]),
+        ],
+        footer=f"Made by `rankwise card`, rankwise {__version__}.",
+    )
+
+
+def _n_features(model: Any) -> int:
+    return int(getattr(model, "n_features_in_", 0))
+
+
+def _headline(evaluation: RankingEvaluation, rows: CardRows) -> str:
+    name = "NDCG@10" if "NDCG@10" in evaluation.means else next(iter(evaluation.means))
+    mean, low, high = _interval(evaluation, name)
+    between = "" if low is None else f" (95% interval {low:.3f} to {high:.3f})"
+    return f"{described(name)} on {rows.source}: {mean:.3f}{between}"
+
+
+def _interval(evaluation: RankingEvaluation, name: str) -> tuple[float, float | None, float | None]:
+    """The mean of a metric, and its 95% interval by Student's t; none for a single query."""
+    values, mean = evaluation.per_query[name], evaluation.means[name]
+    if len(values) < 2:
+        return mean, None, None
+    reach = clear_errors(len(values)) * float(values.standard_error())
+    least = -1.0 if name.startswith("Kendall") else 0.0
+    return mean, max(mean - reach, least), min(mean + reach, 1.0)
+
+
+def _model(file: ModelFile) -> list[Any]:
+    facts = model_facts(file)
+    single = tuple((key, str(value)) for key, value in facts.items() if not isinstance(value, dict))
+    parameters = tuple((key, str(value)) for key, value in facts["parameters"].items())
+    return [
+        Text(f"`{in_one_line(getattr(file.model, 'best_estimator_', file.model))}`"),
+        Table((Column("", ""), Column("", "")), single),
+        Table((Column("parameter", ""), Column("value", "")), parameters),
+    ]
+
+
+def _data(model: Any, rows: CardRows | None) -> list[Any]:
+    ranker = last_step(model)
+    n_queries = getattr(ranker, "n_queries_", None)
+    words = "The file does not say what the model was fitted to."
+    if n_queries == 1:
+        words = "Fitted to one ranking of all rows."
+    elif n_queries is not None:
+        words = f"Fitted to {plural(n_queries, 'query')}"
+        most = getattr(ranker, "max_query_rows_", None)
+        words += "." if most is None else f" of at most {plural(most, 'row')}."
+    n_comparisons = getattr(ranker, "n_comparisons_", None)
+    if n_comparisons is not None:
+        words += f" The evidence is {plural(n_comparisons, 'comparison')} of two rows."
+    found: list[Any] = [Text(words)]
+    if rows is not None:
+        labels, counts = np.unique(np.asarray(rows.y), return_counts=True)
+        many = f"{len(labels):,} different labels"
+        if len(labels) <= 12:
+            pairs = zip(labels, counts, strict=True)
+            many = "rows by label: " + ", ".join(f"{label:g}: {n:,}" for label, n in pairs)
+        n = plural(rows.n_queries, "query") if rows.qid is not None else "one ranking"
+        found.append(Text(f"Scored on {rows.source}: {plural(len(rows.y), 'row')}, {n}; {many}."))
+    return found
+
+
+def _scores(model: Any, rows: CardRows | None, evaluation: RankingEvaluation | None) -> list[Any]:
+    found: list[Any] = []
+    if evaluation is not None and rows is not None:
+        table_rows = tuple(
+            (described(name), *_interval(evaluation, name), len(evaluation.per_query[name]))
+            for name in evaluation.means
+        )
+        names = ("mean", "low", "high", "queries")
+        found.append(
+            Table(
+                (Column("metric", ""), *map(Column, names)),
+                table_rows,
+                f"On {rows.source}",
+                "low, high: 95% interval of the mean over queries. If the model was fitted to "
+                "these rows, the scores are too high.",
+            )
+        )
+    remembered = _remembered(model)
+    if remembered:
+        found.append(Text(remembered))
+    if not found:
+        found.append(Text("None: the model file remembers no hold-outs, and no rows were given."))
+    return found
+
+
+def _remembered(model: Any) -> str:
+    """What the model file says about hold-outs at the time of training."""
+    ranker = last_step(model)
+    if isinstance(model, RankingSearchCV) and hasattr(model, "best_score_"):
+        return (
+            f"In training, the search found a held-out score of {model.best_score_:.4f}. It chose "
+            "the best of several settings by this score, which is therefore a little too high."
+        )
+    if isinstance(ranker, AutoRanker):
+        return f"Expected on new queries, by hold-outs in training: {ranker.score_estimate_}."
+    curve = getattr(ranker, "alpha_curve_", None)
+    if curve is None:
+        return ""
+    k = curve.best_index
+    spread = "" if np.isnan(curve.standard_error[k]) else f" ± {curve.standard_error[k]:.4f}"
+    return (
+        f"In training, alpha was chosen by hold-outs: {curve.metric} {curve.score[k]:.4f}{spread} "
+        "(standard error) at the best alpha. As it is the best of several, it is a little too good."
+    )
+
+
+def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> list[Any]:
+    """Weights of a linear model, or importance for the order of rows; with a picture."""
+    try:
+        found = feature_weights(model, features=names)
+    except ExportError:
+        found = None
+    if found is not None:
+        labels: Sequence[str]
+        labels, weights, units = found
+        caption = f"Weights of {units}."
+        if rows is not None and units == "features as they are":
+            dense = rows.X.toarray() if hasattr(rows.X, "toarray") else rows.X
+            weights = weights * np.nanstd(np.asarray(dense, dtype=np.float64), axis=0)
+            caption = (
+                f"The change of the score for one standard deviation of each feature in "
+                f"{rows.source}."
+            )
+        ax = plot_coefficients(weights, names=labels, top=TOP)
+        heading = "weight"
+    elif rows is None:
+        return [
+            Text("The model is not linear. Give --rows for the importance of its features."),
+        ]
+    else:
+        result = permutation_importance(model, rows.X, rows.y, qid=rows.qid, random_state=0)
+        labels = result.names if names is None else tuple(names)
+        weights, heading = result.importance, f"rise in {result.metric}"
+        caption = (
+            f"How much worse the order of {rows.source} gets if the values of a feature are "
+            "permuted within queries, with 95% intervals."
+        )
+        ax = plot_importance(result, top=TOP)
+    order = np.argsort(-np.abs(weights), kind="stable")[:TOP]
+    table = Table(
+        (Column("feature", ""), Column(heading, ".4g")),
+        tuple((str(labels[k]), float(weights[k])) for k in order),
+        note=f"The {len(order)} largest of {len(weights):,}." if len(weights) > TOP else "",
+    )
+    best = ", ".join(str(labels[k]) for k in order[:3])
+    return [
+        Figure(figure_svg(ax.figure), f"Bars of features. The largest: {best}.", caption),
+        table,
+    ]
+
+
+def _limits(model: Any, rows: CardRows | None) -> list[str]:
+    """What a reader could expect of the model in vain."""
+    ranker, found = last_step(model), []
+    if getattr(ranker, "n_queries_", 1) > 1:
+        found.append(
+            "Scores order the rows of a query. Scores of different queries do not compare."
+        )
+    else:
+        found.append("Scores order rows. They are neither probabilities nor grades.")
+    if scales_within_queries(model) or hasattr(ranker, "mean_ranker_"):
+        found.append(
+            "The score of a row depends on the other rows of its query: all rows of a query must "
+            "be scored together."
+        )
+    if getattr(ranker, "feature_range_", None) is not None:
+        found.append(
+            "Outside of the range of the training rows, the model extrapolates; `predict` warns of "
+            "rows that are far outside."
+        )
+    if rows is not None and rows.qid is not None and rows.n_queries < FEW_QUERIES:
+        found.append(
+            f"{rows.source} has only {plural(rows.n_queries, 'query')}: the intervals are rough."
+        )
+    if rows is not None and rows.qid is not None:
+        alone = int((QueryGroups.of(rows.qid, len(rows.y)).sizes == 1).sum())
+        if alone:
+            found.append(f"{plural(alone, 'query')} of {rows.source} has a single row.")
+    if rows is None:
+        found.append("The scores above are those of training. New queries may differ from these.")
+    if isinstance(ranker, PairwiseGP):
+        found.append(
+            "Standard deviations of single scores include that of the level of all scores, which "
+            'comparisons do not determine: use `contrast="mean"` for intervals.'
+        )
+    found.append(
+        "Weights and importance describe the model. They do not say what a change of a feature "
+        "would cause."
+    )
+    return found

@@ -1,0 +1,207 @@
+"""rankwise export: a model in the form that a search engine or another program takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwise.cli.input_files import read_data_for, read_model
+from rankwise.cli.options import FillOption, Force, ModelFile, input_option, option, refuse
+from rankwise.cli.output_files import check_writable
+from rankwise.cli.terminal import note, progress
+
+if TYPE_CHECKING:
+    from rankwise.data import LetorData
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a model can go: the suffix of its file, and the options that it takes."""
+
+    suffix: str
+    options: tuple[str, ...] = ()
+
+
+ENGINE = ("name", "normalizers", "positive", "complete")
+TARGETS = {
+    "elasticsearch": Target(".elasticsearch.json", ENGINE),
+    "opensearch": Target(".opensearch.json", ENGINE),
+    "solr": Target(".solr.json", ENGINE),
+    "vespa": Target(".vespa.txt"),
+    "onnx": Target(".onnx", ("precision",)),
+    "json": Target(".json"),
+}
+
+
+def export(
+    model: ModelFile,
+    to: Annotated[
+        str,
+        option(
+            "TARGET",
+            f"{', '.join(list(TARGETS)[:-1])} or json (names and weights, for a program of yours).",
+            autocompletion=lambda: list(TARGETS),
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Where to write; the check goes to FILE.check.json.",
+            show_default="MODEL with the suffix of the target",
+        ),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        input_option(
+            "FILE", "Names of the features, one per line.", "those of the model, or f1, f2, ..."
+        ),
+    ] = None,
+    rows: Annotated[
+        Path | None,
+        input_option(
+            "DATA",
+            "Rows to check the export on: a LETOR file.",
+            "drawn from the range of the training rows",
+        ),
+    ] = None,
+    fill: FillOption = None,
+    distil: Annotated[
+        bool,
+        typer.Option(
+            "--distil",
+            help="Export a linear ranker that is fitted to the scores of the model on --rows; "
+            "prints what that costs on held-out queries.",
+        ),
+    ] = False,
+    float64: Annotated[
+        bool,
+        typer.Option("--float64", help="ONNX: input and output in float64 instead of float32."),
+    ] = False,
+    name: Annotated[
+        str | None, option("NAME", "Search engines: name of the model.", "rankwise")
+    ] = None,
+    normalizers: Annotated[
+        bool,
+        typer.Option(
+            "--normalizers",
+            help="Search engines: leave the scaling of features to the normalizers of the engine.",
+        ),
+    ] = False,
+    positive: Annotated[
+        bool | None,
+        typer.Option(
+            "--positive/--no-positive",
+            help="Search engines: shift features such that scores are at least 0 within the range "
+            "of the rows.",
+            show_default="where negative scores are not allowed and the range is known",
+        ),
+    ] = None,
+    complete: Annotated[
+        bool,
+        typer.Option(
+            "--complete",
+            help="Search engines: every row has every feature, so that the model's filling in of "
+            "missing values does not matter.",
+        ),
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Write a model for Elasticsearch, OpenSearch, Solr, Vespa or ONNX, and check it.
+
+    Linear models become named weights: scalers and selections of a pipeline are folded in. Any
+    model becomes an ONNX graph; it needs the extra onnx. What a target cannot express is refused,
+    with the reason and what works instead.
+
+    Every export is checked: rows are scored by the model and by the exported form, with
+    onnxruntime or by the published rules of the engine. FILE.check.json has the largest difference
+    and the number of pairs that are turned round. An export that does not pass is not written.
+
+    Models that scale features within queries (--scale query-minmax, the default of fit for data
+    with queries) are not linear: fit with --scale standard for a search engine. As an ONNX graph,
+    they take the rows of one query at a time.
+
+    \b
+    Examples:
+      rankwise export model.rankwise --to onnx
+      rankwise export model.rankwise --to elasticsearch --features names.txt --rows test.txt
+      rankwise export model.rankwise --to solr --out model.json
+      rankwise export rbf.rankwise --to solr --distil --rows train.txt
+    """
+    import rankwise.export as exports
+
+    if to not in TARGETS:
+        refuse("to", f"Choose from {', '.join(TARGETS)}: got {to}.")
+    options = _options(
+        to,
+        precision="float64" if float64 else None,
+        name=name,
+        normalizers=normalizers or None,
+        positive=positive,
+        complete=complete or None,
+    )
+    if distil and rows is None:
+        refuse("distil", "A linear ranker is fitted to the scores of rows: give --rows as well.")
+    if fill is not None and rows is None:
+        refuse("fill", "This is for reading --rows: leave it out.")
+    out = model.with_suffix(TARGETS[to].suffix) if out is None else out
+    check_writable(out, model, features, rows, force=force)
+    check_writable(exports.check_path(out), model, features, rows, force=force)
+    file = read_model(model)
+    names = None if features is None else read_names(features)
+    data = None if rows is None else read_data_for(file, model, rows, fill)
+    exported = file.model
+    if distil and data is not None:
+        exported = _distilled(file.model, data)
+    given: dict[str, Any] = {} if data is None else {"rows": data.X, "qid": data.qid}
+    with progress(f"Exporting to {to}"):
+        made = getattr(exports, f"to_{to}")(exported, features=names, **given, **options)
+    made.write(out)
+    note(str(made.check))
+    for remark in made.check.notes:
+        note(remark)
+    note(f"Wrote {out}, and the check to {exports.check_path(out)}.")
+
+
+def _options(to: str, **given: Any) -> dict[str, Any]:
+    """The options that are given, if the target takes them."""
+    named = {"precision": "float64"}
+    for option_name, value in given.items():
+        if value is not None and option_name not in TARGETS[to].options:
+            having = ", ".join(t for t, it in TARGETS.items() if option_name in it.options)
+            refuse(named.get(option_name, option_name), f"This is for {having}: got {to}.")
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def read_names(path: Path) -> list[str]:
+    """Names of features, one per line."""
+    from rankwise.errors import DataError
+
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        number = error.object[: error.start].count(b"\n") + 1
+        raise DataError(f"{path}, line {number}: this is not UTF-8 text: save it so.") from None
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise DataError(f"{path} is empty: write the name of one feature per line.")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            raise DataError(f"{path}, line {number} is empty: write one name per line.")
+    return [line.strip() for line in lines]
+
+
+def _distilled(model: Any, data: LetorData) -> Any:
+    """A linear ranker in place of the model."""
+    from rankwise.export import distil
+
+    with progress(f"Fitting a linear ranker to the scores of {len(data.y):,} rows"):
+        found = distil(model, data.X, data.y, qid=data.qid)
+    note(f"Distilled into a linear ranker. {found}")
+    return found.ranker

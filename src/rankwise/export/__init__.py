@@ -1,0 +1,48 @@
+"""Fitted models in the form that other programs take.
+
+`to_elasticsearch`, `to_opensearch`, `to_solr`, `to_vespa` and `to_json` write linear models with
+named weights. `to_onnx` writes any ranker as a graph of plain operators, and needs the extra onnx.
+
+Each function scores rows by the model and by the exported form, and returns an `Export` with the
+result of this comparison. A form that scores differently is refused.
+"""
+
+from rankwise.export.checks import ExportCheck
+from rankwise.export.distillation import Distilled, distil
+from rankwise.export.engine_rules import (
+    elasticsearch_scores,
+    json_scores,
+    solr_scores,
+    vespa_scores,
+)
+from rankwise.export.exports import Export, check_path
+from rankwise.export.linear_model import LinearModel, feature_weights, linear_model
+from rankwise.export.onnx_export import to_onnx
+from rankwise.export.search_engines import (
+    to_elasticsearch,
+    to_json,
+    to_opensearch,
+    to_solr,
+    to_vespa,
+)
+
+__all__ = [
+    "Distilled",
+    "Export",
+    "ExportCheck",
+    "LinearModel",
+    "check_path",
+    "distil",
+    "elasticsearch_scores",
+    "feature_weights",
+    "json_scores",
+    "linear_model",
+    "solr_scores",
+    "to_elasticsearch",
+    "to_json",
+    "to_onnx",
+    "to_opensearch",
+    "to_solr",
+    "to_vespa",
+    "vespa_scores",
+]

@@ -1,0 +1,198 @@
+"""Models as ONNX graphs of plain operators."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array
+from rankwise.export._graph import Graph, Value, onnx_model, require_onnx
+from rankwise.export._reading import ModelStages, read_stages
+from rankwise.export._stages import ProcessScores, TreeScores, emit_all, is_within_queries
+from rankwise.export.checks import (
+    CheckRows,
+    ExportCheck,
+    check_rows,
+    compare_scores,
+    refuse_unless_passed,
+)
+from rankwise.export.exports import Export
+from rankwise.export.linear_model import feature_names
+from rankwise.parameters import Choice, check_value
+
+WANTED = 1e-6  # the relative difference above which float32 arithmetic is not good enough
+TOLERANCE = {"float32": 1e-5, "float64": 1e-9}  # relative differences that are accepted
+_KIND = {"float32": 1, "float64": 11}  # numbers of ONNX
+
+
+def to_onnx(
+    model: Any,
+    *,
+    precision: str = "float32",
+    features: Sequence[str] | None = None,
+    rows: Any = None,
+    qid: Any = None,
+) -> Export:
+    """A model as an ONNX graph of plain operators, checked with onnxruntime.
+
+    The graph has the input ``X`` of shape (rows, features) and the output ``score``. That of a
+    `PairwiseGP` has a second output, ``std``, the standard deviation of each score. Scalers and
+    selections of a pipeline are part of the graph, and the rows are centred inside it, so that
+    features far from 0 keep their digits.
+
+    If the model scales features within queries, or is a mean of rankers that standardizes scores
+    within queries, the graph takes the rows of one query at a time.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted ranker, or a pipeline or search with one. All least-squares rankers, RankSVM,
+        PairwiseGP, BoostedRanker, and MeanRanker and AutoRanker of these work, with all kernels but
+        functions and precomputed ones.
+    precision : {"float32", "float64"}, default="float32"
+        Of the input and the output. Where float32 arithmetic would lose digits, the graph computes
+        in float64 in between.
+    features : sequence of str, optional
+        Names of the features, for the metadata of the file. None: those of the model.
+    rows : array-like or data frame of shape (n_rows, n_features), optional
+        Rows on which the export is checked. None: drawn from the range of the training rows.
+    qid : array-like of shape (n_rows,), optional
+        The queries of these rows.
+
+    Returns
+    -------
+    Export
+        `content` has the bytes of the file.
+
+    Raises
+    ------
+    ExportError
+        If there are no operators for the model, or the graph scores rows differently.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnxruntime import InferenceSession
+    >>> from rankwise import SparseRankRLS
+    >>> from rankwise.data import make_ranking
+    >>> from rankwise.export import to_onnx
+    >>> data = make_ranking(20, n_features=3, random_state=0)
+    >>> ranker = SparseRankRLS(1.0, n_landmarks=20, scale="standard", random_state=0)
+    >>> ranker = ranker.fit(data.X, data.y, qid=data.qid)
+    >>> session = InferenceSession(to_onnx(ranker).content)
+    >>> (score,) = session.run(["score"], {"X": data.X.astype(np.float32)})
+    >>> bool(abs(score - ranker.predict(data.X)).max() < 1e-4)
+    True
+    """
+    check_value("precision", precision, Choice(*TOLERANCE))
+    require_onnx()
+    require_onnx("onnxruntime")
+    stages = read_stages(model)
+    names = feature_names(stages, features)
+    given = check_rows(stages, names, rows, qid)
+    if precision == "float32":
+        given = given.in_float32()
+    ours, ending = given.scores(model, stages.names), stages.stages[-1]
+    deviations = None
+    if isinstance(ending, ProcessScores):
+        deviations = given.deviations(model, stages.names)
+    arithmetics = ["float32", "float64"] if precision == "float32" else ["float64"]
+    if not ending.in_float32:
+        arithmetics = ["float64"]
+    for arithmetic in arithmetics:
+        made = _made(stages, names, precision, arithmetic)
+        check = _checked(made, given, ours, deviations, precision, arithmetic)
+        if check.relative_difference <= WANTED:
+            break
+    refuse_unless_passed(check, 'Use precision="float64" (--float64), or scale the features.')
+    return Export("onnx", made, check)
+
+
+def append_scores(
+    graph: Graph, stages: Sequence[Any], x: Value, precision: str, *, flat: bool
+) -> dict[str, Value]:
+    """Append all stages; the outputs are in the precision of the input.
+
+    `flat` scores have no axis for outputs if there is one output.
+    """
+    arithmetic = np.dtype(graph.dtype).name
+    if arithmetic != precision:
+        x = graph.add("Cast", x, to=_KIND[arithmetic])
+    *before, ending = stages
+    x = emit_all(graph, before, x)
+    if isinstance(ending, ProcessScores):
+        found = dict(zip(("score", "std"), ending.emit_with_std(graph, x), strict=True))
+    else:
+        found = {"score": ending.emit(graph, x)}
+    for name, value in found.items():
+        if arithmetic != precision:
+            value = graph.add("Cast", value, to=_KIND[precision])
+        if flat and n_outputs(ending) == 1:
+            value = graph.add("Reshape", value, np.array([-1]))
+        found[name] = value
+    return found
+
+
+def n_outputs(ending: Any) -> int:
+    """The number of scores of a row."""
+    if isinstance(ending, ProcessScores | TreeScores):
+        return 1
+    if hasattr(ending, "parts"):
+        return n_outputs(ending.parts[0][-1])
+    return int(ending.weights.shape[1])
+
+
+def _made(stages: ModelStages, names: tuple[str, ...], precision: str, arithmetic: str) -> bytes:
+    graph = Graph(np.dtype(arithmetic))
+    outputs = append_scores(graph, stages.stages, "X", precision, flat=True)
+    within = is_within_queries(stages.stages)
+    properties = {
+        "features": json.dumps(names, ensure_ascii=False),
+        "rankwise": version("rankwise"),
+        "rows": "all rows of one query" if within else "any rows",
+    }
+    model = onnx_model(
+        graph,
+        outputs,
+        n_features=stages.n_features,
+        n_outputs=n_outputs(stages.stages[-1]),
+        dtype=precision,
+        properties=properties,
+    )
+    return bytes(model.SerializeToString())
+
+
+def _checked(
+    made: bytes,
+    rows: CheckRows,
+    ours: Array,
+    deviations: Array | None,
+    precision: str,
+    arithmetic: str,
+) -> ExportCheck:
+    """Score rows with onnxruntime."""
+    runtime = require_onnx("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3  # errors only
+    session = runtime.InferenceSession(made, options, providers=["CPUExecutionProvider"])
+
+    def score(X: Array) -> Array:
+        found = session.run(None, {"X": X.astype(precision)})
+        return np.column_stack([part.reshape(len(X), -1) for part in found]).astype(np.float64)
+
+    theirs = rows.by_query(score)
+    n = ours.shape[1]
+    notes = () if arithmetic == precision else (f"The graph computes in {arithmetic}.",)
+    return compare_scores(
+        ours,
+        theirs[:, :n],
+        rows,
+        target="onnx",
+        tolerance=TOLERANCE[precision],
+        deviations=None if deviations is None else (deviations, theirs[:, n:]),
+        notes=notes,
+    )

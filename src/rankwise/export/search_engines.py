@@ -1,0 +1,494 @@
+"""Linear models for Elasticsearch, OpenSearch, Solr and Vespa, and as plain JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array
+from rankwise.errors import ExportError, ParameterError
+from rankwise.export._reading import ModelStages, read_stages
+from rankwise.export.checks import check_rows, compare_scores, refuse_unless_passed
+from rankwise.export.engine_rules import (
+    elasticsearch_scores,
+    json_scores,
+    solr_scores,
+    vespa_scores,
+)
+from rankwise.export.exports import Export
+from rankwise.export.linear_model import LinearModel, feature_names, fold, known_span, units
+
+MOST_FEATURES = 10_000  # of the LTR plugins of Elasticsearch and OpenSearch
+FLOAT32, FLOAT64 = 1e-3, 1e-6  # the largest relative differences of scores that are accepted
+_RANK_FEATURE = re.compile(r"[A-Za-z_]\w*\([^()]*\)(\.\w+)*|[A-Za-z_]\w*(\.\w+)+")
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The terms of a linear model, weights (x - centre) / width, of features that count."""
+
+    names: tuple[str, ...]
+    weights: Array
+    centre: Array
+    width: Array
+    min_max: Array
+
+
+def to_elasticsearch(
+    model: Any,
+    *,
+    features: Sequence[str] | None = None,
+    name: str = "rankwise",
+    normalizers: bool = False,
+    positive: bool | None = None,
+    complete: bool = False,
+    rows: Any = None,
+    qid: Any = None,
+) -> Export:
+    """A linear model as the body of ``POST _ltr/_featureset/NAME/_createmodel``.
+
+    The LTR plugin of Elasticsearch computes in float32 and has no constant. Scalers and selections
+    are folded into the weights of named features, and features of weight 0 are left out. The order
+    of rows stays the same.
+
+    Elasticsearch does not allow negative scores. If the range of the training rows is known, or
+    rows are given, normalizers shift each feature by its smallest value (or, if its weight is
+    negative, by its largest): rows within the range have scores of at least 0.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted linear ranker, pipeline or search; see `linear_model`.
+    features : sequence of str, optional
+        Names of the features in the feature set. None: those that the model was fitted with, or
+        f1, f2, ...
+    name : str, default="rankwise"
+        Name of the model.
+    normalizers : bool, default=False
+        Leave the scaling of features to the normalizers of the engine, in place of folding it into
+        the weights. Weights are then those of scaled features, which can be compared.
+    positive : bool or None, default=None
+        Whether to shift features such that scores are at least 0. None: if the range is known.
+    complete : bool, default=False
+        The rows in the engine have every feature. Needed if the model fills in missing values by
+        others than 0, since the engine reads them as 0.
+    rows : array-like or data frame of shape (n_rows, n_features), optional
+        Rows on which the export is checked. None: drawn from the range of the training rows.
+    qid : array-like of shape (n_rows,), optional
+        The queries of these rows: pairs of the same query are compared.
+
+    Returns
+    -------
+    Export
+        `content` is the JSON text.
+
+    Raises
+    ------
+    ExportError
+        If the engine cannot express the model, or would score rows differently.
+
+    Examples
+    --------
+    >>> import json
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import to_elasticsearch
+    >>> ranker = RankRLS(0.1).fit([[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]], [0, 1, 2])
+    >>> export = to_elasticsearch(ranker, features=["votes", "year"])
+    >>> list(json.loads(export.content)["model"]["model"]["definition"])
+    ['votes', 'year']
+    >>> export.check.n_turned
+    0
+    """
+    given = _Given(model, features, normalizers, positive, complete, rows, qid)
+    return _to_ltr_plugin("elasticsearch", "Elasticsearch", name, given)
+
+
+def to_opensearch(
+    model: Any,
+    *,
+    features: Sequence[str] | None = None,
+    name: str = "rankwise",
+    normalizers: bool = False,
+    positive: bool | None = None,
+    complete: bool = False,
+    rows: Any = None,
+    qid: Any = None,
+) -> Export:
+    """A linear model for the LTR plugin of OpenSearch, as `to_elasticsearch` writes it.
+
+    Parameters
+    ----------
+    model, features, name, normalizers, positive, complete, rows, qid
+        As for `to_elasticsearch`.
+
+    Returns
+    -------
+    Export
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import to_opensearch
+    >>> ranker = RankRLS(0.1).fit([[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]], [0, 1, 2])
+    >>> to_opensearch(ranker).check.passed
+    True
+    """
+    given = _Given(model, features, normalizers, positive, complete, rows, qid)
+    return _to_ltr_plugin("opensearch", "OpenSearch", name, given)
+
+
+def to_solr(
+    model: Any,
+    *,
+    features: Sequence[str] | None = None,
+    name: str = "rankwise",
+    store: str | None = None,
+    normalizers: bool = False,
+    positive: bool = False,
+    complete: bool = False,
+    rows: Any = None,
+    qid: Any = None,
+) -> Export:
+    """A linear model for ``PUT /schema/model-store`` of Solr.
+
+    Parameters
+    ----------
+    model, features, name, normalizers, complete, rows, qid
+        As for `to_elasticsearch`.
+    store : str, optional
+        The feature store. None: the default one.
+    positive : bool, default=False
+        Whether to shift features such that rows within the range of training have scores of at
+        least 0.
+
+    Returns
+    -------
+    Export
+
+    Examples
+    --------
+    >>> import json
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import to_solr
+    >>> ranker = RankRLS(0.1).fit([[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]], [0, 1, 2])
+    >>> body = json.loads(to_solr(ranker, features=["votes", "year"]).content)
+    >>> [feature["name"] for feature in body["features"]]
+    ['votes', 'year']
+    """
+    given = _Given(model, features, normalizers, positive, complete, rows, qid)
+
+    def write(terms: Terms) -> str:
+        listed = []
+        for feature, norm in zip(terms.names, _normalizers(terms), strict=True):
+            entry: dict[str, Any] = {"name": feature}
+            if norm is not None:
+                kind, low, second = norm
+                names = ("avg", "std") if kind == "standard" else ("min", "max")
+                title = "StandardNormalizer" if kind == "standard" else "MinMaxNormalizer"
+                values = dict(zip(names, (repr(low), repr(second)), strict=True))
+                entry["norm"] = {"class": f"org.apache.solr.ltr.norm.{title}", "params": values}
+            listed.append(entry)
+        body: dict[str, Any] = {"class": "org.apache.solr.ltr.model.LinearModel", "name": name}
+        if store is not None:
+            body["store"] = store
+        weights = dict(zip(terms.names, map(_short, terms.weights), strict=True))
+        return _json(body | {"features": listed, "params": {"weights": weights}})
+
+    return _export("solr", "Solr", given, write, solr_scores)
+
+
+def to_vespa(
+    model: Any,
+    *,
+    features: Sequence[str] | None = None,
+    rows: Any = None,
+    qid: Any = None,
+) -> Export:
+    """A linear model as a ranking expression of Vespa.
+
+    Parameters
+    ----------
+    model, rows, qid
+        As for `to_elasticsearch`.
+    features : sequence of str, optional
+        Rank features of Vespa, such as ``bm25(title)``. A plain name, such as ``year``, stands for
+        ``attribute(year)``. None: the names that the model was fitted with.
+
+    Returns
+    -------
+    Export
+        `content` is the expression. Missing values that the model fills in are filled in there.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import to_vespa
+    >>> ranker = RankRLS(1.0, scale=None).fit([[1.0, 0.0], [2.0, 0.5], [3.0, 1.0]], [0, 1, 2])
+    >>> print(to_vespa(ranker, features=["bm25(title)", "year"]).content)  # doctest: +ELLIPSIS
+    0.5... * bm25(title) + 0.2... * attribute(year)
+    """
+    stages = read_stages(model)
+    linear = fold(stages, feature_names(stages, features), "A ranking expression of Vespa", model)
+    known = [_rank_feature(name) for name in linear.names]
+    used = [(w, n, e) for w, n, e in zip(linear.weights, linear.names, known, strict=True) if w]
+    _check_any(used)
+    terms = []
+    for weight, name, expression in used:
+        if name in linear.missing:
+            fill = _positional(linear.missing[name])
+            expression = f"if (isNan({expression}), {fill}, {expression})"
+        terms.append((weight, f" * {expression}"))
+    if linear.constant:
+        terms.append((linear.constant, ""))
+    text = ""
+    for value, rest in terms:
+        sign = "-" if value < 0 else "+"
+        lead = f" {sign} " if text else ("-" if value < 0 else "")
+        text += f"{lead}{_positional(abs(value))}{rest}"
+    given = check_rows(stages, linear.names, rows, qid)
+    columns = {expression: given.X[:, k] for k, expression in enumerate(known)}
+    check = compare_scores(
+        given.scores(model, stages.names),
+        vespa_scores(text, columns)[:, None],
+        given,
+        target="vespa",
+        tolerance=FLOAT64,
+    )
+    refuse_unless_passed(check, "Scale the features when you fit the model.")
+    return Export("vespa", text, check)
+
+
+def to_json(
+    model: Any, *, features: Sequence[str] | None = None, rows: Any = None, qid: Any = None
+) -> Export:
+    """A linear model as plain JSON: names, weights and a constant, for a program of your own.
+
+    Parameters
+    ----------
+    model, features, rows, qid
+        As for `to_elasticsearch`.
+
+    Returns
+    -------
+    Export
+        `content` has "constant" and "features", a list of objects with "name" and "weight", and
+        with "missing", a value to use in place of a missing one, where the model has it. The score
+        is the constant plus the sum of weights times values.
+
+    Examples
+    --------
+    >>> import json
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import to_json
+    >>> ranker = RankRLS(0.1).fit([[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]], [0, 1, 2])
+    >>> [feature["name"] for feature in json.loads(to_json(ranker).content)["features"]]
+    ['f1', 'f2']
+    """
+    stages = read_stages(model)
+    linear = fold(stages, feature_names(stages, features), "This form", model)
+    listed = []
+    for name, weight in zip(linear.names, linear.weights.tolist(), strict=True):
+        entry = {"name": name, "weight": weight}
+        if name in linear.missing:
+            entry["missing"] = linear.missing[name]
+        listed.append(entry)
+    text = _json({"type": "linear", "constant": linear.constant, "features": listed})
+    given = check_rows(stages, linear.names, rows, qid)
+    columns = {name: given.X[:, k] for k, name in enumerate(linear.names)}
+    check = compare_scores(
+        given.scores(model, stages.names),
+        json_scores(text, columns)[:, None],
+        given,
+        target="json",
+        tolerance=FLOAT64,
+    )
+    refuse_unless_passed(check, "Scale the features when you fit the model.")
+    return Export("json", text, check)
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """What a caller asks for."""
+
+    model: Any
+    features: Sequence[str] | None
+    normalizers: bool
+    positive: bool | None
+    complete: bool
+    rows: Any
+    qid: Any
+
+
+def _to_ltr_plugin(target: str, title: str, name: str, given: _Given) -> Export:
+    def write(terms: Terms) -> str:
+        if len(terms.names) > MOST_FEATURES:
+            raise ExportError(
+                f"{title} takes at most {MOST_FEATURES:,} features, and {len(terms.names):,} have "
+                "a weight. Select fewer, for example with SelectKBest in a pipeline, distil the "
+                "model into fewer features, or export it to ONNX."
+            )
+        body: dict[str, Any] = {"type": "model/linear"}
+        norms = {}
+        for feature, norm in zip(terms.names, _normalizers(terms), strict=True):
+            if norm is None:
+                continue
+            kind, low, second = norm
+            keys = ("mean", "standard_deviation")
+            if kind == "min_max":
+                keys = ("minimum", "maximum")
+            norms[feature] = {kind: dict(zip(keys, (low, second), strict=True))}
+        if norms:
+            body["feature_normalizers"] = norms
+        body["definition"] = dict(zip(terms.names, map(_short, terms.weights), strict=True))
+        return _json({"model": {"name": name, "model": body}})
+
+    return _export(target, title, given, write, elasticsearch_scores)
+
+
+def _export(
+    target: str,
+    title: str,
+    given: _Given,
+    write: Callable[[Terms], str],
+    evaluate: Callable[[str, Any], Array],
+) -> Export:
+    """Fold a model, write it, and compare the scores of both."""
+    stages = read_stages(given.model)
+    linear = fold(stages, feature_names(stages, given.features), title, given.model)
+    _check_missing(title, linear, complete=given.complete)
+    rows = check_rows(stages, linear.names, given.rows, given.qid, complete=True)
+    ours = rows.scores(given.model, stages.names)
+    terms, notes = _terms(title, stages, linear, given, None if given.rows is None else rows.X)
+    text = write(terms)
+    columns = {name: rows.X[:, k] for k, name in enumerate(linear.names)}
+    left_out = linear.constant + float(terms.centre / terms.width @ terms.weights)
+    check = compare_scores(
+        ours,
+        evaluate(text, columns)[:, None],
+        rows,
+        target=target,
+        tolerance=FLOAT32,
+        left_out=left_out,
+        by_range=True,
+        notes=notes,
+    )
+    way_out = (
+        f"{title} computes in float32, which is too coarse for these features. Subtract a constant "
+        "from features that are far from 0, or scale them, before they are indexed and before you "
+        "fit the model, or export the model to Vespa or ONNX."
+    )
+    refuse_unless_passed(check, way_out)
+    return Export(target, text, check)
+
+
+def _terms(
+    title: str, stages: ModelStages, linear: LinearModel, given: _Given, rows: Array | None
+) -> tuple[Terms, tuple[str, ...]]:
+    """Weights and normalizers of the features that count, and notes about them."""
+    weights, notes = linear.weights, []
+    centre, width = np.zeros(len(weights)), np.ones(len(weights))
+    min_max = np.zeros(len(weights), dtype=bool)
+    if given.normalizers:
+        uses = units(stages)
+        width = np.where(uses.factor > 0, 1.0 / np.where(uses.factor > 0, uses.factor, 1.0), 1.0)
+        centre, min_max = uses.centre, uses.min_max
+        if not (uses.factor != 1.0).any() and not uses.centre.any():
+            raise ParameterError(
+                "normalizers=True writes the scaler of a pipeline, and this model has none: leave "
+                "it out."
+            )
+    positive = given.positive
+    if positive is not False:
+        span = known_span(stages, rows)
+        if span is not None:
+            centre, min_max = np.where(weights > 0, span[0], span[1]), np.zeros_like(min_max)
+            notes.append(
+                "Features are shifted such that rows within the range of training have scores of "
+                "at least 0."
+            )
+        elif positive:
+            raise ParameterError(
+                "positive=True needs the range of the features, which this model does not know: "
+                "give rows."
+            )
+        else:
+            notes.append(
+                "Scores can be negative, as the model does not know the range of its features. "
+                f"Give rows if {title} refuses them."
+            )
+    if any(linear.missing.values()):
+        notes.append(
+            f"{title} reads a missing feature as 0, and the model as another value: index every "
+            "feature."
+        )
+    used = np.flatnonzero(weights)
+    _check_any(used)
+    names = tuple(linear.names[k] for k in used)
+    scaled = weights[used] * width[used]
+    return Terms(names, scaled, centre[used], width[used], min_max[used]), tuple(notes)
+
+
+def _check_missing(title: str, linear: LinearModel, *, complete: bool) -> None:
+    filled = {name: value for name, value in linear.missing.items() if value != 0.0}
+    if complete or not filled:
+        return
+    some = ", ".join(f"{name} by {value:g}" for name, value in list(filled.items())[:3])
+    raise ExportError(
+        f"{title} reads a missing feature as 0, and the model fills in other values ({some}"
+        f"{', ...' if len(filled) > 3 else ''}). If every row has every feature, say so by "
+        "complete=True (--complete). Otherwise fill in 0 when you fit the model, or export it to "
+        "Vespa, JSON or ONNX."
+    )
+
+
+def _check_any(used: Any) -> None:
+    if not len(used):
+        raise ExportError(
+            "All weights of the model are 0: it gives all rows the same score, and there is "
+            "nothing to export."
+        )
+
+
+def _normalizers(terms: Terms) -> list[tuple[str, float, float] | None]:
+    """For each feature the kind of its normalizer and two numbers, or None if it needs none."""
+    found: list[tuple[str, float, float] | None] = []
+    for centre, width, is_min_max in zip(terms.centre, terms.width, terms.min_max, strict=True):
+        if centre == 0.0 and width == 1.0:
+            found.append(None)
+        elif is_min_max:
+            found.append(("min_max", _short(centre), _short(centre + width)))
+        else:
+            found.append(("standard", _short(centre), _short(width)))
+    return found
+
+
+def _rank_feature(name: str) -> str:
+    """A feature as a rank feature of Vespa."""
+    if _RANK_FEATURE.fullmatch(name):
+        return name
+    if re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII):
+        return f"attribute({name})"
+    raise ExportError(
+        f"{name!r} is no rank feature of Vespa. Give names such as bm25(title), attribute(year) or "
+        "query(age) as features (--features), in the order of the features."
+    )
+
+
+def _short(value: float) -> float:
+    """The shortest decimal number that is the same in float32."""
+    with np.errstate(over="ignore"):
+        return float(str(np.float32(value)))
+
+
+def _positional(value: float) -> str:
+    """All digits of a number, without an exponent."""
+    return np.format_float_positional(value, trim="-")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

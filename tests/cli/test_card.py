@@ -1,0 +1,70 @@
+"""Model cards."""
+
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rankwise import RankRLS, save_model
+from rankwise.data import read_letor
+
+pytest.importorskip("matplotlib")
+SECTIONS = ("## Model", "## Data", "## Held-out scores", "## Features", "## Limits")
+
+
+def test_a_linear_model(files, run, model, tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("\n".join(["title", "body", "a b", "votes", "größe", "year"]))
+    run("card", model, "--rows", files.test, "--features", names)
+    card = (tmp_path / "model.card.md").read_text(encoding="utf-8")
+    assert [line for line in card.splitlines() if line.startswith("## ")] == list(SECTIONS)
+    assert "`RankRLS` on 6 features. NDCG@10 on test.txt: 0." in card
+    assert "(95% interval 0." in card
+    assert "Fitted to 10 queries of at most" in card
+    assert "| weighting | rows |" in card
+    assert "| NDCG@10 |" in card
+    assert "| größe |" in card
+    assert "Weights of features scaled within queries (query-minmax)" in card
+    assert "all rows of a query must be scored together" in card
+    assert "only 10 queries: the intervals are rough" in card
+    assert "![Bars of features. The largest:" in card
+    assert "<svg" in (tmp_path / "model.card-1.svg").read_text(encoding="utf-8")
+
+
+def test_a_page_without_rows(run, model, tmp_path):
+    run("card", model, "--out", tmp_path / "card.html")
+    page = (tmp_path / "card.html").read_text(encoding="utf-8")
+    assert "<h2>Limits</h2>" in page
+    assert "<svg" in page
+    assert "alpha was chosen by hold-outs" in page
+    assert "The scores above are those of training" in page
+
+
+def test_weights_for_one_standard_deviation(files, run, tmp_path):
+    data = read_letor(files.train)
+    pipeline = make_pipeline(StandardScaler(), RankRLS(1.0)).fit(data.X, data.y)
+    path = save_model(pipeline, tmp_path / "pipeline.rankwise")
+    run("card", path, "--rows", files.train, "--out", tmp_path / "card.md")
+    card = (tmp_path / "card.md").read_text(encoding="utf-8")
+    best = abs(pipeline[-1].coef_).argmax()
+    weight = pipeline[-1].coef_[best]  # of features with a standard deviation of 1
+    assert f"| f{best + 1} | {weight:.4g} |" in card
+    assert "Fitted to one ranking of all rows." in card
+
+
+def test_a_model_that_is_not_linear(files, run, tmp_path):
+    path = tmp_path / "rbf.rankwise"
+    run("fit", files.train, "--kernel", "rbf", "--alpha", 1, "--out", path)
+    run("card", path)
+    card = (tmp_path / "rbf.card.md").read_text(encoding="utf-8")
+    assert "The model is not linear. Give --rows" in card
+    run("card", path, "--rows", files.test, "--force")
+    card = (tmp_path / "rbf.card.md").read_text(encoding="utf-8")
+    assert "rise in disagreement" in card
+    assert "permuted within queries" in card
+
+
+def test_errors(run, model, tmp_path):
+    assert ".md or .html: got 'card.pdf'" in run("card", model, "-o", "card.pdf", ok=False)
+    assert "reading --rows" in run("card", model, "--fill", 0, ok=False)
+    run("card", model)
+    assert "exists" in run("card", model, ok=False)

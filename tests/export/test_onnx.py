@@ -1,0 +1,258 @@
+"""Rankers as ONNX graphs, evaluated by onnxruntime."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from rankwise import (
+    AdditiveRankRLS,
+    BoostedRanker,
+    KPCRank,
+    MeanRanker,
+    OnColumns,
+    PairwiseGP,
+    QueryStandardScaler,
+    RankRLS,
+    RankSVM,
+    SparseRankRLS,
+)
+from rankwise.errors import ExportError, MissingExtraError, RankwiseWarning
+from rankwise.export import onnx_export, to_onnx
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+X = np.random.default_rng(0).normal(size=(48, 3)) + 1e4  # far from 0, as dates are
+Y = np.round(X @ [1.0, -2.0, 0.5] + np.sin(3 * X[:, 0])) + 5000
+QID = np.arange(48) // 8
+NEW = (np.random.default_rng(1).normal(size=(64, 3)) + 1e4).astype(np.float32)
+
+
+def run(export, rows):
+    session = runtime.InferenceSession(export.content)
+    kind = {"tensor(float)": np.float32, "tensor(double)": np.float64}[session.get_inputs()[0].type]
+    return session.run(None, {"X": rows.astype(kind)})
+
+
+RANKERS = {
+    "linear": RankRLS(1.0, scale=None),
+    "standard": RankRLS(1.0, scale="standard"),
+    "svm": make_pipeline(StandardScaler(), RankSVM()),
+    "rbf": RankRLS(1.0, kernel="rbf", scale=None),
+    "standard rbf": RankRLS(1.0, kernel="rbf", scale="standard"),
+    "laplacian": RankRLS(1.0, kernel="laplacian", scale=None),
+    "polynomial": make_pipeline(StandardScaler(), RankRLS(1.0, kernel="polynomial", scale=None)),
+    "sigmoid": make_pipeline(
+        StandardScaler(), RankRLS(100.0, kernel="sigmoid", gamma=0.1, scale=None)
+    ),
+    "cosine": make_pipeline(StandardScaler(), RankRLS(1.0, kernel="cosine")),
+    "landmarks": SparseRankRLS(1.0, n_landmarks=20, scale=None, random_state=0),
+    "components": KPCRank(5, scale="standard"),
+    "additive": AdditiveRankRLS(1.0),
+    "clipped": make_pipeline(MinMaxScaler(clip=True), RankRLS(1.0)),
+    "kernel of scikit-learn": RankRLS(1.0, kernel=Matern(2.0, nu=1.5)),
+    "one feature": make_pipeline(StandardScaler(), RankRLS(1.0, kernel="rbf", scale=None)),
+}
+
+
+@pytest.mark.parametrize("name", RANKERS)
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-6), ("float64", 1e-12)])
+def test_rankers(name, precision, tolerance):
+    columns = slice(0, 1) if name == "one feature" else slice(None)
+    model = RANKERS[name].fit(X[:, columns], Y)
+    rows = NEW[:, columns].astype(np.float64)
+    export = to_onnx(model, precision=precision)
+    (scores,) = run(export, rows)
+    assert scores.dtype == precision
+    expected = model.predict(rows)
+    assert scores.shape == expected.shape
+    assert np.abs(scores - expected).max() <= tolerance * np.abs(expected).max()
+    assert export.check.passed
+    assert export.check.n_rows == 512
+
+
+@pytest.mark.parametrize("scale", ["query-minmax", "query-standard", "query-ranks"])
+def test_rows_of_a_query_are_scored_together(scale):
+    rows = np.column_stack((X, np.full(len(X), 3.0), np.repeat(np.arange(24), 2)))
+    model = RankRLS(1.0, scale=scale).fit(rows, Y, qid=QID)
+    export = to_onnx(model, precision="float64", rows=rows, qid=QID)
+    for query in range(6):
+        found = run(export, rows[query == QID])[0]
+        assert_allclose(found, model.predict(rows[query == QID]), rtol=1e-10, atol=1e-12)
+    loaded = onnx.load_from_string(export.content)
+    assert {"rows": "all rows of one query"}.items() <= {
+        prop.key: prop.value for prop in loaded.metadata_props
+    }.items()
+
+
+def test_a_query_scaler_in_a_pipeline():
+    from sklearn import config_context
+
+    with config_context(enable_metadata_routing=True):
+        model = make_pipeline(QueryStandardScaler(), RankSVM()).fit(X, Y, qid=QID)
+    assert to_onnx(model, rows=X, qid=QID).check.passed
+
+
+@pytest.mark.parametrize("qid", [None, QID])
+def test_means_of_rankers(qid):
+    model = MeanRanker([RankRLS(1.0, kernel="rbf"), RankSVM()], weights=[2, 1]).fit(X, Y, qid=qid)
+    found = run(to_onnx(model, precision="float64"), X[:8])[0]
+    assert_allclose(found, model.predict(X[:8]), rtol=1e-8, atol=1e-10)
+
+
+def test_several_outputs():
+    model = RankRLS(1.0, kernel="rbf").fit(X, np.column_stack((Y, -Y)))
+    assert_allclose(run(to_onnx(model), NEW)[0], model.predict(NEW.astype(float)), rtol=1e-4)
+
+
+def test_missing_values_are_filled_in():
+    model = make_pipeline(SimpleImputer(), RankRLS(1.0, scale="standard")).fit(X, Y)
+    rows = NEW.astype(np.float64)
+    rows[::3, 1] = np.nan
+    assert_allclose(run(to_onnx(model), rows)[0], model.predict(rows), rtol=1e-5)
+
+
+KERNELS = {
+    "default": None,
+    "rbf by feature": 2.0 * RBF([1.0, 2.0, 3.0]),
+    "matern 1/2": Matern(nu=0.5),
+    "matern 3/2": Matern(nu=1.5),
+    "matern 5/2": Matern([1.0, 2.0, 3.0], nu=2.5),
+    "matern inf": Matern(nu=np.inf),
+    "rational": RationalQuadratic(2.0, 0.7),
+    "periodic": ExpSineSquared(1.0, 2.5),
+    "linear": DotProduct(0.5),
+    "sum and power": ConstantKernel(0.5) + Exponentiation(RBF(2.0), 2.0),
+    "own parts": RBF(1.0) + WhiteKernel(0.3),
+    "on columns": OnColumns(WhiteKernel(0.5), [0]) + OnColumns(DotProduct(0.0, "fixed"), [1, 2]),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gaussian_processes(name):
+    rows = np.round(X[:20] - 1e4, 1)
+    gp = PairwiseGP(KERNELS[name], optimizer=None).fit(rows, Y[:20])
+    export = to_onnx(gp, precision="float64")
+    new = np.vstack((rows[:5], np.round(NEW[:20].astype(np.float64) - 1e4, 1)))
+    mean, std = run(export, new)
+    expected_mean, expected_std = gp.predict(new, return_std=True)
+    assert_allclose(mean, expected_mean, rtol=1e-8, atol=1e-8)
+    assert_allclose(std, expected_std, rtol=1e-6, atol=1e-6)
+    assert export.check.std_difference < 1e-6
+
+
+def test_other_gaussian_processes():
+    """On landmarks, from few comparisons, with context, and as a mixture."""
+    rows = X[:20] - 1e4
+    pairs = [[1, 0], [3, 2], [4, 5], [0, 6]]
+    context = np.array([[0.0], [1.0], [2.0], [-1.0]])
+    for gp in (
+        PairwiseGP(optimizer=None, n_landmarks=8, random_state=0).fit(rows, Y[:20]),
+        PairwiseGP(optimizer=None).fit_pairs(rows, pairs),
+        PairwiseGP(optimizer=None).fit_pairs(rows, pairs, context=context),
+        PairwiseGP(RBF(1.0), marginalize="grid", grid_step=3.0, optimizer=None).fit_pairs(
+            rows, pairs
+        ),
+    ):
+        mean, std = run(to_onnx(gp, precision="float64"), NEW[:10] - 1e4)
+        expected = gp.predict(NEW[:10].astype(np.float64) - 1e4, return_std=True)
+        assert_allclose(mean, expected[0], rtol=1e-8, atol=1e-8)
+        assert_allclose(std, expected[1], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (RankRLS(1.0, kernel=lambda a, b: float(a @ b)), "a Python function of two rows"),
+        (RankRLS(1.0, kernel="precomputed"), 'kernel="precomputed" takes kernel values'),
+        (RankRLS(1.0, kernel=Matern(nu=0.7)), "needs a Bessel function"),
+        (RankRLS(1.0, kernel=PairwiseKernel()), "no ONNX operators for the kernel"),
+    ],
+)
+def test_what_has_no_operators_is_refused(model, reason):
+    rows = X[:20, :3] - 1e4
+    if model.kernel == "precomputed":
+        rows = rows @ rows.T
+    with pytest.raises(ExportError, match=reason):
+        to_onnx(model.fit(rows, Y[:20]))
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_boosted_trees(holes):
+    pytest.importorskip("lightgbm")
+    rows = np.where(np.arange(3 * 48).reshape(48, 3) % 7 == 3, np.nan, X) if holes else X
+    model = BoostedRanker(n_estimators=5, min_samples_leaf=3, random_state=0)
+    model.fit(rows, Y - Y.min(), qid=QID)
+    new = np.vstack((NEW, np.full((1, 3), np.nan)))
+    (found,) = run(to_onnx(model, precision="float64"), new)
+    assert_allclose(found, model.predict(new.astype(np.float64)), rtol=1e-12)
+    mean = MeanRanker([RankSVM(), model]).fit(X, Y - Y.min())
+    assert to_onnx(mean).check.passed
+
+
+def test_trees_without_a_split():
+    pytest.importorskip("lightgbm")
+    with pytest.warns(RankwiseWarning, match="No tree has a split"):
+        model = BoostedRanker(n_estimators=2, min_samples_leaf=40).fit(X, Y - Y.min(), qid=QID)
+    (found,) = run(to_onnx(model), NEW)
+    assert_allclose(found, model.predict(NEW), rtol=1e-6)
+
+
+def test_what_is_no_fitted_ranker_is_refused():
+    with pytest.raises(ExportError, match="Only a fitted ranker"):
+        to_onnx(RankRLS)
+    with pytest.raises(ValueError, match="not fitted"):
+        to_onnx(RankRLS())
+    model = make_pipeline(StandardScaler(), StandardScaler(), RankRLS(1.0)).fit(X, Y)
+    model.steps.insert(1, ("odd", MissingExtraError("a", "b")))
+    with pytest.raises(ExportError, match="MissingExtraError cannot be exported"):
+        to_onnx(model)
+
+
+def test_float32_arithmetic_that_is_too_coarse_is_replaced(monkeypatch):
+    model = RankRLS(1.0, kernel="rbf", scale=None).fit(X, Y)
+    assert to_onnx(model).check.notes == ()
+    monkeypatch.setattr(onnx_export, "WANTED", 1e-12)
+    export = to_onnx(model)
+    assert export.check.notes == ("The graph computes in float64.",)
+    assert export.check.relative_difference < 1e-7
+
+
+def test_an_export_that_fails_its_check_is_not_written(monkeypatch, tmp_path):
+    model = RankRLS(1.0, kernel="rbf").fit(X, Y)
+    monkeypatch.setattr(onnx_export, "emit_all", lambda graph, stages, x: graph.add("Neg", x))
+    with pytest.raises(ExportError, match=r"does not score as the model does.*precision"):
+        to_onnx(model).write(tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'rankwise\[onnx\]'"):
+        to_onnx(RankRLS(1.0).fit(X, Y))
+
+
+def test_files(tmp_path):
+    path = to_onnx(RankRLS(1.0).fit(X, Y), features=["a", "b", "c"]).write(tmp_path / "m.onnx")
+    check = json.loads((tmp_path / "m.onnx.check.json").read_text())
+    assert check["passed"] is True
+    assert check["n_pairs"] > 100_000
+    assert "drawn from the range of the training rows" in check["rows"]
+    model = onnx.load(path)
+    assert {p.key: p.value for p in model.metadata_props}["features"] == '["a", "b", "c"]'
