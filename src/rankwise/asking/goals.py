@@ -65,6 +65,15 @@ class Goal:
             return float(self.wrong)
         return 0.05 if self.kind == "order" else 0.0
 
+    @property
+    def demanded(self) -> float:
+        """The certainty at which to stop.
+
+        The posterior takes its hyperparameters as known, and is looked at after every answer. So
+        half the probability of an error is left for what it does not know.
+        """
+        return 0.5 + self.sure / 2
+
     def __str__(self) -> str:
         sure = f"({100 * self.sure:g}% sure)"
         if self.kind == "order":
@@ -139,7 +148,7 @@ class Goal:
                 )
                 for m in futures
             ]
-            return bool(np.mean(sure) >= self.sure)
+            return bool(np.mean(sure) >= self.demanded)
 
         low, high = 0, max(4, n // 4)
         while not reached(high):
@@ -179,7 +188,7 @@ class Progress:
     @property
     def met(self) -> bool:
         """Whether enough has been asked."""
-        return self.certainty >= self.goal.sure
+        return self.certainty >= self.goal.demanded
 
     def __str__(self) -> str:
         if self.goal.kind == "order":

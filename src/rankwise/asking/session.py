@@ -446,8 +446,14 @@ class Session:
             else:
                 model.tell([c for number, c in comparisons.items() if number not in told])
                 self._exact = self._exact or len(comparisons) == self._n_fitted
-            self._model, self._told = model, comparisons
             mean, covariance = model.moments()
+            progress = goal.progress(mean, covariance)
+            if progress.met and not self._exact:  # only a fit to all answers says so
+                model.fit(list(comparisons.values()))
+                self._n_fitted, self._exact = len(comparisons), True
+                mean, covariance = model.moments()
+                progress = goal.progress(mean, covariance)
+            self._model, self._told = model, comparisons
             queue = choose_pairs(
                 mean,
                 covariance,
@@ -458,7 +464,6 @@ class Session:
                 taken=held,
                 rng=np.random.default_rng(version),
             )
-            progress = goal.progress(mean, covariance)
             progress = self._with_answers_left(progress, standing, model, mean, covariance)
             new = _Standing(
                 version, len(comparisons), mean, covariance, model.slips, progress, queue
@@ -500,7 +505,7 @@ class Session:
         """A pair for a rater: one chosen ahead, or else the best that is left."""
         mine = self._ledger.of_rater(rater)
         n = len(self._ledger.items)
-        recent = min(_RECENT, n * (n - 1) // 2 - 1)
+        recent = max(1, min(_RECENT, n * (n - 1) // 6))  # of few pairs, at most a third
         unwanted = {self._ledger.pair_of(a) for a in mine[:recent]}
         unwanted |= {self._ledger.pair_of(a) for a in mine if a.outcome == "skip"}
         held = {
