@@ -4,8 +4,11 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rankwise import RankRLS, save_model
+from rankwise import RankRLS
+from rankwise.cli.card.card_page import CardRows, card_page
 from rankwise.data import read_letor
+from rankwise.persistence import ModelFile
+from rankwise.report import write_markdown
 
 pytest.importorskip("matplotlib")
 SECTIONS = ("## Model", "## Data", "## Held-out scores", "## Features", "## Limits")
@@ -39,12 +42,12 @@ def test_a_page_without_rows(run, model, tmp_path):
     assert "The scores above are those of training" in page
 
 
-def test_weights_for_one_standard_deviation(files, run, tmp_path):
+def test_weights_for_one_standard_deviation(files, tmp_path):
     data = read_letor(files.train)
     pipeline = make_pipeline(StandardScaler(), RankRLS(1.0)).fit(data.X, data.y)
-    path = save_model(pipeline, tmp_path / "pipeline.rankwise")
-    run("card", path, "--rows", files.train, "--out", tmp_path / "card.md")
-    card = (tmp_path / "card.md").read_text(encoding="utf-8")
+    rows = CardRows("train.txt", data.X, data.y, data.qid)
+    page = card_page(ModelFile(pipeline, "0.1.0"), "pipeline.rankwise", rows, None)
+    card = write_markdown(page, tmp_path / "card.md").read_text(encoding="utf-8")
     best = abs(pipeline[-1].coef_).argmax()
     weight = pipeline[-1].coef_[best]  # of features with a standard deviation of 1
     assert f"| f{best + 1} | {weight:.4g} |" in card

@@ -3,10 +3,11 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 
 from rankwise import load_model
-from rankwise.data import read_letor
+from rankwise.data import read_letor, write_run
 from rankwise.metrics import evaluate_ranking
 
 
@@ -108,3 +109,39 @@ def test_too_few_and_too_many_files(files, run, model):
 )
 def test_bad_conventions(files, run, model, options, message):
     assert message in run("evaluate", model, files.test, *options, ok=False)
+
+
+def test_runs_of_trec_are_evaluated_and_compared(run, tmp_path):
+    rng = np.random.default_rng(0)
+    qrels = tmp_path / "qrels.txt"
+    qrels.write_text(
+        "".join(f"q{q} 0 d{d} {(q + d) % 3 - 1}\n" for q in range(9) for d in range(9))
+    )
+    paths = []
+    for name, noise in (("good", 0.1), ("bad", 5.0), ("other", 5.0)):
+        scores = {
+            f"q{q}": {f"d{d}": (q + d) % 3 + noise * rng.normal() for d in range(9)}
+            for q in range(1, 10)
+        }
+        paths.append(write_run(tmp_path / f"{name}.txt", scores))
+    one = run("evaluate", "--qrels", qrels, paths[0])
+    assert "NDCG@10" in one.stdout
+    for words in ("27 negative judgements count as 0", "lacks 1 query", "1 query without", "-c"):
+        assert words in one.stderr
+    several = run("evaluate", "--qrels", qrels, *paths)
+    assert "good − bad" in several.stdout
+    assert "adjusted for 12 tests by Holm's method" in several.stdout
+    found = json.loads(run("evaluate", "--qrels", qrels, *paths, "--json", "--at", "2").stdout)
+    assert set(found["means"]) == {"map", "mrr", "ndcg@2", "precision@2"}
+    run("evaluate", "--qrels", qrels, paths[0], "--per-query", tmp_path / "values.csv")
+    assert (tmp_path / "values.csv").read_text().startswith("qid,MAP")
+    other = tmp_path / "else.txt"
+    other.write_text("x Q0 d1 1 0.5 tag\n")
+    for arguments, words in (
+        ((qrels,), "got 4 fields for 6"),
+        ((other,), "no query in common: 'x' and 'q0'"),
+        ((paths[0], paths[0]), "given twice"),
+        ((paths[0], "--label", "x"), "leave it out with --qrels"),
+        ((*paths, "--per-query", tmp_path / "v.csv"), "for a single run"),
+    ):
+        assert words in run("evaluate", "-q", "--qrels", qrels, *arguments, ok=False)

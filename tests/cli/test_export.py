@@ -29,9 +29,10 @@ def names(tmp_path):
 def test_a_search_engine(files, run, linear, names, tmp_path):
     out = tmp_path / "solr.json"
     result = run("export", linear, "--to", "solr", "--features", names, "--rows", files.test,
-                 "--name", "mine", "--out", out)  # fmt: skip
+                 "--name", "mine", "--store", "films", "--out", out)  # fmt: skip
     body = json.loads(out.read_text(encoding="utf-8"))
     assert body["name"] == "mine"
+    assert body["store"] == "films"
     assert list(body["params"]["weights"]) == NAMES
     weights = list(body["params"]["weights"].values())
     assert np.allclose(weights, load_model(linear).coef_, rtol=1e-6)
@@ -74,6 +75,7 @@ def test_distil(files, run, model, tmp_path):
     arguments = ("--to", "solr", "--distil", "--rows", files.train, "--out", out)
     result = run("export", model, *arguments)
     assert "NDCG@10 is" in result.stderr
+    assert "NDCG@10 is" in json.loads((tmp_path / "solr.json.check.json").read_text())["notes"][0]
     assert len(json.loads(out.read_text())["features"]) == 6
 
 

@@ -215,7 +215,7 @@ def test_bad_tables_are_refused(change, options, message):
             gzip.compress(b"model_a,model_b\n" * 99, mtime=0)[:30],
             "not a whole gzip file",
         ),
-        ("not.csv.gz", b"model_a,model_b,winner\n", "not a whole gzip file"),
+        ("not.csv.gz", b"model_a,model_b,winner\n", "needs a line with the names"),
         ("bad.jsonl", b'{"a": 1}\n{"a": \n', "line 2: not JSON"),
         ("list.jsonl", b"[1]\n", "expected an object"),
         ("empty.jsonl", b"\n", "has no rows"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from rankwise import (
@@ -15,7 +16,7 @@ from rankwise import (
     SparseRankRLS,
     SparseRLS,
 )
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
 
 X = np.arange(8.0).reshape(4, 2) ** 1.5
 Y = np.array([0.0, 1.0, 2.0, 3.0])
@@ -153,3 +154,39 @@ def test_a_kernel_matrix_that_does_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: 8)
     with pytest.raises(MemoryError, match="kernel matrix of 4 rows needs"):
         RankRLS(kernel="rbf", scale=None).fit(X, Y)
+
+
+def damaged(X):
+    broken = X.copy()
+    part = broken.indices if X.format == "csc" else broken.col
+    part[0] = 10**6
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.ma.masked_array(X, mask=X > 5), Y, "X has masked entries"),
+        (X, np.ma.masked_array(Y, mask=Y > 2), "y has masked entries"),
+        (X, [0, 1, 2, 10**400], "y is too large for float64 in row 3"),
+        (damaged(sp.csc_array(X)), Y, "damaged sparse matrix"),
+        (damaged(sp.coo_array(X)), Y, "damaged sparse matrix"),
+    ],
+    ids=["masked X", "masked y", "huge label", "csc", "coo"],
+)
+def test_what_conversions_would_lose_is_refused(X, y, message):
+    with pytest.raises(DataError, match=message):
+        RankRLS().fit(X, y)
+
+
+def test_scores_that_overflow_are_an_error():
+    ranker = RankRLS(1.0, scale=None).fit(X, Y * 1e300)
+    with pytest.raises(DataError, match="scores are not finite"):
+        ranker.predict(X * 1e300)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 5e-324, 1e-300])
+def test_tiny_alphas_on_constant_rows_give_equal_scores(alpha):
+    with pytest.warns(RankwiseWarning, match="constant"):
+        ranker = RankRLS(alpha, kernel="rbf").fit(np.zeros((4, 2)), Y)
+    assert ranker.predict(np.zeros((2, 2))).tolist() == [0.0, 0.0]

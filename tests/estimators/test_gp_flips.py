@@ -80,7 +80,7 @@ def test_noise_with_heavy_tails_is_soon_told_from_flips(tie_model, monkeypatch):
         sweeps.append((before, sum(other.n_sweeps for other in made)))
         return found
 
-    monkeypatch.setattr("rankwise.estimators.gp.pairwise_gp.learn_flips", counted)
+    monkeypatch.setattr("rankwise.estimators.gp.fit_steps.learn_flips", counted)
     for seed in range(3):
         rng = np.random.default_rng(seed)
         f = 1.5 * rng.standard_normal(15)

@@ -22,6 +22,7 @@ from rankwise import (
     RankingSearchCV,
     RankRLS,
     RankSVM,
+    SeenFeatures,
     SparseRankRLS,
 )
 from rankwise.errors import DataError, ExportError, ParameterError
@@ -35,6 +36,7 @@ from rankwise.export import (
     to_solr,
     to_vespa,
 )
+from rankwise.export._reading import ModelStages
 
 NAMES = ["title", "body", "year", "votes"]
 ENGINES = (to_elasticsearch, to_opensearch, to_solr, to_vespa, to_json)
@@ -79,6 +81,7 @@ LINEAR = {
         ),
         RankRLS(1.0),
     ),
+    "seen features": lambda: make_pipeline(SeenFeatures(), RankRLS(1.0)),
     "search": lambda: RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}, cv=2),
 }
 
@@ -210,6 +213,11 @@ def test_at_most_10000_features():
     with pytest.raises(ExportError, match="at most 10,000 features, and 10,001"):
         to_elasticsearch(model, rows=wide)
     assert to_solr(model, rows=wide).check.passed
+
+
+def test_few_rows_are_drawn_for_very_many_features():
+    assert ModelStages([], 10**6, None).some_rows(512) == 20
+    assert ModelStages([], 10, None).some_rows(512) == 512
 
 
 def test_missing_values():

@@ -96,10 +96,16 @@ def test_invalid_options(function, option, wrong, words):
         function(Y, F, **{option: wrong})
 
 
-@pytest.mark.parametrize("k", [-3, 2.5, "10", True, [], [3, 0], [[1]]])
+@pytest.mark.parametrize("k", [-3, 2.5, "10", True, [], [3, 0], [[1]], 2**63, 2**64])
 def test_invalid_cutoffs(k):
     with pytest.raises(ParameterError, match=r"k must be an integer of at least 1 or a seq"):
         precision_at_k(Y, F, k=k)
+
+
+def test_tiny_labels_have_gains():
+    assert ndcg([1e-17, 0, 2e-17], [1, 2, 3]) == pytest.approx(
+        ndcg([1, 0, 2], [1, 2, 3], gain="linear")
+    )
 
 
 @pytest.mark.parametrize("undefined", [np.nan, np.inf, True, [0.0], np.zeros(2)])

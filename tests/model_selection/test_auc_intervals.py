@@ -193,3 +193,31 @@ def test_searches_and_other_rankers():
     assert other.unnested is None
     assert other.optimism is None
     assert np.isnan(other.alphas).all()
+
+
+@pytest.mark.parametrize("method", ["u-statistic", "bootstrap"])
+def test_a_group_is_one_observation(method):
+    """Copies of all rows, each with its original in a group, say nothing new."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3))
+    y = (X[:, 0] + rng.standard_normal(30) > 0).astype(float)
+    options = {"method": method, "random_state": 0}
+    twice, labels, groups = np.repeat(X, 2, axis=0), np.repeat(y, 2), np.repeat(np.arange(30), 2)
+    ranker = RankRLS(10.0, scale=None)
+    alone = auc_interval(ranker, X, y, groups=np.arange(30), alpha=5.0, **options)
+    copied = auc_interval(ranker, twice, labels, groups=groups, **options)
+    assert copied.auc == pytest.approx(alone.auc)
+    assert copied.standard_error == pytest.approx(alone.standard_error)
+    assert copied.n_pairs == 4 * alone.n_pairs
+    difference = auc_difference(
+        ranker, ranker, twice, labels, X_second=twice[:, 1:], groups=groups, **options
+    )
+    assert difference.first == copied.auc
+
+
+def test_the_interval_of_a_perfect_order_depends_on_the_number_of_groups():
+    X = np.arange(24.0)[:, None] + np.where(np.arange(24) > 11, 50.0, 0.0)[:, None]
+    y = (np.arange(24) > 11).astype(float)
+    found = [auc_interval(RankRLS(1.0), X, y, groups=np.arange(24) // size) for size in (1, 2, 4)]
+    assert [one.auc for one in found] == [1.0, 1.0, 1.0]
+    assert found[0].low > found[1].low > found[2].low

@@ -149,6 +149,15 @@ def test_folds_of_whole_groups():
     assert_allclose(result.score, next(iter(want.means.values())))
 
 
+@pytest.mark.parametrize("scale", [1e-60, 1e60])
+def test_labels_of_any_size(scale):
+    one, other = (
+        permutation_test(RankRLS(1.0), X, labels, n_permutations=5, random_state=0)
+        for labels in (Y, scale * Y)
+    )
+    assert_allclose([one.score, *one.null], [other.score, *other.null])
+
+
 def test_p_values():
     result = PermutationTest(0.8, np.array([0.5, 0.8, 0.9, 0.2]))
     assert result.p_value == 3 / 5
@@ -184,5 +193,7 @@ def test_what_cannot_be_tested():
         permutation_test(RankRLS(1.0), X, GROUP_LABELS, groups=GROUPS, strata=np.arange(16) % 2)
     with pytest.raises(DataError, match=r"got shape \(16, 2\)"):
         permutation_test(RankRLS(1.0), X, np.column_stack((Y, Y)), cv=3)
+    with pytest.raises(DataError, match="y must have numbers"):
+        permutation_test(RankRLS(1.0), X, np.where(Y > 0, "ill", "well"), cv=3)
     with pytest.raises(DataError, match="draws a result of permutation_test"):
         plot_null([0.5])

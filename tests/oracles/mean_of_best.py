@@ -6,8 +6,8 @@ from scipy.stats import t
 from rankwise.metrics import disagreement_error, ndcg
 
 METRICS = {
-    "ndcg@10": lambda y, f: ndcg(y, f, k=10),
-    "disagreement": lambda y, f: -disagreement_error(y, f),
+    "ndcg@10": lambda *ranking: ndcg(*ranking, k=10, per_query=True).values,
+    "disagreement": lambda *ranking: -disagreement_error(*ranking, per_query=True).values,
 }
 
 
@@ -22,18 +22,9 @@ def standardized(scores, qid):
     return out
 
 
-def queries_with_values(y, qid, metric):
-    """The queries on which the metric is defined, in the order of their first rows."""
-    every = list(dict.fromkeys(qid.tolist()))
-    if metric == "disagreement":
-        every = [query for query in every if len(set(y[qid == query].tolist())) > 1]
-    return every
-
-
 def values(y, qid, scores, metric):
-    """The metric of a ranking on each query, greater is better."""
-    found = queries_with_values(y, qid, metric)
-    return np.array([METRICS[metric](y[qid == q], scores[qid == q]) for q in found])
+    """The metric of a ranking, greater is better, on each query on which it is defined."""
+    return METRICS[metric](y, scores, qid)
 
 
 def choose(table, batches, n_best, per_batch=2, errors=False):
@@ -57,9 +48,10 @@ def outer_values(y, qid, scores, batches, n_best, metric, per_batch=2, n_folds=1
     """On each query, the metric of the mean that is chosen by the queries of other folds."""
     table = np.array([values(y, qid, f, metric) for f in scores])
     found = np.empty(table.shape[1])
-    for q in range(len(found)):
-        others = [k for k in range(len(found)) if k % n_folds != q % n_folds]
+    for fold in range(min(n_folds, len(found))):
+        others = [q for q in range(len(found)) if q % n_folds != fold]
         errors = metric == "disagreement"
         chosen = choose(table[:, others], batches, n_best, per_batch, errors)
-        found[q] = values(y, qid, np.mean(scores[chosen], axis=0), metric)[q]
+        mean = np.mean(scores[chosen], axis=0)
+        found[fold::n_folds] = values(y, qid, mean, metric)[fold::n_folds]
     return found

@@ -271,9 +271,21 @@ def test_a_query_with_more_rows_than_there_is_room_for(dense_from):
     assert_allclose(learner.weights().toarray(), want, atol=1e-9)
 
 
+def counts_both_arrays_of_a_resize():
+    tracemalloc.start()
+    array = np.zeros(10**6)
+    array.resize(2 * 10**6, refcheck=False)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak > 1.3 * held
+
+
+@pytest.mark.skipif(
+    counts_both_arrays_of_a_resize(), reason="tracemalloc counts both arrays of a resize here"
+)
 def test_the_pool_grows_without_a_second_one():
     problem = random_problem(0, 400, 100, 100, 2000, 2000, share=0.02)
-    problem = replace(problem, W=np.eye(2000))
+    problem = replace(problem, W=sp.eye_array(2000, format="csr"))
     learner = learned(problem, lam=0.0, eta0=0.5, dense_from=10**4)  # compiles
     tracemalloc.start()
     learner = learned(problem, lam=0.0, eta0=0.5, dense_from=10**4)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -23,6 +24,15 @@ ROUGH_WIDTH = 2048  # the same in TF32, which is ten times as fast
 PIVOT_WIDTH = 64  # columns of a pivoted factor per update of the remaining matrix
 PINNED_BYTES = 2**24  # arrays up to this size are copied from pinned memory
 PLAIN_PIVOT = 1e-6  # relative to the largest pivot: above it, no pivoting is needed
+
+
+@contextmanager
+def _quiet_about_sparse() -> Iterator[None]:
+    """Without torch's warnings about sparse tensors, which no user can do anything about."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+        warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
+        yield
 
 
 class TorchBackend(Backend):
@@ -184,9 +194,10 @@ class TorchBackend(Backend):
     def sparse_product(self, S: Any, X: Tensor) -> Tensor:
         entries = S.tocoo()
         where = self.index(np.stack((entries.row, entries.col)).astype(np.int64))
-        here = torch.sparse_coo_tensor(
-            where, self.array(entries.data), S.shape, check_invariants=False
-        )
+        with _quiet_about_sparse():
+            here = torch.sparse_coo_tensor(
+                where, self.array(entries.data), S.shape, check_invariants=False
+            )
         return torch.sparse.mm(here, X.reshape(len(X), -1)).reshape(S.shape[0], *X.shape[1:])
 
     def products(self, X: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
@@ -199,8 +210,7 @@ class TorchBackend(Backend):
     def _csr(self, S: Any) -> Tensor:
         """A scipy.sparse CSR matrix on the device."""
         ptr, columns = (self.index(part.astype(np.int64)) for part in (S.indptr, S.indices))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+        with _quiet_about_sparse():
             return torch.sparse_csr_tensor(
                 ptr, columns, self.array(S.data), S.shape, check_invariants=False
             )

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from rankwise.cli.input_files import read_data_for, read_model, scores_of
-from rankwise.cli.options import FeaturesOption, FillOption, input_argument, option, refuse
+from rankwise.cli.data_options import (
+    ColumnOptions,
+    FeaturesOption,
+    FillOption,
+    FormatOption,
+)
+from rankwise.cli.input_files import distinct_names, read_model, scores_of
+from rankwise.cli.options import grouped, input_argument, option, refuse
 from rankwise.cli.terminal import progress, show
-
-if TYPE_CHECKING:
-    from rankwise.data import LetorData
 
 FORMATS = ("text", "markdown", "latex", "json")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ComparedTable(ColumnOptions):
+    """How to read a table; --format is that of the result."""
+
+    data_format: FormatOption = None
+
+    @property
+    def file_format(self) -> str | None:
+        return self.data_format
+
+
+@grouped
 def compare(
+    *,
     files: Annotated[
         list[Path],
         input_argument(
-            metavar="MODEL MODEL... DATA", help="Two or more model files, and a LETOR file."
+            metavar="MODEL MODEL... DATA",
+            help="Two or more model files, and a LETOR file or table.",
         ),
     ],
     metrics: Annotated[
@@ -42,8 +60,9 @@ def compare(
     ] = "text",
     fill: FillOption = None,
     features: FeaturesOption = None,
+    table: ComparedTable,
 ) -> None:
-    """Compare models on a LETOR file: which is better, and is it more than chance?
+    """Compare models on a LETOR file or a table: which is better, and is it more than chance?
 
     Prints the mean of each metric for each model, and the difference of each pair of models on the
     same queries, with an interval by Student's t distribution. The p-value is that of a
@@ -71,15 +90,16 @@ def compare(
         raise ParameterError(
             f"Give at least two models and a data file: got {got}. Try 'rankwise compare --help'."
         )
-    names = _names(models)
-    by_width: dict[int | None, LetorData] = {}
+    names = distinct_names(models)
+    by_features: dict[Any, Any] = {}
     scores: dict[str, Any] = {}
     for name, model in zip(names, models, strict=True):
         file = read_model(model)
         width = getattr(file.model, "n_features_in_", None)
-        if width not in by_width:
-            by_width[width] = read_data_for(file, model, path, fill, features)
-        data = by_width[width]
+        key = width, tuple(getattr(file.model, "feature_names_in_", ()))
+        if key not in by_features:
+            by_features[key] = table.read_for(file, model, path, fill, features)
+        data = by_features[key]
         scores[name] = scores_of(file, data)
     if data.qid is None:
         raise DataError(f"{path} has no query ids, and models are compared over queries.")
@@ -102,13 +122,3 @@ def compare(
         print(f"{means.to_latex()}\n\n{differences.to_latex()}")
     else:
         print(json.dumps(found.to_dict(), indent=2))
-
-
-def _names(models: list[Path]) -> list[str]:
-    """The names of the files, or their paths if names are not different."""
-    for names in ([m.stem for m in models], [m.name for m in models], [str(m) for m in models]):
-        if len(set(names)) == len(names):
-            return names
-    from rankwise.errors import ParameterError
-
-    raise ParameterError("A model is given twice: compare different models.")

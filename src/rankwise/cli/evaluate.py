@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from rankwise.cli.data_options import FeaturesOption, FillOption, TableOptions
+from rankwise.cli.evaluate_runs import evaluate_runs, write_per_query
 from rankwise.cli.input_files import (
     last_step,
     note_scaling,
-    read_data,
-    read_data_for,
     read_model,
     read_scores,
     scores_of,
 )
 from rankwise.cli.options import (
-    FeaturesOption,
-    FillOption,
     Force,
+    grouped,
     input_argument,
     input_option,
     option,
@@ -28,17 +27,21 @@ from rankwise.cli.options import (
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, show
 
-if TYPE_CHECKING:
-    from rankwise.metrics import RankingEvaluation
 
-
+@grouped
 def evaluate(
+    *,
     files: Annotated[
         list[Path],
         input_argument(
-            metavar="[MODEL] DATA", help="A model file (not with --scores), and a LETOR file."
+            metavar="[MODEL] DATA",
+            help="A model file (not with --scores) and a LETOR file or table; with --qrels, runs.",
         ),
     ],
+    qrels: Annotated[
+        Path | None,
+        input_option("FILE", "Evaluate runs of TREC by these judgements, and compare them."),
+    ] = None,
     scores: Annotated[
         Path | None,
         input_option("FILE", "Evaluate these scores, one per line, instead of a model's."),
@@ -46,10 +49,18 @@ def evaluate(
     relevant: Annotated[
         float, option("LABEL", "Rows with at least this label are relevant (MAP, MRR, P@k).")
     ] = 1.0,
-    at: Annotated[str, option("K,K", "Cut-offs k of NDCG@k and P@k.")] = "1,3,5,10",
+    at: Annotated[
+        str | None,
+        option("K,K", "Cut-offs k of NDCG@k and P@k.", "1,3,5,10, or 10 for several runs"),
+    ] = None,
     gain: Annotated[
-        str, option("NAME", "Gain of NDCG: exponential (2^label - 1) or linear (label).")
-    ] = "exponential",
+        str | None,
+        option(
+            "NAME",
+            "Gain of NDCG: exponential (2^label - 1) or linear (label).",
+            "exponential, or linear with --qrels",
+        ),
+    ] = None,
     discount: Annotated[
         str,
         option("NAME", "Discount of NDCG: log2 (1/log2(rank + 1)) or letor (as in LETOR 1.0)."),
@@ -62,8 +73,9 @@ def evaluate(
         option("FILE", "Write the values of every query to this CSV file.", dir_okay=False),
     ] = None,
     force: Force = False,
+    table: TableOptions,
 ) -> None:
-    """Evaluate a model, or scores from anywhere, on a LETOR file with labels.
+    """Evaluate a model, scores from anywhere, or runs of TREC, on data with labels.
 
     Prints MAP, MRR, NDCG, NDCG@k, P@k, the disagreement error (the share of pairs of a query in
     the wrong order) and Kendall's tau_b, each averaged over queries. The column "s.e." is the
@@ -76,18 +88,36 @@ def evaluate(
     model, the rest is read as 0, with a warning; if it has fewer than half of the features, they
     hardly belong together, and --features must confirm the number.
 
+    A table (CSV, TSV, Parquet, Arrow or JSON lines) has its columns in any order: those of the
+    model are found by their names.
+
+    With --qrels, the files are runs of TREC (query Q0 document rank score tag), and the numbers are
+    those of trec_eval -c: ties in the order of document ids, descending; documents without a
+    judgement are not relevant; queries without results count as 0. Several runs are compared query
+    by query, with p-values adjusted for their number by Holm's method.
+
     \b
     Examples:
       rankwise evaluate model.rankwise test.txt
       rankwise evaluate model.rankwise test.txt --relevant 2 --per-query test.csv
       rankwise evaluate --scores scores.txt test.txt --json
+      rankwise evaluate model.rankwise test.parquet --label clicks
+      rankwise evaluate --qrels qrels.txt bm25.txt reranked.txt
     """
     import json
 
     from rankwise.errors import ParameterError
     from rankwise.metrics import evaluate_ranking
 
-    cutoffs = _cutoffs(at)
+    if qrels is not None:
+        given = {"scores": scores, "fill": fill, "features": features, **vars(table)}
+        evaluate_runs(
+            qrels, files, cutoffs=_cutoffs(at) if at else None, relevant=relevant,
+            gain=gain or "linear", discount=discount, as_json=as_json,
+            per_query=per_query, force=force, others=given,
+        )  # fmt: skip
+        return
+    cutoffs, gain = _cutoffs(at or "1,3,5,10"), gain or "exponential"
     if len(files) != (2 if scores is None else 1):
         wanted = "a model and a data file" if scores is None else "only the data file with --scores"
         got = ", ".join(map(str, files))
@@ -98,12 +128,12 @@ def evaluate(
         refuse("features", "This is the number of features of a model: leave it out with --scores.")
     if scores is None:
         file = read_model(files[0])
-        data = read_data_for(file, files[0], files[1], fill, features)
+        data = table.read_for(file, files[0], files[1], fill, features)
         values = scores_of(file, data)
         if data.qid is None and getattr(last_step(file.model), "n_queries_", 1) > 1:
             note(f"{files[1]} has no query ids: its rows are ranked together, unlike in training.")
     else:
-        data = read_data(files[0], fill=fill)
+        data = table.read_rows(files[0], fill)
         if data.qid is None:
             note(f"{files[0]} has no query ids: its rows are ranked together.")
         values = read_scores(scores, len(data.y), files[0])
@@ -111,7 +141,7 @@ def evaluate(
         data.y, values, data.qid, k=cutoffs, relevant=relevant, gain=gain, discount=discount
     )
     if per_query is not None:
-        _write_per_query(evaluation, per_query)
+        write_per_query(evaluation, per_query)
     if scores is None:
         note_scaling(file.model)
     if as_json:
@@ -135,20 +165,3 @@ def _cutoffs(text: str) -> list[int]:
             f"got {text!r}.",
         )
     return cutoffs
-
-
-def _write_per_query(evaluation: RankingEvaluation, path: Path) -> None:
-    """Write a row per query and a column per metric; a cell is empty where there is no value."""
-    import csv
-
-    from rankwise.files import replacing
-
-    columns = [
-        dict(zip(values.qid.tolist(), values.values.tolist(), strict=True))
-        for values in evaluation.per_query.values()
-    ]
-    with replacing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["qid", *evaluation.per_query])
-        for query in evaluation.qid.tolist():
-            writer.writerow([query, *(column.get(query, "") for column in columns)])

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from rankwise.cli.input_files import read_data_for, read_model
-from rankwise.cli.options import FillOption, Force, ModelFile, input_option, option, refuse
+from rankwise.cli.data_options import ColumnOptions, FillOption
+from rankwise.cli.input_files import read_model
+from rankwise.cli.options import Force, ModelFile, input_option, option, refuse
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress
-
-if TYPE_CHECKING:
-    from rankwise.data import LetorData
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ ENGINE = ("name", "normalizers", "positive", "complete")
 TARGETS = {
     "elasticsearch": Target(".elasticsearch.json", ENGINE),
     "opensearch": Target(".opensearch.json", ENGINE),
-    "solr": Target(".solr.json", ENGINE),
+    "solr": Target(".solr.json", (*ENGINE, "store")),
     "vespa": Target(".vespa.txt"),
     "onnx": Target(".onnx", ("precision",)),
     "json": Target(".json"),
@@ -66,7 +64,7 @@ def export(
         Path | None,
         input_option(
             "DATA",
-            "Rows to check the export on: a LETOR file.",
+            "Rows to check the export on: a LETOR file or a table.",
             "drawn from the range of the training rows",
         ),
     ] = None,
@@ -85,6 +83,9 @@ def export(
     ] = False,
     name: Annotated[
         str | None, option("NAME", "Search engines: name of the model.", "rankwise")
+    ] = None,
+    store: Annotated[
+        str | None, option("NAME", "Solr: the feature store.", "the default one")
     ] = None,
     normalizers: Annotated[
         bool,
@@ -141,6 +142,7 @@ def export(
         to,
         precision="float64" if float64 else None,
         name=name,
+        store=store,
         normalizers=normalizers or None,
         positive=positive,
         complete=complete or None,
@@ -154,13 +156,17 @@ def export(
     check_writable(exports.check_path(out), model, features, rows, force=force)
     file = read_model(model)
     names = None if features is None else read_names(features)
-    data = None if rows is None else read_data_for(file, model, rows, fill)
-    exported = file.model
+    data = None
+    if rows is not None:
+        data = ColumnOptions().read_for(file, model, rows, fill, None, needs_label=distil)
+    exported, remarks = file.model, []
     if distil and data is not None:
-        exported = _distilled(file.model, data)
+        exported, remark = _distilled(file.model, data)
+        remarks.append(remark)
     given: dict[str, Any] = {} if data is None else {"rows": data.X, "qid": data.qid}
     with progress(f"Exporting to {to}"):
         made = getattr(exports, f"to_{to}")(exported, features=names, **given, **options)
+    made = made.with_notes(*remarks)
     made.write(out)
     note(str(made.check))
     for remark in made.check.notes:
@@ -197,11 +203,10 @@ def read_names(path: Path) -> list[str]:
     return [line.strip() for line in lines]
 
 
-def _distilled(model: Any, data: LetorData) -> Any:
-    """A linear ranker in place of the model."""
+def _distilled(model: Any, data: Any) -> tuple[Any, str]:
+    """A linear ranker in place of the model, and what that costs."""
     from rankwise.export import distil
 
     with progress(f"Fitting a linear ranker to the scores of {len(data.y):,} rows"):
         found = distil(model, data.X, data.y, qid=data.qid)
-    note(f"Distilled into a linear ranker. {found}")
-    return found.ranker
+    return found.ranker, f"Distilled into a linear ranker. {found}"

@@ -6,10 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankwise.cli.hashed_features import with_seen
+from rankwise.cli.data_options import DataOptions
 from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
-    DataOptions,
     Force,
     ModelOut,
     RankerOptions,
@@ -42,7 +41,7 @@ def fit(
         str | None,
         option("A", "Regularization strength: a number, or auto to choose it.", "auto"),
     ] = None,
-    valid: Annotated[Path | None, input_option("FILE", "LETOR file to choose alpha on.")] = None,
+    valid: Annotated[Path | None, input_option("FILE", "File to choose alpha on.")] = None,
     selection: SelectionOptions,
     options: RankerOptions,
     data: DataOptions,
@@ -59,7 +58,7 @@ def fit(
         ),
     ] = None,
 ) -> None:
-    """Fit a ranker to a LETOR file and write it to a model file.
+    """Fit a ranker to a LETOR file or a table and write it to a model file.
 
     Without --alpha and --valid, alpha is chosen by held-out queries of TRAIN (or pairs, in a file
     without queries), except that of ranksvm, which is 1. With --valid, one ranker is fitted for
@@ -77,6 +76,10 @@ def fit(
     The rows of a query have the same qid. If TRAIN has none, the group sizes in TRAIN.query or
     TRAIN.group beside it are read, one per line, as LightGBM and XGBoost do. If there is no such
     file either, --one-ranking compares all rows with each other.
+
+    TRAIN may be a table: CSV, TSV, Parquet, Arrow or JSON lines, by its suffix. Columns of query
+    ids and labels are found by their names, or named by --query and --label; all others are
+    features. --dry-run prints how each column is understood. The model remembers the names.
 
     With --workers or --cluster, many processes read parts of the file, and the queries may be in
     any order. This works for linear models and for models named sparse-....
@@ -96,6 +99,8 @@ def fit(
       rankwise fit train.txt --model boosted -o m.rankwise
       rankwise fit train.txt --model ranksvm --valid valid.txt -o m.rankwise
       rankwise fit big.txt --workers 4 -o m.rankwise
+      rankwise fit train.csv --query search_id --label clicks -o m.rankwise
+      rankwise fit train.parquet --features 'price,stars_*' --impute median -o m.rankwise
     """
     from rankwise.persistence import save_model
 
@@ -114,9 +119,11 @@ def fit(
         if valid is None:
             ranker = rows.fit(ranker)
         else:
-            held_out = data.read_like(train, rows.n_features, rows.seen, valid)
+            held_out = data.read_like(
+                valid, rows.preparation, rows.feature_names, rows.n_features, train
+            )
             ranker = _best(rows.path(ranker, grid), held_out, selection)
-    save_model(with_seen(rows.seen, ranker), out)
+    save_model(rows.preparation.around(ranker), out)
     note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))

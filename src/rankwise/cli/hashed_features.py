@@ -41,10 +41,11 @@ def keep_seen(data: LetorData, path: Path) -> tuple[LetorData, SeenFeatures | No
 
 
 def seen_by(model: Any) -> SeenFeatures | None:
-    """The features that a model has seen, if it ignores others."""
+    """The features that a model, or its preparation, has seen, if it ignores others."""
     from rankwise.preprocessing import SeenFeatures
 
-    first = model.steps[0][1] if hasattr(model, "steps") else None
+    steps = getattr(model, "steps", ())
+    first = steps[0][1] if steps else None
     return first if isinstance(first, SeenFeatures) else None
 
 
@@ -64,19 +65,3 @@ def note_unseen(seen: SeenFeatures, data: LetorData, path: Path) -> None:
             f"{len(unseen):,} of the {len(used):,} feature numbers in {path} do not occur in the "
             "training rows of the model, and are ignored."
         )
-
-
-def only_seen(seen: SeenFeatures, data: LetorData, path: Path) -> LetorData:
-    """Rows with the features that occur in the training rows; says how many others there are."""
-    note_unseen(seen, data, path)
-    return replace(data, X=seen.transform(data.X))
-
-
-def with_seen(seen: SeenFeatures | None, ranker: Any) -> Any:
-    """A ranker that was fitted to the features that occur, for rows with any features."""
-    from sklearn.pipeline import Pipeline
-
-    if seen is None:
-        return ranker
-    steps = ranker.steps if isinstance(ranker, Pipeline) else [("ranker", ranker)]
-    return Pipeline([("seen", seen), *steps])

@@ -7,28 +7,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankwise.cli.data_options import FillOption, TableOptions
 from rankwise.cli.hashed_features import seen_by
-from rankwise.cli.input_files import last_step, read_data, read_model
-from rankwise.cli.options import FillOption, input_argument
-from rankwise.tables import Column, text_table
+from rankwise.cli.input_files import last_step, read_letor_file, read_model
+from rankwise.cli.options import grouped, input_argument, refuse
+from rankwise.cli.terminal import show
+from rankwise.tables import Column, Table, text_table
 
 if TYPE_CHECKING:
-    from rankwise.data import LetorData
+    from rankwise.data import LetorData, TableData
     from rankwise.persistence import ModelFile
 
 FEW_LABELS = 12  # up to this many are listed one by one
 BAR = 30  # characters of the longest bar
 
 
+@grouped
 def info(
-    file: Annotated[Path, input_argument(metavar="FILE", help="A LETOR file or a model file.")],
+    *,
+    file: Annotated[
+        Path, input_argument(metavar="FILE", help="A LETOR file, a table or a model file.")
+    ],
     fill: FillOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    table: TableOptions,
 ) -> None:
-    """Describe a LETOR file or a model file.
+    """Describe a LETOR file, a table or a model file.
 
     For data: rows, features and the share of values that are not zero, queries and their sizes,
-    labels, and the pairs that a ranker can learn from. For a model: its type, its parameters and
+    labels, and the pairs that a ranker can learn from. For a table, also how each column is
+    understood: start here with a CSV or Parquet file. For a model: its type, its parameters and
     what it was fitted to.
 
     \b
@@ -36,45 +44,69 @@ def info(
       rankwise info train.txt
       rankwise info model.rankwise
       rankwise info train.txt.gz --json
+      rankwise info train.csv
+      rankwise info train.parquet --query search_id --label clicks
     """
     import json
     from zipfile import is_zipfile
 
     is_model = is_zipfile(file)
-    facts = model_facts(read_model(file)) if is_model else data_facts(read_data(file, fill=fill))
+    columns = None
+    if is_model:
+        facts = model_facts(read_model(file))
+    elif table.is_table(file):
+        if fill is not None:
+            refuse("fill", "This is for NULL in LETOR files.")
+        data = table.read_table(file, needs_label=False, keep_text=True, keep_missing=True)
+        facts, columns = data_facts(data), data.columns
+    else:
+        facts = data_facts(read_letor_file(file, fill=fill))
     if as_json:
-        print(json.dumps({"file": str(file), **facts}, indent=2))
+        more = {} if columns is None else {"columns": _records(columns)}
+        print(json.dumps({"file": str(file), **facts, **more}, indent=2))
         return
     print(f"{file}: {'a model' if is_model else 'ranking data'}")
+    if columns is not None:
+        print()
+        show(columns)
     print(f"\n{_text(facts)}")
 
 
-def data_facts(data: LetorData) -> dict[str, Any]:
-    """Rows, queries and labels of a LETOR file."""
+def data_facts(data: LetorData | TableData) -> dict[str, Any]:
+    """Rows, queries and labels of data."""
     import numpy as np
-    from scipy import sparse
 
+    from rankwise.backends.arrays import is_sparse
     from rankwise.graph import PreferenceGraph, QueryGroups
 
     n_rows, n_features = data.X.shape
     groups = QueryGroups.of(data.qid, n_rows)
     sizes = groups.sizes
-    filled = data.X.nnz if sparse.issparse(data.X) else int(np.count_nonzero(data.X))
-    unlike = PreferenceGraph.from_scores(data.y, data.qid, n_rows=n_rows, ties="exclude")
-    pairs = PreferenceGraph.from_groups(data.qid, n_rows=n_rows)
-    lowest, highest = (np.full(groups.n_groups, end) for end in (np.inf, -np.inf))
-    np.minimum.at(lowest, groups.codes, data.y)
-    np.maximum.at(highest, groups.codes, data.y)
-    return {
+    numbers: Any = data.X
+    if hasattr(numbers, "columns"):
+        numbers = numbers.select_dtypes("number")
+    filled = numbers.nnz if is_sparse(numbers) else int(np.count_nonzero(numbers))
+    size = numbers.shape[0] * numbers.shape[1]
+    facts = {
         "rows": n_rows,
         "features": n_features,
-        "values not zero": f"{filled / max(n_rows * n_features, 1):.1%}",
+        "values not zero": f"{filled / max(size, 1):.1%}",
         "queries": groups.n_groups if data.qid is not None else "none: one global ranking",
         "rows per query": {
             "least": int(sizes.min()),
             "median": float(np.median(sizes)),
             "most": int(sizes.max()),
         },
+    }
+    if data.y is None:
+        return {**facts, "labels": "none"}
+    unlike = PreferenceGraph.from_scores(data.y, data.qid, n_rows=n_rows, ties="exclude")
+    pairs = PreferenceGraph.from_groups(data.qid, n_rows=n_rows)
+    lowest, highest = (np.full(groups.n_groups, end) for end in (np.inf, -np.inf))
+    np.minimum.at(lowest, groups.codes, data.y)
+    np.maximum.at(highest, groups.codes, data.y)
+    return {
+        **facts,
         "pairs within queries": pairs.n_pairs,
         "pairs with different labels": unlike.n_pairs,
         "queries without two labels": int((lowest == highest).sum()),
@@ -110,6 +142,8 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     seen = seen_by(model)
     if seen is not None:
         facts["features that occur"] = seen.n_features_out_
+    if hasattr(model, "feature_names_in_"):
+        facts["names"] = ", ".join(model.feature_names_in_)
     facts["scaling"] = getattr(ranker, "scale_", None)
     facts["queries fitted to"] = getattr(ranker, "n_queries_", None)
     if hasattr(ranker, "X_fit_"):
@@ -130,6 +164,12 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
         for name, value in ranker.get_params(deep=False).items()
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _records(table: Table) -> list[dict[str, Any]]:
+    """The rows of a table by the names of its columns."""
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
 def _text(facts: dict[str, Any]) -> str:

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise.cli.hashed_features import note_unseen, seen_by
 from rankwise.cli.terminal import complain, note, progress
 from rankwise.tables import plural
 
 if TYPE_CHECKING:
-    from rankwise.data import LetorData
+    from rankwise.data import LetorData, TableData
     from rankwise.persistence import ModelFile
 
 SCALE_NOTES = {
@@ -24,7 +23,7 @@ SCALE_NOTES = {
 }
 
 
-def read_data(
+def read_letor_file(
     path: Path, *, n_features: int | None = None, whose: str = "", fill: float | None = None
 ) -> LetorData:
     """Read a LETOR file, with as many features as `whose` has, if that is given.
@@ -57,7 +56,9 @@ def _with_groups(data: LetorData, path: Path) -> LetorData:
     return replace(data, qid=qid)
 
 
-def check_queries(path: Path, n_rows: int, *, has_queries: bool, one_ranking: bool) -> None:
+def check_queries(
+    path: Path, n_rows: int, *, has_queries: bool, one_ranking: bool, is_table: bool = False
+) -> None:
     """One ranking of all rows of a file must be asked for, and is not possible with queries."""
     from rankwise.errors import DataError
 
@@ -65,8 +66,11 @@ def check_queries(path: Path, n_rows: int, *, has_queries: bool, one_ranking: bo
         raise DataError(f"{path} has queries: leave --one-ranking out.")
     if not one_ranking and not has_queries:
         n_pairs = n_rows * (n_rows - 1) // 2
+        why = f"no qid, and no file {path}.query with group sizes is beside it"
+        if is_table:
+            why = "no column that is named like query ids: name it by --query"
         raise DataError(
-            f"{path} has no qid, and no file {path}.query with group sizes is beside it. If all of "
+            f"{path} has {why}. If all of "
             f"its {n_rows:,} rows ({n_pairs:,} pairs) are one ranking, say so by --one-ranking."
         )
 
@@ -104,30 +108,7 @@ def read_model(path: Path) -> ModelFile:
         return open_model(path)
 
 
-def read_data_for(
-    file: ModelFile,
-    model_path: Path,
-    path: Path,
-    fill: float | None = None,
-    confirmed: int | None = None,
-) -> LetorData:
-    """Read rows for a model, with as many features; `confirmed` is the value of --features."""
-    from rankwise.errors import DataError
-
-    n_features = getattr(file.model, "n_features_in_", None)
-    whose = f"the model {model_path}"
-    if confirmed is not None and confirmed != n_features:
-        raise DataError(f"--features is {confirmed}, but {whose} has {n_features} features.")
-    data = read_data(path, n_features=n_features, whose=whose, fill=fill)
-    seen = seen_by(file.model)
-    if seen is not None:
-        note_unseen(seen, data, path)
-    elif n_features is not None and confirmed is None:
-        _check_width(data, path, n_features, whose, fill)
-    return data
-
-
-def _check_width(
+def check_width(
     data: LetorData, path: Path, n_features: int, whose: str, fill: float | None
 ) -> None:
     """Warn if a file lacks the last features of a model; refuse it if it lacks more than half.
@@ -152,14 +133,14 @@ def _check_width(
     complain("warning", f"{words}: those that it lacks are read as 0.")
 
 
-def scores_of(file: ModelFile, data: LetorData) -> Any:
+def scores_of(file: ModelFile, data: LetorData | TableData) -> Any:
     """The score of each row."""
     import numpy as np
 
     from rankwise.errors import DataError
     from rankwise.routing import predict_with_queries
 
-    with progress(f"Scoring {len(data.y):,} rows"):
+    with progress(f"Scoring {data.X.shape[0]:,} rows"):
         scores = np.asarray(predict_with_queries(file.model, data.X, data.qid))
     if scores.ndim != 1:
         raise DataError(
@@ -192,6 +173,16 @@ def note_scaling(model: Any) -> None:
         scaler = (ranker_name(type(model[0])) or "").removesuffix("-scaler")
         if scaler in SCALE_NOTES:
             note(f"Features: {SCALE_NOTES[scaler]}.")
+
+
+def distinct_names(files: list[Path]) -> list[str]:
+    """The names of files, or their paths if names are not different."""
+    for names in ([f.stem for f in files], [f.name for f in files], [str(f) for f in files]):
+        if len(set(names)) == len(names):
+            return names
+    from rankwise.errors import ParameterError
+
+    raise ParameterError("A file is given twice: compare different ones.")
 
 
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:

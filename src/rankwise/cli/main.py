@@ -25,8 +25,8 @@ from rankwise.cli.tune.tune import tune
 
 ABOUT = """Learning to rank, at the price of regression.
 
-Data are LETOR (svmlight) text files, plain or gzipped, one row per line:
-`label qid:ID index:value index:value ...`
+Data are tables with names of columns (CSV, TSV, Parquet, Arrow, JSON lines), or LETOR (svmlight)
+text files, one row per line: `label qid:ID index:value index:value ...`
 
 Results go to stdout, everything else to stderr. Invalid input gives exit code 2 and one line that
 says what is wrong; set RANKWISE_TRACEBACK=1 to see the traceback as well.
@@ -38,6 +38,7 @@ Examples:
   rankwise fit train.txt --valid valid.txt --out model.rankwise
   rankwise tune train.txt --out model.rankwise
   rankwise evaluate model.rankwise test.txt
+  rankwise tune train.csv --query search_id --label clicks --out model.rankwise
   rankwise compare model.rankwise other.rankwise test.txt
   rankwise export model.rankwise --to onnx
   rankwise leaderboard battles.csv

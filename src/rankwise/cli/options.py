@@ -8,18 +8,12 @@ from functools import partial
 from inspect import Parameter, signature
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
+from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
-from rankwise.cli.hashed_features import keep_seen, only_seen
-from rankwise.cli.input_files import check_queries, read_data
 from rankwise.cli.terminal import with_parameters
 from rankwise.rankers import ranker_class
-
-if TYPE_CHECKING:
-    from rankwise.data import LetorData
-    from rankwise.preprocessing import SeenFeatures
 
 ALPHAS = "1e-3:1e8:23"
 MODELS = (
@@ -87,32 +81,14 @@ alpha_option = partial(option, rich_help_panel="Choosing alpha")
 input_option = partial(option, exists=True, dir_okay=False)
 input_argument = partial(typer.Argument, exists=True, dir_okay=False)
 
-TrainingFile = Annotated[Path, input_argument(metavar="TRAIN", help="LETOR file to learn from.")]
+TrainingFile = Annotated[
+    Path, input_argument(metavar="TRAIN", help="LETOR file or table to learn from.")
+]
 ModelFile = Annotated[Path, input_argument(metavar="MODEL", help="Model file to read.")]
 ModelOut = Annotated[
     Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist already.")]
-FillOption = Annotated[
-    float | None,
-    option(
-        "NUMBER",
-        "Read NULL, a missing value in LETOR, as this.",
-        "an error",
-        rich_help_panel="Data",
-    ),
-]
-
-FeaturesOption = Annotated[
-    int | None,
-    option(
-        "N",
-        "Confirm the number of features of the model, for data that have fewer.",
-        "largest index in DATA",
-        min=1,
-        rich_help_panel="Data",
-    ),
-]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -340,47 +316,6 @@ class RankerOptions:
                 if name not in (None, "none", *SCALERS):
                     words = ", ".join((*SCALERS, "none"))
                     refuse("scale", f"For {self.model}, choose from {words}: got {name}.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataOptions:
-    """How to read the training file."""
-
-    features: Annotated[
-        int | None,
-        option("N", "Number of features.", "largest index in TRAIN", min=1, rich_help_panel="Data"),
-    ] = None
-
-    fill: FillOption = None
-    one_ranking: Annotated[
-        bool,
-        typer.Option(
-            "--one-ranking",
-            help="All rows are one ranking. Needed for files without query ids.",
-            rich_help_panel="Data",
-        ),
-    ] = False
-
-    def read(self, path: Path) -> tuple[LetorData, SeenFeatures | None]:
-        """All rows of a training file; of hashed features, those that occur."""
-        return keep_seen(self._read(path, self.features, "--features"), path)
-
-    def read_like(
-        self, train: Path, n_features: int, seen: SeenFeatures | None, path: Path
-    ) -> LetorData:
-        """All rows of a file, with the features of the training file."""
-        width = n_features if seen is None else seen.n_features_in_
-        data = self._read(path, width, str(train))
-        return data if seen is None else only_seen(seen, data, path)
-
-    def _read(self, path: Path, n_features: int | None, whose: str) -> LetorData:
-        data = read_data(path, n_features=n_features, whose=whose, fill=self.fill)
-        self.check_queries(path, len(data.y), has_queries=data.qid is not None)
-        return data
-
-    def check_queries(self, path: Path, n_rows: int, *, has_queries: bool) -> None:
-        """A file has queries, or its rows were said to be one ranking."""
-        check_queries(path, n_rows, has_queries=has_queries, one_ranking=self.one_ranking)
 
 
 @dataclass(frozen=True, kw_only=True)

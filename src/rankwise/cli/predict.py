@@ -8,31 +8,45 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from rankwise.cli.input_files import note_scaling, read_data_for, read_model, scores_of
-from rankwise.cli.options import FeaturesOption, FillOption, Force, ModelFile, input_argument
+from rankwise.cli.data_options import FeaturesOption, FillOption, TableOptions
+from rankwise.cli.input_files import note_scaling, read_model, scores_of
+from rankwise.cli.options import Force, ModelFile, grouped, input_argument
 from rankwise.cli.output_files import check_writable
 
 BLOCK = 10_000  # scores written at a time
 
 
+@grouped
 def predict(
+    *,
     model: ModelFile,
     data: Annotated[
         Path,
-        input_argument(metavar="DATA", help="LETOR file; its labels are ignored."),
+        input_argument(metavar="DATA", help="LETOR file or table; it needs no labels."),
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write scores here instead of to stdout."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write scores here instead of to stdout: a table if the name ends with .csv, "
+            ".tsv, .parquet, .arrow or .jsonl.",
+        ),
     ] = None,
     force: Force = False,
     fill: FillOption = None,
     features: FeaturesOption = None,
+    table: TableOptions,
 ) -> None:
-    """Score the rows of a LETOR file: one number per line, higher is better.
+    """Score the rows of a file: higher is better.
 
     Scores order the rows of the same query. They are written with all their digits. If the
     model scales features within queries, so does this command, by the query ids in DATA.
+
+    For a LETOR file, the result is one number per line. For a table, it is a table with the columns
+    of ids and queries, and the column score, in the order of the rows. The columns of DATA may be
+    in any order: the model finds them by their names.
 
     LETOR files may leave out features that are 0. If DATA ends before the last feature of the
     model, the rest is read as 0, with a warning; if it has fewer than half of the features, they
@@ -42,19 +56,39 @@ def predict(
     Examples:
       rankwise predict model.rankwise test.txt --out scores.txt
       rankwise predict model.rankwise test.txt.gz | head
+      rankwise predict model.rankwise new.csv --out scores.csv
+      rankwise predict model.rankwise new.parquet --id product --out scores.parquet
     """
+    from rankwise.data.tables.formats import format_of
     from rankwise.files import replacing
 
     if out is not None:
         check_writable(out, model, data, force=force)
     file = read_model(model)
-    scores = scores_of(file, read_data_for(file, model, data, fill, features))
-    if out is None:
+    rows = table.read_for(file, model, data, fill, features, needs_label=False)
+    scores = scores_of(file, rows)
+    as_table = "csv" if out is None and table.is_table(data) else out and format_of(out)
+    if as_table:
+        from rankwise.data.tables.writing import write_columns
+
+        write_columns(_columns(rows, scores), out, as_table)
+    elif out is None:
         _write(scores, sys.stdout)
     else:
         with replacing(out) as beside, beside.open("w", encoding="ascii") as lines:
             _write(scores, lines)
     note_scaling(file.model)
+
+
+def _columns(rows: Any, scores: Any) -> dict[str, Any]:
+    """The ids and queries of rows under their own names, and the scores."""
+    roles = getattr(rows, "roles", None)
+    named = {
+        getattr(roles, "id", None) or "id": getattr(rows, "ids", None),
+        getattr(roles, "query", None) or "qid": rows.qid,
+        "score": scores,
+    }
+    return {name: values for name, values in named.items() if values is not None}
 
 
 def _write(scores: Any, file: TextIO) -> None:

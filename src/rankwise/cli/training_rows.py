@@ -1,7 +1,7 @@
 """Where `rankwise fit` finds its rows: in memory, in a file read block by block, on workers.
 
-Each class has `n_rows`, `n_features`, `has_queries`, `fit(ranker)`, and `path(ranker, alphas)`,
-which fits the ranker with each alpha. `seen` has the features that occur, if they are hashed.
+Each class has `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, `fit(ranker)`,
+and `path(ranker, alphas)`, which fits the ranker with each alpha.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from logging import CRITICAL
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankwise.cli.data_options import DataOptions, note_ids, split_names
 from rankwise.cli.hashed_features import MOST_NUMBERED
 from rankwise.cli.input_files import explaining_width, last_step
-from rankwise.cli.options import DataOptions
-from rankwise.cli.terminal import progress
+from rankwise.cli.preparation import Preparation
+from rankwise.cli.terminal import note, progress
 from rankwise.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 class InMemory:
     """The rows of a file that is read whole."""
 
-    def __init__(self, path: Path, options: DataOptions) -> None:
-        self._data, self.seen = options.read(path)
+    def __init__(self, path: Path, options: DataOptions, ranker: Any) -> None:
+        self._data, self.preparation = options.read_training(path, ranker)
+        roles = getattr(self._data, "roles", None)
+        self.feature_names = None if roles is None else roles.features
         self.n_rows, self.n_features = self._data.X.shape
         self.has_queries = self._data.qid is not None
 
@@ -78,24 +81,52 @@ class _Refits:
 class Streamed:
     """The rows of a file in blocks of whole queries, read as often as needed."""
 
-    seen = None
-
     def __init__(self, path: Path, options: DataOptions) -> None:
-        from rankwise.data import LetorBlocks
-
         self._path = path
         self._report: Callable[..., None]
-        self._blocks = LetorBlocks(
-            path,
-            n_features=options.features,
+        self.preparation = Preparation()
+        if options.is_table(path):
+            self._open_table(options)
+        else:
+            self._open_letor(options)
+        survey = self._blocks.survey
+        self.n_rows, self.n_features = survey.n_rows, survey.n_features
+        self.has_queries = survey.n_queries > 0
+
+    def _open_letor(self, options: DataOptions) -> None:
+        from rankwise.data import LetorBlocks
+
+        self.feature_names = None
+        self._blocks: Any = LetorBlocks(
+            self._path,
+            n_features=options.n_features,
             fill=options.fill,
             progress=lambda done, total: self._report(done, total),
         )
-        width = explaining_width(path, options.features, "--features", options.fill)
+        width = explaining_width(self._path, options.n_features, "--features", options.fill)
         with self._showing("Checking"), width:
-            survey = self._blocks.survey
-        self.n_rows, self.n_features = survey.n_rows, survey.n_features
-        self.has_queries = survey.n_queries > 0
+            _ = self._blocks.survey
+
+    def _open_table(self, options: DataOptions) -> None:
+        from rankwise.data import TableBlocks
+
+        file = options.table_file(self._path)
+        self._blocks = TableBlocks(
+            self._path,
+            query=options.query,
+            label=options.label,
+            features=split_names(options.features),
+            ignore=options.ignored,
+            format=file.format,
+            separator=None if options.separator is None else file.separator,
+            decimal=options.decimal,
+            progress=lambda done, total: self._report(done, total),
+        )
+        self.feature_names = self._blocks.roles.features
+        with self._showing("Checking"):
+            _ = self._blocks.survey
+        note(f"{self._path}: {self._blocks.roles.words()}. Read block by block.")
+        note_ids(self._blocks.roles)
 
     def fit(self, ranker: Any) -> Any:
         with self._showing("Fitting to"):
@@ -118,14 +149,16 @@ class Streamed:
 class OnWorkers:
     """The rows of a file of which each worker reads parts."""
 
-    seen = None
-
     def __init__(self, path: Path, options: DataOptions, client: Any) -> None:
         from rankwise.distributed._cluster_fit import Run
 
+        if options.is_table(path):
+            raise DataError(f"{path} is a table, and workers read LETOR files: leave them out.")
         self._client = client
-        with progress(f"Checking {path}"), explaining_width(path, options.features, "--features"):
-            self._parts = Run(client).open([path], None, None, options.features)
+        self.preparation, self.feature_names = Preparation(), None
+        n_features = options.n_features
+        with progress(f"Checking {path}"), explaining_width(path, n_features, "--features"):
+            self._parts = Run(client).open([path], None, None, n_features)
         assert self._parts.shape is not None  # LETOR files have one
         self.n_rows, self.n_features = self._parts.shape
         self.has_queries = self._parts.has_ids
@@ -168,18 +201,20 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
     """The rows of a file, on the workers of a client, block by block, or in memory.
 
     Rankers on landmarks read each block once or twice. A file without query ids is one ranking,
-    which no block may split. Of hashed features, the whole file tells which of them occur.
+    which no block may split. Encoders and imputers need all rows at once,
+    and of hashed features, the whole file tells which of them occur.
     """
     from rankwise import SparseRankRLS, SparseRLS
 
     if client is not None:
         return OnWorkers(path, options, client)
-    if isinstance(ranker, SparseRankRLS | SparseRLS):
+    whole = options.encode or options.impute or options.dry_run
+    if isinstance(ranker, SparseRankRLS | SparseRLS) and not whole:
         streamed = Streamed(path, options)
         if streamed.has_queries and streamed.n_features <= MOST_NUMBERED:
             options.check_queries(path, streamed.n_rows, has_queries=True)
             return streamed
-    return InMemory(path, options)
+    return InMemory(path, options, ranker)
 
 
 @contextmanager

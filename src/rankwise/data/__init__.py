@@ -1,4 +1,4 @@
-"""Ranking data: LETOR files, data sets, problems, comparisons, battles, triplets, normalization."""
+"""Ranking data: LETOR files, tables, data sets, comparisons, battles, triplets, normalization."""
 
 from rankwise.data.battle_files import BattleFile, read_battles
 from rankwise.data.battle_generator import GeneratedBattles, make_battles
@@ -13,6 +13,10 @@ from rankwise.data.letor.writing import write_letor
 from rankwise.data.normalize import normalize_per_query
 from rankwise.data.sample_files import SampleData, read_samples
 from rankwise.data.synthetic import RankingProblem, make_ranking
+from rankwise.data.tables.blocks import TableBlocks
+from rankwise.data.tables.frames import from_frame
+from rankwise.data.tables.reading import TableData, read_table
+from rankwise.data.trec import as_qrels, as_run, read_qrels, read_run, trec_order, write_run
 from rankwise.data.triplets import draw_triplets
 from rankwise.graph.comparisons import Comparisons
 
@@ -29,7 +33,12 @@ __all__ = [
     "RankingDataset",
     "RankingProblem",
     "SampleData",
+    "TableBlocks",
+    "TableData",
+    "as_qrels",
+    "as_run",
     "draw_triplets",
+    "from_frame",
     "list_datasets",
     "load_dataset",
     "make_battles",
@@ -40,6 +49,11 @@ __all__ = [
     "read_chosen_rejected",
     "read_comparisons",
     "read_letor",
+    "read_qrels",
+    "read_run",
     "read_samples",
+    "read_table",
+    "trec_order",
     "write_letor",
+    "write_run",
 ]

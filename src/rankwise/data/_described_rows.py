@@ -31,7 +31,8 @@ class DescribedRows:
             frame = pandas.DataFrame.sparse.from_spmatrix(self.X, columns=names)
         else:
             frame = pandas.DataFrame(self.X, columns=names)
-        frame.insert(0, "y", self.y)
+        if self.y is not None:
+            frame.insert(0, "y", self.y)
         if self.qid is not None:
             frame.insert(0, "qid", self.qid)
         return frame
@@ -60,7 +61,7 @@ class DescribedRows:
             low, high = sizes.min(initial=n), sizes.max(initial=0)
             each = f"{low}" if low == high else f"{low} to {high}"
             rows += f", {plural(len(sizes), 'query')} of {each} rows"
-        return {"size": rows, "labels": _labels(np.asarray(self.y))}
+        return {"size": rows, "labels": "none" if self.y is None else _labels(np.asarray(self.y))}
 
 
 def _labels(y: Any) -> str:

@@ -16,7 +16,7 @@ from rankwise.backends.arrays import Array
 from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, OUTCOMES, Battles
 from rankwise.data.pandalm import annotators, one_row_per_verdict
 from rankwise.data.reward_bench import has_completions, one_row_per_battle
-from rankwise.data.table_files import Columns, place_of_row, read_table
+from rankwise.data.tables.records import Columns, place_of_row, read_records
 from rankwise.errors import DataError
 from rankwise.tables import plural
 
@@ -155,7 +155,7 @@ class _Reader:
     def of(cls, table: Any) -> _Reader:
         if isinstance(table, str | Path):
             path = Path(table)
-            return cls._of_columns(str(path), read_table(path), partial(place_of_row, path))
+            return cls._of_columns(str(path), read_records(path), partial(place_of_row, path))
         names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
         if names is None:
             raise DataError(

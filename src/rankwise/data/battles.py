@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +12,7 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError
 from rankwise.graph.comparison_checks import FIRST, SECOND, TIE, check_context
 from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.id_arrays import id_array
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 
@@ -189,7 +189,7 @@ class Battles:
             return None if mine is None else np.concatenate((mine, its))
 
         return Battles(
-            as_array(known),
+            id_array(known),
             np.concatenate((self.pairs, np.array(place, dtype=np.intp)[other.pairs])),
             joined("outcome"),
             joined("weight"),
@@ -247,7 +247,7 @@ def number_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Index]:
         return found, np.asarray(codes, dtype=np.intp)
     number: dict[Any, int] = {}
     codes = number_more(labels, number)
-    return as_array(number), codes
+    return id_array(number), codes
 
 
 def number_more(labels: NDArray[Any], number: dict[Any, int]) -> Index:
@@ -256,19 +256,6 @@ def number_more(labels: NDArray[Any], number: dict[Any, int]) -> Index:
     new = [label for label in dict.fromkeys(entries) if label not in number]
     number.update(zip(new, range(len(number), len(number) + len(new)), strict=True))
     return np.fromiter(map(number.__getitem__, entries), np.intp, len(entries))
-
-
-def as_array(values: Iterable[Any]) -> NDArray[Any]:
-    """Labels as an array: of numbers or of strings, or of objects if they are of several types."""
-    entries = list(values)
-    kinds = {type(entry) for entry in entries}
-    if len(kinds) == 1 and kinds <= {int, str, float}:
-        made = np.array(entries)
-        if str not in kinds or not any(entry.endswith("\0") for entry in entries):
-            return made  # arrays of strings would lose a last "\0"
-    found = np.empty(len(entries), dtype=object)
-    found[:] = entries
-    return found
 
 
 class _OrNone(dict[Any, int]):
@@ -293,7 +280,7 @@ def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any]
     """The ids of items, and their numbers in each battle."""
     entries = [side.tolist() for side in sides]
     if items is None:
-        ids = as_array(dict.fromkeys(entries[0] + entries[1]))
+        ids = id_array(dict.fromkeys(entries[0] + entries[1]))
         missing = missing_entries(ids)
         if missing.any():
             bad = [missing_entries(side) for side in sides]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
 from rankwise.data.chosen_rejected import read_chosen_rejected
-from rankwise.data.table_files import place_of_row, read_table
+from rankwise.data.tables.records import place_of_row, read_records
 from rankwise.errors import DataError
 from rankwise.graph.comparison_checks import MARGIN_OF_WINNER
 from rankwise.graph.comparisons import Comparisons
@@ -169,7 +169,7 @@ class _Columns:
 
     @classmethod
     def _read(cls, path: Path) -> _Columns:
-        return cls(str(path), read_table(path), partial(place_of_row, path))
+        return cls(str(path), read_records(path), partial(place_of_row, path))
 
     def __str__(self) -> str:
         return self.source

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rankwise.data.table_files import Columns
+from rankwise.data.tables.records import Columns
 from rankwise.errors import DataError
 
 KEY = "cmp_key"  # the names of both models, with "_" between them

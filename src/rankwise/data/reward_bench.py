@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rankwise.data.table_files import Columns
+from rankwise.data.tables.records import Columns
 from rankwise.errors import DataError
 
 MODELS, RIGHT = "models", "num_correct"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data.table_files import Columns, read_table, row_numbers, row_word
+from rankwise.data.tables.records import Columns, read_records, row_numbers, row_word
 from rankwise.errors import DataError, ParameterError
 from rankwise.tables import plural
 
@@ -132,7 +132,9 @@ def read_samples(
     if missing not in MISSING:
         raise ParameterError(f"missing must be one of {', '.join(MISSING)}: got {missing!r}.")
     file = Path(path)
-    table = {name: [_tidy(value) for value in values] for name, values in read_table(file).items()}
+    table = {
+        name: [_tidy(value) for value in values] for name, values in read_records(file).items()
+    }
     special = {"label": label, "stratum": stratum, "group": group}
     for name in (*special.values(), *ignore):
         if name is not None and name not in table:

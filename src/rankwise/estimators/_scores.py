@@ -26,10 +26,16 @@ def returned_scores(X: Any, scores: Array) -> Any:
 
 
 def in_dtype(scores: Array, dtype: Any) -> Any:
-    """Scores in another dtype; raise an error if they overflow float32."""
+    """Scores in another dtype; raise an error if they are not finite."""
     on = backend_of(scores)
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
         cast = on.cast(scores, dtype)
-    if cast.dtype == on.xp.float32 and not on.is_finite(cast):
-        raise DataError("The scores overflow float32: pass X as float64.")
+    if not on.is_finite(cast):
+        if cast.dtype == on.xp.float32:
+            raise DataError("The scores overflow float32: pass X as float64.")
+        raise DataError(
+            "The scores are not finite: scale the rows as the training rows were scaled, for "
+            "example in a pipeline with a scaler. If that does not help, the weights of the model "
+            "are not finite: fit it again."
+        )
     return cast

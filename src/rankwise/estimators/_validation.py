@@ -30,6 +30,7 @@ def check_training(
         return X, check_targets(y, backend_of(X), X.shape[0])
     options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
     y = numeric_labels(to_host(y))
+    _check_cells(X)
     X, y = validate_data(estimator, X, y, reset=reset, multi_output=True, y_numeric=True, **options)
     if is_sparse(X):
         check_columns_fit(X)
@@ -44,10 +45,28 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
     if is_tensor(X):
         return check_tensor(estimator, X, reset=reset, min_rows=min_rows)
     options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
+    _check_cells(X)
     X = validate_data(estimator, X, reset=reset, **options)
     if reset and is_sparse(X):
         check_columns_fit(X)
     return send_rows(X, estimator.device)
+
+
+def _check_cells(X: Any) -> None:
+    """Refuse what conversions would lose: masks, and column numbers outside a sparse matrix."""
+    if np.ma.is_masked(X):
+        raise DataError("X has masked entries: impute them, or drop these rows.")
+    if is_sparse(X) and X.format in ("csc", "coo"):
+        try:
+            if X.format == "csc":
+                X.check_format(full_check=True)
+            elif X.nnz and any(
+                int(numbers.min()) < 0 or int(numbers.max()) >= n
+                for numbers, n in zip((X.row, X.col), X.shape, strict=True)
+            ):
+                raise ValueError("row or column numbers outside its shape")
+        except ValueError as error:
+            raise DataError(f"X is a damaged sparse matrix: {error}.") from None
 
 
 def check_new_ids(qid: Any, X: Any) -> None:

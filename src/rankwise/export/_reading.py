@@ -51,9 +51,12 @@ from rankwise.export._stages import (
 )
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.preprocessing.query_scalers import QueryScaler
+from rankwise.preprocessing.seen_features import SeenFeatures
 from rankwise.problem import FeatureBasis, KernelBasis, LandmarkBasis, RampBasis
 from rankwise.scaling import ColumnStandard
 from rankwise.solvers.gp.weight_space import CONSTANT, LinearBasis, WeightBasis
+
+MOST_CELLS = 2 * 10**7  # of rows that are drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,10 @@ class ModelStages:
     stages: Sequence[Any]
     n_features: int
     names: tuple[str, ...] | None  # that it was fitted with
+
+    def some_rows(self, wanted: int) -> int:
+        """A number of rows to draw: fewer than wanted, if there are very many features."""
+        return max(4, min(wanted, MOST_CELLS // max(self.n_features, 1)))
 
 
 def read_stages(model: Any) -> ModelStages:
@@ -254,6 +261,11 @@ def _(step: ColumnTransformer, n_columns: int) -> list[Any]:
         parts.append(part)
         widths.append(n_after)
     return [Branches(parts, widths)]
+
+
+@transformer_stages.register
+def _(step: SeenFeatures, n_columns: int) -> list[Any]:
+    return [Columns(np.asarray(step.columns_), n_columns)]
 
 
 @transformer_stages.register

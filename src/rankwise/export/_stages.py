@@ -107,7 +107,7 @@ class Project:
         return graph.add("MatMul", x, self.matrix)
 
     def undo(self, rows: Array) -> Array:
-        return np.asarray(np.nan_to_num(rows) @ np.linalg.pinv(self.matrix) + self.centre)
+        return np.asarray(rows @ np.linalg.pinv(self.matrix) + self.centre)
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,7 +476,7 @@ def emit_all(graph: Graph, stages: Sequence[Any], x: Value) -> Value:
 
 
 def undo_all(stages: Sequence[Any], rows: Array) -> Array:
-    """Rows that stages map to given ones."""
+    """Rows that stages map to given ones; where anything will do, values in a known range."""
     for stage in reversed(stages):
         rows = stage.undo(rows)
         span = getattr(stage, "span", None)

@@ -218,13 +218,14 @@ def check_rows(
     if qid is not None:
         raise DataError("qid belongs to rows: give both, or none of them.")
     rng = np.random.default_rng(0)
-    X = draw_rows(model.stages, DRAWN, rng)
+    n_rows = model.some_rows(DRAWN)
+    X = draw_rows(model.stages, n_rows, rng)
     unknown = np.isnan(X)
     X = np.where(unknown, rng.standard_normal(X.shape), X)
     n_unknown = int(unknown.any(axis=0).sum())
-    words = f"{DRAWN} rows drawn from the range of the training rows"
+    words = f"{n_rows} rows drawn from the range of the training rows"
     if n_unknown == X.shape[1]:
-        words = f"{DRAWN} rows of standard normal values, as the model does not know their range"
+        words = f"{n_rows} rows of standard normal values, as the model does not know their range"
     elif n_unknown:
         words += f" ({plural(n_unknown, 'feature')} of unknown range: standard normal)"
     fill = first_uses(model.stages, model.n_features)
@@ -233,7 +234,7 @@ def check_rows(
         missing = (rng.random(X.shape) < MISSING) & filled
         X = np.where(missing, fill.missing, X)
     within = is_within_queries(model.stages)
-    return CheckRows(X, np.arange(DRAWN) // PER_QUERY if within else None, words)
+    return CheckRows(X, np.arange(n_rows) // PER_QUERY if within else None, words)
 
 
 def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
@@ -262,12 +263,12 @@ def _with_names(X: Array, names: tuple[str, ...] | None) -> Any:
     """Rows as the model was fitted: a frame, if it was one and pandas or polars is installed."""
     if names is None:
         return X
-    for package in ("pandas", "polars"):
+    for package, keyword in (("pandas", "columns"), ("polars", "schema")):
         try:
             frames = import_module(package)
         except ImportError:
             continue
-        return frames.DataFrame({name: X[:, k] for k, name in enumerate(names)})
+        return frames.DataFrame(X, **{keyword: list(names)})
     return X
 
 

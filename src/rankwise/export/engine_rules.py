@@ -168,13 +168,12 @@ def json_scores(text: str, features: Features) -> Array:
     array([7., 2.])
     """
     model = json.loads(text)
-    total: Any = float(model["constant"])
-    for feature in model["features"]:
-        column = np.asarray(features[feature["name"]], dtype=np.float64)
-        if "missing" in feature:
-            column = np.where(np.isnan(column), float(feature["missing"]), column)
-        total = total + float(feature["weight"]) * column
-    return np.asarray(total, dtype=np.float64)
+    listed = model["features"]
+    table = np.array([features[each["name"]] for each in listed], dtype=np.float64)
+    fill = np.array([each.get("missing", np.nan) for each in listed], dtype=np.float64)
+    weights = np.array([each["weight"] for each in listed], dtype=np.float64)
+    filled = np.where(np.isnan(table), fill[:, None], table)
+    return np.asarray(weights @ filled + float(model["constant"]))
 
 
 def _elasticsearch_normalizer(norm: Any) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rankwise.export.checks import ExportCheck
@@ -27,6 +27,20 @@ class Export:
     target: str
     content: str | bytes
     check: ExportCheck
+
+    def with_notes(self, *notes: str) -> Export:
+        """The same with further notes in its check.
+
+        Parameters
+        ----------
+        *notes : str
+
+        Returns
+        -------
+        Export
+        """
+        check = replace(self.check, notes=(*notes, *self.check.notes))
+        return replace(self, check=check)
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file, and the check beside it.

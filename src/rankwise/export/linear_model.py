@@ -171,7 +171,7 @@ def known_span(stages: ModelStages, rows: Any) -> Array | None:
     if rows is not None:
         found = np.stack([np.nanmin(rows, axis=0), np.nanmax(rows, axis=0)])
     else:
-        drawn = draw_rows(stages.stages, 1000, np.random.default_rng(0))
+        drawn = draw_rows(stages.stages, stages.some_rows(1000), np.random.default_rng(0))
         if np.isnan(drawn).any():
             return None
         found = np.stack([drawn.min(axis=0), drawn.max(axis=0)])

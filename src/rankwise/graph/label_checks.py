@@ -13,13 +13,19 @@ from rankwise.graph.query_groups import QueryGroups
 def numeric_labels(y: Any) -> Any:
     """Labels as they are, or, if they are text, the numbers that the text stands for.
 
-    Raises DataError for other text, with the first row that has it.
+    Raises DataError for other text and for numbers beyond float64, with the first row that has
+    them, and for masked entries.
     """
+    if np.ma.is_masked(y):
+        raise DataError("y has masked entries: drop these rows or fill them in.")
     array = np.asarray(y) if hasattr(y, "dtype") or isinstance(y, (list, tuple)) else None
     if array is None or array.dtype.kind not in "OSTU":
         return y
     try:
         return array.astype(np.float64)
+    except OverflowError:
+        row = next(i for i, label in enumerate(array) if not _are_numbers(label))
+        raise DataError(f"y is too large for float64 in row {row}: rescale the labels.") from None
     except ValueError:
         row = next(i for i, label in enumerate(array) if not _are_numbers(label))
         raise DataError(
@@ -33,7 +39,7 @@ def numeric_labels(y: Any) -> Any:
 def _are_numbers(labels: Any) -> bool:
     try:
         np.asarray(labels).astype(np.float64)
-    except ValueError:
+    except (ValueError, OverflowError):
         return False
     return True
 

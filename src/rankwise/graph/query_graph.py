@@ -303,6 +303,15 @@ class QueryGraph(PairGraph):
             A[np.ix_(offset, offset)] = Z.T @ Z
         return A
 
+    def rhs(self, y: Any = None) -> Array:
+        """L y, from the differences to the first label of each query.
+
+        These are exact for labels far from zero, where means would be rounded.
+        """
+        y = backend_of(required(y)).array(y)
+        first = self.groups.order[self.groups.indptr[:-1]]
+        return super().rhs(y - y[first[self.groups.codes]])
+
     def offset_columns(self, X: Any) -> Index:
         """Columns of a sparse X that vary little around a value far from zero.
 

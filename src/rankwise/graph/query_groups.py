@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Index
 from rankwise.errors import DataError
+from rankwise.graph.id_arrays import id_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +178,9 @@ def check_length(n_ids: int, n_rows: int | None, name: str = "qid") -> None:
 
 def check_ids(qid: Any, n_rows: int | None, first_row: int = 0, name: str = "qid") -> NDArray[Any]:
     """Query ids as an array, one per row; errors count rows from `first_row`."""
-    ids = np.asarray(qid)
+    if np.ma.is_masked(qid):
+        raise DataError("qid has masked entries: give every row a query id, or drop these rows.")
+    ids = _as_array(qid)
     if ids.ndim == 2 and 1 in ids.shape:
         ids = ids.ravel()
     if ids.ndim != 1:
@@ -191,6 +194,16 @@ def check_ids(qid: Any, n_rows: int | None, first_row: int = 0, name: str = "qid
             f"{'a query id' if name == 'qid' else 'a value'}, or drop these rows."
         )
     return ids
+
+
+def _as_array(qid: Any) -> NDArray[Any]:
+    """Lists of ids keep them apart; all else is as NumPy has it."""
+    if isinstance(qid, list | tuple) and not any(isinstance(q, list | tuple) for q in qid):
+        return id_array(qid)
+    try:
+        return np.asarray(qid)
+    except ValueError:
+        raise DataError("qid needs one id per row: got lists of several lengths.") from None
 
 
 def missing_entries(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -216,7 +229,10 @@ def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
     """Distinct ids in order of first appearance, and the index of each entry among them."""
     if ids.dtype.kind == "O":  # mixed types cannot be sorted, but can be hashed
         seen: dict[Any, int] = {}
-        codes = np.fromiter((seen.setdefault(v, len(seen)) for v in ids), np.intp, len(ids))
+        try:
+            codes = np.fromiter((seen.setdefault(v, len(seen)) for v in ids), np.intp, len(ids))
+        except TypeError as error:
+            raise DataError(f"qid needs ids such as numbers or text: {error}.") from None
         names = np.empty(len(seen), dtype=object)
         names[:] = list(seen)
         return names, codes

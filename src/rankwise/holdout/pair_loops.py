@@ -110,9 +110,10 @@ def pair_slopes(
 ) -> None:
     """u and v for the pairs of a block of rows, as in `centred_block`.
 
-    f_i - f_j without both rows is (f_i - u r_i) - (f_j - v r_j), with the residuals r = y - f.
+    f_i - f_j without both rows is (f_i - u r_i) - (f_j - v r_j), with the residuals r = y - f. If
+    the block has all rows, the pairs (j, i) are there as well.
     """
-    shift = 1.0 / n
+    shift, whole = 1.0 / n, M.shape[0] == n
     for row in range(M.shape[0]):
         i = start + row
         for j in range(i + 1, n):
@@ -124,6 +125,10 @@ def pair_slopes(
                 inverse, one, two = _inverse(m_ii, m_jj, m_ij), o_ii - o_ij, o_jj - o_ij
             u[row, j - start] = one * inverse[0] - two * inverse[2]
             v[row, j - start] = two * inverse[1] - one * inverse[2]
+            if whole:
+                u[j, i], v[j, i] = v[i, j], u[i, j]
+        if whole:
+            u[i, i] = v[i, i] = 0.0
 
 
 @compiled

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -57,8 +59,8 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
     compared, ends = compared_pairs(labels[:, 0], units), np.repeat(units.indptr[1:], units.sizes)
     query, on = _in_order(one_ranking(problem, 0), units), backend_of(problem.y)
     Y = on.array(labels if units.contiguous else labels[units.order])
-    exponent = int(np.frexp(np.abs(labels[:, 0]).max())[1])
-    y, signs = Y - labels[:, 0].mean(), Y * 2.0 ** (HUGE - exponent)
+    y = Y - labels[:, 0].mean()
+    two_labels = len(np.unique(labels[:, 0])) == 2
     out = np.empty((len(problem.alphas), y.shape[1]))
     for a, lam in enumerate(problem.lams):
         with explained_rounding():
@@ -69,8 +71,13 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
         r, agreement, diagonal = y - f, on.zeros(y.shape[1]), hat.diagonal
         for start, M in hat.blocks():
             u, v = block_slopes(M, hat.is_hat, hat.n, start, diagonal)
-            count = _count_agreement if on.is_host else _agreement_on_device
-            count(u, v, start, ends, signs, f, r, agreement)
+            if not on.is_host:
+                _agreement_on_device(u, v, start, ends, Y, f, r, agreement)
+            elif two_labels and len(M) == hat.n:
+                agreement = _two_label_agreement(u, v, ends, Y, f, r, compared)
+            else:
+                arguments = (u, v, start, ends, _huge(Y), f, r)
+                _in_columns(permuted_loops.add_agreement, arguments, agreement)
         out[a] = 0.5 * (1.0 - to_host(agreement) / compared)
     return out
 
@@ -95,19 +102,33 @@ def _in_order(query: Conditional, units: QueryGroups) -> Conditional:
     return replace(query, target=query.target[rows], kernel=kernel, features=features)
 
 
-def _count_agreement(
-    u: Array, v: Array, start: int, ends: Index, y: Array, f: Array, r: Array, agreement: Array
-) -> None:
-    """Threads count blocks of columns, so that sums do not depend on their number."""
-    lows = range(0, y.shape[1], COLUMNS)
+def _huge(Y: Array) -> Array:
+    """Labels times a power of two, which keeps different ones different."""
+    exponent = int(np.frexp(np.abs(Y[:, 0]).max())[1])
+    return np.asarray(Y * 2.0 ** min(HUGE - exponent, 1023))
 
-    def count(low: int) -> None:
-        high = min(low + COLUMNS, y.shape[1])
-        permuted_loops.add_agreement(u, v, start, ends, y, f, r, low, high, agreement)
 
-    n_threads = min(os.cpu_count() or 1, len(lows))
-    with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(count, lows))
+def _two_label_agreement(
+    u: Array, v: Array, ends: Index, y: Array, f: Array, r: Array, compared: int
+) -> Array:
+    """Pairs in the right order less those in the wrong order, from the rows of the rarer label."""
+    (low, high), counts = np.unique(y[:, 0], return_counts=True)
+    chosen, sign = (high, 1.0) if counts[1] <= counts[0] else (low, -1.0)
+    starts = np.searchsorted(ends, ends)
+    wins = np.empty(y.shape[1])
+    _in_columns(permuted_loops.count_wins, (u, v, starts, ends, y, chosen, f, r), wins)
+    return sign * (wins - compared)
+
+
+def _in_columns(loop: Callable[..., None], arguments: tuple[Any, ...], out: Array) -> None:
+    """Threads run a loop on blocks of columns, so that sums do not depend on their number."""
+    lows = range(0, len(out), COLUMNS)
+
+    def run(low: int) -> None:
+        loop(*arguments, low, min(low + COLUMNS, len(out)), out)
+
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, len(lows))) as pool:
+        list(pool.map(run, lows))
 
 
 def _agreement_on_device(

@@ -154,19 +154,18 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
     """exp of -gamma |x - y|^2 = 2 gamma x'y - gamma |x|^2 - gamma |y|^2, block by block.
 
     Dense rows are centred first: distances do not change, and smaller norms cancel less. The
-    norms are appended as columns, so that a single product gives the exponent.
+    norms are appended as columns, so that a single product gives the exponent. Of sparse rows,
+    columns with few zeros are made dense, which takes no more memory.
     """
     on = backend_of(X)
-    if is_sparse(X) or is_sparse(Y):
-        K = _products(X, Y)
-        first = _squared_norms(X)
-        second = first if Y is None else _squared_norms(Y)
-        for rows in _row_blocks(on, *K.shape):
-            block = K[rows]
-            block *= 2.0 * k.gamma
-            block -= k.gamma * first[rows, None]
-            block -= k.gamma * second
-            _exp_nonpositive(on, block)
+    if is_sparse(X) and (Y is None or is_sparse(Y)):
+        K = _sparse_rbf(k, on, X, Y)
+    elif is_sparse(Y):
+        return np.ascontiguousarray(_rbf(k, Y, X).T)
+    elif is_sparse(X):
+        K = on.empty(X.shape[0], len(Y))
+        for rows in _row_blocks(on, *X.shape):
+            K[rows] = _rbf(k, X[rows].toarray(), Y)
     else:
         X = _float(on, X)
         Y_dense = X if Y is None else _float(on, Y)
@@ -182,6 +181,36 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
     if Y is None:
         on.diagonal(K)[:] = 1.0
     return K
+
+
+def _sparse_rbf(k: NamedKernel, on: Backend, X: Any, Y: Any) -> Array:
+    """The rbf kernel of sparse rows."""
+    parts = _sparse_and_dense(X, Y)
+    K = _products(*parts[0])
+    for part in parts[1:]:
+        K += _products(*part)
+    first = np.sum([_squared_norms(part) for part, _ in parts], axis=0)
+    second = first if Y is None else np.sum([_squared_norms(part) for _, part in parts], axis=0)
+    for rows in _row_blocks(on, *K.shape):
+        block = K[rows]
+        block *= 2.0 * k.gamma
+        block -= k.gamma * first[rows, None]
+        block -= k.gamma * second
+        _exp_nonpositive(on, block)
+    return K
+
+
+def _sparse_and_dense(X: Any, Y: Any) -> list[tuple[Any, Any]]:
+    """Sparse X and Y; or their sparse columns and the other ones, dense and centred."""
+    other = X if Y is None else Y
+    filled = np.flatnonzero(other.count_nonzero(axis=0) > other.shape[0] / 2)
+    if not len(filled):
+        return [(X, Y)]
+    rest = np.setdiff1d(np.arange(X.shape[1]), filled)
+    x, y = X[:, filled].toarray(), None if Y is None else Y[:, filled].toarray()
+    centre = (x if y is None else y).mean(axis=0, dtype=np.float64)
+    of_y = (None, None) if y is None else (Y[:, rest], y - centre)
+    return [(X[:, rest], of_y[0]), (x - centre, of_y[1])]
 
 
 def _exp_nonpositive(on: Backend, K: Array) -> Array:

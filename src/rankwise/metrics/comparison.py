@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.errors import DataError, ParameterError
+from rankwise.metrics.graded_metrics import GAIN_OPTIONS
 from rankwise.metrics.metric_names import are_grades, get_metric
 from rankwise.metrics.ranking_metric import QueryValues
 from rankwise.metrics.significance import PairedTest, holm, paired_test
@@ -201,6 +202,7 @@ def compare_rankings(
     *,
     metrics: Sequence[str] | None = None,
     relevant: float = 1,
+    gain: str = "exponential",
     level: float = 0.95,
     n_permutations: int = 10_000,
     random_state: Any = 0,
@@ -224,6 +226,8 @@ def compare_rankings(
         disagreement for grades (whole numbers from 0); otherwise disagreement.
     relevant : float, default=1
         Rows with at least this label are relevant, for the metrics that need it.
+    gain : {"exponential", "linear"}, default="exponential"
+        Of NDCG, as in `ndcg`; trec_eval's is linear.
     level : float, default=0.95
         Of the intervals.
     n_permutations : int, default=10_000
@@ -255,6 +259,7 @@ def compare_rankings(
 (10,000 permutations).
     """
     check_value("relevant", relevant, Number())
+    check_value("gain", gain, GAIN_OPTIONS["gain"])
     check_value("level", level, Number(0, 1, open_low=True, open_high=True))
     if not isinstance(scores, Mapping) or len(scores) < 2:
         raise ParameterError(
@@ -270,7 +275,7 @@ def compare_rankings(
         )
     values: dict[str, dict[str, QueryValues]] = {}
     for metric in metrics:
-        function = _with_relevant(get_metric(metric).function, relevant)
+        function = _with_options(get_metric(metric).function, relevant=relevant, gain=gain)
         values[metric] = {
             str(name): function(y, column, qid, per_query=True) for name, column in scores.items()
         }
@@ -295,9 +300,10 @@ def compare_rankings(
     return RankingComparison(tuple(map(str, scores)), values, pairs, level, n_permutations)
 
 
-def _with_relevant(function: Any, relevant: float) -> Any:
-    takes = "relevant" in signature(function).parameters
-    return partial(function, relevant=relevant) if takes else function
+def _with_options(function: Any, **options: Any) -> Any:
+    """A metric with those of the options that it takes."""
+    takes = signature(function).parameters
+    return partial(function, **{name: value for name, value in options.items() if name in takes})
 
 
 def _described(metric: str) -> str:

@@ -15,19 +15,21 @@ from rankwise.parameters import AnyOf
 
 @dataclass(frozen=True)
 class Cutoffs:
-    """One cut-off or several: whole numbers of at least 1."""
+    """One cut-off or several: whole numbers from 1 to 2^53."""
 
     def allows(self, value: Any) -> bool:
         """Whether a value is a cut-off or a sequence of them."""
         k = np.asarray(value)
-        return k.ndim <= 1 and k.size > 0 and k.dtype.kind in "iu" and int(k.min()) >= 1
+        if k.ndim > 1 or not k.size or k.dtype.kind not in "iu":
+            return False
+        return int(k.min()) >= 1 and int(k.max()) <= 2**53
 
     def hint(self, value: Any) -> str:
         """No suggestion."""
         return ""
 
     def __str__(self) -> str:
-        return "an integer of at least 1 or a sequence of such integers"
+        return "an integer of at least 1 or a sequence of such integers, at most 2^53"
 
 
 OPTIONAL_CUTOFFS = AnyOf(Cutoffs(), None)

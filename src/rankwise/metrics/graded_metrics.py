@@ -182,7 +182,13 @@ def _check_gains(labels: Array, gain: str) -> None:
 
 
 def _gain(labels: Array, gain: str) -> Array:
-    return np.exp2(labels) - 1.0 if gain == "exponential" else labels + 0.0
+    if gain == "linear":
+        return labels + 0.0
+    gains = np.exp2(labels) - 1.0
+    small = (labels > 0) & (labels < 1e-3)  # where the difference would cancel
+    if small.any():
+        gains[small] = np.expm1(labels[small] * np.log(2.0))
+    return gains
 
 
 def _discounts(n_ranks: int, discount: str) -> Array:

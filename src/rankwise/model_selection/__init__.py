@@ -35,6 +35,7 @@ from rankwise.model_selection._permutation_importance import (
 from rankwise.model_selection._permutation_test import PermutationTest, permutation_test
 from rankwise.model_selection._ranker_comparison import compare_rankers
 from rankwise.model_selection.best_mean import PairedDifference, ScoreEstimate
+from rankwise.model_selection.grouped_ranker import GroupedRanker
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
 
@@ -43,6 +44,7 @@ __all__ = [
     "AUCInterval",
     "ComponentErrors",
     "CrossValidation",
+    "GroupedRanker",
     "HeldOut",
     "HeldOutScores",
     "LeaveComparisonOut",

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.model_selection import GroupKFold, check_cv
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
+from rankwise.graph.label_checks import numeric_labels
 from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.permuted_labels import permuted, permuted_errors, shares_hat
@@ -199,7 +200,7 @@ def permutation_test(
             raise ParameterError(
                 'alpha is for cv="leave_pair_out": set that of the ranker instead.'
             )
-        labels = np.asarray(y, dtype=np.float64)
+        labels = np.asarray(numeric_labels(to_host(y)), dtype=np.float64)
         if labels.ndim != 1:
             raise DataError(f"permutation_test needs one label per row: got shape {labels.shape}.")
         units = Units.of(strata, groups, qid, len(labels))

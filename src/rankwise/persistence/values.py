@@ -35,6 +35,7 @@ from rankwise.rankers import RANKERS, TRANSFORMERS, ranker_class, ranker_name
 
 CSR_PARTS = ("data", "indices", "indptr")
 TRUSTED = (
+    "numpy.dtype",  # of imputers and encoders
     "scipy.sparse._csr.csr_",
     "sklearn.metrics._scorer._PassthroughScorer",  # of GridSearchCV
     "sklearn.model_selection._split.",

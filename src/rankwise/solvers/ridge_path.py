@@ -14,6 +14,7 @@ from rankwise.solvers.band import BandForm
 
 SMALL = 200  # up to this size, the cost of an eigendecomposition is negligible
 
+TINY = 1e-290  # what is divided by less would overflow
 GRAM_MARGIN = 1e3  # times the rounding floor: below it, Z'Z + lam I may be indefinite by rounding
 
 
@@ -50,8 +51,8 @@ def solve_ridge_path(
 
 
 def rounding_floor(M: Array) -> float:
-    """The size of eigenvalues of M that rounding errors alone can cause."""
-    return len(M) * EPS * float(abs(M.diagonal()).max()) if len(M) else 0.0
+    """The size of eigenvalues of M that rounding errors alone can cause, at least `TINY`."""
+    return max(len(M) * EPS * float(abs(M.diagonal()).max()), TINY) if len(M) else 0.0
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankwise.cli.hashed_features import with_seen
+from rankwise.cli.data_options import DataOptions
 from rankwise.cli.options import (
-    DataOptions,
     Force,
     TrainingFile,
     grouped,
@@ -36,7 +35,7 @@ def auto(
     force: Force = False,
     test: Annotated[
         Path | None,
-        input_option("FILE", "LETOR file to evaluate the model on. Nothing is chosen by it."),
+        input_option("FILE", "File to evaluate the model on. Nothing is chosen by it."),
     ] = None,
     report: Annotated[
         Path | None, option("FILE", "Where to write a page with all tables, as .html.")
@@ -70,7 +69,7 @@ def auto(
     seed: Annotated[int, option("N", "Seed for the choice of landmarks.", min=0)] = 0,
     data: DataOptions,
 ) -> None:
-    """Find a good ranker for a LETOR file: start here.
+    """Find a good ranker for a LETOR file or a table: start here.
 
     Tries linear rankers, sums of functions of single features, and kernels, on several scalings of
     the features and at many strengths of regularization, and boosted trees if LightGBM is
@@ -87,6 +86,7 @@ def auto(
       rankwise auto train.txt
       rankwise auto train.txt --test test.txt --out model.rankwise --report page.html
       rankwise auto train.txt --metric MAP --time-budget 60 -o model.rankwise
+      rankwise auto train.csv --query search_id --label clicks -o model.rankwise
       rankwise predict model.rankwise new.txt
     """
     from rankwise.persistence import save_model
@@ -96,8 +96,11 @@ def auto(
             check_writable(path, train, test, force=force)
     if report is not None and report.suffix.lower() != ".html":
         refuse("report", f"The page ends with .html: got {report.name!r}.")
-    rows, seen = data.read(train)
-    held_back = None if test is None else data.read_like(train, rows.X.shape[1], seen, test)
+    rows, preparation = data.read_training(train)
+    held_back = None
+    if test is not None:
+        names = None if not hasattr(rows, "roles") else rows.roles.features
+        held_back = data.read_like(test, preparation, names, rows.X.shape[1], train)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.auto import AutoRanker
     from rankwise.cli.auto.auto_page import write_page
@@ -129,7 +132,7 @@ def auto(
         write_page(ranker, report, train, test, evaluation)
         note(f"Wrote {report}: open {report.resolve().as_uri()}")
     if out is not None:
-        save_model(with_seen(seen, ranker), out)
+        save_model(preparation.around(ranker), out)
         parts = ranker.parts_
         what = (
             f"a mean of {len(parts)} rankers" if len(parts) > 1 else f"one ranker, {parts[0].name}"

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from rankwise.cli.input_files import read_data_for, read_model
-from rankwise.cli.options import FillOption, Force, ModelFile, input_option, refuse
+from rankwise.cli.data_options import ColumnOptions, FillOption
+from rankwise.cli.input_files import read_model
+from rankwise.cli.options import Force, ModelFile, input_option, refuse
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress
 
@@ -31,7 +32,8 @@ def card(
         Path | None,
         input_option(
             "DATA",
-            "Rows with labels that the model was not fitted to, for its scores: a LETOR file.",
+            "Rows with labels that the model was not fitted to, for its scores: a LETOR file or a "
+            "table.",
             "none",
         ),
     ] = None,
@@ -73,7 +75,7 @@ def card(
     names = None if features is None else read_names(features)
     given = None
     if rows is not None:
-        data = read_data_for(file, model, rows, fill)
+        data = ColumnOptions().read_for(file, model, rows, fill, None)
         given = CardRows(rows.name, data.X, data.y, data.qid)
     with progress("Writing the card"):
         page = card_page(file, model.name, given, names)

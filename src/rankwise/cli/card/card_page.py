@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, __version__
+from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, SparseBilinearRanker, __version__
 from rankwise.cli.info import model_facts
-from rankwise.cli.input_files import in_one_line, last_step
-from rankwise.errors import ExportError
+from rankwise.cli.input_files import in_one_line, last_step, scores_of
+from rankwise.errors import DataError, ExportError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.export import feature_weights
 from rankwise.graph import QueryGroups
@@ -22,7 +22,6 @@ from rankwise.model_selection.best_mean import clear_errors
 from rankwise.persistence import ModelFile
 from rankwise.plots import figure_svg, plot_coefficients, plot_importance
 from rankwise.report import Column, Figure, Page, Section, Table, Text
-from rankwise.routing import predict_with_queries
 from rankwise.tables import plural
 
 TOP = 20  # features in the picture
@@ -49,8 +48,7 @@ def card_page(
     """All sections of the card."""
     evaluation = None
     if rows is not None:
-        scores = np.asarray(predict_with_queries(file.model, rows.X, rows.qid))
-        evaluation = evaluate_ranking(rows.y, scores, rows.qid)
+        evaluation = evaluate_ranking(rows.y, _scores_of(file, rows), rows.qid)
     ranker = last_step(file.model)
     summary = f"`{type(ranker).__name__}` on {plural(_n_features(file.model), 'feature')}"
     if evaluation is not None and rows is not None:
@@ -67,6 +65,15 @@ def card_page(
         ],
         footer=f"Made by `rankwise card`, rankwise {__version__}.",
     )
+
+
+def _scores_of(file: ModelFile, rows: Any) -> Any:
+    if isinstance(last_step(file.model), SparseBilinearRanker):
+        raise DataError(
+            f"SparseBilinearRanker scores pairs of a query and a document, and {rows.source} has "
+            "rows of features: leave --rows out."
+        )
+    return scores_of(file, rows)
 
 
 def _n_features(model: Any) -> int:
@@ -155,9 +162,11 @@ def _remembered(model: Any) -> str:
     """What the model file says about hold-outs at the time of training."""
     ranker = last_step(model)
     if isinstance(model, RankingSearchCV) and hasattr(model, "best_score_"):
+        scoring = getattr(model.scorer_, "scoring", "score")
+        metric = scoring if isinstance(scoring, str) else "score"
         return (
-            f"In training, the search found a held-out score of {model.best_score_:.4f}. It chose "
-            "the best of several settings by this score, which is therefore a little too high."
+            f"In training, {metric} of held-out rows was {abs(model.best_score_):.4f} with the "
+            "best setting of the search. As it is the best of several, it is a little too good."
         )
     if isinstance(ranker, AutoRanker):
         return f"Expected on new queries, by hold-outs in training: {ranker.score_estimate_}."

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rankwise.cli.hashed_features import with_seen
+from rankwise.cli.data_options import DataOptions
 from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
-    DataOptions,
     Force,
     ModelOut,
     RankerOptions,
@@ -79,6 +78,8 @@ def tune(
           -o model.rankwise
       rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
           --plot report.html -o model.rankwise
+      rankwise tune train.csv --query search_id --label clicks --encode onehot \\
+          -o model.rankwise
       rankwise tune train.txt --model boosted --weighting rows,queries -o model.rankwise
       rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
           -o model.rankwise
@@ -95,7 +96,7 @@ def tune(
         picture = _picture_file(plot, out, force=force)
     elif plot is not None:
         refuse("plot", f"{options.model} has no alpha, and there is one setting: nothing to draw.")
-    rows, seen = data.read(train)
+    rows, preparation = data.read_training(train, rankers[0][1])
     rankers = [
         (setting, options.settle_scale(ranker, has_queries=rows.qid is not None))
         for setting, ranker in rankers
@@ -114,7 +115,7 @@ def tune(
         last_step(best.ranker).set_params(alpha=best.alpha)
     with progress(f"Fitting the best to {len(rows.y):,} rows"):
         fit_with_queries(best.ranker, rows.X, rows.y, rows.qid)
-    save_model(with_seen(seen, best.ranker), out)
+    save_model(preparation.around(best.ranker), out)
     show(settings_table(study, top=TOP))
     for line in study.words():
         note(line)

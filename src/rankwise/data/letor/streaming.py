@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy import sparse
 
-from rankwise.backends.arrays import is_sparse
 from rankwise.data.letor.parsing import TEXT_QID
 from rankwise.data.letor.reading import (
     DENSE_FILL,
@@ -24,10 +22,9 @@ from rankwise.data.letor.reading import (
     check_arguments,
 )
 from rankwise.data.letor.text_blocks import Span, TextBlock, parsed_blocks, text_size
+from rankwise.data.query_blocks import BLOCK_BYTES, run_starts, whole_queries
 from rankwise.errors import LetorFormatError
 from rankwise.parameters import AnyOf, Whole, check_value
-
-BLOCK_BYTES = 32 * 2**20  # of features in a block, about
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ class LetorBlocks:
             n_bytes += block.n_bytes
             width = max(width, block.max_index)
             if block.has_qid and block.n_rows:
-                starts = _run_starts(QueryIds.of(block, as_text=True))
+                starts = run_starts(QueryIds.of(block, as_text=True))
                 run_ids.append(block, starts)
                 run_lines.append(block.line_numbers(starts))
         if n_rows == 0:
@@ -123,26 +120,7 @@ class LetorBlocks:
         return LetorSurvey(version, n_rows, n_queries, width, n_bytes, layout, text_ids)
 
     def __iter__(self) -> Iterator[LetorData]:
-        pieces: list[LetorData] = []
-        held, enough = 0, self._block_bytes
-        for piece in self._pieces(self.survey):
-            pieces.append(piece)
-            held += _size(piece.X)
-            if held < enough:
-                continue
-            whole = _joined(pieces)
-            cut = len(whole.y) if whole.qid is None else int(_run_starts(whole.qid)[-1])
-            if cut == 0:  # a single query so far, longer than a block
-                pieces, enough = [whole], 2 * held
-                continue
-            block, rest = _rows(whole, slice(0, cut)), _rows(whole, slice(cut, None))
-            del whole, pieces
-            yield block
-            pieces, enough = [rest], self._block_bytes
-            held = _size(rest.X)
-        whole = _joined(pieces)
-        if len(whole.y):
-            yield whole
+        return whole_queries(self._pieces(self.survey), self._block_bytes)
 
     def __repr__(self) -> str:
         return f"LetorBlocks({self.path!r})"
@@ -177,7 +155,7 @@ class LetorBlocks:
         One id and line per run of rows. Runs that only seemed to differ are joined: 7 and 07 are
         the same id if all ids are integers.
         """
-        starts = _run_starts(ids)
+        starts = run_starts(ids)
         ids, lines = ids[starts], lines[starts]
         first = np.unique(ids, return_index=True)[1]
         if len(first) < len(ids):
@@ -236,28 +214,3 @@ def letor_spans(path: str, n_bytes: int) -> list[Span | None]:
             if cuts[-1] < file.tell() < size:
                 cuts.append(file.tell())
     return list(zip(cuts, [*cuts[1:], size], strict=True))
-
-
-def _run_starts(ids: Any) -> NDArray[np.intp]:
-    """Where runs of equal ids start."""
-    return np.flatnonzero(np.concatenate((np.ones(min(len(ids), 1), bool), ids[1:] != ids[:-1])))
-
-
-def _size(X: Any) -> int:
-    """Bytes of features."""
-    return int(X.data.nbytes + X.indices.nbytes) if is_sparse(X) else int(X.nbytes)
-
-
-def _joined(pieces: list[LetorData]) -> LetorData:
-    if len(pieces) == 1:
-        return pieces[0]
-    Xs: list[Any] = [piece.X for piece in pieces]
-    X = sparse.vstack(Xs, format="csr") if is_sparse(Xs[0]) else np.concatenate(Xs)
-    ids: list[Any] = [piece.qid for piece in pieces]
-    qid = None if ids[0] is None else np.concatenate(ids)
-    return LetorData(X, np.concatenate([piece.y for piece in pieces]), qid)
-
-
-def _rows(data: LetorData, rows: slice) -> LetorData:
-    qid: Any = None if data.qid is None else data.qid[rows].copy()
-    return LetorData(data.X[rows].copy(), data.y[rows].copy(), qid)

@@ -2,65 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import count
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
-from rankwise.estimators._context import fitted_context
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
 from rankwise.estimators._scale_warnings import warn_of_constants, warn_of_spread
-from rankwise.estimators.gp.conditioned_process import Hyperparameters
-from rankwise.estimators.gp.context_columns import in_context, rows_in_context, with_context
-from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
 from rankwise.estimators.gp.held_out_comparisons import HeldOutComparisons, hold_out
 from rankwise.estimators.gp.hyperparameters import (
-    default_kernel,
     has_one_scale,
-    learn_flips,
-    optimize,
-    warn_unless_converged,
-    width_grid,
 )
-from rankwise.estimators.gp.linear_kernels import linear_coordinates
 from rankwise.estimators.gp.parameter_checks import (
     check_gp_parameters,
-    first_flips,
-    may_learn_flips,
-    noise_bounds,
 )
-from rankwise.estimators.gp.pool import pool_of, told
 from rankwise.estimators.gp.posterior_queries import PosteriorMixin, dense
-from rankwise.estimators.gp.process_mixture import ProcessMixture
-from rankwise.estimators.gp.raters import RaterSlopes, learn_slopes
-from rankwise.estimators.gp.suggest import POOL
+from rankwise.estimators.gp.telling import TellMixin
 from rankwise.estimators.gp.training_comparisons import (
     check_comparisons,
     comparisons_of_scores,
 )
 from rankwise.estimators.ranker_mixin import RankerMixin
-from rankwise.graph import PreferenceGraph, QueryGroups
+from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_checks import check_comparison_ids
-from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
 from rankwise.kernels.own_parts import has_own_parts
 from rankwise.parameters import as_generator
-from rankwise.problem.memory import check_kernel_fits
-from rankwise.progress import progress_bar
-from rankwise.solvers.gp.observations import PairObservations
-from rankwise.solvers.gp.pool import PoolPosterior
 
 
-class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
+class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
     """A Gaussian process on comparisons: scores with their uncertainty.
 
     The score is a Gaussian process f with covariance `kernel`. The first row of a comparison is
@@ -197,16 +172,6 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
     array([0.97, 0.03])
     """
 
-    X_fit_: Array
-    pairs_: Index
-    margin_: Array
-    weight_: Array
-    landmarks_: Array | None
-    threshold_: float
-    raters_: RaterSlopes | None
-    rater_: Index | None
-    _pool: PoolPosterior | None = None
-
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
 
     def __init__(
@@ -280,10 +245,9 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             X, y = validate_data(self, X, numeric_labels(y), **options)
             y = np.asarray(y, dtype=np.float64)
             groups = QueryGroups.of(qid, len(y))
-            graph = PreferenceGraph.from_groups(groups)
             if len(y) > 1:
                 check_labels_differ(y, groups)
-            made = comparisons_of_scores(graph, y, self.likelihood, self.max_pairs, rng)
+            made = comparisons_of_scores(groups, y, self.likelihood, self.max_pairs, rng)
             self._forget_context()
             self._learn(dense(X), made, None, qid, rng)
             self.n_queries_ = groups.n_groups
@@ -355,121 +319,10 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             warn_of_parts(self, X, given, rows.shape[0])
         return self
 
-    def tell(
-        self,
-        pair: Any,
-        *,
-        margin: Any = None,
-        weight: Any = None,
-        rater: Any = None,
-        context: Any = None,
-        X: Any = None,
-    ) -> Self:
-        """Learn from further comparisons, starting from the present posterior.
-
-        The hyperparameters stay as they are (`fit_pairs` would choose them again). At the first
-        tie of ``tie_model="threshold"``, the threshold becomes the parameter `threshold`. The sites
-        of earlier comparisons are the start. After `suggest_pair` on the training rows, few sites
-        change: O(n^2) for each of them. A few sweeps follow when something else than the next pair
-        is asked.
-
-        Parameters
-        ----------
-        pair : array-like of shape (2,) or (n_pairs, 2), or rankwise.data.Comparisons
-            Row numbers, the preferred row first. `Comparisons` have item ids, outcomes, weights
-            and context; their items are the rows of the fit, or those of `X`.
-        margin, weight : float or array-like, optional
-            As in `fit_pairs`.
-        rater : id or array-like of shape (n_pairs,), optional
-            Who made the comparisons, after a fit with raters. None: the common slope, 1. One who
-            is not known has this slope, too, with a warning.
-        context : array-like of shape (n_pairs, n_columns), or (n_columns,) for one pair, optional
-            Features of the comparisons, after a fit with context. None: 0.
-        X : array-like or sparse of shape (n_rows, n_features), optional
-            The rows that `pair` numbers; they are added to the training rows. None: the
-            training rows.
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        rows = self.X_fit_ if X is None else self._new(X)
-        n_rows = len(rows)
-        if isinstance(pair, Comparisons):
-            pairs: Any = pair
-            if X is None and pair.items is not None:
-                n_rows = len(self._items())
-        else:
-            pairs = np.atleast_2d(np.asarray(pair)) if np.size(pair) else np.zeros((0, 2), np.intp)
-            if context is not None and len(pairs) == 1:
-                context = np.reshape(context, (1, -1))
-        margin = None if margin is None else np.atleast_1d(margin)
-        weight = None if weight is None else np.atleast_1d(weight)
-        new = check_comparisons(X, n_rows, pairs, margin, weight, context, self.likelihood)
-        if new.context is not None:
-            new = replace(new, context=fitted_context(self, new.context, len(new)))
-        raters = self._told_raters(rater, len(new))
-        counted = new.weight > 0
-        new = new.take(counted)
-        X_fit = self.X_fit_
-        if X is not None:
-            new = replace(new, pairs=new.pairs + len(X_fit))
-            X_fit = np.vstack((X_fit, rows))
-        if new.context is not None:
-            X_fit, new = rows_in_context(X_fit, new, self.context_scale_)
-        comparisons = self._comparisons + new
-        if raters is not None and self.rater_ is not None:
-            raters = np.concatenate((self.rater_, raters[counted]))
-        threshold = self.threshold_ or self._threshold(self._observations(new, None))
-        evidence = self._fitted_evidence(X_fit, comparisons, raters, threshold)
-        pool, same_rows = None, len(X_fit) == len(self.X_fit_)
-        if self._pool is not None and same_rows and threshold == self.threshold_:
-            pool = told(self._pool, X_fit, evidence)
-        if pool is not None:
-            self.__dict__.pop("posterior_", None)  # made again when it is needed
-            self._pool, self.n_sweeps_ = pool, 1
-            self.log_marginal_likelihood_value_ = pool.log_evidence
-            self._keep_comparisons(comparisons, raters)
-            return self
-        posterior = self.posterior_.updated(evidence)
-        self.theta_, self.threshold_ = evidence.start, threshold
-        self._keep(X_fit, comparisons, raters, posterior)
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        """The posterior, if `tell` has only updated the moments of the training rows."""
-        pool = vars(self).get("_pool")
-        if name != "posterior_" or pool is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        evidence = self._present_evidence()
-        process = evidence.condition(evidence.hyper, (pool.tau, pool.nu))
-        self.posterior_ = ProcessMixture.of([process], np.ones(1))
-        return self.posterior_
-
-    def __getstate__(self) -> Any:
-        """The state for copies and files: with the posterior, without what it is made of."""
-        if vars(self).get("_pool") is not None:
-            _ = self.posterior_
-        return {key: value for key, value in super().__getstate__().items() if key != "_pool"}
-
     def __setstate__(self, state: Any) -> None:
         """The state of a file, which had no raters if it does not mention them."""
         without = {"raters_": None, "rater_": None} if "pairs_" in state else {}
         super().__setstate__(without | state)
-
-    def _pool_moments(self, X: Array) -> tuple[Array, Array] | None:
-        """Mean and covariance of scores, if X are the training rows, and kept for `tell`."""
-        if len(X) > POOL or not np.array_equal(X, self.X_fit_):
-            return None
-        updates = self.likelihood == "probit" and self.inference == "ep"
-        if not updates or self.landmarks_ is not None or len(self.grid_weights_) > 1:
-            return None
-        if self._pool is None:
-            self._pool = pool_of(self.posterior_.best, self.X_fit_, self._present_evidence())
-        pool, noise = self._pool, self.noise_
-        covariance = pool.covariance if noise == 1.0 else noise**2 * pool.covariance
-        return noise * pool.mean, covariance
 
     def log_marginal_likelihood(self, theta: Any = None, *, eval_gradient: bool = False) -> Any:
         """Evidence of the comparisons, log p(comparisons | theta).
@@ -554,112 +407,6 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
                 "kernel with a length scale for each feature, such as 1.0 * RBF(X.std(axis=0)).",
             )
 
-    def _learn_with_context(
-        self,
-        X: Array,
-        given: Comparisons,
-        raters: QueryGroups | None,
-        rng: np.random.Generator,
-    ) -> None:
-        """`_learn` with context columns, whose weights are kept."""
-        if self.n_landmarks is not None or self.landmarks is not None:
-            raise ParameterError(
-                "context needs exact inference (n_landmarks=None, landmarks=None), or a linear "
-                "kernel, which needs no landmarks."
-            )
-        kernel = default_kernel(X) if self.kernel is None else self.kernel
-        rows, comparisons, kernel, scale = with_context(X, given, kernel)
-        self._learn(rows, comparisons, raters, None, rng, kernel)
-        self.context_scale_ = scale
-        units = in_context(np.zeros((len(scale), X.shape[1])), scale, np.eye(len(scale)))
-        nothing = np.zeros_like(units)
-        self.context_coef_, self.context_std_ = self.posterior_.difference(units, nothing)
-
-    def _forget_context(self) -> None:
-        for name in ("context_scale_", "context_coef_", "context_std_"):
-            self.__dict__.pop(name, None)
-
-    def _learn(
-        self,
-        X: Array,
-        comparisons: Comparisons,
-        raters: QueryGroups | None,
-        qid: Any,
-        rng: np.random.Generator,
-        kernel: Any = None,
-    ) -> None:
-        """Choose hyperparameters, condition on the comparisons, keep the result."""
-        if kernel is None:
-            kernel = default_kernel(X) if self.kernel is None else self.kernel
-        numbers = None if raters is None else raters.codes
-        observed = self._observations(comparisons, numbers)
-        landmarks = self._choose_landmarks(X, len(observed.rows), qid, kernel, rng)
-        threshold = self._threshold(observed)
-        start = Hyperparameters(kernel, float(self.noise), threshold, first_flips(self))
-        evidence = self._evidence(start, X, observed, landmarks, self.prior_scale)
-        log_error = np.zeros(0)
-        with _progress(self.verbose) as evidence.watch:
-            theta = optimize(evidence, self.optimizer, self.n_restarts_optimizer, rng)
-            if raters is not None:
-                evidence, theta, log_error = learn_slopes(evidence, theta, self.optimizer)
-            if may_learn_flips(self):
-                evidence, theta = learn_flips(evidence, theta, self.optimizer)
-            if self.marginalize == "grid":
-                posterior = ProcessMixture.of(*width_grid(evidence, theta, self.grid_step))
-            else:
-                posterior = ProcessMixture.of([evidence.process(theta)], np.ones(1))
-        hyper = evidence.at(theta)
-        self.theta_, self.kernel_, self.landmarks_ = theta, hyper.kernel, landmarks
-        self.noise_, self.threshold_, self.flips_ = hyper.noise, hyper.threshold, hyper.flips
-        self.raters_ = None
-        if raters is not None and hyper.slopes is not None:
-            error = hyper.slopes * log_error
-            self.raters_ = RaterSlopes(
-                raters.names, hyper.slopes, error, raters.sizes, evidence.spread
-            )
-        self._keep(X, comparisons, numbers, posterior)
-
-    def _choose_landmarks(
-        self, X: Array, n_compared: int, qid: Any, kernel: Any, rng: np.random.Generator
-    ) -> Array | None:
-        """The landmarks, or None for exact inference."""
-        if self.n_landmarks is None and self.landmarks is None:
-            linear = linear_coordinates(kernel, X.shape[1])
-            if linear is None or len(linear) > n_compared:
-                check_kernel_fits(n_compared, advice="Use n_landmarks, or fewer rows.")
-            return None
-        check_for_landmarks(kernel)
-        method = "kmeans" if self.landmarks is None else self.landmarks
-        choice = LandmarkChoice.of(method, self.n_landmarks)
-        return dense(choice.among(X, qid, kernel, rng).points)
-
-    def _keep(
-        self,
-        X: Array,
-        comparisons: Comparisons,
-        raters: Index | None,
-        posterior: ProcessMixture,
-    ) -> None:
-        """Set the attributes that a fit and `tell` change."""
-        best = posterior.best.approximation
-        self.X_fit_, self.posterior_ = X, posterior
-        self.__dict__.pop("_pool", None)
-        self._keep_comparisons(comparisons, raters)
-        self.grid_kernels_ = [process.hyper.kernel for process in posterior.processes]
-        self.grid_weights_ = posterior.weights
-        self.converged_ = all(p.approximation.converged for p in posterior.processes)
-        self.n_sweeps_ = best.n_sweeps
-        self.log_marginal_likelihood_value_ = best.log_evidence
-        warn_unless_converged(posterior.processes, self._inference())
-
-    def _keep_comparisons(self, comparisons: Comparisons, raters: Index | None) -> None:
-        self.pairs_, self.margin_ = comparisons.pairs, comparisons.margin
-        self.weight_, self.rater_ = comparisons.weight, raters
-
-    @property
-    def _comparisons(self) -> Comparisons:
-        return Comparisons(self.pairs_, self.margin_, self.weight_)
-
     def _check_raters(self, rater: Any, n_pairs: int) -> Any:
         """The raters of comparisons to fit."""
         if self.optimizer is None:
@@ -669,70 +416,11 @@ class PairwiseGP(PosteriorMixin, RankerMixin, BaseEstimator):
             )
         return check_comparison_ids("rater", rater, n_pairs)
 
-    def _told_raters(self, rater: Any, n_pairs: int) -> Any:
-        """Numbers of the raters of comparisons to add; None if the fit had no raters."""
-        if self.raters_ is None:
-            if rater is not None:
-                raise ParameterError("tell can have a rater only if the fit had raters.")
-            return None
-        if rater is None:
-            return np.full(n_pairs, -1)
-        rater = np.full(n_pairs, rater) if np.ndim(rater) == 0 else rater
-        return self.raters_.numbers(check_comparison_ids("rater", rater, n_pairs))
-
-    def _observations(self, comparisons: Comparisons, raters: Index | None) -> PairObservations:
-        if self.likelihood == "gaussian":
-            return PairObservations.from_margins(comparisons, raters)
-        half_ties = self.tie_model == "half"
-        return PairObservations.from_outcomes(comparisons, raters, half_ties=half_ties)
-
-    def _threshold(self, observed: PairObservations) -> float:
-        """Where the threshold of ties starts; 0 if none are modelled."""
-        has_ties = self.likelihood == "probit" and bool(observed.values[:, 2].any())
-        return float(self.threshold) if has_ties else 0.0
-
-    def _evidence(
-        self, hyper: Any, X: Array, observed: Any, landmarks: Any, prior_scale: Any = None
-    ) -> Evidence:
-        rows, bounds = X[observed.rows], noise_bounds(self)
-        return Evidence(hyper, rows, observed, self._inference(), bounds, landmarks, prior_scale)
-
-    def _fitted_evidence(
-        self, X: Array, comparisons: Comparisons, raters: Index | None, threshold: float
-    ) -> Evidence:
-        """The evidence of comparisons, with the learned hyperparameters and a threshold."""
-        slopes, spread = None, 0.0
-        if self.raters_ is not None:
-            slopes, spread = self.raters_.slope, self.raters_.spread
-        hyper = Hyperparameters(self.kernel_, self.noise_, threshold, self.flips_, slopes)
-        observed = self._observations(comparisons, raters)
-        return replace(self._evidence(hyper, X, observed, self.landmarks_), spread=spread)
-
-    def _present_evidence(self) -> Evidence:
-        """The evidence of all comparisons that were learned from."""
-        return self._fitted_evidence(self.X_fit_, self._comparisons, self.rater_, self.threshold_)
-
-    def _inference(self) -> InferenceSettings:
-        return InferenceSettings(
-            self.likelihood, self.inference, self.sweeps == "sequential", self.tol, self.max_sweeps
-        )
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-@contextmanager
-def _progress(verbose: bool) -> Iterator[Callable[[float], None] | None]:
-    """A function to call with the log evidence of each posterior, if progress is to be shown."""
-    if not verbose:
-        yield None
-        return
-    done = count(1)
-    with progress_bar("Posteriors", 0) as show:
-        yield lambda value: show(next(done), f"log evidence {value:.4g}")
 
 
 @contextmanager

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
-from rankwise.graph import PreferenceGraph
+from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
 
 
@@ -36,21 +36,29 @@ def check_comparisons(
 
 
 def comparisons_of_scores(
-    graph: PreferenceGraph, y: Array, likelihood: str, max_pairs: int, rng: np.random.Generator
+    groups: QueryGroups, y: Array, likelihood: str, max_pairs: int, rng: np.random.Generator
 ) -> Comparisons:
-    """All pairs of a graph, or `max_pairs` of them drawn at random, compared by score."""
-    drawn = None
-    if graph.n_pairs > max_pairs:
-        drawn = np.sort(rng.choice(graph.n_pairs, max_pairs, replace=False))
-    blocks, seen = [np.zeros((0, 2), dtype=np.intp)], 0
-    for first, second, _ in graph.pairs():
-        block = np.column_stack((first, second))
-        if drawn is not None:
-            low, high = np.searchsorted(drawn, (seen, seen + len(block)))
-            block = block[drawn[low:high] - seen]
-            seen += len(first)
-        blocks.append(block)
-    pairs = np.concatenate(blocks).astype(np.intp)
+    """All pairs of rows of a query, or `max_pairs` of them drawn at random, compared by score."""
+    ends = np.cumsum(groups.sizes * (groups.sizes - 1) // 2)
+    n_pairs = int(ends[-1])
+    if n_pairs > max_pairs:
+        chosen = np.sort(rng.choice(n_pairs, max_pairs, replace=False))
+    else:
+        chosen = np.arange(n_pairs)
+    query = np.searchsorted(ends, chosen, side="right")
+    begins = np.concatenate(([0], ends[:-1]))
+    i, j = _pair_of_number(chosen - begins[query], groups.sizes[query])
+    both = groups.order[groups.indptr[query][:, None] + np.column_stack((i, j))]
+    pairs = np.sort(both, axis=1)
     gap = y[pairs[:, 0]] - y[pairs[:, 1]]
     margin = np.sign(gap) if likelihood == "probit" else gap
     return Comparisons(pairs, margin, np.ones(len(pairs)))
+
+
+def _pair_of_number(number: Index, n: Index) -> tuple[Index, Index]:
+    """The pair i < j of that number in (0, 1), (0, 2), ..., (0, n - 1), (1, 2), ..."""
+    half = n - 0.5
+    i = np.floor(half - np.sqrt(np.maximum(half**2 - 2.0 * number, 0.0))).astype(np.intp)
+    i += (i + 1) * (2 * n - i - 2) // 2 <= number  # where the root was rounded
+    i -= i * (2 * n - i - 1) // 2 > number
+    return i, number - i * (2 * n - i - 1) // 2 + i + 1

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array
 from rankwise.backends.blas_threads import blas_threads_for
-from rankwise.data.battles import Battles, as_array
+from rankwise.data.battles import Battles
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.leaderboard.battle_problem import BattleProblem
 from rankwise.estimators.leaderboard.battle_warnings import (
@@ -24,6 +24,7 @@ from rankwise.estimators.leaderboard.battle_warnings import (
     warn_about_position,
 )
 from rankwise.estimators.leaderboard.board_results import BoardResults
+from rankwise.graph.id_arrays import id_array
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -380,7 +381,7 @@ class Leaderboard(BoardResults, BaseEstimator):
         else:
             self.tie_ = 0.0 if self.ties == "model" else float("nan")
             self.params_.pop("tie")
-        self.judges_ = as_array(problem.judges)
+        self.judges_ = id_array(problem.judges)
         self._set_judges(problem, params, found.draws, heavier)
         bad = battles.outcome == 3
         self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())

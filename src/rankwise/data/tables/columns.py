@@ -1,0 +1,262 @@
+"""Columns of Arrow's tables as NumPy arrays, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.data.tables.arrow_files import Source
+from rankwise.data.tables.formats import require_pyarrow
+from rankwise.data.tables.roles import listed
+from rankwise.errors import DataError
+from rankwise.tables import plural
+
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+DECIMAL_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
+ROWS = 1024  # that are copied at a time: they stay in the cache of the processor
+SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
+
+
+def kind_of(kind: Any) -> str:
+    """The kind of an Arrow type: number, text, date, empty or other."""
+    types = require_pyarrow("pyarrow.types")
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    number = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+    text = (types.is_string, types.is_large_string, types.is_string_view)
+    if any(is_such(kind) for is_such in number):
+        return "number"
+    if any(is_such(kind) for is_such in text):
+        return "text"
+    if types.is_null(kind):
+        return "empty"
+    return "date" if types.is_temporal(kind) else "other"
+
+
+def matrix(table: Any, names: Sequence[str], dtype: Any = np.float64) -> NDArray[Any]:
+    """Columns of numbers in one array; NaN where a value is missing."""
+    X = np.empty((table.num_rows, len(names)), dtype)
+    start = 0
+    for batch in table.select(list(names)).to_batches():
+        columns = [_numbers(column) for column in batch.columns]
+        stop = start + batch.num_rows
+        for low in range(start, stop, ROWS):
+            high = min(low + ROWS, stop)
+            for j, column in enumerate(columns):
+                X[low:high, j] = column[low - start : high - start]
+        start = stop
+    return X
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    arrow = require_pyarrow("pyarrow")
+    kind = column.type
+    if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind)):
+        if arrow.types.is_dictionary(kind):
+            column = column.dictionary_decode()
+        if arrow.types.is_null(kind):
+            return np.full(len(column), np.nan)
+        column = column.cast(arrow.float64(), safe=False)
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def labels(file: Source, table: Any, name: str, first: int = 0) -> NDArray[np.float64]:
+    """The labels: numbers, none of which is missing. `first` is the number of the first row."""
+    column = table.column(name)
+    if kind_of(column.type) != "number":
+        _refuse_text_label(file, column, name, first)
+    values: NDArray[np.float64] = matrix(table, [name])[:, 0]
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        raise DataError(
+            f"{file.place(first + int(wrong[0]))}: the label {name!r} is missing or not finite"
+            f"{_more(len(wrong))}. Fill it in, or leave out these rows."
+        )
+    return values
+
+
+def _more(count: int) -> str:
+    return f", as in {plural(count - 1, 'more row')}" if count > 1 else ""
+
+
+def _refuse_text_label(file: Source, column: Any, name: str, first: int) -> NoReturn:
+    kind = kind_of(column.type)
+    if kind == "empty":
+        raise DataError(f"{file.path}: the label {name!r} has no values in any row.")
+    if kind == "text":
+        refuse_mixed(file, column, name, first)
+        some = listed([repr(text) for text in column.unique().to_pylist()[:5]])
+        raise DataError(
+            f"{file.path}: the label {name!r} has words, such as {some}. Rankings need numbers, "
+            "larger ones for better rows: replace each word by a number."
+        )
+    raise DataError(
+        f"{file.path}: the label {name!r} is of type {column.type}, where numbers are needed."
+    )
+
+
+def refuse_mixed(file: Source, column: Any, name: str, first: int = 0) -> None:
+    """Raise an error about a column of texts most of which are numbers."""
+    compute = require_pyarrow("pyarrow.compute")
+    arrow = require_pyarrow("pyarrow")
+    texts = column.cast(arrow.string())
+    is_number = compute.match_substring_regex(texts, NUMBER)
+    filled = compute.and_(compute.not_equal(compute.utf8_trim_whitespace(texts), ""), True)
+    n_numbers, n_filled = (compute.sum(mask).as_py() or 0 for mask in (is_number, filled))
+    comma = compute.match_substring_regex(texts, DECIMAL_COMMA)
+    n_comma = compute.sum(comma).as_py() or 0
+    if 2 * (n_numbers + n_comma) < n_filled or n_numbers == n_filled:
+        return
+    bad = compute.and_(compute.invert(is_number), filled)
+    row = compute.index(bad.combine_chunks() if hasattr(bad, "combine_chunks") else bad, True)
+    value = texts[row.as_py()].as_py()
+    what = "Correct it, or leave the column out by --ignore."
+    if n_comma:
+        what = "If it has decimal commas, give --separator ';' --decimal ','."
+    raise DataError(
+        f"{file.place(first + row.as_py())}: the column {name!r} has numbers in other rows, but "
+        f"{value[:40]!r} here. {what}"
+    )
+
+
+def check_features(
+    file: Source, table: Any, names: Sequence[str], *, keep_text: bool, first: int = 0
+) -> None:
+    """Features are numbers, or texts where these are wanted."""
+    texts, others = [], []
+    for name in names:
+        kind = kind_of(table.schema.field(name).type)
+        if kind == "text":
+            refuse_mixed(file, table.column(name), name, first)
+            texts.append(name)
+        elif kind in ("date", "other"):
+            others.append(name)
+    if others:
+        kinds = listed([f"{name!r} ({table.schema.field(name).type})" for name in others])
+        raise DataError(
+            f"{file.path}: {kinds}: features are numbers. Turn dates into numbers, such as days, "
+            f"or leave these columns out by --ignore {','.join(others)}"
+        )
+    if texts and not keep_text:
+        found = listed([_described(name, table.column(name)) for name in texts])
+        have, them = ("a column has", "it") if len(texts) == 1 else ("columns have", "them")
+        raise DataError(
+            f"{file.path}: {have} text: {found}. Fit with --encode onehot (categories) or "
+            "hashing (words; in Python, keep_text=True and an encoder), or leave "
+            f"{them} out by --ignore {','.join(texts)}"
+        )
+
+
+def _described(name: str, column: Any) -> str:
+    different = column.unique().to_pylist()
+    example = next((value for value in different if value), "")
+    return f"{name!r} ({len(different)} different, such as {example[:30]!r})"
+
+
+def check_values(
+    file: Source,
+    X: NDArray[Any],
+    names: Sequence[str],
+    *,
+    keep_missing: bool,
+    first: int = 0,
+) -> None:
+    """Numbers are finite; missing ones (NaN) are refused unless they are wanted."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspect = np.flatnonzero(~np.isfinite(X.sum(axis=0))).tolist()
+    for j in suspect:
+        infinite = np.flatnonzero(np.isinf(X[:, j]))
+        if len(infinite):
+            raise DataError(
+                f"{file.place(first + int(infinite[0]))}: the column {names[j]!r} is infinite"
+                f"{_more(len(infinite))}. Replace it by a finite number."
+            )
+    counts = {names[j]: int(np.isnan(X[:, j]).sum()) for j in suspect}
+    if not keep_missing:
+        refuse_missing(file, counts, len(X))
+
+
+def refuse_missing(file: Source, counts: dict[str, int], n_rows: int) -> None:
+    """Raise an error about missing values, with their number in each column."""
+    counts = {name: count for name, count in counts.items() if count}
+    if not counts:
+        return
+    each = [f"{name} {count:,} ({count / n_rows:.0%})" for name, count in counts.items()]
+    total = sum(counts.values())
+    raise DataError(
+        f"{file.path} has {plural(total, 'missing value')} in {plural(len(counts), 'column')} of "
+        f"features: {listed(each)}. Fit with --impute median (or mean, most_frequent, a "
+        "number; in Python, keep_missing=True and an imputer), or leave the columns out by "
+        "--ignore."
+    )
+
+
+def text_values(column: Any) -> NDArray[Any]:
+    """Texts as Python's, each stored once; an empty one where it is missing."""
+    codes, texts = _encoded(column)
+    words: NDArray[Any] = np.array([*(text or "" for text in texts), ""], dtype=object)
+    return words[codes]
+
+
+def ids(file: Source, table: Any, name: str, first: int = 0) -> NDArray[Any]:
+    """Query ids or row ids: whole numbers where all are, otherwise texts; none is missing."""
+    column = table.column(name)
+    kind = kind_of(column.type)
+    if kind == "number":
+        values = matrix(table, [name])[:, 0]
+        refuse_holes(file, name, np.isnan(values), first)
+        if np.all(values == np.floor(values)) and np.all(abs(values) < 2**53):
+            return values.astype(np.int64)
+        arrow = require_pyarrow("pyarrow")
+        if arrow.types.is_integer(column.type):
+            whole: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+            return whole
+        return values
+    if kind == "other":
+        raise DataError(f"{file.path}: the column {name!r} is of type {column.type}: not an id.")
+    codes, texts = _encoded(column)
+    empty = np.array([*(not (text or "").strip() for text in texts), True])
+    refuse_holes(file, name, empty[codes], first)
+    return _as_ids(texts)[codes]
+
+
+def refuse_holes(file: Source, name: str, holes: NDArray[np.bool_], first: int) -> None:
+    """Raise an error about ids that are missing."""
+    rows = np.flatnonzero(holes)
+    if len(rows):
+        raise DataError(
+            f"{file.place(first + int(rows[0]))}: the column {name!r} has no value here"
+            f"{_more(len(rows))}. Fill it in, leave out these rows or, if you do not need the "
+            "column, leave it out by --ignore."
+        )
+
+
+def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
+    """The different texts of a column, and which of them each row has; -1 for a missing one."""
+    arrow = require_pyarrow("pyarrow")
+    if arrow.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    else:
+        column = column.cast(arrow.string()).dictionary_encode()
+    if column.num_chunks == 0:
+        return np.empty(0, np.intp), []
+    chunks = column.combine_chunks()
+    chunks = chunks.chunk(0) if hasattr(chunks, "chunk") else chunks
+    codes = chunks.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
+    return codes, chunks.dictionary.cast(arrow.string()).to_pylist()
+
+
+def _as_ids(texts: list[str]) -> NDArray[Any]:
+    """Whole numbers if all texts are such, as Python writes them; otherwise the texts."""
+    whole = [text for text in texts if text]
+    if all(text.lstrip("-").isdecimal() and len(text) < 19 for text in whole) and all(
+        str(int(text)) == text for text in whole
+    ):
+        return np.array([int(text or 0) for text in texts], dtype=np.int64)
+    if max(map(len, whole), default=0) <= SHORT:
+        return np.array([text or "" for text in texts], dtype=np.str_)
+    return np.array(texts, dtype=object)

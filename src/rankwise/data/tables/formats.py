@@ -1,0 +1,111 @@
+"""The formats of table files, and their text."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rankwise.errors import DataError, MissingExtraError
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+}
+FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+}
+
+
+def format_of(path: Path) -> str | None:
+    """The format that the suffix of a file names, plain or compressed; None for others."""
+    suffix = Path(path.stem).suffix if path.suffix.lower() in COMPRESSED else path.suffix
+    return SUFFIXES.get(suffix.lower())
+
+
+def compression_of(path: Path) -> str | None:
+    """How a file is compressed, by its first bytes."""
+    with path.open("rb") as file:
+        begin = file.read(4)
+    return next((name for magic, name in MAGIC.items() if begin.startswith(magic)), None)
+
+
+def require_pyarrow(module: str) -> Any:
+    """A module of pyarrow, or an error that says how to install it."""
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "tables") from error
+
+
+def opened_bytes(path: Path) -> Any:
+    """The bytes of a file, decompressed."""
+    kind = compression_of(path)
+    if kind in ("gzip", "bz2"):
+        return (gzip if kind == "gzip" else bz2).open(path, "rb")
+    if kind is None:
+        return path.open("rb")
+    return io.BufferedReader(require_pyarrow("pyarrow").input_stream(str(path), compression=kind))
+
+
+def opened_text(path: Path) -> Any:
+    """The text of a file, decompressed; without the mark of its byte order."""
+    return io.TextIOWrapper(opened_bytes(path), encoding="utf-8-sig", newline="")
+
+
+def csv_rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file that are not empty, each with the line on which it begins."""
+    with opened_text(path) as file:
+        reader = csv.reader(file, delimiter=separator, strict=True)
+        begin = 1
+        try:
+            for row in reader:
+                if row:
+                    yield begin, row
+                begin = reader.line_num + 1
+        except csv.Error as error:
+            raise DataError(
+                f"{path}, line {begin}: cannot be read as CSV: {error}. Check the quotation marks "
+                "of this row."
+            ) from error
+        except UnicodeDecodeError as error:
+            raise encoding_fault(path) from error
+
+
+def encoding_fault(path: Path) -> DataError:
+    """An error about the first line that is not UTF-8."""
+    with opened_bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    guess = "It is UTF-16: convert it, as by 'iconv -f UTF-16 -t UTF-8'."
+                else:
+                    guess = "If it is Latin-1, convert it by 'iconv -f LATIN1 -t UTF-8'."
+                begin = line[max(error.start - 15, 0) : error.start + 5]
+                return DataError(
+                    f"{path}, line {number}: not UTF-8 text, at byte {error.start + 1} of the "
+                    f"line, near {begin!r}. {guess}"
+                )
+    return DataError(f"{path} is not UTF-8 text.")

@@ -1,0 +1,232 @@
+"""Tables of labelled rows: from a file to the arrays that rankers take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from rankwise.data._described_rows import DescribedRows
+from rankwise.data.letor.reading import check_arguments
+from rankwise.data.tables.arrow_files import Source, TableFile
+from rankwise.data.tables.columns import (
+    check_features,
+    check_values,
+    ids,
+    kind_of,
+    labels,
+    matrix,
+    refuse_missing,
+    text_values,
+)
+from rankwise.data.tables.formats import require_pyarrow
+from rankwise.data.tables.roles import Roles
+from rankwise.errors import DataError, MissingExtraError
+from rankwise.tables import Column, Table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableData(DescribedRows):
+    """The rows of a table.
+
+    Attributes
+    ----------
+    X : DataFrame of shape (n_rows, n_features)
+        Features with their names. Rankers remember the names in ``feature_names_in_``.
+    y : ndarray of shape (n_rows,) or None
+        Labels, float64; None if the table has none.
+    qid : ndarray of shape (n_rows,) or None
+        Query ids: whole numbers if all ids are such, otherwise text; None if there are none.
+    ids : ndarray of shape (n_rows,) or None
+        Ids of rows, such as document ids.
+    roles : Roles
+        Which column is what, and whether this was guessed.
+    columns : Table
+        How each column was understood: its type, its role, its missing values and its range.
+
+    Examples
+    --------
+    >>> from rankwise.data import from_frame
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"qid": [1, 1], "grade": [0, 2], "price": [9.5, 7.0]})
+    >>> data = from_frame(frame, verbose=False)
+    >>> data.qid, data.y, data.feature_names
+    (array([1, 1]), array([0., 2.]), ('price',))
+    """
+
+    X: Any
+    y: NDArray[np.float64] | None
+    qid: NDArray[Any] | None
+    ids: NDArray[Any] | None
+    roles: Roles
+    columns: Table
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names of the features."""
+        return tuple(map(str, self.X.columns))
+
+    def _facts(self) -> dict[str, str]:
+        return {**super()._facts(), "columns": self.roles.words()}
+
+
+def read_table(
+    path: str | PathLike[str],
+    *,
+    query: str | None = None,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    id: str | None = None,
+    format: str | None = None,
+    keep_text: bool = False,
+    keep_missing: bool = False,
+    separator: str | None = None,
+    decimal: str | None = None,
+    dtype: DTypeLike = np.float64,
+) -> TableData:
+    """Read labelled rows from a table: CSV, TSV, Parquet, Arrow, Feather or JSON lines.
+
+    Files may be compressed (gzip, bzip2, Zstandard, LZ4). They are read by pyarrow, in parallel:
+    ``pip install 'rankwise[tables]'``. Memory: the columns that are used, twice for a moment.
+
+    Columns that are not named are found by their names: queries in ``qid``, ``query_id``, ``query``
+    and the like, labels in ``label``, ``relevance``, ``grade``, ids in ``doc_id``, ``id``. All
+    other columns are features, unless `features` or `ignore` says otherwise. The result has the
+    roles, and whether they were guessed.
+
+    Parameters
+    ----------
+    path : str or path-like
+    query, label, id : str, optional
+        The columns of query ids, labels and row ids. None: guessed. A table may have no queries
+        and no ids, and, for predictions, no labels: `y` is None then.
+    features : sequence of str, optional
+        Names of features, or patterns such as ``"price_*"``. None: all other columns.
+    ignore : sequence of str, default=()
+        Columns to leave out: names or patterns.
+    format : {"csv", "tsv", "parquet", "arrow", "jsonl", "json"}, optional
+        None: by the suffix. Arrow's streams and Feather are "arrow".
+    keep_text : bool, default=False
+        Whether features may be text, for an encoder. False: an error.
+    keep_missing : bool, default=False
+        Whether features may be missing, for an imputer. False: an error with their number in each
+        column. Labels and query ids are never missing.
+    separator, decimal : str, optional
+        Of CSV files, "," and "." if not given.
+    dtype : {float64, float32}, default=float64
+        Type of the numbers in X.
+
+    Returns
+    -------
+    TableData
+        With attributes `X`, `y`, `qid`, `ids`, `roles` and `columns`.
+
+    Raises
+    ------
+    DataError
+        If the table cannot be read or used: the message has the file, the line or the column, and
+        what to do.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import read_table
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "train.csv")
+    ...     _ = path.write_text("query,grade,price,stars\\na,0,9,3\\na,2,7,4\\nb,1,3,5\\n")
+    ...     data = read_table(path)
+    >>> data.roles.words()
+    "query 'query' (guessed); label 'grade' (guessed); 2 features (price, stars)"
+    >>> RankRLS().fit(data.X, data.y, qid=data.qid).feature_names_in_
+    array(['price', 'stars'], dtype=object)
+    """
+    file = TableFile.of(Path(path), format, separator, decimal)
+    float_type = check_arguments(None, "auto", dtype)
+    roles = Roles.of(
+        file.path, file.names, query=query, label=label, id=id, features=features, ignore=ignore,
+        needs_label=False,
+    )  # fmt: skip
+    return read_roles(file, roles, keep_text=keep_text, keep_missing=keep_missing, dtype=float_type)
+
+
+def read_roles(
+    file: TableFile,
+    roles: Roles,
+    *,
+    keep_text: bool = False,
+    keep_missing: bool = False,
+    dtype: Any = np.float64,
+) -> TableData:
+    """The rows of a file whose columns are known."""
+    used = [n for n in (roles.query, roles.label, roles.id) if n is not None]
+    table = file.read([*used, *roles.features], [n for n in used if n != roles.label])
+    return of_table(file, table, roles, keep_text=keep_text, keep_missing=keep_missing, dtype=dtype)
+
+
+def of_table(
+    file: Source,
+    table: Any,
+    roles: Roles,
+    *,
+    keep_text: bool,
+    keep_missing: bool,
+    dtype: Any = np.float64,
+) -> TableData:
+    """The rows of an Arrow table; `file` says in messages where they come from."""
+    if not table.num_rows:
+        raise DataError(f"{file.path} has no rows: only the names of its columns.")
+    qid = None if roles.query is None else ids(file, table, roles.query)
+    y = None if roles.label is None else labels(file, table, roles.label)
+    names = None if roles.id is None else ids(file, table, roles.id)
+    check_features(file, table, roles.features, keep_text=keep_text)
+    is_text = {n: kind_of(table.schema.field(n).type) == "text" for n in roles.features}
+    numbers = [name for name in roles.features if not is_text[name]]
+    X = matrix(table, numbers, dtype)
+    check_values(file, X, numbers, keep_missing=keep_missing)
+    frame = _pandas().DataFrame(X, columns=numbers, copy=False)
+    for k, name in enumerate(roles.features):
+        if is_text[name]:
+            words = text_values(table.column(name))
+            frame.insert(k, name, words)
+            if not keep_missing:
+                refuse_missing(file, {name: int(np.sum(words == ""))}, len(words))
+    return TableData(frame, y, qid, names, roles, _understood(table, roles))
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtraError("pandas", "tables") from error
+    return pandas
+
+
+def _understood(table: Any, roles: Roles) -> Table:
+    """What each column is, and what is in it."""
+    compute = require_pyarrow("pyarrow.compute")
+    rows: list[tuple[Any, ...]] = []
+    for name in table.column_names:
+        column = table.column(name)
+        kind = kind_of(column.type)
+        missing = column.null_count
+        values = ""
+        if kind == "number":
+            ends = compute.min_max(column) if "dict" not in str(column.type) else None
+            if ends is not None:
+                low, high = (ends[end].as_py() for end in ("min", "max"))
+                values = "" if low is None else f"{float(low):g} to {float(high):g}"
+        elif kind == "text":
+            example = next((text for text in column.slice(0, 100).to_pylist() if text), "")
+            values = f"{len(column.unique()):,} different, such as {example[:20]!r}"
+        rows.append((name, kind, roles.role(name), missing, values))
+    rows += [(name, "", why, None, "") for name, why in roles.left_out.items()]
+    columns = (Column("column", ""), Column("type", ""), Column("role", ""))
+    return Table((*columns, Column("missing", ",d"), Column("values", "")), tuple(rows))

@@ -1,0 +1,162 @@
+"""Columns of small tables as lists of Python's values."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+from rankwise.data.tables.formats import (
+    compression_of,
+    csv_rows,
+    encoding_fault,
+    format_of,
+    opened_text,
+    require_pyarrow,
+)
+from rankwise.errors import DataError
+
+Columns = dict[str, list[Any]]
+
+
+def read_records(path: Path) -> Columns:
+    """The columns of a table by name; the format is that of the suffix, CSV if it is another.
+
+    Files may be compressed. Values of CSV files are text. A row of a JSON file that lacks a key
+    has None there.
+    """
+    format = format_of(path)
+    try:
+        if format == "parquet":
+            return _parquet(path)
+        if format == "arrow":
+            raise DataError(f"{path}: this command reads CSV, TSV, JSON and Parquet files.")
+        if format == "jsonl":
+            return _of_records(path, json_lines(path))
+        if format == "json":
+            return _of_records(path, enumerate(json_list(path), 1))
+        return _csv(path, csv_rows(path, _separator(path)))
+    except (EOFError, OSError, zlib.error) as error:
+        raise broken_file(path, error) from error
+
+
+def broken_file(path: Path, error: Exception) -> Exception:
+    """An error about a file that ends too early; others as they are."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error  # there is no such file, or it may not be read
+    kind = compression_of(path) or "compressed"
+    return DataError(f"{path} is not a whole {kind} file: {str(error).rstrip('.')}. Copy it again.")
+
+
+def place_of_row(
+    path: Path, row: int, format: str | None = None, separator: str | None = None
+) -> str:
+    """The file and the line on which a row begins, for messages; rows count from 0.
+
+    Reads the file again: lines may be empty, and rows of CSV files may have several lines.
+    """
+    numbers = _numbers(path, format or format_of(path), separator)
+    return f"{path}, {row_word(path, format)} {next(islice(numbers, row, None))}"
+
+
+def row_word(path: Path, format: str | None = None) -> str:
+    """What the rows of a file are: those of JSON and Parquet files are not lines."""
+    return "row" if (format or format_of(path)) in ("json", "parquet", "arrow") else "line"
+
+
+def row_numbers(path: Path, n: int) -> list[int]:
+    """The line on which each of the first n rows begins, as in `place_of_row`."""
+    return list(islice(_numbers(path, format_of(path), None), n))
+
+
+def _numbers(path: Path, format: str | None, separator: str | None) -> Iterator[int]:
+    if row_word(path, format) == "row":
+        yield from count(1)
+    elif format == "jsonl":
+        with opened_text(path) as file:
+            yield from (line for line, text in enumerate(file, 1) if text.strip())
+    else:
+        rows = csv_rows(path, separator or _separator(path))
+        yield from (line for line, _ in islice(rows, 1, None))
+
+
+def _separator(path: Path) -> str:
+    return "\t" if format_of(path) == "tsv" else ","
+
+
+def _csv(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Columns:
+    rows = list(lines)
+    if len(rows) < 2:
+        raise DataError(f"{path} needs a line with the names of columns, and lines of values.")
+    names = [name.strip() for name in rows[0][1]]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path} has two columns {twice!r}.")
+    for line, row in rows[1:]:
+        if len(row) != len(names):
+            raise DataError(f"{path}, line {line}: got {len(row)} values for {len(names)} columns.")
+    values = zip(*(row for _, row in rows[1:]), strict=True)
+    return {name: list(column) for name, column in zip(names, values, strict=True)}
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The values of the lines that are not empty, with the numbers of these lines."""
+    with opened_text(path) as file:
+        line = 0
+        try:
+            for line, text in enumerate(file, 1):
+                if text.strip():
+                    yield line, json.loads(text)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}, line {line}: not JSON: {error.msg}.") from error
+        except UnicodeDecodeError as error:
+            raise encoding_fault(path) from error
+
+
+def json_list(path: Path) -> list[Any]:
+    """The entries of a JSON file."""
+    try:
+        with opened_text(path) as file:
+            rows = json.load(file)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {error.lineno}: not JSON: {error.msg}.") from error
+    except UnicodeDecodeError as error:
+        raise encoding_fault(path) from error
+    if not isinstance(rows, list):
+        raise DataError(f"{path} must hold a list of objects, one for each row.")
+    return rows
+
+
+def _of_records(path: Path, records: Iterator[tuple[int, Any]]) -> Columns:
+    columns: Columns = {}
+    n = 0
+    for line, record in records:
+        if not isinstance(record, dict):
+            raise DataError(f"{path}, row {line}: expected an object with names and values.")
+        for name in record:
+            if name not in columns:
+                columns[name] = [None] * n
+        for name, values in columns.items():
+            values.append(record.get(name))
+        n += 1
+    if not n:
+        raise DataError(f"{path} has no rows.")
+    return columns
+
+
+def _parquet(path: Path) -> Columns:
+    parquet, ArrowException = (
+        require_pyarrow("pyarrow.parquet"),
+        require_pyarrow("pyarrow").ArrowException,
+    )
+    try:
+        table = parquet.read_table(path)
+    except ArrowException as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise DataError(f"{path} cannot be read as Parquet: {reason}.") from error
+    if not table.num_rows:
+        raise DataError(f"{path} has no rows.")
+    return {name: table.column(name).to_pylist() for name in table.column_names}

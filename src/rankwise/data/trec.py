@@ -1,0 +1,307 @@
+"""Judgements and rankings in the formats of TREC."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwise.data.tables.formats import encoding_fault, opened_text
+from rankwise.data.tables.records import broken_file
+from rankwise.errors import DataError, ParameterError
+from rankwise.files import replacing
+
+Qrels = dict[str, dict[str, int]]
+Run = dict[str, dict[str, float]]
+
+QUERY_COLUMNS = ("query_id", "q_id", "qid")
+DOCUMENT_COLUMNS = ("doc_id", "docno", "docid")
+RELEVANCE_COLUMNS = ("relevance", "label", "rel", "score")
+SCORE_COLUMNS = ("score",)
+
+
+def read_qrels(path: str | PathLike[str]) -> Qrels:
+    """Read judgements in TREC's format: lines of ``query 0 document relevance``.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or compressed.
+
+    Returns
+    -------
+    dict of str to dict of str to int
+        The relevance of documents, by query. Metrics take it in the place of y.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "qrels.txt")
+    ...     _ = path.write_text("q1 0 d1 2\\nq1 0 d2 0\\n")
+    ...     read_qrels(path)
+    {'q1': {'d1': 2, 'd2': 0}}
+    """
+    return _read(Path(path), "query 0 document relevance", (0, 2, 3), int, "a whole number")
+
+
+def read_run(path: str | PathLike[str]) -> Run:
+    """Read a ranking in TREC's format: lines of ``query Q0 document rank score tag``.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or compressed.
+
+    Returns
+    -------
+    dict of str to dict of str to float
+        The scores of documents, by query. Metrics take it in the place of scores. The ranks in
+        the file are ignored, as by trec_eval.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "run.txt")
+    ...     _ = path.write_text("q1 Q0 d1 1 0.9 mine\\nq1 Q0 d2 2 0.5 mine\\n")
+    ...     read_run(path)
+    {'q1': {'d1': 0.9, 'd2': 0.5}}
+    """
+    layout = "query Q0 document rank score tag"
+    return _read(Path(path), layout, (0, 2, 4), _finite, "a finite number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+def _read(
+    path: Path, layout: str, places: tuple[int, int, int], parse: Callable[[str], Any], what: str
+) -> dict[str, dict[str, Any]]:
+    """Values by query and document."""
+    found: dict[str, dict[str, Any]] = {}
+    n_fields = len(layout.split())
+    try:
+        with opened_text(path) as lines:
+            for number, line in enumerate(lines, 1):
+                fields = line.split()
+                if not fields:
+                    continue
+                if len(fields) != n_fields:
+                    raise DataError(
+                        f"{path}, line {number}: got {len(fields)} fields for {n_fields}. Such a "
+                        f"file has lines of: {layout}."
+                    )
+                query, document, value = (fields[k] for k in places)
+                try:
+                    known = found.setdefault(query, {})
+                    if document in known:
+                        raise DataError(
+                            f"{path}, line {number}: the document {document!r} of query {query!r} "
+                            "appears again. Leave it in once."
+                        )
+                    known[document] = parse(value)
+                except DataError:
+                    raise
+                except ValueError:
+                    raise DataError(
+                        f"{path}, line {number}: expected {what}: got {value[:40]!r}."
+                    ) from None
+    except UnicodeDecodeError as error:
+        raise encoding_fault(path) from error
+    except (EOFError, OSError) as error:
+        raise broken_file(path, error) from error
+    if not found:
+        raise DataError(f"{path} is empty: such a file has lines of: {layout}.")
+    return found
+
+
+def write_run(
+    path: str | PathLike[str], run: Mapping[str, Mapping[str, float]], *, tag: str = "rankwise"
+) -> Path:
+    """Write a ranking in TREC's format, best documents first.
+
+    Parameters
+    ----------
+    path : str or path-like
+    run : mapping of str to mapping of str to float
+        The scores of documents, by query, or whatever `as_run` takes.
+    tag : str, default="rankwise"
+        The name of the run, in the last column.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     print(write_run(f"{folder}/run.txt", {"q1": {"a": 0.5, "b": 0.75}}).read_text())
+    q1 Q0 b 1 0.75 rankwise
+    q1 Q0 a 2 0.5 rankwise
+    <BLANKLINE>
+    """
+    run = as_run(run)
+    for name in (tag, *run, *(document for scored in run.values() for document in scored)):
+        if not name or name.split() != [name]:
+            raise ParameterError(f"Names in TREC's files have no blanks: got {name!r}.")
+    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+        for query, scored in run.items():
+            for rank, (document, score) in enumerate(_in_order(scored), 1):
+                file.write(f"{query} Q0 {document} {rank} {score!r} {tag}\n")
+    return Path(path)
+
+
+def trec_order(run: Mapping[str, Mapping[str, float]]) -> Run:
+    """A run whose scores are ranks: trec_eval's order, without ties.
+
+    trec_eval rounds scores to 32 bits, and orders equal ones by the id of the document, in
+    descending order. The result has the score -1 for the first document of each query, -2 for the
+    second, and so on.
+
+    Parameters
+    ----------
+    run : mapping of str to mapping of str to float
+
+    Returns
+    -------
+    dict of str to dict of str to float
+
+    Examples
+    --------
+    >>> trec_order({"q1": {"a": 0.5, "b": 0.5, "c": 0.9}})
+    {'q1': {'c': -1.0, 'b': -2.0, 'a': -3.0}}
+    """
+    return {
+        query: {document: -float(rank) for rank, (document, _) in enumerate(_in_order(scored), 1)}
+        for query, scored in run.items()
+    }
+
+
+def _in_order(scored: Mapping[str, float]) -> list[tuple[str, float]]:
+    rounded = np.array(list(scored.values())).astype(np.float32).tolist()
+    keys = sorted(zip(rounded, scored, strict=True), reverse=True)
+    return [(document, scored[document]) for _, document in keys]
+
+
+def as_qrels(source: Any) -> Qrels:
+    """Judgements from other libraries as a dictionary, which all metrics take.
+
+    Parameters
+    ----------
+    source : object
+        A dictionary, a ``Qrels`` of ranx, an iterable of ``Qrel`` of ir-measures, or a data frame
+        with columns for queries (query_id, q_id or qid), documents (doc_id, docno or docid) and
+        relevance (relevance, label, rel or score).
+
+    Returns
+    -------
+    dict of str to dict of str to int
+        ranx takes it as ``Qrels(...)``, and ir-measures and pytrec_eval as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_qrels(pd.DataFrame({"query_id": ["q1"], "doc_id": ["d1"], "relevance": [2]}))
+    {'q1': {'d1': 2}}
+    """
+    return _as_dictionary(source, RELEVANCE_COLUMNS, "relevance", int)
+
+
+def as_run(source: Any) -> Run:
+    """A ranking from another library as a dictionary, which all metrics take.
+
+    Parameters
+    ----------
+    source : object
+        A dictionary, a ``Run`` of ranx, an iterable of ``ScoredDoc`` of ir-measures, or a data
+        frame with columns for queries (query_id, q_id or qid), documents (doc_id, docno or docid)
+        and scores (score).
+
+    Returns
+    -------
+    dict of str to dict of str to float
+        ranx takes it as ``Run(...)``, and ir-measures and pytrec_eval as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_run(pd.DataFrame({"qid": ["q1", "q1"], "docno": ["d1", "d2"], "score": [0.5, 2.0]}))
+    {'q1': {'d1': 0.5, 'd2': 2.0}}
+    """
+    return _as_dictionary(source, SCORE_COLUMNS, "score", float)
+
+
+def _as_dictionary(
+    source: Any, columns: tuple[str, ...], field: str, kind: type
+) -> dict[str, dict[str, Any]]:
+    if hasattr(source, "columns"):
+        rows = _frame_rows(source, columns)
+    elif hasattr(source, "to_dict"):  # ranx
+        rows = _nested(source.to_dict())
+    elif isinstance(source, Mapping):
+        rows = _nested(source)
+    elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
+        rows = _tuples(source, field)
+    else:
+        raise DataError(
+            f"Expected a dictionary, a data frame, or an object of ranx or ir-measures: got a "
+            f"{type(source).__name__}."
+        )
+    found: dict[str, dict[str, Any]] = {}
+    for query, document, value in rows:
+        known = found.setdefault(str(query), {})
+        if str(document) in known:
+            raise DataError(f"The document {document!r} of query {query!r} appears again.")
+        known[str(document)] = kind(value)
+    if not found:
+        raise DataError("There are no queries in it.")
+    return found
+
+
+def _nested(source: Mapping[Any, Any]) -> Iterable[tuple[Any, Any, Any]]:
+    for query, documents in source.items():
+        if not isinstance(documents, Mapping):
+            raise DataError(
+                f"Expected {{query: {{document: value}}}}: got a {type(documents).__name__} for "
+                f"query {query!r}."
+            )
+        for document, value in documents.items():
+            yield query, document, value
+
+
+def _tuples(source: Iterable[Any], field: str) -> Iterable[tuple[Any, Any, Any]]:
+    for row in source:
+        if not all(hasattr(row, name) for name in ("query_id", "doc_id", field)):
+            raise DataError(
+                f"Expected rows with query_id, doc_id and {field}, as of ir-measures: got a "
+                f"{type(row).__name__}."
+            )
+        yield row.query_id, row.doc_id, getattr(row, field)
+
+
+def _frame_rows(frame: Any, values: tuple[str, ...]) -> Iterable[tuple[Any, Any, Any]]:
+    names = list(frame.columns)
+    chosen = []
+    for what, known in (
+        ("queries", QUERY_COLUMNS),
+        ("documents", DOCUMENT_COLUMNS),
+        ("values", values),
+    ):
+        name = next((name for name in known if name in names), None)
+        if name is None:
+            raise DataError(
+                f"The frame needs a column of {what}, called {', '.join(known)}: it has "
+                f"{', '.join(map(str, names))}."
+            )
+        chosen.append(np.asarray(frame[name]).tolist())
+    return zip(*chosen, strict=True)

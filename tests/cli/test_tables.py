@@ -1,0 +1,157 @@
+"""Commands on tables: CSV, TSV and Parquet files with names of columns."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from rankwise import load_model
+from rankwise.data import read_letor, read_table
+from rankwise.routing import predict_with_queries
+
+ALPHA = ("--alpha", "1")
+
+
+@pytest.fixture(scope="module")
+def tables(files, tmp_path_factory):
+    """The LETOR files of this folder as tables: a CSV, a TSV, and Parquet in another order."""
+    folder = tmp_path_factory.mktemp("tables")
+    for path in files:
+        data = read_letor(path)
+        frame = pd.DataFrame(data.X, columns=list("abcdef"))
+        frame.insert(0, "qid", data.qid)
+        frame.insert(3, "grade", data.y)
+        frame["doc_id"] = [f"d{k}" for k in range(len(frame))]
+        frame.to_csv(folder / f"{path.stem}.csv", index=False)
+        frame.to_csv(folder / f"{path.stem}.tsv", index=False, sep="\t")
+        frame["brand"] = np.where(np.arange(len(frame)) % 3, "acme", "zeta")
+        frame.loc[::5, "b"] = None
+        frame.to_csv(folder / f"{path.stem}-mixed.csv", index=False)
+    frame = pd.read_csv(folder / "test.csv")
+    frame[frame.columns[::-1]].to_parquet(folder / "test.parquet", index=False)
+    return folder
+
+
+def test_a_table_gives_the_model_of_the_same_letor_file(files, tables, run, tmp_path):
+    run("fit", files.train, *ALPHA, "-o", tmp_path / "letor")
+    said = run("fit", tables / "train.csv", *ALPHA, "-o", tmp_path / "table").stderr
+    assert "query 'qid' (guessed); label 'grade' (guessed); id 'doc_id' (guessed)" in said
+    one, two = (load_model(tmp_path / name) for name in ("letor", "table"))
+    assert_allclose(one.coef_, two.coef_)
+    assert list(two.feature_names_in_) == list("abcdef")
+    for name in ("test.tsv", "test.parquet"):
+        run("predict", tmp_path / "table", tables / name, "-o", tmp_path / f"{name}.csv")
+    run("predict", tmp_path / "letor", files.test, "-o", tmp_path / "scores.txt")
+    wanted = np.loadtxt(tmp_path / "scores.txt")
+    for name in ("test.tsv", "test.parquet"):
+        found = pd.read_csv(tmp_path / f"{name}.csv")
+        assert list(found.columns) == ["doc_id", "qid", "score"]
+        assert_allclose(found["score"], wanted)
+        assert found["doc_id"].iloc[1] == "d1"
+    values = [
+        json.loads(run("evaluate", tmp_path / model, data, "--json").stdout)
+        for model, data in (("letor", files.test), ("table", tables / "test.parquet"))
+    ]
+    assert values[0]["metrics"]["MAP"] == pytest.approx(values[1]["metrics"]["MAP"])
+
+
+@pytest.mark.parametrize("encode", ["onehot", "hashing"])
+def test_encoding_and_imputation_are_part_of_the_model(encode, tables, run, tmp_path):
+    model = tmp_path / "model"
+    train, test = tables / "train-mixed.csv", tables / "test-mixed.csv"
+    run("fit", train, *ALPHA, "--encode", encode, "--impute", "median", "-o", model)
+    fitted = load_model(model)
+    assert list(fitted.feature_names_in_) == [*"abcdef", "brand"]
+    data = read_table(test, keep_text=True, keep_missing=True)
+    run("predict", model, test, "-o", tmp_path / "scores.parquet")
+    found = pd.read_parquet(tmp_path / "scores.parquet")
+    assert_allclose(found["score"], predict_with_queries(fitted, data.X, data.qid))
+    run("evaluate", model, test)
+    line = run("evaluate", model, tables / "test.csv", ok=False)
+    assert "lacks a feature of the model: brand" in line
+
+
+@pytest.mark.filterwarnings("default:Found unknown categories")
+def test_categories_that_are_new_are_told(tables, run, tmp_path):
+    model, frame = tmp_path / "model", pd.read_csv(tables / "test-mixed.csv")
+    frame["brand"] = "other"
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    encode = ("--encode", "onehot", "--impute", "0")
+    run("fit", tables / "train-mixed.csv", *ALPHA, *encode, "-o", model)
+    said = run("predict", model, tmp_path / "new.csv", "-o", tmp_path / "s.jsonl").stderr
+    assert "unknown categories" in said
+
+
+def test_tune_and_a_validation_table(tables, run, tmp_path):
+    train, options = tables / "train-mixed.csv", ("--ignore", "brand", "--impute", "mean")
+    grid = ("--alphas", "0.1,10")
+    said = run("tune", train, *options, *grid, "-o", tmp_path / "tuned")
+    assert "left out: brand" in said.stderr
+    assert [name for name, _ in load_model(tmp_path / "tuned").steps] == ["impute", "ranker"]
+    valid = ("--valid", tables / "valid-mixed.csv")
+    run("fit", train, *valid, *options, *grid, "-o", tmp_path / "chosen")
+    run("compare", tmp_path / "tuned", tmp_path / "chosen", tables / "test-mixed.csv")
+    line = run("fit", train, "--valid", tables / "t.txt", *options, "-o", tmp_path / "m", ok=False)
+    assert "does not exist" in line
+
+
+def test_a_sparse_model_reads_a_table_block_by_block(tables, run, tmp_path):
+    options = ("--model", "sparse-rankrls", "--landmarks", "9", *ALPHA)
+    said = run("fit", tables / "train.csv", *options, "-o", tmp_path / "m").stderr
+    assert "block by block" in said
+    assert list(load_model(tmp_path / "m").feature_names_in_) == list("abcdef")
+    run("evaluate", tmp_path / "m", tables / "test.tsv")
+
+
+def test_a_dry_run_prints_columns_and_writes_nothing(tables, run, tmp_path):
+    model = tmp_path / "model"
+    shown = run("fit", tables / "train-mixed.csv", "--dry-run", "-o", model)
+    assert "grade" in shown.stdout
+    assert "label (guessed)" in shown.stdout
+    assert "2 different, such as 'zeta'" in shown.stdout
+    assert not model.exists()
+
+
+def test_info_of_a_table(tables, run):
+    shown = run("info", tables / "train-mixed.csv").stdout
+    assert "query (guessed)" in shown
+    assert "rows per query" in shown
+    found = json.loads(run("info", tables / "test.parquet", "--json").stdout)
+    assert found["columns"][0]["role"] == "query (guessed)"
+
+
+def test_scores_of_another_program(tables, run, tmp_path):
+    n = len(pd.read_csv(tables / "test.csv"))
+    (tmp_path / "scores.txt").write_text("".join(f"{k}\n" for k in range(n)))
+    run("evaluate", "--scores", tmp_path / "scores.txt", tables / "test.parquet")
+
+
+def test_options_for_the_other_kind_of_file_are_refused(files, tables, run, tmp_path):
+    out = ("-o", tmp_path / "m")
+    for arguments, words in (
+        (("fit", files.train, "--query", "qid", *out), "is read as a LETOR file"),
+        (("fit", files.train, "--impute", "mean", *out), "This is for tables"),
+        (("fit", files.train, "--features", "a,b", *out), "give the number of features"),
+        (("fit", tables / "train.csv", "--fill", "0", *out), "use --impute"),
+        (("fit", tables / "train.csv", "--format", "xls", *out), "Choose from letor, csv"),
+        (("fit", tables / "train.csv", "--encode", "words", *out), "Choose from onehot"),
+        (("fit", tables / "train.csv", "--impute", "zero", *out), "Choose from mean"),
+        (("fit", tables / "train.csv", "--valid", files.valid, *out), "both be tables"),
+        (("fit", tables / "train-mixed.csv", *out), "--ignore brand"),
+        (("fit", tables / "train-mixed.csv", "--ignore", "brand", *out), "b 12 (21%)"),
+        (("fit", tables / "train.csv", "--ignore", "qid", *out), "name it by --query"),
+        (("fit", tables / "train.csv", "--workers", "1", *out), "workers read LETOR files"),
+        (("fit", tables / "train.csv", "--label", "Grade", *out), "Is it 'grade'?"),
+    ):
+        assert words in run(*arguments, "-q", ok=False), arguments
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_model_of_a_letor_file_on_a_table(files, tables, run, tmp_path):
+    run("fit", files.train, *ALPHA, "-o", tmp_path / "m")
+    said = run("evaluate", tmp_path / "m", tables / "test.csv").stderr
+    assert "are taken in their order" in said
+    line = run("evaluate", tmp_path / "m", tables / "test.csv", "--ignore", "a", "-q", ok=False)
+    assert "has 5 features, but the model" in line

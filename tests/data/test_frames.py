@@ -1,0 +1,76 @@
+"""Labelled rows from data frames."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose
+
+from rankwise import RankRLS
+from rankwise.data import from_frame
+from rankwise.errors import DataError, ParameterError
+
+FRAME = pd.DataFrame(
+    {
+        "query": ["a", "a", "b", "b"],
+        "stars": [1, 2, 3, 1],
+        "price": np.array([1.0, 0.5, 2.0, 3.0], dtype=np.float32),
+        "new": [True, False, True, True],
+        "brand": pd.Categorical(["x", "y", "x", "x"]),
+    }
+)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_frames_of_every_library(kind, capsys):
+    data = from_frame(kind(FRAME), label="stars", ignore=["brand"])
+    said = capsys.readouterr().out
+    assert "query 'query' (guessed); label 'stars'; 2 features (price, new)" in said
+    assert_allclose(data.X.to_numpy(), FRAME[["price", "new"]].to_numpy(float))
+    assert data.qid.tolist() == list("aabb")
+    assert "columns" in repr(data)
+    from_frame(kind(FRAME), label="stars", ignore=["brand"], verbose=False)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas])
+def test_rankers_take_columns_of_a_frame(kind):
+    frame = kind(FRAME)
+    ranker = RankRLS(1.0).fit(frame[["price", "new"]], frame["stars"], qid=frame["query"])
+    assert list(ranker.feature_names_in_) == ["price", "new"]
+
+
+def test_group_sizes(capsys):
+    data = from_frame(FRAME, label="stars", ignore=["brand", "query"], group=[3, 1])
+    assert data.qid.tolist() == [0, 0, 0, 1]
+    assert "2 queries from group sizes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "words"),
+    [
+        ([1], {}, "got a list"),
+        (pl.from_pandas(FRAME).lazy(), {}, "is lazy: call its collect method"),
+        (pd.DataFrame([[1, 2]]), {}, "must be text: got 0"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "two columns 'a'"),
+        (pd.DataFrame({"a": [1, "x"]}), {}, "'a' holds values of several types"),
+        (pd.DataFrame({"qid": [1, None], "a": [1, 2]}), {}, "row 1: the column 'qid'"),
+        (pd.DataFrame({"label": [1, None], "a": [1, 2]}), {}, "row 1: the label 'label'"),
+        (pd.DataFrame({"label": [1, 1], "a": [1, None]}), {}, r"a 1 \(50%\)"),
+        (FRAME, {"label": "stars"}, "text: 'brand'"),
+        (FRAME, {"label": "star"}, "no column 'star'. Is it 'stars'"),
+        (FRAME, {"ignore": ["brand", "query"], "group": [3]}, "add up to 3, but the frame has 4"),
+        (FRAME[:0], {"ignore": ["brand"]}, "has no rows"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(frame, options, words):
+    with pytest.raises(DataError, match=words):
+        from_frame(frame, **options)
+
+
+def test_queries_are_given_once():
+    with pytest.raises(ParameterError, match="not both"):
+        from_frame(FRAME, qid="query", group=[4])
+    with pytest.raises(ParameterError, match="looks like query ids"):
+        from_frame(FRAME, ignore=["brand"], group=[4])

@@ -1,0 +1,277 @@
+"""Tables in files: formats, roles of columns, blocks, and what is refused."""
+
+import bz2
+import gzip
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from numpy.testing import assert_allclose
+
+from rankwise.data import TableBlocks, read_table
+from rankwise.data.tables.columns import matrix
+from rankwise.data.tables.roles import Roles
+from rankwise.errors import DataError, MissingExtraError, ParameterError
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "Doc ID": [f"d{k}" for k in range(30)],
+            "query_id": np.repeat(["b", "a", "c"], 10),
+            "relevance": rng.integers(0, 3, 30),
+            "price": rng.normal(size=30),
+            "stars": rng.integers(1, 6, 30),
+            "new": rng.integers(0, 2, 30) > 0,
+        }
+    )
+
+
+def write(frame, path):
+    """Write a frame in the format of the suffix."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    kind = path.suffixes[0]
+    if kind in (".csv", ".tsv"):
+        with pa.output_stream(path) as out:  # compresses by the suffix
+            mark = "\t" if kind == ".tsv" else ","
+            pa.csv.write_csv(table, out, pa.csv.WriteOptions(delimiter=mark))
+    elif kind == ".parquet":
+        pa.parquet.write_table(table, path, row_group_size=7)
+    elif kind == ".feather":
+        pa.feather.write_feather(table, str(path))
+    elif kind == ".arrow":
+        with pa.ipc.new_stream(str(path), table.schema) as stream:
+            stream.write_table(table, max_chunksize=4)
+    elif kind == ".json":
+        path.write_text(frame.to_json(orient="records"))
+    else:
+        text = frame.to_json(orient="records", lines=True).encode()
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
+NAMES = (
+    "t.csv", "t.tsv", "t.csv.gz", "t.csv.zst", "t.csv.bz2", "t.parquet", "t.feather", "t.arrow",
+    "t.jsonl", "t.jsonl.gz", "t.json",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_gives_the_same_rows(name, frame, tmp_path):
+    data = read_table(write(frame, tmp_path / name))
+    assert data.feature_names == ("price", "stars", "new")
+    assert_allclose(data.X.to_numpy(), frame[["price", "stars", "new"]].to_numpy(float))
+    assert data.X.to_numpy().flags.c_contiguous
+    assert data.y.tolist() == frame["relevance"].tolist()
+    assert data.qid.tolist() == frame["query_id"].tolist()
+    assert data.ids.tolist() == frame["Doc ID"].tolist()
+    assert data.roles.guessed == {"Doc ID", "query_id", "relevance"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_are_the_rows_cut_between_queries(name, frame, tmp_path):
+    path = write(frame, tmp_path / name)
+    whole, blocks = read_table(path), list(TableBlocks(path, block_bytes=100))
+    assert len(blocks) > 1
+    names = [name for block in blocks for name in dict.fromkeys(block.qid.tolist())]
+    assert names == ["b", "a", "c"]  # each in one block
+    assert_allclose(np.vstack([block.X for block in blocks]), whole.X)
+    assert_allclose(np.concatenate([block.y for block in blocks]), whole.y)
+    assert list(blocks[0].X.columns) == ["price", "stars", "new"]
+
+
+def test_blocks_have_ids_of_one_type(tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.data.tables.arrow_files.BLOCK", 64)
+    path = tmp_path / "t.csv"
+    rows = [f"{k // 20},{k % 3},{k}" for k in range(100)] + ["x,1,2", "x,0,1"]
+    path.write_text("\n".join(["qid,label,a", *rows]))
+    blocks = list(TableBlocks(path, block_bytes=200))
+    assert len(blocks) > 2
+    assert np.concatenate([block.qid for block in blocks]).tolist()[-3:] == ["4", "x", "x"]
+
+
+def test_a_query_that_comes_again_cannot_be_read_in_blocks(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("qid,label,a\n1,0,1\n2,0,1\n\n1,1,1\n")
+    with pytest.raises(DataError, match="line 5: query 1 appears again"):
+        list(TableBlocks(path))
+
+
+def test_integers_that_become_fractions_and_texts_later_in_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.data.tables.arrow_files.BLOCK", 64)
+    path = tmp_path / "t.csv"
+    path.write_text("label,a\n" + "1,1\n0,2\n" * 50 + "1,2.5\n")
+    assert list(TableBlocks(path))[-1].X["a"].iloc[-1] == 2.5
+    assert read_table(path).X["a"].iloc[-1] == 2.5
+    path.write_text("label,a\n" + "1,1\n0,2\n" * 50 + "1,x\n")
+    for read in (read_table, lambda path: list(TableBlocks(path))):
+        with pytest.raises(DataError, match=r"t.csv, line 102: .*'a' has .*'x'"):
+            read(path)
+
+
+def test_ids_that_are_numbers(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("qid,label,a\n10,0,1\n2,1,1\n")
+    assert read_table(path).qid.tolist() == [10, 2]
+    path.write_text("qid,label,a\n07,0,1\n7,1,1\n")
+    assert read_table(path).qid.tolist() == ["07", "7"]  # they differ
+    table = pa.table({"qid": [2**60 + 1, 2**60], "label": [0, 1], "a": [1, 2]})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").qid.tolist() == [2**60 + 1, 2**60]
+
+
+def test_features_are_names_or_patterns():
+    names = ["q", "y", "price_a", "price_b", "stars", "url"]
+    same = {"query": "q", "label": "y"}
+    found = Roles.of("t", names, features=["stars", "price_*"], **same)
+    assert found.features == ["price_a", "price_b", "stars"]
+    assert found.left_out == {"url": "not in --features"}
+    assert Roles.of("t", names, ignore=["url", "price_*"], **same).features == ["stars"]
+    assert Roles.of("t", names, like=["stars", "price_a"], **same).features == ["stars", "price_a"]
+    assert Roles.of("t", ["label", "user_id", "grid"]).looking_like_ids == ["user_id"]
+    for wrong, words in (
+        ({"features": ["prise_a"]}, "matches no column. Is it 'price_a'"),
+        ({"ignore": ["nothing"]}, "--ignore 'nothing' matches no column"),
+        ({"like": ["stars", "size"]}, "lacks a feature of the model: size"),
+        ({"features": ["q"]}, "'q' cannot be a feature"),
+        ({"ignore": ["p*", "stars", "url"]}, "no column of features"),
+        ({"id": "q"}, "two of these roles"),
+        ({"id": "Q"}, "no column 'Q'. Is it 'q'"),
+    ):
+        with pytest.raises(DataError, match=words):
+            Roles.of("t", names, **same, **wrong)
+    with pytest.raises(DataError, match="which column has the label"):
+        Roles.of("t", names)
+
+
+def test_columns_of_pandas_row_numbers_are_left_out(frame, tmp_path):
+    frame.to_csv(tmp_path / "t.csv")
+    assert "price" in read_table(tmp_path / "t.csv").feature_names
+    assert read_table(tmp_path / "t.csv").roles.left_out == {"": "row numbers of pandas"}
+
+
+def test_text_and_missing_values_are_kept_where_asked(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("label,a,brand\n1,,x\n0,2,\n")
+    data = read_table(path, keep_text=True, keep_missing=True)
+    assert data.X["brand"].tolist() == ["x", ""]
+    assert np.isnan(data.X["a"].iloc[0])
+    with pytest.raises(DataError, match=r"1 missing value in 1 column .*: brand 1 \(50%\)"):
+        read_table(path, keep_text=True, ignore=["a"])
+
+
+def test_semicolons_and_decimal_commas(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("label;a\n1;2,5\n0;1,25\n")
+    data = read_table(path, separator=";", decimal=",")
+    assert data.X["a"].tolist() == [2.5, 1.25]
+    with pytest.raises(DataError, match="--decimal ','"):
+        read_table(path, separator=";")
+
+
+def test_types_of_arrow(tmp_path):
+    table = pa.table(
+        {
+            "label": pa.array([1, 0], pa.uint8()),
+            "a": pa.array(["1.5", "2.5"]).cast(pa.decimal128(5, 1)),
+            "b": pa.array([7, None], pa.int32()).dictionary_encode(),
+            "c": pa.array([True, False]),
+            "d": pa.array([1.5, 2.5], pa.float16()),
+        }
+    )
+    found = matrix(table, ["a", "b", "c", "d"])
+    assert_allclose(found, [[1.5, 7, 1, 1.5], [2.5, np.nan, 0, 2.5]])
+    pa.parquet.write_table(table.append_column("e", [[[1], [2]]]), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"'e' \(list<.*features are numbers"):
+        read_table(tmp_path / "t.parquet")
+
+
+HEAD = b"qid,label,a\n"
+MALFORMED = [
+    ("empty.csv", b"", "is empty"),
+    ("blank.csv", b"\n\n", "is empty"),
+    ("header.csv", HEAD, "has no rows"),
+    ("numbers.csv", b"1,2,3\n4,5,6\n", "line 1: the first line has numbers only"),
+    ("ragged.csv", HEAD + b"1,1,1\n1,0\n", "line 3: got 2 values for 3 columns"),
+    ("long.csv", HEAD + b"1,1,1,1\n", "line 2: got 4 values for 3 columns"),
+    ("twice.csv", b"qid,label,a,a\n1,1,1,1\n", r"2 columns 'a' \(columns 3, 4\)"),
+    ("unnamed.csv", b"label,,a\n1,1,1\n", "line 1: column 2 has no name"),
+    ("mixed.csv", HEAD + b"1,1,1\n\n1,0,x\n1,0,3\n", "line 4: the column 'a' has .*'x' here"),
+    ("text.csv", b"label,a,b\n1,x,1\n0,y,2\n", "--encode onehot"),
+    ("words.csv", b"label,a\ngood,1\nbad,2\n", "label 'label' has words, such as 'good', 'bad'"),
+    ("latin.csv", b"label,a,b\n1,1,\xe9t\xe9\n", "line 2: not UTF-8 text, at byte 5"),
+    ("head.csv", b"label,\xe9\n1,1\n", "line 1: not UTF-8"),
+    ("wide.csv", "label,a\n1,1\n".encode("utf-16"), "UTF-16"),
+    ("semi.csv", b"qid;label;a\n1;1;1\n", "separated by semicolons: give --separator ';'"),
+    ("tabs.csv", b"qid\tlabel\ta\n1\t1\t1\n", "separated by tabs"),
+    ("quote.csv", b'label,a\n1,"2\n0,3\n1,4\n', "line 2: cannot be read as CSV: unexpected end"),
+    ("noquery.csv", HEAD + b"1,1,1\n,0,2\n", "line 3: the column 'qid' has no value"),
+    ("nolabel.csv", HEAD + b"1,1,1\n1,,2\n1,nan,2\n", "line 3: the label .*1 more row"),
+    ("nofeature.csv", HEAD + b"1,1,1\n1,0,\n1,2,NA\n", r"2 missing values .*: a 2 \(67%\)"),
+    ("infinite.csv", HEAD + b"1,1,1\n1,0,inf\n", "line 3: the column 'a' is infinite"),
+    ("date.csv", b"label,a\n1,2024-01-01\n0,2024-01-02\n", "'a' .date32.*: features are numbers"),
+    ("cut.csv.gz", gzip.compress(HEAD + b"1,1,1\n" * 999, mtime=0)[:-12], "not a whole gzip"),
+    ("cut.csv.bz2", bz2.compress(HEAD + b"1,1,1\n" * 999)[:-12], "not a whole bz2"),
+    ("empty.parquet", b"", "cannot be read as Parquet"),
+    ("cut.parquet", b"PAR1xxxx", "cannot be read as Parquet"),
+    ("cut.arrow", b"ARROW1", "cannot be read as Arrow"),
+    ("empty.jsonl", b"", "is empty"),
+    ("cut.jsonl", b'{"label": 1, "a": 2}\n{"label":', "line 2: not JSON"),
+    ("mixed.jsonl", b'{"label":1,"a":2}\n{"label":1,"a":"x"}\n', "line 2: .*'a' has a text here"),
+    ("list.jsonl", b'[{"label": 1}]', "line 1: expected an object"),
+    ("object.json", b"{}", "a list of objects"),
+    ("mixed.json", b'[{"label":1,"a":2},{"label":1,"a":[]}]', "row 2: the column 'a' has a list"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "words"), MALFORMED, ids=[row[0] for row in MALFORMED])
+def test_malformed_tables_are_refused(name, content, words, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=words) as error:
+        read_table(path)
+    assert name in str(error.value)
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_a_name(tmp_path):
+    for name, text in (("t.csv", "label,a\n1,2\n"), ("t.jsonl", '{"label": 1, "a": 2}\n')):
+        (tmp_path / name).write_bytes(text.encode("utf-8-sig"))
+        assert read_table(tmp_path / name).y.tolist() == [1]
+
+
+def test_values_of_several_lines(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('qid,label,a\n"two\nlines",1,1\n"two\nlines",0,x\n"z",0,1\n')
+    with pytest.raises(DataError, match=r"line 4: the column 'a'"):
+        read_table(path)
+    path.write_text('qid,label,a\n"two\nlines",1,1\n"two\nlines",0,2\n')
+    assert read_table(path).qid.tolist() == ["two\nlines"] * 2
+
+
+def test_parameters_are_checked(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("label,a\n1,2\n")
+    for wrong, words in (
+        ({"format": "xls"}, "format must be one of csv"),
+        ({"separator": "::"}, "single character"),
+        ({"decimal": ","}, "must differ"),
+        ({"dtype": int}, "float64 or float32"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            read_table(path, **wrong)
+    with pytest.raises(DataError, match="names no format"):
+        read_table(tmp_path / "t.txt")
+    assert read_table(path, dtype=np.float32).X["a"].dtype == np.float32
+
+
+def test_without_pyarrow_the_error_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    (tmp_path / "t.csv").write_text("label,a\n1,2\n")
+    with pytest.raises(MissingExtraError, match=r"rankwise\[tables\]"):
+        read_table(tmp_path / "t.csv")
