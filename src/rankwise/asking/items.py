@@ -12,7 +12,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.data.comparison_files import ITEM_COLUMNS
-from rankwise.data.table_files import place_of_row, read_table
+from rankwise.data.tables.records import place_of_row, read_records
 from rankwise.errors import DataError
 
 TEXTS = ("text", "title", "description", "body", "answer")
@@ -221,7 +221,7 @@ def _read_text(path: Path) -> str:
 def _table_items(
     path: Path, wanted: dict[str, str | None], features: Sequence[str], keep_file: KeepFile
 ) -> list[Item]:
-    table = read_table(path)
+    table = read_records(path)
     lower = {name.lower(): name for name in table}
 
     def column(role: str, usual: Sequence[str]) -> str | None:
