@@ -58,6 +58,15 @@ def test_rankers_on_landmarks_hold_the_rows_in_memory(hashed, run, tmp_path):
     assert len(scores(run, model, hashed.test)) == len(read_letor(hashed.test).y)
 
 
+def test_tuning_refits_linear_models_of_many_features(hashed, run, tmp_path, monkeypatch):
+    for name in ("DIRECT_SECONDS", "TYPICAL_STEPS"):
+        monkeypatch.setattr(f"rankwise.problem.feature_space.{name}", 0.0)
+    model = tmp_path / "model.rankwise"
+    said = run("tune", hashed.train, "--alphas", "0.1,10", "-o", model)
+    assert "5 folds of whole queries" in said.stdout + said.stderr
+    assert load_model(model).steps[1][1].solver_ == "cg"
+
+
 def test_alpha_is_chosen_on_a_validation_file(files, hashed, run, tmp_path):
     options = ["--alphas", "0.1,100", "--valid"]
     want = run("fit", files.train, *options, files.valid, "-o", tmp_path / "plain.rankwise")

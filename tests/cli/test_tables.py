@@ -106,12 +106,18 @@ def test_a_sparse_model_reads_a_table_block_by_block(tables, run, tmp_path):
 
 
 def test_a_dry_run_prints_columns_and_writes_nothing(tables, run, tmp_path):
-    model = tmp_path / "model"
-    shown = run("fit", tables / "train-mixed.csv", "--dry-run", "-o", model)
-    assert "grade" in shown.stdout
-    assert "label (guessed)" in shown.stdout
-    assert "2 different, such as 'zeta'" in shown.stdout
-    assert not model.exists()
+    for command in ("fit", "tune", "auto"):
+        shown = run(command, tables / "train-mixed.csv", "--dry-run").stdout
+        assert "label (guessed)" in shown
+        assert "2 different, such as 'zeta'" in shown
+    run("fit", tables / "train.csv", "--dry-run", "-o", tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    assert "Missing option '--out'" in run("fit", tables / "train.csv", ok=False)
+
+
+def test_the_label_may_be_a_feature_of_the_model(tables, run, tmp_path):
+    run("fit", tables / "train.csv", *ALPHA, "-o", tmp_path / "m")
+    run("evaluate", tmp_path / "m", tables / "test.csv", "--label", "a")
 
 
 def test_info_of_a_table(tables, run):
@@ -155,3 +161,26 @@ def test_a_model_of_a_letor_file_on_a_table(files, tables, run, tmp_path):
     assert "are taken in their order" in said
     line = run("evaluate", tmp_path / "m", tables / "test.csv", "--ignore", "a", "-q", ok=False)
     assert "has 5 features, but the model" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("ragged.csv", b"qid,label,a\n1,1,1\n1,0\n", "line 3: got 2 values for 3 columns"),
+        ("twice.csv", b"qid,label,a,a\n1,1,1,1\n", "2 columns 'a'"),
+        ("mixed.csv", b"qid,label,a\n1,1,1\n1,0,x\n1,2,3\n", "line 3: the column 'a'"),
+        ("empty.csv", b"", "is empty"),
+        ("latin.csv", b"qid,label,a\n\xe9,1,1\n", "line 2: not UTF-8"),
+        ("hole.csv", b"qid,label,a\n1,1,1\n,0,2\n", "line 3: the column 'qid' has no value"),
+        ("cut.parquet", b"PAR1", "cannot be read as Parquet"),
+    ],
+)
+def test_malformed_tables_end_every_command_with_one_line(name, content, words, run, tmp_path):
+    path, out = tmp_path / name, tmp_path / "model"
+    path.write_bytes(content)
+    landmarks = ("--model", "sparse-rankrls", "--alpha", "1")
+    for command in (("info",), ("fit", "-o", out), ("fit", "-o", out, *landmarks)):
+        line = run(command[0], path, *command[1:], ok=False)
+        assert words in line
+        assert str(path) in line
+    assert not out.exists()

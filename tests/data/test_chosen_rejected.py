@@ -77,3 +77,42 @@ def test_an_embedding_of_the_wrong_shape():
     frame = {"prompt": ["a"], "chosen": ["x"], "rejected": ["y"]}
     with pytest.raises(DataError, match="one row of features for each of 2 texts"):
         read_chosen_rejected(frame, embed=lambda texts: [1.0, 2.0])
+
+
+def talk(*texts):
+    return [
+        {"role": role, "content": text}
+        for role, text in zip(("user", "assistant") * 2, texts, strict=False)
+    ]
+
+
+def lengths(texts):
+    return np.array([[len(text), text.count("a")] for text in texts], dtype=float)
+
+
+def test_conversations_have_their_prompt_in_them():
+    plain = {"prompt": ["p", "p", "q"], "chosen": ["aa", "b", "a"], "rejected": ["c", "ddd", "ee"]}
+    wanted = read_chosen_rejected(plain, embed=lengths)
+    columns = {
+        side: [talk(p, answer) for p, answer in zip(plain["prompt"], plain[side], strict=True)]
+        for side in ("chosen", "rejected")
+    }
+    explicit = {
+        "prompt": [talk(p) for p in plain["prompt"]],
+        **{side: [value[1:] for value in columns[side]] for side in columns},
+    }
+    for frame in (columns, pd.DataFrame(columns), explicit):
+        found = read_chosen_rejected(frame, embed=lengths)
+        assert found.X.tolist() == wanted.X.tolist()
+        assert found.pairs.tolist() == wanted.pairs.tolist()
+        assert found.groups.tolist() == [0, 0, 1]
+
+
+def test_conversations_that_do_not_fit_together_are_refused():
+    one = talk("p", "a")
+    with pytest.raises(DataError, match="Row 0: the two conversations differ before"):
+        read_chosen_rejected({"chosen": [one], "rejected": [talk("q", "b")]}, embed=lengths)
+    with pytest.raises(DataError, match="Row 1: expected a list of messages"):
+        read_chosen_rejected({"chosen": [one, "x"], "rejected": [one, "y"]}, embed=lengths)
+    with pytest.raises(DataError, match="holds texts"):
+        read_chosen_rejected({"chosen": [one], "rejected": [talk("p", "b")]})

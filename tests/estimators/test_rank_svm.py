@@ -3,15 +3,17 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from rankwise import RankSVM
+from rankwise import RankSVM, load_model, save_model
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from tests.oracles.ranksvm import listed_gradient, minimize_hinge, pairs_of
@@ -138,3 +140,40 @@ def test_comparisons_that_cannot_be_used():
     dense = RankSVM().fit_pairs(X, pairs, context=[[1.0], [-1.0]])
     assert_allclose(sparse.predict(X), dense.predict(X), rtol=1e-5)
     assert not hasattr(dense.fit(X, Y), "context_coef_")
+
+
+@given(problems(max_rows=14, max_features=3, min_pairs=1), weightings)
+def test_a_path_has_the_fits_of_its_alphas(problem, weighting):
+    template = RankSVM(weighting=weighting, tol=1e-9)
+    values = [1.0, 100.0, 1e-2, 1.0]
+    path = template.path(problem.X, problem.y, values, qid=problem.qid)
+    for k, alpha in enumerate(values):
+        want = clone(template).set_params(alpha=alpha)
+        want.fit(problem.X, problem.y, qid=problem.qid)
+        assert_allclose(path.coefficients()[k], want.coef_, rtol=1e-4, atol=1e-5)
+    assert not hasattr(template, "coef_")
+
+
+def test_a_path_predicts_and_gives_rankers(data, tmp_path):
+    frame = pd.DataFrame(data.X, columns=list("abcde"))
+    weight = np.where(data.qid % 2, 2.0, 1.0)
+    path = RankSVM().path(frame, data.y, [10.0, 0.1], qid=data.qid, query_weight=weight)
+    assert (len(path), path.predict(frame, qid=data.qid).shape) == (2, (2, len(data.y)))
+    assert repr(path) == "RankSVMPath(RankSVM(), 2 alphas)"
+    for k, alpha in enumerate([10.0, 0.1]):
+        ranker = path.estimator(k)
+        want = RankSVM(alpha).fit(frame, data.y, qid=data.qid, query_weight=weight)
+        assert ranker.get_params() == want.get_params()
+        assert ranker.feature_names_in_.tolist() == list("abcde")
+        assert_allclose(ranker.predict(frame), want.predict(frame), rtol=1e-4, atol=1e-5)
+        loaded = load_model(save_model(ranker, tmp_path / f"{k}.rankwise"))
+        assert_allclose(loaded.predict(frame), path.predict(frame)[k], rtol=1e-9)
+    with pytest.raises(ParameterError, match="alpha must be a finite number"):
+        RankSVM().path(frame, data.y, [-1.0], qid=data.qid)
+
+
+def test_a_path_starts_from_the_next_larger_alpha(data):
+    alphas = np.geomspace(1e-3, 1.0, 12)
+    path = RankSVM().path(data.X, data.y, alphas, qid=data.qid)
+    cold = RankSVM(alphas[0]).fit(data.X, data.y, qid=data.qid)
+    assert path.estimator(0).n_iter_ < cold.n_iter_

@@ -358,3 +358,21 @@ def test_auto_tries_scalings_on_a_sample_of_queries():
     y[:5] = np.arange(5)
     ranker = SparseRankRLS(n_landmarks=20, random_state=0).fit(X, y, qid=qid)
     assert ranker.scale_ == "query-minmax"
+
+
+def test_rare_features_of_sparse_rows_are_not_small():
+    """Their deviations are small, but not their values."""
+    rng = np.random.default_rng(0)
+    n, rare = 4000, 40
+    words = sparse.csr_array(
+        (np.full(rare, 0.02), (rng.integers(0, n, rare), np.arange(rare))), shape=(n, rare)
+    )
+    X = sparse.hstack([sparse.csr_array(rng.random((n, 1))), words], format="csr")
+    y, qid = rng.random(n), np.arange(n) // 20
+    for alpha in (1.0, "auto"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert RankRLS(alpha).fit(X, y, qid=qid).scale_ is None
+    X.data[X.indices > 0] *= 1e-3
+    with pytest.warns(RankwiseWarning, match="differ by a factor of"):
+        RankRLS(1.0).fit(X, y, qid=qid)

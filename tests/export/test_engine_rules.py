@@ -33,8 +33,8 @@ def test_elasticsearch(as_text):
 
 
 def test_elasticsearch_reads_a_missing_feature_as_0_and_normalizes_it():
-    found = elasticsearch_scores(elasticsearch(ELASTICSEARCH), {"title_query": [0.0]})
-    assert_allclose(found, 0.5 * (0 - 1970) / 30, rtol=1e-6)
+    found = elasticsearch_scores(elasticsearch(ELASTICSEARCH), {"title_query": [0.0, np.nan]})
+    assert_allclose(found, 2 * [0.5 * (0 - 1970) / 30], rtol=1e-6)
 
 
 def test_elasticsearch_computes_in_float32():

@@ -228,8 +228,11 @@ def test_missing_values():
     with pytest.raises(ExportError, match=r"reads a missing feature as 0.*--complete"):
         to_solr(model, features=NAMES)
     assert "index every feature" in to_solr(model, complete=True, rows=X).check.notes[-1]
-    zeros = SimpleImputer(strategy="constant", fill_value=0.0)
-    assert to_solr(make_pipeline(zeros, RankRLS(1.0)).fit(holes, Y)).check.passed
+    with pytest.raises(DataError, match="rows have missing values, although complete=True"):
+        to_solr(model, complete=True, rows=holes)
+    zeros = make_pipeline(SimpleImputer(strategy="constant", fill_value=0.0), RankRLS(1.0))
+    assert to_solr(zeros.fit(holes, Y), rows=holes).check.passed
+    assert to_elasticsearch(zeros, rows=holes).check.passed
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from rankwise.export._endings import LinearScores
 from rankwise.export._stages import (
     Affine,
     Branches,
     Columns,
     FillMissing,
-    LinearScores,
     Project,
     draw_rows,
     linear_of,

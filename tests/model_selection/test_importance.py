@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rankwise import RankRLS
 from rankwise.data import make_ranking
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection import permutation_importance, query_learning_curve
 
@@ -41,6 +41,26 @@ def test_a_feature_that_is_not_used_has_no_importance():
     assert found.importance[1] == 0.0
     assert found.standard_error[1] == 0.0
     assert_allclose(found.score, disagreement_error(DATA.y, Weighted().predict(DATA.X), DATA.qid))
+
+
+def test_features_of_sparse_rows_without_values_cost_nothing(monkeypatch):
+    X = np.hstack([DATA.X, np.zeros((72, 50))])
+    calls = []
+
+    class Counting(Weighted):
+        def predict(self, X):
+            calls.append(len(calls))
+            return super().predict(X[:, :3])
+
+    found = permutation_importance(
+        Counting(), sparse.csr_array(X), DATA.y, qid=DATA.qid, random_state=0, n_repeats=2
+    )
+    assert len(calls) == 1 + 2 * 3
+    assert_allclose(found.importance, [*importance(DATA.X, n_repeats=2).importance, *[0.0] * 50])
+    assert (found.standard_error[3:] == 0).all()
+    monkeypatch.setattr("rankwise.model_selection._permutation_importance.MANY", 2)
+    with pytest.warns(RankwiseWarning, match="72 rows 5 times for each of 3 features"):
+        importance(DATA.X)
 
 
 def test_a_feature_that_is_constant_within_queries_has_no_importance():

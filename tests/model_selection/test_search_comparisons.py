@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GroupKFold, KFold
@@ -28,6 +29,19 @@ def votes():
         "context": left[:, None],
     }
     return X, np.column_stack((first, second)), given
+
+
+def test_rows_without_exact_hold_outs_are_refitted(votes):
+    X, pairs, given = votes
+    given = {name: value for name, value in given.items() if name != "context"}
+    scores = {}
+    for solver in ("primal", "cg"):
+        ranker = RankRLS(solver=solver, tol=1e-10)
+        search = RankingSearchCV(ranker, {"alpha": ALPHAS}, cv=3, scoring="squared_error")
+        search.fit_pairs(csr_array(X), pairs, **given)
+        scores[solver] = search.cv_results_["mean_test_score"]
+        assert search.best_estimator_.solver_ == solver
+    assert_allclose(scores["cg"], scores["primal"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("scoring", ["disagreement", "accuracy", "log_loss", "squared_error"])

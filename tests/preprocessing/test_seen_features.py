@@ -12,7 +12,15 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from rankwise import RankRLS, RankSVM, SeenFeatures, load_model, save_model
+from rankwise import (
+    AdditiveRankRLS,
+    PairwiseGP,
+    RankRLS,
+    RankSVM,
+    SeenFeatures,
+    load_model,
+    save_model,
+)
 from rankwise.errors import DataError, KernelSizeError, ModelFileError
 
 WIDE = 2**31 - 1
@@ -90,7 +98,7 @@ def test_rankers_of_hashed_features(hashed, tmp_path, ranker):
     new = wide(np.column_stack([np.full(30, 100.0), X]), np.concatenate(([other], columns)))
     np.testing.assert_allclose(pipeline.predict(new), want, rtol=1e-6)
     loaded = load_model(save_model(pipeline, tmp_path / "model.rankwise"))
-    assert_array_equal(loaded.predict(new), pipeline.predict(new))
+    np.testing.assert_allclose(loaded.predict(new), pipeline.predict(new), rtol=1e-9)
 
 
 @pytest.mark.parametrize("ranker", [RankRLS(), RankRLS(kernel="rbf"), RankSVM()])
@@ -119,3 +127,17 @@ def test_truncated_model_files_are_refused(hashed, tmp_path):
         path.write_bytes(whole[: int(share * len(whole))])
         with pytest.raises(ModelFileError):
             load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("ranker", "advice"),
+    [
+        (AdditiveRankRLS(1.0), "Functions of single features need dense rows: use RankRLS"),
+        (PairwiseGP(), "PairwiseGP needs dense rows: use RankRLS or RankSVM"),
+    ],
+)
+def test_rankers_on_dense_rows_refuse_wide_sparse_rows(hashed, monkeypatch, ranker, advice):
+    X, y, _, _ = hashed
+    monkeypatch.setattr("rankwise.problem.memory._available_bytes", lambda on: 8 * 30 * 39)
+    with pytest.raises(KernelSizeError, match=f"A dense copy of 30 sparse rows.*{advice}"):
+        ranker.fit(sparse.csr_array(X), y)

@@ -269,6 +269,15 @@ class DataOptions(TableOptions):
                 refuse(name, f"This is for tables, and {path} is read as a LETOR file.")
         return found
 
+    def shows_columns(self, path: Path) -> bool:
+        """Print how the columns of a table are understood, if that is all that is asked for."""
+        if not self.dry_run:
+            return False
+        self.is_table(path)
+        features = split_names(self.features)
+        show(self.read_table(path, features=features, keep_text=True, keep_missing=True).columns)
+        return True
+
     def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Any]:
         """All rows of a training file, prepared for a ranker, and the preparation."""
         from rankwise.cli.preparation import Preparation, check_options, prepare
@@ -278,16 +287,12 @@ class DataOptions(TableOptions):
             letor, seen = keep_seen(rows, path)
             return letor, Preparation(() if seen is None else (("seen", seen),))
         check_options(self.encode, self.impute)
-        dry = self.dry_run
         data = self.read_table(
             path,
             features=split_names(self.features),
-            keep_text=self.encode is not None or dry,
-            keep_missing=self.impute is not None or dry or _takes_missing(ranker),
+            keep_text=self.encode is not None,
+            keep_missing=self.impute is not None or _takes_missing(ranker),
         )
-        if dry:
-            show(data.columns)
-            raise typer.Exit
         self.check_queries(path, len(data.X), has_queries=data.qid is not None)
         return prepare(data, self.encode, self.impute, path)
 
@@ -334,6 +339,15 @@ class DataOptions(TableOptions):
             one_ranking=self.one_ranking,
             is_table=self.is_table(path),
         )
+
+
+def needed(out: Path | None, command: str) -> Path:
+    """Where to write the model, which only a dry run leaves out."""
+    from rankwise.errors import ParameterError
+
+    if out is None:
+        raise ParameterError(f"Missing option '--out' / '-o'. Try 'rankwise {command} --help'.")
+    return out
 
 
 def read_letor_for(

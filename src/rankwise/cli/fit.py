@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankwise.cli.data_options import DataOptions
+from rankwise.cli.data_options import DataOptions, needed
 from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
     Force,
@@ -35,7 +35,7 @@ worker_option = partial(option, rich_help_panel="Workers")
 def fit(
     *,
     train: TrainingFile,
-    out: ModelOut,
+    out: ModelOut = None,
     force: Force = False,
     alpha: Annotated[
         str | None,
@@ -104,6 +104,9 @@ def fit(
     """
     from rankwise.persistence import save_model
 
+    if data.shows_columns(train):
+        return
+    out = needed(out, "fit")
     _check_selection(alpha, valid, selection)
     options.check_alpha(*_given(alpha=alpha, valid=valid))
     ranker = options.single()

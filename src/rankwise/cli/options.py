@@ -86,7 +86,10 @@ TrainingFile = Annotated[
 ]
 ModelFile = Annotated[Path, input_argument(metavar="MODEL", help="Model file to read.")]
 ModelOut = Annotated[
-    Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
+    Path | None,
+    typer.Option(
+        "--out", "-o", metavar="MODEL", help="Where to write the model. Needed, but for --dry-run."
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist already.")]
 

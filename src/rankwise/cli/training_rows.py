@@ -208,7 +208,7 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
 
     if client is not None:
         return OnWorkers(path, options, client)
-    whole = options.encode or options.impute or options.dry_run
+    whole = options.encode or options.impute
     if isinstance(ranker, SparseRankRLS | SparseRLS) and not whole:
         streamed = Streamed(path, options)
         if streamed.has_queries and streamed.n_features <= MOST_NUMBERED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,9 +63,13 @@ def read_chosen_rejected(
     columns whose names begin with ``chosen_`` (and ``rejected_``), or what `embed` makes of its
     text. An answer that was compared several times, under the same prompt, is one row of X.
 
+    Answers may be conversations, lists of messages with ``role`` and ``content``, as in data sets
+    of Hugging Face: the last message is the answer. What was said before is the prompt, if there is
+    no column for it.
+
     Parameters
     ----------
-    frame : DataFrame of pandas or polars, or dictionary of columns
+    frame : DataFrame of pandas or polars, Dataset of Hugging Face, or dictionary of columns
     prompt, chosen, rejected : str
         Names of columns; of the last two, or what the names of their feature columns begin with.
     embed : callable, optional
@@ -91,13 +95,19 @@ def read_chosen_rejected(
     ((5, 2), [[0, 2], [0, 3], [1, 4]], [0, 0, 1])
     >>> ranker = RankRLS(alpha=1.0).fit_pairs(data.X, data.pairs)
     """
-    names = [str(name) for name in getattr(frame, "columns", frame)]
-    groups = _numbered(_column(frame, names, prompt).tolist())
+    found = getattr(frame, "column_names", None) or getattr(frame, "columns", frame)
+    names = [str(name) for name in found]
+    sides = (chosen, rejected)
+    one: list[Any] = []
+    two: list[Any] = []
+    contexts: list[str] | None = None
+    if all(side in names for side in sides):
+        one, two, contexts = _answers(*(_column(frame, names, side).tolist() for side in sides))
+    prompts = contexts if prompt not in names and contexts else _column(frame, names, prompt)
+    groups = _numbered([_said(value) for value in prompts])
     if not len(groups):
         raise DataError("The frame has no rows: there is no comparison to learn from.")
-    sides = (chosen, rejected)
     if all(side in names for side in sides):
-        one, two = (_column(frame, names, side).tolist() for side in sides)
         answers, feature_names = [*one, *two], None
         texts = [k for k, answer in enumerate(answers) if isinstance(answer, str)]
         if texts and embed is None:
@@ -151,6 +161,39 @@ def _comparisons(
     return AnswerComparisons(
         values[first[order]], np.ascontiguousarray(pairs), groups, feature_names
     )
+
+
+def _answers(one: list[Any], two: list[Any]) -> tuple[list[Any], list[Any], list[str] | None]:
+    """Answers of both sides; of conversations, the last message, and what was said before it."""
+    if not (one and _is_conversation(one[0])):
+        return one, two, None
+    contexts, answers = [], []
+    for row, both in enumerate(zip(one, two, strict=True)):
+        if not all(_is_conversation(messages) for messages in both):
+            raise DataError(
+                f"Row {row}: expected a list of messages with role and content on both sides, as "
+                "in the first row."
+            )
+        before = [_said(messages[:-1]) for messages in both]
+        if before[0] != before[1]:
+            raise DataError(f"Row {row}: the two conversations differ before their last message.")
+        contexts.append(before[0])
+        answers.append([str(messages[-1]["content"]) for messages in both])
+    first, second = (list(side) for side in zip(*answers, strict=True))
+    return first, second, contexts
+
+
+def _is_conversation(value: Any) -> bool:
+    """Whether a value is a list of messages with role and content."""
+    listed = isinstance(value, list | tuple | np.ndarray) and len(value) > 0
+    return listed and all(isinstance(entry, Mapping) and "content" in entry for entry in value)
+
+
+def _said(value: Any) -> Any:
+    """The text of a conversation; other values as they are."""
+    if isinstance(value, list | tuple | np.ndarray):
+        return "\n".join(f"{message.get('role', '')}: {message['content']}" for message in value)
+    return value
 
 
 def _column(frame: Any, names: list[str], name: str) -> Any:

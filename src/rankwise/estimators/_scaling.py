@@ -86,11 +86,17 @@ def choose_scale(
 
 
 def spread(statistics: ColumnStatistics) -> float:
-    """The ratio of the largest to the smallest standard deviation of features that vary."""
-    deviations = statistics.deviation[statistics.deviation > 0]
+    """The ratio of the largest to the smallest scale of features that vary.
+
+    It is that of standard deviations, or of ranges if that is smaller: a feature that is not 0 in
+    a few rows only, such as a rare word, has a small deviation but an ordinary range.
+    """
+    varies = statistics.deviation > 0
+    deviations = statistics.deviation[varies]
     if len(deviations) == 0 or not np.isfinite(deviations).all():  # the solver reports overflow
         return 1.0
-    return float(deviations.max() / deviations.min())
+    ranges = statistics.high[varies] - statistics.low[varies]
+    return float(min(scale.max() / scale.min() for scale in (deviations, ranges)))
 
 
 def check_not_tiny(statistics: ColumnStatistics) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -24,12 +26,12 @@ from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
-from rankwise.parameters import Number, Rule, Whole, check_parameters
+from rankwise.parameters import Number, Rule, Whole, check_alphas, check_parameters
 from rankwise.problem import FeatureSpace
 from rankwise.problem.context_space import context_scale, with_units
 from rankwise.problem.memory import check_columns_fit
 from rankwise.scaling import ColumnStatistics
-from rankwise.solvers.squared_hinge import LabelledPairs, ListedPairs, squared_hinge
+from rankwise.solvers.squared_hinge import LabelledPairs, ListedPairs, NewtonFit, squared_hinge
 
 
 class RankSVM(RankerMixin, BaseEstimator):
@@ -143,25 +145,50 @@ class RankSVM(RankerMixin, BaseEstimator):
         -------
         self
         """
-        check_parameters(self, self.parameters)
-        forget(self)
-        options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
-        X, y = validate_data(self, X, numeric_labels(y), y_numeric=True, **options)
-        if is_sparse(X):
-            check_columns_fit(X)
-        groups = query_groups(qid, len(y), query_weight)
-        if sample_weight is not None:
-            kept = KeptRows.of(self, sample_weight, groups)
-            groups, (X, y, _) = kept.groups, kept.of_training(self, X, y, qid)
-        check_labels_differ(y, groups)
-        self.n_queries_ = groups.n_groups
-        labels = np.asarray(y, np.float64)
-        weights = groups.weights, groups.row_weights
-        pairs = LabelledPairs.of(labels, groups.codes, self.weighting, *weights)
-        check_not_tiny(ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS)))
-        self.coef_ = self._minimize(X, pairs)
+        X, pairs = _training(self, X, y, qid, query_weight, sample_weight)
+        self.coef_ = self._weights(X, pairs)
         warn_of_constants(self, X)
         return self
+
+    def path(
+        self,
+        X: Any,
+        y: Any,
+        alphas: Any,
+        *,
+        qid: Any = None,
+        query_weight: Any = None,
+        sample_weight: Any = None,
+    ) -> RankSVMPath:
+        """Rankers for many values of alpha, each started from the next larger one.
+
+        Parameters
+        ----------
+        X, y, qid, query_weight, sample_weight
+            As for `fit`.
+        alphas : sequence of float
+            Values to use in place of the parameter `alpha`.
+
+        Returns
+        -------
+        RankSVMPath
+            Scores and rankers for each alpha. This ranker itself is not fitted.
+
+        Examples
+        --------
+        >>> from rankwise import RankSVM
+        >>> X, y = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]], [2, 0, 3, 1]
+        >>> path = RankSVM().path(X, y, [0.1, 10.0])
+        >>> path.predict(X).round(2)
+        array([[0.91, 0.  , 0.91, 0.  ],
+               [0.09, 0.  , 0.09, 0.  ]])
+        >>> path.estimator(1).alpha
+        10.0
+        """
+        values = check_alphas(alphas)
+        template = clone(self)
+        rows, pairs = _training(template, X, y, qid, query_weight, sample_weight)
+        return RankSVMPath(values, template, _minimize(template, rows, pairs, values.tolist()))
 
     def fit_pairs(
         self,
@@ -225,35 +252,20 @@ class RankSVM(RankerMixin, BaseEstimator):
             listed = ListedPairs(
                 ComparisonGraph.of(n_rows, given).incidence, given.margin, given.weight
             )
-            self.coef_ = self._minimize(rows, listed)
+            self.coef_ = self._weights(rows, listed)
         else:
             scale = context_scale(FeatureSpace(), rows, given)
             graph = ComparisonGraph.of(n_rows, given, given.context * scale)
             listed = ListedPairs(graph.incidence, given.margin, given.weight)
-            w = self._minimize(with_units(rows, len(scale)), listed)
+            w = self._weights(with_units(rows, len(scale)), listed)
             self.coef_, self.context_coef_ = w[: -len(scale)], scale * w[-len(scale) :]
         warn_of_parts(self, X, given, n_rows)
         return self
 
-    def _minimize(self, X: Any, pairs: LabelledPairs | ListedPairs) -> Array:
-        """The weights of the features; a warning if they have not converged."""
-        with np.errstate(over="ignore", invalid="ignore"):  # checked below
-            found = squared_hinge(
-                X, pairs, float(self.alpha), tol=float(self.tol), max_iter=self.max_iter
-            )
-        if not np.isfinite(found.residual):
-            raise DataError(
-                "Products of the features or of alpha overflow. Scale the features, for example "
-                "with sklearn.preprocessing.StandardScaler, or use a smaller alpha."
-            )
+    def _weights(self, X: Any, pairs: LabelledPairs | ListedPairs) -> Array:
+        """The weights of the features."""
+        (found,) = _minimize(self, X, pairs, [float(self.alpha)])
         self.n_iter_ = found.n_iter
-        if not found.converged:
-            warn(
-                f"RankSVM stopped after {found.n_iter} Newton steps. The gradient, relative to the "
-                f"start, is {found.residual:.1e}, above tol={self.tol:g}. Scale the features, use "
-                "a larger alpha, or increase max_iter.",
-                ConvergenceWarning,
-            )
         return found.w
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
@@ -281,3 +293,87 @@ class RankSVM(RankerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RankSVMPath:
+    """A `RankSVM` for many values of alpha, as returned by ``path``.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+    template : RankSVM
+        The ranker, with all attributes that do not depend on alpha.
+    fits : list of rankwise.solvers.squared_hinge.NewtonFit
+        Weights and Newton steps for each alpha.
+    """
+
+    alphas: Array
+    template: RankSVM
+    fits: list[NewtonFit]
+
+    def __len__(self) -> int:
+        return len(self.alphas)
+
+    def __repr__(self) -> str:
+        return f"RankSVMPath({self.template!r}, {len(self)} alphas)"
+
+    def coefficients(self) -> Array:
+        """The coefficients, shape (n_alphas, n_features)."""
+        return np.array([found.w for found in self.fits])
+
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
+        """Scores for every alpha, shape (n_alphas, n_rows)."""
+        return np.stack([self.estimator(i).predict(X, qid=qid) for i in range(len(self))])
+
+    def estimator(self, i: int) -> RankSVM:
+        """The ranker fitted with ``alphas[i]``."""
+        fitted = copy(self.template)
+        fitted.alpha, found = float(self.alphas[i]), self.fits[i]
+        fitted.coef_, fitted.n_iter_ = found.w, found.n_iter
+        return fitted
+
+
+def _training(
+    ranker: RankSVM, X: Any, y: Any, qid: Any, query_weight: Any, sample_weight: Any
+) -> tuple[Any, LabelledPairs]:
+    """Validated rows and their pairs."""
+    check_parameters(ranker, ranker.parameters)
+    forget(ranker)
+    options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
+    X, y = validate_data(ranker, X, numeric_labels(y), y_numeric=True, **options)
+    if is_sparse(X):
+        check_columns_fit(X)
+    groups = query_groups(qid, len(y), query_weight)
+    if sample_weight is not None:
+        kept = KeptRows.of(ranker, sample_weight, groups)
+        groups, (X, y, _) = kept.groups, kept.of_training(ranker, X, y, qid)
+    check_labels_differ(y, groups)
+    ranker.n_queries_ = groups.n_groups
+    labels = np.asarray(y, np.float64)
+    weights = groups.weights, groups.row_weights
+    pairs = LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights)
+    check_not_tiny(ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS)))
+    return X, pairs
+
+
+def _minimize(
+    ranker: RankSVM, X: Any, pairs: LabelledPairs | ListedPairs, alphas: list[float]
+) -> list[NewtonFit]:
+    """The fit for each alpha; a warning if one has not converged."""
+    with np.errstate(over="ignore", invalid="ignore"):  # checked below
+        fits = squared_hinge(X, pairs, alphas, tol=float(ranker.tol), max_iter=ranker.max_iter)
+    if not all(np.isfinite(found.residual) for found in fits):
+        raise DataError(
+            "Products of the features or of alpha overflow. Scale the features, for example "
+            "with sklearn.preprocessing.StandardScaler, or use a smaller alpha."
+        )
+    worst = max(fits, key=lambda found: found.residual)
+    if not worst.converged:
+        warn(
+            f"RankSVM stopped after {worst.n_iter} Newton steps. The gradient, relative to the "
+            f"start, is {worst.residual:.1e}, above tol={ranker.tol:g}. Scale the features, use "
+            "a larger alpha, or increase max_iter.",
+            ConvergenceWarning,
+        )
+    return fits

@@ -32,6 +32,15 @@ from rankwise.estimators.gp.conditioned_process import ConditionedProcess
 from rankwise.estimators.gp.pairwise_gp import PairwiseGP
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.rank_svm import RankSVM
+from rankwise.export._endings import (
+    KernelScores,
+    LinearProcess,
+    LinearScores,
+    MeanScores,
+    Process,
+    ProcessScores,
+    TreeScores,
+)
 from rankwise.export._stages import (
     SPREAD,
     Affine,
@@ -39,14 +48,7 @@ from rankwise.export._stages import (
     Clip,
     Columns,
     FillMissing,
-    KernelScores,
-    LinearProcess,
-    LinearScores,
-    MeanScores,
-    Process,
-    ProcessScores,
     Project,
-    TreeScores,
     WithinQuery,
 )
 from rankwise.model_selection.mean_ranker import MeanRanker

@@ -199,8 +199,8 @@ def _float32_sum(
         for name, weight in weights.items():
             if not math.isfinite(float(np.float32(weight))):
                 raise ExportError(f"The weight of {name!r} overflows float32: {weight:g}.")
-            values = np.zeros(n_rows) if name not in features else features[name]
-            column = np.asarray(values).astype(np.float32)
+            values = np.asarray(features.get(name, np.nan), dtype=np.float64)
+            column = np.where(np.isnan(values), 0.0, values).astype(np.float32)  # missing is 0
             if name in scale:
                 centre, width = (np.float32(number) for number in scale[name])
                 column = (column - centre) / width

@@ -167,15 +167,16 @@ def units(stages: ModelStages) -> FirstUses:
 
 
 def known_span(stages: ModelStages, rows: Any) -> Array | None:
-    """The range of the training rows, of shape (2, n_features); None if it is not known."""
+    """The range of the training rows and of rows that are given, of shape (2, n_features).
+
+    None if it is not known.
+    """
+    drawn = draw_rows(stages.stages, stages.some_rows(1000), np.random.default_rng(0))
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    reach = WIDER * (high - low)
+    found = np.stack([low - reach, high + reach])
     if rows is not None:
-        found = np.stack([np.nanmin(rows, axis=0), np.nanmax(rows, axis=0)])
-    else:
-        drawn = draw_rows(stages.stages, stages.some_rows(1000), np.random.default_rng(0))
-        if np.isnan(drawn).any():
-            return None
-        found = np.stack([drawn.min(axis=0), drawn.max(axis=0)])
-        found += WIDER * (found[1] - found[0]) * np.array([[-1.0], [1.0]])
+        found = np.stack([np.fmin(found[0], rows.min(axis=0)), np.fmax(found[1], rows.max(axis=0))])
     return None if np.isnan(found).any() else found
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
+from rankwise.export._endings import ProcessScores, TreeScores, is_within_queries
 from rankwise.export._graph import Graph, Value, onnx_model, require_onnx
 from rankwise.export._reading import ModelStages, read_stages
-from rankwise.export._stages import ProcessScores, TreeScores, emit_all, is_within_queries
+from rankwise.export._stages import emit_all
 from rankwise.export.checks import (
     CheckRows,
     ExportCheck,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import ExportError, ParameterError
+from rankwise.errors import DataError, ExportError, ParameterError
 from rankwise.export._reading import ModelStages, read_stages
 from rankwise.export.checks import check_rows, compare_scores, refuse_unless_passed
 from rankwise.export.engine_rules import (
@@ -362,6 +362,11 @@ def _export(
     linear = fold(stages, feature_names(stages, given.features), title, given.model)
     _check_missing(title, linear, complete=given.complete)
     rows = check_rows(stages, linear.names, given.rows, given.qid, complete=True)
+    if any(linear.missing.values()) and np.isnan(rows.X).any():
+        raise DataError(
+            "The rows have missing values, although complete=True (--complete) says that every row "
+            "has every feature."
+        )
     ours = rows.scores(given.model, stages.names)
     terms, notes = _terms(title, stages, linear, given, None if given.rows is None else rows.X)
     text = write(terms)

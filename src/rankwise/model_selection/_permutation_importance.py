@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
-from rankwise.errors import DataError
+from rankwise.errors import DataError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.graph import QueryGroups
 from rankwise.metrics import QueryValues, get_metric
@@ -20,6 +20,9 @@ from rankwise.tables import Column, Table, TableMixin
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+MANY = 10_000  # features, which take long
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,7 +117,8 @@ def permutation_importance(
     Rows that the ranker was not fitted to show what it needs; training rows also show what it
     overfits. Features that say the same may all look unimportant, since one stands in for another.
 
-    Takes n_features times n_repeats predictions of all rows.
+    Takes n_features times n_repeats predictions of all rows. Features of sparse rows without any
+    value cost nothing: their importance is 0.
 
     Parameters
     ----------
@@ -166,8 +170,16 @@ def permutation_importance(
 
     whole = values(X)
     sign = 1.0 if greater_is_better else -1.0
-    importance, error = np.empty((2, X.shape[1]))
-    for j in range(X.shape[1]):
+    unchanged = QueryValues(whole.qid, np.zeros(len(whole)))
+    importance, error = np.zeros(X.shape[1]), np.full(X.shape[1], unchanged.standard_error())
+    columns = np.unique(X.nonzero()[1]) if is_sparse(X) else np.arange(X.shape[1])
+    if len(columns) > MANY:
+        warn(
+            f"permutation_importance predicts {X.shape[0]:,} rows {n_repeats} times for each of "
+            f"{len(columns):,} features, which may take hours. Pass the rows of some queries. The "
+            "weights coef_ of a linear ranker show at once which features it uses."
+        )
+    for j in columns.tolist():
         lost = np.zeros(len(whole))
         for _ in range(n_repeats):
             lost += whole.values - values(_permuted(X, j, _within(groups, rng))).values

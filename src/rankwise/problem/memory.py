@@ -67,6 +67,16 @@ def check_columns_fit(X: Any) -> None:
         )
 
 
+def check_dense_fits(X: Any, advice: str) -> None:
+    """Raise an error if a dense copy of sparse rows does not fit in memory."""
+    _check_memory(
+        f"A dense copy of {X.shape[0]:,} sparse rows of {X.shape[1]:,} features",
+        8 * X.shape[0] * X.shape[1],
+        NUMPY,
+        lambda _: advice,
+    )
+
+
 def check_features_fit(n_rows: int, n_features: int, on: Backend = NUMPY) -> None:
     """Raise an error if dense coordinates of this many rows do not fit in memory."""
     _check_memory(

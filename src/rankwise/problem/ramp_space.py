@@ -12,6 +12,7 @@ from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.problem.feature_space import FeatureBasis, FeatureSpace, direct_form
+from rankwise.problem.memory import check_dense_fits
 from rankwise.problem.problem import Coordinates, Fit, Problem, Solution
 
 SAMPLE = 10_000  # rows for the quantiles
@@ -40,6 +41,8 @@ class RampBasis:
 
         Quantiles are those of at most 10,000 evenly spaced rows.
         """
+        if is_sparse(X):
+            check_dense_fits(X, "Functions of single features need dense rows: use RankRLS.")
         rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE).round().astype(np.intp))
         sample = X[rows].toarray() if is_sparse(X) else np.asarray(to_host(X[rows]))
         shares = np.linspace(0, 1, n_ramps + 1)

@@ -14,6 +14,7 @@ the factor u_i u_j: sums over partners are sums of u_j and u_j v_j, and each row
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,45 +191,79 @@ class NewtonFit:
 
 
 def squared_hinge(
-    X: Any, pairs: LabelledPairs | ListedPairs, lam: float, *, tol: float, max_iter: int
-) -> NewtonFit:
-    """Minimize J by Newton steps, each solved approximately by conjugate gradients.
+    X: Any,
+    pairs: LabelledPairs | ListedPairs,
+    lams: Sequence[float],
+    *,
+    tol: float,
+    max_iter: int,
+) -> list[NewtonFit]:
+    """Minimize J for each lam by Newton steps, solved approximately by conjugate gradients.
 
     The objective is convex and piecewise quadratic with a continuous gradient, so a step within
     one piece is exact. A step is halved until J decreases enough, which ensures convergence from
-    any start.
+    any start. The largest lam starts at 0, and each other at the solution of the next larger one.
 
     Parameters
     ----------
     X : array or sparse of shape (n_rows, n_features)
     pairs : LabelledPairs or ListedPairs
-    lam : float
+    lams : sequence of float
     tol : float
         Target norm of the gradient, relative to that at w = 0.
     max_iter : int
-        Maximum number of Newton steps.
+        Maximum number of Newton steps for each lam.
     """
-    w = np.zeros(X.shape[1])
-    f = np.zeros(X.shape[0])
+    w, f = np.zeros(X.shape[1]), np.zeros(X.shape[0])
     state: ActivePairs | ActiveComparisons = pairs.at(f)
-    gradient = X.T @ state.gradient
-    start = float(np.linalg.norm(gradient))
-    residual, step = (1.0 if start else 0.0), 0
+    slope = X.T @ state.gradient
+    start = float(np.linalg.norm(slope))
+    fits: dict[float, NewtonFit] = {}
+    for lam in sorted(set(lams), reverse=True):
+        found, f, state, slope = _descend(
+            X, pairs, lam, w, f, state, slope, start, tol=tol, max_iter=max_iter
+        )
+        fits[lam], w = found, found.w
+        if not np.isfinite(found.residual):
+            break
+    return [fits.get(lam, found) for lam in lams]
+
+
+def _descend(
+    X: Any,
+    pairs: LabelledPairs | ListedPairs,
+    lam: float,
+    w: Array,
+    f: Array,
+    state: ActivePairs | ActiveComparisons,
+    slope_of_loss: Array,
+    start: float,
+    *,
+    tol: float,
+    max_iter: int,
+) -> tuple[NewtonFit, Array, ActivePairs | ActiveComparisons, Array]:
+    """Newton steps from w, where scores are f; returns these and the gradient of the loss as well.
+
+    `start` is the norm of the gradient at w = 0.
+    """
+    gradient = slope_of_loss + 2.0 * lam * w
+    residual, step = (float(np.linalg.norm(gradient)) / start if start else 0.0), 0
     while residual > tol and step < max_iter:
         enough = max(min(_FORCING, residual**0.5), _ENOUGH * tol / residual)
         direction = _newton_direction(X, state, lam, gradient, enough)
         along = X @ direction
         value, slope = float(state.loss + (lam * w) @ w), float(gradient @ direction)
         if not np.isfinite(slope):
-            return NewtonFit(w, step, np.nan, converged=False)
+            return NewtonFit(w, step, np.nan, converged=False), f, state, slope_of_loss
         moved = _search(pairs, lam, w, f, direction, along, value, slope)
         if moved is None:  # no further descent in floating-point arithmetic
             break
         w, f, state = moved
-        gradient = X.T @ state.gradient + 2.0 * lam * w
+        slope_of_loss = X.T @ state.gradient
+        gradient = slope_of_loss + 2.0 * lam * w
         residual = float(np.linalg.norm(gradient)) / start
         step += 1
-    return NewtonFit(w, step, residual, residual <= tol)
+    return NewtonFit(w, step, residual, residual <= tol), f, state, slope_of_loss
 
 
 def _newton_direction(

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.cli.input_files import last_step
 from rankwise.cli.options import SelectionOptions, refuse
 from rankwise.data import LetorData
 from rankwise.model_selection import (
@@ -123,13 +122,12 @@ class HoldOutPlan:
         rows = splits.rows
         groups = data.groups.codes[rows] if self.has_queries else splits.split_of_row
         metric, greater_is_better = self.selection.metric_function()
-        values = []
-        for alpha in alphas:
-            if not np.isnan(alpha):
-                last_step(ranker).set_params(alpha=alpha)
-            parts = [refit(ranker, None, data, splits, k).scores[0] for k in range(len(splits))]
-            scores = np.concatenate(parts)
-            values.append(metric(data.y[rows], scores, groups, per_query=True).values)
+        path = None if np.isnan(alphas).any() else list(alphas)  # NaN: there is no alpha
+        parts = [refit(ranker, path, data, splits, k).scores for k in range(len(splits))]
+        values = [
+            metric(data.y[rows], scores, groups, per_query=True).values
+            for scores in np.concatenate(parts, axis=1)
+        ]
         by_query = np.array(values)
         spread = by_query.std(axis=1, ddof=1) / np.sqrt(by_query.shape[1])
         score, nothing = by_query.mean(axis=1), np.empty((len(values), 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rankwise.cli.data_options import DataOptions
+from rankwise.cli.data_options import DataOptions, needed
 from rankwise.cli.input_files import in_one_line, last_step, note_scaling
 from rankwise.cli.options import (
     Force,
@@ -28,7 +28,7 @@ PICTURES = (".svg", ".png", ".pdf", ".html")
 def tune(
     *,
     train: TrainingFile,
-    out: ModelOut,
+    out: ModelOut = None,
     force: Force = False,
     folds: Annotated[
         int | None,
@@ -66,7 +66,8 @@ def tune(
     next, and whether the data could tell.
 
     Models other than rankrls, rls, additive-rankrls and the sparse ones have no exact hold-outs:
-    they are refitted for each of 5 folds. Of these, only ranksvm has an alpha to choose.
+    they are refitted for each of 5 folds, and so are linear models of many sparse features. Of the
+    other models, only ranksvm has an alpha to choose.
 
     Features are scaled within each query (see --scale). The model file remembers it: predict and
     evaluate scale their data in the same way.
@@ -86,6 +87,9 @@ def tune(
     """
     from rankwise.persistence import save_model
 
+    if data.shows_columns(train):
+        return
+    out = needed(out, "tune")
     if selection.alphas is not None:
         options.check_alpha("alphas")
     rankers = list(options.combinations())
@@ -104,9 +108,12 @@ def tune(
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.cli.tune.trials import REFITS, HoldOutPlan, run_trials
     from rankwise.cli.tune.tuning_page import settings_table, write_picture
+    from rankwise.model_selection.search.exact import is_too_wide
     from rankwise.model_selection.search.refits import fit_with_queries
 
-    refitted = options.is_refitted
+    refitted = options.is_refitted or any(
+        is_too_wide(last_step(ranker), rows.X) for _, ranker in rankers
+    )
     plan = HoldOutPlan(rows, selection, folds or (REFITS if refitted else None), refitted)
     with progress("Holding out") as report:
         study = run_trials(plan, rankers, grid, report)

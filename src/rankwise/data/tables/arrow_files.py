@@ -26,7 +26,8 @@ from rankwise.errors import DataError, ParameterError
 MISSING = ["", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "#N/A", "?"]
 """What stands for a missing number in CSV files."""
 
-BLOCK = 1 << 23  # bytes of text that are parsed at a time
+BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
+JSON_BLOCK = 1 << 23
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
@@ -326,7 +327,7 @@ def _json_texts(path: Path) -> Iterator[bytes]:
     """Blocks of whole lines."""
     with opened_bytes(path) as file:
         while True:
-            text = file.read(BLOCK)
+            text = file.read(JSON_BLOCK)
             if not text:
                 return
             yield text + file.readline()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from rankwise.data.tables.columns import (
     refuse_missing,
     text_values,
 )
-from rankwise.data.tables.formats import require_pyarrow
 from rankwise.data.tables.roles import Roles
 from rankwise.errors import DataError, MissingExtraError
 from rankwise.tables import Column, Table
@@ -46,8 +46,6 @@ class TableData(DescribedRows):
         Ids of rows, such as document ids.
     roles : Roles
         Which column is what, and whether this was guessed.
-    columns : Table
-        How each column was understood: its type, its role, its missing values and its range.
 
     Examples
     --------
@@ -64,12 +62,22 @@ class TableData(DescribedRows):
     qid: NDArray[Any] | None
     ids: NDArray[Any] | None
     roles: Roles
-    columns: Table
+
+    @cached_property
+    def columns(self) -> Table:
+        """How each column was understood: its type, role, missing values and range."""
+        special = ((self.roles.query, self.qid), (self.roles.label, self.y))
+        named = [(name, v) for name, v in (*special, (self.roles.id, self.ids)) if name is not None]
+        named += [(name, self.X[name]) for name in self.X.columns]
+        rows = [_row(name, self.roles.role(name), values) for name, values in named]
+        rows += [(name, "", why, None, "") for name, why in self.roles.left_out.items()]
+        head = (Column("column", ""), Column("type", ""), Column("role", ""))
+        return Table((*head, Column("missing", ",d"), Column("values", "")), tuple(rows))
 
     @property
     def feature_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of the features."""
-        return tuple(map(str, self.X.columns))
+        return tuple(self.roles.features)
 
     def _facts(self) -> dict[str, str]:
         return {**super()._facts(), "columns": self.roles.words()}
@@ -167,7 +175,8 @@ def read_roles(
 ) -> TableData:
     """The rows of a file whose columns are known."""
     used = [n for n in (roles.query, roles.label, roles.id) if n is not None]
-    table = file.read([*used, *roles.features], [n for n in used if n != roles.label])
+    texts = [n for n in used if n != roles.label and n not in roles.features]
+    table = file.read(list(dict.fromkeys([*used, *roles.features])), texts)
     return of_table(file, table, roles, keep_text=keep_text, keep_missing=keep_missing, dtype=dtype)
 
 
@@ -198,7 +207,7 @@ def of_table(
             frame.insert(k, name, words)
             if not keep_missing:
                 refuse_missing(file, {name: int(np.sum(words == ""))}, len(words))
-    return TableData(frame, y, qid, names, roles, _understood(table, roles))
+    return TableData(frame, y, qid, names, roles)
 
 
 def _pandas() -> Any:
@@ -209,24 +218,15 @@ def _pandas() -> Any:
     return pandas
 
 
-def _understood(table: Any, roles: Roles) -> Table:
-    """What each column is, and what is in it."""
-    compute = require_pyarrow("pyarrow.compute")
-    rows: list[tuple[Any, ...]] = []
-    for name in table.column_names:
-        column = table.column(name)
-        kind = kind_of(column.type)
-        missing = column.null_count
-        values = ""
-        if kind == "number":
-            ends = compute.min_max(column) if "dict" not in str(column.type) else None
-            if ends is not None:
-                low, high = (ends[end].as_py() for end in ("min", "max"))
-                values = "" if low is None else f"{float(low):g} to {float(high):g}"
-        elif kind == "text":
-            example = next((text for text in column.slice(0, 100).to_pylist() if text), "")
-            values = f"{len(column.unique()):,} different, such as {example[:20]!r}"
-        rows.append((name, kind, roles.role(name), missing, values))
-    rows += [(name, "", why, None, "") for name, why in roles.left_out.items()]
-    columns = (Column("column", ""), Column("type", ""), Column("role", ""))
-    return Table((*columns, Column("missing", ",d"), Column("values", "")), tuple(rows))
+def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
+    """A column in a few words: its type, its role, its missing values, and what is in it."""
+    column = np.asarray(values)
+    if column.dtype.kind in "iuf":
+        missing = int(np.isnan(column).sum()) if column.dtype.kind == "f" else 0
+        if missing == len(column):
+            return name, "empty", role, missing, ""
+        return name, "number", role, missing, f"{np.nanmin(column):g} to {np.nanmax(column):g}"
+    words = column.tolist()
+    example = next((word for word in words if word), "")
+    found = f"{len(set(words)):,} different, such as {example[:20]!r}"
+    return name, "text", role, words.count(""), found

@@ -16,6 +16,7 @@ from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
 from rankwise.estimators.gp.raters import RaterSlopes
 from rankwise.estimators.gp.suggest import STRATEGIES, Candidates, choose
 from rankwise.parameters import Choice, Whole, as_generator, check_value
+from rankwise.problem.memory import check_dense_fits
 
 _N_SAMPLES = Whole(1, 10**9)
 
@@ -383,4 +384,6 @@ class PosteriorMixin:
 
 def dense(X: Any) -> Array:
     """Rows as a dense array."""
+    if is_sparse(X):
+        check_dense_fits(X, "PairwiseGP needs dense rows: use RankRLS or RankSVM.")
     return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)

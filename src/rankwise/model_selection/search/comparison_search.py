@@ -23,6 +23,7 @@ from rankwise.holdout.hold_out_problem import explained_rounding
 from rankwise.model_selection._held_out_comparisons import edge_system, without_folds
 from rankwise.model_selection.search.candidate_scores import Run, Task
 from rankwise.model_selection.search.candidates import Batch, Outcome
+from rankwise.model_selection.search.exact import FEW_SPLITS, is_too_wide
 from rankwise.model_selection.search.labelled_rows import take
 from rankwise.model_selection.search.splits import listed_splits
 from rankwise.parameters import as_generator
@@ -192,14 +193,16 @@ class Found(NamedTuple):
     fit_time: float
 
 
-def has_shortcut(batch: Batch, splits: ComparisonSplits) -> bool:
+def has_shortcut(batch: Batch, splits: ComparisonSplits, X: Any) -> bool:
     """Whether exact hold-outs replace refits."""
+    if 0 < splits.n_splits <= FEW_SPLITS and is_too_wide(batch.estimator, X):
+        return False
     least_squares = isinstance(batch.estimator, LeastSquaresRanker)
     exact = least_squares and batch.estimator.exact_search and min(batch.alphas or [0]) > 0
     return bool(exact and (splits.items or splits.fold is not None))
 
 
-def check_ranker(batch: Batch, splits: ComparisonSplits, given: Comparisons) -> None:
+def check_ranker(batch: Batch, splits: ComparisonSplits, given: Comparisons, X: Any) -> None:
     """Raise an error for rankers that cannot be fitted to comparisons, or take far too long."""
     name = type(batch.estimator).__name__
     if not hasattr(batch.estimator, "fit_pairs"):
@@ -207,7 +210,7 @@ def check_ranker(batch: Batch, splits: ComparisonSplits, given: Comparisons) -> 
             f"{name} cannot be fitted to comparisons: use RankRLS, SparseRankRLS, KPCRank, RankSVM "
             "or PairwiseGP. A pipeline scales features in vain: rankers have the parameter scale."
         )
-    if has_shortcut(batch, splits):
+    if has_shortcut(batch, splits, X):
         return
     if splits.items:
         raise ParameterError(
@@ -337,10 +340,10 @@ def score_comparisons(
     tasks: list[Task] = []
     parts = []
     for batch in batches:
-        check_ranker(batch, splits, given)
+        check_ranker(batch, splits, given, X)
         shared = batch.estimator, batch.alphas, X, given, splits
         new: list[Task] = [(exact, *shared)]
-        if not has_shortcut(batch, splits):
+        if not has_shortcut(batch, splits, X):
             new = [(refit, *shared, k) for k in range(splits.n_splits)]
         tasks.extend(new)
         parts.append(len(new))

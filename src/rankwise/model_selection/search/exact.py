@@ -38,11 +38,11 @@ def has_shortcut(
     """Whether exact hold-outs replace refits: if alphas are above 0 and splits are not listed."""
     possible = alphas is not None and isinstance(estimator, LeastSquaresRanker)
     possible = possible and estimator.exact_search
-    possible = possible and not (len(splits) <= FEW_SPLITS and _is_too_wide(estimator, data.X))
+    possible = possible and not (len(splits) <= FEW_SPLITS and is_too_wide(estimator, data.X))
     return possible and splits.trains is None and min(alphas or [0]) > 0
 
 
-def _is_too_wide(estimator: Any, X: Any) -> bool:
+def is_too_wide(estimator: Any, X: Any) -> bool:
     """Whether sparse rows are fitted by conjugate gradients, which have no exact hold-outs."""
     if not (isinstance(estimator, RankRLS | RLS) and is_sparse(X)):
         return False
