@@ -69,14 +69,20 @@ def token(page):
     return page.locator("input[name=token]").get_attribute("value")
 
 
+def wait_for_next(page, before):
+    """Wait until another question is there, and its buttons work."""
+    page.wait_for_function(
+        "before => document.body.dataset.busy === 'no' &&"
+        " (document.querySelector('input[name=token]') || {}).value !== before",
+        arg=before,
+    )
+
+
 def press(page, key):
     """Press a key, and wait for the next question."""
     before = token(page)
     page.keyboard.press(key)
-    page.wait_for_function(
-        "before => (document.querySelector('input[name=token]') || {}).value !== before",
-        arg=before,
-    )
+    wait_for_next(page, before)
 
 
 def test_a_session_from_first_to_last(browser, server):
@@ -110,10 +116,7 @@ def test_a_session_from_first_to_last(browser, server):
     page.wait_for_selector("#connection:not([hidden])")
     server.start()
     page.click("button[value=second]")  # the page was open all the time
-    page.wait_for_function(
-        "before => (document.querySelector('input[name=token]') || {}).value !== before",
-        arg=before,
-    )
+    wait_for_next(page, before)
     assert "5 answers" in page.inner_text("footer")
 
     page.click("nav >> text=Organize")
@@ -133,10 +136,7 @@ def test_a_session_from_first_to_last(browser, server):
         assert box["width"] >= 24
     before = token(phone)
     phone.click("button[value=tie]")
-    phone.wait_for_function(
-        "before => (document.querySelector('input[name=token]') || {}).value !== before",
-        arg=before,
-    )
+    wait_for_next(phone, before)
     assert troubles == []
     page.click("text=All answers")
     assert "Ann" in page.inner_text("tbody tr >> nth=0")

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from rankwise.asking import Item, NotSavedError, Session
+from rankwise.asking.exports import share_page
 from rankwise.asking.log import MemoryLog
 
 httpx = pytest.importorskip("httpx")
@@ -81,14 +82,17 @@ def test_answering(served, client, enter):
         assert found.text.lstrip().startswith("<main")
     assert session.n_answers("ann") == before + 4
     csrf = field(found.text, "csrf")
-    assert "Taken back" in client.post("/undo", data={"csrf": csrf}).text
+    part = {"HX-Request": "true"}
+    assert "Taken back" in client.post("/undo", data={"csrf": csrf}, headers=part).text
     assert session.n_answers("ann") == before + 3
     page = client.get("/").text
     token = field(page, "token")
     form = {"token": token, "csrf": csrf, "outcome": "first"}
-    for words in ("Saved.", "Saved."):  # two tabs, or a button that was pressed twice
-        assert words in client.post("/answer", data=form).text
-    assert "answered already" in client.post("/answer", data=form | {"outcome": "tie"}).text
+    plain = client.post("/answer", data=form)  # without scripts
+    assert (plain.status_code, plain.headers["location"]) == (303, "/")
+    assert "Saved." in client.post("/answer", data=form, headers=part).text  # pressed twice
+    other = client.post("/answer", data=form | {"outcome": "tie"}, headers=part)
+    assert "answered already" in other.text
     assert session.n_answers("ann") == before + 4
     wrong = client.post("/answer", data=form | {"outcome": "maybe", "token": token})
     assert wrong.status_code == 400
@@ -291,8 +295,15 @@ def test_files_to_save(served, client, enter):
     assert model.content[:2] == b"PK"
     page = client.get("/export/share.html")
     assert "attachment" in page.headers["content-disposition"]
-    assert "data:image/svg+xml;base64," in page.text
     assert "<script" not in page.text
+
+
+def test_the_page_for_sharing_has_pictures():
+    log = MemoryLog()
+    image = log.put_file(SVG, "image/svg+xml")
+    page = share_page(Session([Item("one", image=image), Item(SCRIPT)], log=log))
+    assert "data:image/svg+xml;base64," in page
+    assert SCRIPT not in page
 
 
 def test_json(served, client, enter):

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined, select_autoescape
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from rankwise.asking.goals import about
 from rankwise.asking.session import Question, Session
@@ -57,6 +57,8 @@ class Pages:
     ) -> Response:
         """The page with a pair, or only its changing part for htmx."""
         part = request.headers.get("hx-request") == "true"
+        if request.method == "POST" and not part and status == 200:
+            return RedirectResponse("/", 303)  # to load the page again is not to send it again
         session = self.session
         progress = session.progress()
         done = session.n_answers()

@@ -25,9 +25,23 @@
     }
   });
 
+  function isOurs(key) {
+    return /^(Arrow(Left|Right|Down)|[bsu])$/i.test(key);
+  }
+
+  let busy = false;
+  function setBusy(state) {
+    busy = state;
+    document.body.dataset.busy = state ? "yes" : "no";
+  }
+
   document.addEventListener("keydown", function (event) {
     const box = document.getElementById("keys");
-    if (!box || !box.checked || event.repeat) return;
+    if (!box || !box.checked || event.repeat || !isOurs(event.key)) return;
+    if (busy) {
+      event.preventDefault(); // the next pair is on its way, or htmx does not know its buttons yet
+      return;
+    }
     if (event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
@@ -41,6 +55,7 @@
 
   let last = "";
   document.addEventListener("htmx:beforeRequest", function () {
+    setBusy(true);
     const focused = document.activeElement;
     last = (focused && focused.dataset && focused.dataset.key) || "";
     const lost = document.getElementById("connection");
@@ -48,6 +63,7 @@
   });
 
   document.addEventListener("htmx:afterSettle", function () {
+    setBusy(false);
     const main = document.getElementById("main");
     const status = document.getElementById("status");
     if (!main || !status) return;
@@ -63,9 +79,11 @@
   });
 
   document.addEventListener("htmx:sendError", function () {
+    setBusy(false);
     const lost = document.getElementById("connection");
     if (lost) lost.hidden = false;
   });
 
   showKeys();
+  setBusy(false);
 })();
