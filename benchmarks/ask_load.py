@@ -23,6 +23,7 @@ import numpy as np
 from rankwise.asking import Session
 
 N_ITEMS, N_RATERS, SECONDS = 200, 10, 60.0
+PAUSE = 0.1  # mean seconds between an answer and the next
 _TOKEN = re.compile(r'name="token" value="([^"]+)"')
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 _NAMES = re.compile(r'<h2 id="(?:first|second)-heading">item (\d+)</h2>')
@@ -74,7 +75,7 @@ def rate(link: str, seed: int, seconds: float) -> tuple[list[float], list[str]]:
         times.append(time.perf_counter() - begin)
         assert response.status == 200, text
         tokens.append(token[1])
-        time.sleep(max(0.0, rng.exponential(0.02)))
+        time.sleep(max(0.0, rng.exponential(PAUSE)))
     return times, tokens
 
 
