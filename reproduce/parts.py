@@ -253,7 +253,7 @@ PAPERS = (
                 ("newsgroups20",),
             ),
         ),
-        minutes=6,
+        minutes=15,
     ),
     Paper(
         "sparse-pairwise-features",

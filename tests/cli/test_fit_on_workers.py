@@ -47,3 +47,12 @@ def test_starting_slow_workers_is_tried_again(monkeypatch):
     assert tried[0]["silence_logs"] == logging.CRITICAL  # an error gives one line, without logs
     with pytest.raises(AssertionError, match="did not start"):
         local_cluster(2)
+
+
+def test_hashed_features_are_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("distributed.LocalCluster", partial(LocalCluster, processes=False))
+    path = tmp_path / "hashed.txt"
+    path.write_text("1 qid:1 3:1\n0 qid:1 2000000000:1\n")
+    message = run("fit", path, "--workers", 1, "-o", tmp_path / "m.rankwise", ok=False)
+    assert message.startswith(f"{path} has feature numbers up to 2,000,000,000")
+    assert "leave --workers and --cluster out" in message

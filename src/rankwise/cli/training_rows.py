@@ -162,6 +162,11 @@ class OnWorkers:
         assert self._parts.shape is not None  # LETOR files have one
         self.n_rows, self.n_features = self._parts.shape
         self.has_queries = self._parts.has_ids
+        if self.n_features > MOST_NUMBERED:
+            raise DataError(
+                f"{path} has feature numbers up to {self.n_features:,}, which may be hashes. "
+                "Workers do not find out which of them occur: leave --workers and --cluster out."
+            )
         _check_queries_of_workers(path, options, self.n_rows, has_queries=self.has_queries)
 
     def fit(self, ranker: Any) -> Any:
