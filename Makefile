@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo ask-demo test lint bench gpu reproduce clean
+.PHONY: help demo ask-demo test test-all lint bench gpu reproduce clean
 
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
 	@echo "make ask-demo   install, then open a page that asks which of two patterns is better"
-	@echo "make test       install, then run all tests"
+	@echo "make test       install, then run all tests but the slowest"
+	@echo "make test-all   the slowest tests as well"
 	@echo "make lint       ruff, mypy and the import order"
 	@echo "make bench      measure every claim about speed; writes benchmarks/results/"
 	@echo "make gpu        on a machine with a GPU: compare every ranker with NumPy, then measure the claims"
@@ -46,6 +47,9 @@ ask-demo: $(VENV)/.ask
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+test-all: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import os
 from importlib.util import find_spec
+from pathlib import Path
 
 # The problems are small and every core runs tests of its own: more threads of BLAS than one would
 # spend most of their time waiting for each other. This has to come before the import of NumPy.
@@ -11,10 +12,13 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 # Fork the workers of Dask from a process that has already imported its modules: quicker to start.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
 
-NEED_TORCH = ["_torch.py", "_torch_group_means.py", "_host_rows.py"]
-collect_ignore = (
-    [] if find_spec("torch") else [f"src/rankwise/backends/{name}" for name in NEED_TORCH]
-)
+collect_ignore = []
+if not find_spec("torch"):
+    collect_ignore += [
+        str(path)
+        for path in Path(__file__).parent.glob("src/rankwise/backends/*.py")
+        if "\nimport torch\n" in path.read_text(encoding="utf-8")
+    ]
 if not find_spec("lightgbm"):  # for its doctest
     collect_ignore.append("src/rankwise/estimators/boosted/boosted_ranker.py")
 collect_ignore_glob = [] if find_spec("starlette") else ["src/rankwise/asking/web/*.py"]

@@ -12,7 +12,7 @@ settings.register_profile(
     "rankwise",
     derandomize=True,
     deadline=None,
-    max_examples=20,
+    max_examples=10,
     suppress_health_check=[HealthCheck.too_slow],
 )
 # New examples on every run, and more of them, to look for faults.

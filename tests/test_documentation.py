@@ -21,7 +21,16 @@ def blocks(page, language):
     return [block for kind, block in found if kind == language]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+SLOW = {"trees"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.stem in SLOW else [])
+        for page in PAGES
+    ],
+)
 def test_blocks_run(page, tmp_path):
     """Python blocks in order, in one namespace, then the shell blocks in the same folder."""
     if page.stem == "gpu":
@@ -39,6 +48,7 @@ def test_blocks_run(page, tmp_path):
         run_commands(block, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_first_block_of_the_readme_runs_in_a_process_of_its_own(tmp_path):
     """What a new user tries first, in a new interpreter with warnings as errors."""
     done = subprocess.run(

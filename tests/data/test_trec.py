@@ -83,6 +83,7 @@ def test_malformed_files_are_refused(read, content, words, tmp_path):
     assert "trec.txt" in str(error.value)
 
 
+@pytest.mark.slow
 def test_objects_of_other_libraries():
     qrels, run = {"q1": {"a": 2, "b": 0}}, {"q1": {"a": 0.5, "c": 1.5}}
     ranx, ir_measures = pytest.importorskip("ranx"), pytest.importorskip("ir_measures")

@@ -87,6 +87,7 @@ def test_leave_query_out_on_a_cluster(client):
     assert_allclose(ours.score, leave_query_out_here(RankRLS(1.0), X, Y, qid=QID).score, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_does_not_change_the_result(client, tmp_path):
     calls = tmp_path / "calls"
     calls.mkdir()

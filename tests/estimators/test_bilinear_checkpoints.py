@@ -79,6 +79,7 @@ ranker.fit_classes(X, labels, checkpoint=folder + "/run.npz", checkpoint_every=1
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_where_it_would_have(tmp_path):
     """SIGKILL while a checkpoint is written: the one before it is still there."""
     X, labels = texts(200, 40, 5)

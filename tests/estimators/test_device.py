@@ -235,6 +235,7 @@ for ranker in (RankRLS(1.0), SparseRankRLS(1.0, n_landmarks=10, random_state=0),
 """
 
 
+@pytest.mark.slow
 def test_array_api_dispatch():
     # SciPy reads the environment variable on import, so this needs a separate process.
     done = subprocess.run(

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from rankwise import RankRLS, RankSVM
+from rankwise import PairwiseGP, RankRLS
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics import ndcg
@@ -73,10 +73,10 @@ def test_what_does_not_fit_together_is_refused(data):
             "one entry: got 0",
         ),
         (
-            RankSVM(),
+            PairwiseGP(),
             {"group": whole, "eval_set": [(X, y)], "eval_group": [whole]},
             ParameterError,
-            "RankSVM has no alpha to choose",
+            "PairwiseGP has no alpha to choose",
         ),
         (
             RankRLS(1.0, scale="query-minmax"),

@@ -124,6 +124,7 @@ def test_folds_are_weighted_by_their_number_of_queries(problem):
     assert search.cv_results_["std_test_score"][0] == pytest.approx(np.sqrt(variance))
 
 
+@pytest.mark.slow
 def test_parallel_and_serial_searches_agree(problem):
     X, y, qid = problem
     grid = {"alpha": ALPHAS, "kernel": ["linear", "rbf"], "scale": [None]}
