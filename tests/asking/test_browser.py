@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +13,10 @@ from rankwise.asking import Session
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 pytest.importorskip("uvicorn", reason="needs the extra ask")
+
+from rankwise.asking.web.app import make_app  # noqa: E402
+from rankwise.asking.web.guards import Doorkeeper  # noqa: E402
+from rankwise.asking.web.server import serving  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
@@ -26,12 +31,26 @@ def browser():
         made.close()
 
 
-class Server:
-    """A page in a process of its own, which can be killed and started again."""
+class Thread:
+    """A page served by a thread of the tests, which can be stopped and started again."""
 
     def __init__(self, path):
         self.path, self.port = path, 0
         self.start()
+
+    def start(self):
+        self.running = ExitStack()
+        session = self.running.enter_context(Session("abcdefgh", path=self.path))
+        self.address = self.running.enter_context(serving(make_app(session), port=self.port))
+        self.port = urlsplit(self.address).port
+        self.link = f"{self.address}/start?token={Doorkeeper(session).organizer_key}"
+
+    def stop(self):
+        self.running.close()
+
+
+class Process(Thread):
+    """A page in a process of its own, which is killed."""
 
     def start(self):
         script = Path(__file__).with_name("serve_session.py")
@@ -41,17 +60,17 @@ class Server:
         self.port = urlsplit(self.link).port
         self.address = f"http://127.0.0.1:{self.port}"
 
-    def kill(self):
-        self.process.kill()
+    def stop(self):
+        self.process.kill()  # as kill -9 does
         self.process.wait()
         self.process.stdout.close()
 
 
-@pytest.fixture
-def server(tmp_path):
-    made = Server(tmp_path / "letters.ask")
+@pytest.fixture(params=[Thread, pytest.param(Process, marks=pytest.mark.slow)])
+def server(request, tmp_path):
+    made = request.param(tmp_path / "letters.ask")
     yield made
-    made.kill()
+    made.stop()
 
 
 def open_page(browser, **options):
@@ -110,7 +129,7 @@ def test_a_session_from_first_to_last(browser, server):
     assert page.evaluate("document.activeElement.value") == "first"
     assert problems == []
 
-    server.kill()  # as kill -9 does
+    server.stop()
     before = token(page)
     page.click("button[value=second]")
     page.wait_for_selector("#connection:not([hidden])")
@@ -142,7 +161,7 @@ def test_a_session_from_first_to_last(browser, server):
     assert "Ann" in page.inner_text("tbody tr >> nth=0")
     page.click("button[aria-label^='Withdraw'] >> nth=0")
     page.wait_for_selector("tr.dropped")
-    server.kill()
+    server.stop()
     with Session(path=server.path) as session:
         assert session.n_answers() == 5
         assert len([a for a in session.answers if a.withdrawn]) == 2

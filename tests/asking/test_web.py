@@ -183,9 +183,9 @@ def test_paths_lead_nowhere_else(client, enter, path):
 def test_scripts_in_items_are_text(served, client, enter):
     enter("organizer")
     shown = ""
-    for _ in range(20):
+    while "=cmd<" not in shown or "&lt;b&gt;" not in shown:  # until both were asked about
         page = client.get("/")
-        shown += page.text
+        shown += page.text.partition('class="pair"')[2]
         answer(client, "skip")
     for text in (shown, *(client.get(p).text for p in ("/organizer", "/organizer/answers"))):
         assert SCRIPT not in text

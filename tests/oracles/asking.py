@@ -20,7 +20,7 @@ def outcome_information(mean, variance, slips):
     """Mutual information of an answer and a difference of N(mean, variance), by quadrature."""
     from scipy.stats import norm
 
-    z = np.linspace(-8, 8, 20_001)
+    z = np.linspace(-8, 8, 2001)
     weight = norm.pdf(z)
     weight /= weight.sum()
     p = slips + (1 - 2 * slips) * norm.cdf(mean + np.sqrt(variance) * z)
