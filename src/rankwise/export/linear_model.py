@@ -11,9 +11,9 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ExportError
-from rankwise.export._reading import ModelStages, read_stages
+from rankwise.export._model_stages import ModelStages, read_stages
 from rankwise.export._stages import WithinQuery, draw_rows, linear_of
-from rankwise.export._uses import FirstUses, first_uses
+from rankwise.export._uses import first_uses
 
 WIDER = 0.05  # than the rows drawn is the range that they were drawn from
 
@@ -161,9 +161,13 @@ def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) ->
     return LinearModel(names, weights, float(linear.constant[0]), missing)
 
 
-def units(stages: ModelStages) -> FirstUses:
-    """The scalers of features, for targets that scale features themselves."""
-    return first_uses(stages.stages, stages.n_features)
+def check_any_weight(linear: LinearModel) -> None:
+    """Refuse a model whose weights are all 0."""
+    if not linear.weights.any():
+        raise ExportError(
+            "All weights of the model are 0: it gives all rows the same score, and there is "
+            "nothing to export."
+        )
 
 
 def known_span(stages: ModelStages, rows: Any) -> Array | None:
