@@ -12,7 +12,7 @@ import numpy as np
 from rankwise.backends.arrays import Array
 from rankwise.export._endings import ProcessScores, TreeScores, is_within_queries
 from rankwise.export._graph import Graph, Value, onnx_model, require_onnx
-from rankwise.export._reading import ModelStages, read_stages
+from rankwise.export._model_stages import ModelStages, read_stages
 from rankwise.export._stages import emit_all
 from rankwise.export.checks import (
     CheckRows,
