@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise.cli.hashed_features import keep_seen, note_unseen, seen_by
-from rankwise.cli.input_files import check_queries, check_width, last_step, read_letor_file
+from rankwise.cli.input_files import check_queries, check_width, read_letor_file
 from rankwise.cli.options import option, refuse
 from rankwise.cli.terminal import complain, note, progress, show
+from rankwise.routing import last_step
 
 if TYPE_CHECKING:
     from rankwise.cli.preparation import Preparation

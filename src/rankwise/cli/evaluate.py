@@ -10,7 +10,6 @@ import typer
 from rankwise.cli.data_options import FeaturesOption, FillOption, TableOptions
 from rankwise.cli.evaluate_runs import evaluate_runs, write_per_query
 from rankwise.cli.input_files import (
-    last_step,
     note_scaling,
     read_model,
     read_scores,
@@ -26,6 +25,7 @@ from rankwise.cli.options import (
 )
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, show
+from rankwise.routing import last_step
 
 
 @grouped

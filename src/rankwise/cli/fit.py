@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwise.cli.data_options import DataOptions, needed
-from rankwise.cli.input_files import in_one_line, last_step, note_scaling
+from rankwise.cli.input_files import in_one_line, note_scaling
 from rankwise.cli.options import (
     Force,
     ModelOut,
@@ -23,6 +23,7 @@ from rankwise.cli.options import (
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
 from rankwise.cli.training_rows import connected, open_rows
+from rankwise.routing import last_step
 from rankwise.tables import plural
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ import typer
 
 from rankwise.cli.data_options import FillOption, TableOptions
 from rankwise.cli.hashed_features import seen_by
-from rankwise.cli.input_files import last_step, read_letor_file, read_model
+from rankwise.cli.input_files import read_letor_file, read_model
 from rankwise.cli.options import grouped, input_argument, refuse
 from rankwise.cli.terminal import show
+from rankwise.routing import last_step
 from rankwise.tables import Column, Table, text_table
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwise.cli.terminal import complain, note, progress
+from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
 if TYPE_CHECKING:
@@ -138,7 +139,6 @@ def scores_of(file: ModelFile, data: LetorData | TableData) -> Any:
     import numpy as np
 
     from rankwise.errors import DataError
-    from rankwise.routing import predict_with_queries
 
     with progress(f"Scoring {data.X.shape[0]:,} rows"):
         scores = np.asarray(predict_with_queries(file.model, data.X, one_query(data)))
@@ -155,12 +155,6 @@ def one_query(data: Any) -> Any:
     import numpy as np
 
     return np.zeros(data.X.shape[0], dtype=np.intp) if data.qid is None else data.qid
-
-
-def last_step(model: Any) -> Any:
-    """The ranker of a model, which may be a pipeline or a search."""
-    model = getattr(model, "best_estimator_", model)
-    return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
 def in_one_line(model: Any) -> str:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from rankwise.cli.data_options import DataOptions, note_ids, split_names
 from rankwise.cli.hashed_features import MOST_NUMBERED
-from rankwise.cli.input_files import explaining_width, last_step
+from rankwise.cli.input_files import explaining_width
 from rankwise.cli.preparation import Preparation
 from rankwise.cli.terminal import note, progress
 from rankwise.errors import DataError, MissingExtraError
+from rankwise.routing import last_step, predict_with_queries
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
@@ -70,8 +71,6 @@ class _Refits:
         return cls(rankers)
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
-        from rankwise.routing import predict_with_queries
-
         return [predict_with_queries(ranker, X, qid) for ranker in self._rankers]
 
     def estimator(self, i: int) -> Any:

@@ -101,16 +101,14 @@ def _read(
                         f"file has lines of: {layout}."
                     )
                 query, document, value = (fields[k] for k in places)
+                known = found.setdefault(query, {})
+                if document in known:
+                    raise DataError(
+                        f"{path}, line {number}: the document {document!r} of query {query!r} "
+                        "appears again. Leave it in once."
+                    )
                 try:
-                    known = found.setdefault(query, {})
-                    if document in known:
-                        raise DataError(
-                            f"{path}, line {number}: the document {document!r} of query {query!r} "
-                            "appears again. Leave it in once."
-                        )
                     known[document] = parse(value)
-                except DataError:
-                    raise
                 except ValueError:
                     raise DataError(
                         f"{path}, line {number}: expected {what}: got {value[:40]!r}."

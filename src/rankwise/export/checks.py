@@ -14,7 +14,7 @@ from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.errors import DataError, ExportError
 from rankwise.export._categories import OTHER, Lookup, with_texts
 from rankwise.export._endings import is_within_queries
-from rankwise.export._reading import ModelStages
+from rankwise.export._model_stages import ModelStages
 from rankwise.export._stages import draw_rows
 from rankwise.export._uses import first_uses
 from rankwise.graph import QueryGroups

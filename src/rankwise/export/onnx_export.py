@@ -13,7 +13,7 @@ from rankwise.backends.arrays import Array
 from rankwise.export._categories import emit_numbers
 from rankwise.export._endings import ProcessScores, TreeScores, is_within_queries
 from rankwise.export._graph import KINDS, Graph, Value, onnx_model, require_onnx
-from rankwise.export._reading import ModelStages, read_stages
+from rankwise.export._model_stages import ModelStages, read_stages
 from rankwise.export._stages import emit_all
 from rankwise.export.checks import (
     CheckRows,

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from rankwise.cli.data_options import ColumnOptions, FillOption
-from rankwise.cli.input_files import last_step, one_query, read_model
+from rankwise.cli.input_files import one_query, read_model
 from rankwise.cli.options import Force, ModelFile, grouped, input_option, refuse
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress
+from rankwise.routing import last_step
 
 SUFFIXES = (".md", ".html")
 

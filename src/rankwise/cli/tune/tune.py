@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from rankwise.cli.data_options import DataOptions, needed
-from rankwise.cli.input_files import in_one_line, last_step, note_scaling
+from rankwise.cli.input_files import in_one_line, note_scaling
 from rankwise.cli.options import (
     Force,
     ModelOut,
@@ -19,6 +19,7 @@ from rankwise.cli.options import (
 )
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
+from rankwise.routing import last_step
 from rankwise.tables import plural
 
 TOP = 10  # settings in the table

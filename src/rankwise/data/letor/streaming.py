@@ -22,7 +22,13 @@ from rankwise.data.letor.reading import (
     check_arguments,
 )
 from rankwise.data.letor.text_blocks import Span, TextBlock, parsed_blocks, text_size
-from rankwise.data.query_blocks import BLOCK_BYTES, run_starts, whole_queries
+from rankwise.data.query_blocks import (
+    BLOCK_BYTES,
+    FileVersion,
+    file_version,
+    run_starts,
+    whole_queries,
+)
 from rankwise.errors import LetorFormatError
 from rankwise.parameters import AnyOf, Whole, check_value
 
@@ -31,7 +37,7 @@ from rankwise.parameters import AnyOf, Whole, check_value
 class LetorSurvey:
     """Counts of a LETOR file, from a first pass over it."""
 
-    version: tuple[int, int]  # size and modification time of the file, to notice changes
+    version: FileVersion
     n_rows: int
     n_queries: int  # 0 if there are no query ids
     n_features: int
@@ -98,7 +104,7 @@ class LetorBlocks:
     @cached_property
     def survey(self) -> LetorSurvey:
         """Counts of the file; the first access reads it once."""
-        size, version = text_size(self.path), self._version()
+        size, version = text_size(self.path), file_version(self.path)
         n_rows = n_values = width = n_bytes = 0
         run_ids, run_lines = QueryIds(), GrowingArray(np.int64)  # of runs of equal ids
         for block in self._blocks(self._n_features, size):
@@ -128,7 +134,7 @@ class LetorBlocks:
     def _pieces(self, survey: LetorSurvey) -> Iterator[LetorData]:
         """The rows of each block of text, in arrays of their own."""
         layout: Any = survey.layout
-        if self._version() != survey.version:
+        if file_version(self.path) != survey.version:
             raise LetorFormatError(
                 f"{self.path} has changed since it was first read: make a new LetorBlocks."
             )
@@ -166,10 +172,6 @@ class LetorBlocks:
                 "file by query, or read all of it with read_letor."
             )
         return len(ids)
-
-    def _version(self) -> tuple[int, int]:
-        status = os.stat(self.path)
-        return status.st_size, status.st_mtime_ns
 
 
 class SpanSurvey(NamedTuple):

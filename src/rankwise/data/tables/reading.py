@@ -76,7 +76,7 @@ class TableData(DescribedRows):
         return Table((*head, Column("missing", ",d"), Column("values", "")), tuple(rows))
 
     @property
-    def feature_names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def feature_names(self) -> tuple[str, ...]:
         """The names of the features."""
         return tuple(self.roles.features)
 
@@ -212,7 +212,7 @@ def of_table(
     numbers = [name for name in roles.features if not is_text[name]]
     X = matrix(table, numbers, dtype)
     check_values(file, X, numbers, keep_missing=keep_missing)
-    frame = _pandas().DataFrame(X, columns=numbers, copy=False)
+    frame = as_frame(X, numbers)
     for k, name in enumerate(roles.features):
         if is_text[name]:
             words = text_values(table.column(name))
@@ -222,12 +222,13 @@ def of_table(
     return TableData(frame, y, qid, names, roles)
 
 
-def _pandas() -> Any:
+def as_frame(X: Any, names: Sequence[str]) -> Any:
+    """Rows as a pandas data frame, which shares their memory."""
     try:
         import pandas
     except ImportError as error:
         raise MissingExtraError("pandas", "tables") from error
-    return pandas
+    return pandas.DataFrame(X, columns=list(names), copy=False)
 
 
 def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
