@@ -186,6 +186,25 @@ def distinct_names(files: list[Path]) -> list[str]:
     raise ParameterError("A file is given twice: compare different ones.")
 
 
+def read_names(path: Path) -> list[str]:
+    """Names of features, one per line."""
+    from rankwise.errors import DataError
+
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        number = error.object[: error.start].count(b"\n") + 1
+        raise DataError(f"{path}, line {number}: this is not UTF-8 text: save it so.") from None
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise DataError(f"{path} is empty: write the name of one feature per line.")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            raise DataError(f"{path}, line {number} is empty: write one name per line.")
+    return [line.strip() for line in lines]
+
+
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:
     """Read one number per line, one line per row of the data."""
     import numpy as np

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from rankwise.cli.data_options import ColumnOptions, FillOption
-from rankwise.cli.input_files import one_query, read_model
-from rankwise.cli.options import Force, ModelFile, grouped, input_option, refuse
+from rankwise.cli.input_files import one_query, read_model, read_names
+from rankwise.cli.options import FeatureNames, Force, ModelFile, grouped, input_option, refuse
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress
 from rankwise.routing import last_step
@@ -41,12 +41,7 @@ def card(
         ),
     ] = None,
     fill: FillOption = None,
-    features: Annotated[
-        Path | None,
-        input_option(
-            "FILE", "Names of the features, one per line.", "those of the model, or f1, f2, ..."
-        ),
-    ] = None,
+    features: FeatureNames = None,
     force: Force = False,
     table: ColumnOptions,
 ) -> None:
@@ -66,7 +61,6 @@ def card(
       rankwise card model.rankwise --features names.txt --out card.md
     """
     from rankwise.cli.card.card_page import CardRows, card_page
-    from rankwise.cli.export import read_names
     from rankwise.report import write_markdown
 
     out = model.with_suffix(".card.md") if out is None else out
