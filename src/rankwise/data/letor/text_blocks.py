@@ -33,6 +33,7 @@ MAX_WORKERS = 8
 Float = type[np.float32 | np.float64]
 Span = tuple[int, int]  # the first byte, and the one after the last
 
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _TOKEN = re.compile(rb"[^ \t\r\n#]+")
@@ -219,6 +220,8 @@ def _is_gzipped(path: str, file: io.BufferedReader) -> bool:
     start = file.peek(8)
     if not start:
         raise LetorFormatError(f"{path} is empty.")
+    if Path(path).suffix.lower() in SPREADSHEETS:
+        raise LetorFormatError(f"{path} is a spreadsheet. Save the sheet as a CSV file.")
     if kind := archive(start):
         raise LetorFormatError(
             f"{path} is not text but a {kind} archive. Unpack it first; plain and gzipped text "
