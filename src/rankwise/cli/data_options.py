@@ -393,7 +393,7 @@ def _refuse_fill(fill: float | None) -> None:
 
 
 def _takes_missing(model: Any) -> bool:
-    """Whether a model can do with missing values."""
+    """Whether a model accepts missing values."""
     if model is None:
         return False
     from sklearn.compose import ColumnTransformer
