@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -181,8 +181,6 @@ class ColumnOptions:
             f"The model {model_path} has no names of features: the columns of {path} are taken in "
             "their order.",
         )
-        from dataclasses import replace
-
         return replace(data, X=data.X.to_numpy())
 
 
