@@ -130,7 +130,8 @@ def evaluate(
         file = read_model(files[0])
         data = table.read_for(file, files[0], files[1], fill, features)
         values = scores_of(file, data)
-        if data.qid is None and getattr(last_step(file.model), "n_queries_", 1) > 1:
+        fitted = getattr(last_step(file.model), "n_queries_", 1)
+        if data.qid is None and fitted > 1 and not table.is_table(files[1]):
             note(f"{files[1]} has no query ids: its rows are ranked together, unlike in training.")
     else:
         data = table.read_rows(files[0], fill)

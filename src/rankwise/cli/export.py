@@ -10,7 +10,15 @@ import typer
 
 from rankwise.cli.data_options import ColumnOptions, FillOption
 from rankwise.cli.input_files import read_model, read_names
-from rankwise.cli.options import FeatureNames, Force, ModelFile, input_option, option, refuse
+from rankwise.cli.options import (
+    FeatureNames,
+    Force,
+    ModelFile,
+    grouped,
+    input_option,
+    option,
+    refuse,
+)
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress
 
@@ -34,7 +42,9 @@ TARGETS = {
 }
 
 
+@grouped
 def export(
+    *,
     model: ModelFile,
     to: Annotated[
         str,
@@ -107,6 +117,7 @@ def export(
         ),
     ] = False,
     force: Force = False,
+    table: ColumnOptions,
 ) -> None:
     """Write a model for Elasticsearch, OpenSearch, Solr, Vespa or ONNX, and check it.
 
@@ -144,8 +155,8 @@ def export(
     )
     if distil and rows is None:
         refuse("distil", "A linear ranker is fitted to the scores of rows: give --rows as well.")
-    if fill is not None and rows is None:
-        refuse("fill", "This is for reading --rows: leave it out.")
+    if rows is None:
+        table.refuse_without_rows(fill)
     out = model.with_suffix(TARGETS[to].suffix) if out is None else out
     check_writable(out, model, features, rows, force=force)
     check_writable(exports.check_path(out), model, features, rows, force=force)
@@ -153,7 +164,7 @@ def export(
     names = None if features is None else read_names(features)
     data = None
     if rows is not None:
-        data = ColumnOptions().read_for(file, model, rows, fill, None, needs_label=distil)
+        data = table.read_for(file, model, rows, fill, None, needs_label=distil)
     exported, remarks = file.model, []
     if distil and data is not None:
         exported, remark = _distilled(file.model, data)

@@ -24,6 +24,7 @@ from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
 from rankwise.cli.training_rows import connected, open_rows
 from rankwise.routing import last_step
+from rankwise.tables import plural
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
@@ -134,7 +135,7 @@ def fit(
     elif options.has_alpha and alpha is None and valid is None:
         default = last_step(ranker).alpha
         note(f"alpha {default:g}, the default: choose it with --valid or 'rankwise tune'.")
-    shape = f"{rows.n_rows:,} rows, {rows.n_features} features"
+    shape = f"{plural(rows.n_rows, 'row')}, {plural(rows.n_features, 'feature')}"
     note(f"Wrote {out}: {in_one_line(ranker)} fitted to {shape}.")
 
 

@@ -58,7 +58,7 @@ def info(
     elif table.is_table(file):
         if fill is not None:
             refuse("fill", "This is for NULL in LETOR files.")
-        data = table.read_table(file, needs_label=False, keep_text=True, keep_missing=True)
+        data = table.read_table(file, needs_label=False, needs_features=False, keep_all=True)
         facts, columns = data_facts(data), data.columns
     else:
         facts = data_facts(read_letor_file(file, fill=fill))

@@ -140,13 +140,20 @@ def scores_of(file: ModelFile, data: LetorData | TableData) -> Any:
     from rankwise.errors import DataError
 
     with progress(f"Scoring {data.X.shape[0]:,} rows"):
-        scores = np.asarray(predict_with_queries(file.model, data.X, data.qid))
+        scores = np.asarray(predict_with_queries(file.model, data.X, one_query(data)))
     if scores.ndim != 1:
         raise DataError(
             f"The model gives {scores.shape[1]} scores per row. The command line works with one: "
             "use predict in Python."
         )
     return scores
+
+
+def one_query(data: Any) -> Any:
+    """The queries of rows; one for all rows, if the file has none."""
+    import numpy as np
+
+    return np.zeros(data.X.shape[0], dtype=np.intp) if data.qid is None else data.qid
 
 
 def in_one_line(model: Any) -> str:

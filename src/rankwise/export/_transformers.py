@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import SelectorMixin
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -16,12 +17,15 @@ from sklearn.preprocessing import (
     FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
     RobustScaler,
     StandardScaler,
 )
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError
+from rankwise.export._categories import Lookup, lookups
 from rankwise.export._stages import (
     SPREAD,
     Affine,
@@ -57,6 +61,8 @@ def width(stages: Sequence[Any], n_columns: int) -> int:
             n_columns = stage.matrix.shape[1]
         elif isinstance(stage, Branches):
             n_columns = sum(stage.widths)
+        elif isinstance(stage, Lookup):
+            n_columns = stage.table.shape[1]
     return n_columns
 
 
@@ -65,9 +71,9 @@ def transformer_stages(step: Any, n_columns: int) -> list[Any]:
     """The stages of a transformer with this many columns before it."""
     raise ExportError(
         f"{type(step).__name__} cannot be exported. StandardScaler, MinMaxScaler, MaxAbsScaler, "
-        "RobustScaler, SimpleImputer, PCA, TruncatedSVD, selections of features, ColumnTransformer "
-        "of these and the scalers of rankwise can. For other steps of scikit-learn, use "
-        "skl2onnx.to_onnx, which knows the rankers of rankwise as well."
+        "RobustScaler, SimpleImputer, OneHotEncoder, OrdinalEncoder, PCA, TruncatedSVD, selections "
+        "of features, ColumnTransformer of these and the scalers of rankwise can. For other steps "
+        "of scikit-learn, use skl2onnx.to_onnx, which knows the rankers of rankwise as well."
     )
 
 
@@ -135,6 +141,32 @@ def _(step: SimpleImputer, n_columns: int) -> list[Any]:
     if step.keep_empty_features:
         values, kept = np.nan_to_num(values), np.arange(n_columns)
     return [Columns(kept, n_columns), FillMissing(values[kept], missing)]
+
+
+@transformer_stages.register
+def _(step: OneHotEncoder, n_columns: int) -> list[Any]:
+    dropped = step.drop_idx_ if step.drop_idx_ is not None else [None] * n_columns
+    seldom = getattr(step, "infrequent_categories_", [None] * n_columns)  # one column for all
+    widths = [
+        len(categories) - (drop is not None) - (0 if rare is None else len(rare) - 1)
+        for categories, drop, rare in zip(step.categories_, dropped, seldom, strict=True)
+    ]
+    return lookups(step, widths, takes_others=step.handle_unknown != "error")
+
+
+@transformer_stages.register
+def _(step: OrdinalEncoder, n_columns: int) -> list[Any]:
+    takes_others = step.handle_unknown != "error" and not np.isnan(step.unknown_value)
+    return lookups(step, [1] * n_columns, takes_others=takes_others)
+
+
+@transformer_stages.register
+def _(step: HashingVectorizer, n_columns: int) -> list[Any]:
+    raise ExportError(
+        "HashingVectorizer (--encode hashing) computes hashes of words, for which ONNX has no "
+        "operators. Fit with one-hot features (--encode onehot), or hash the words before they "
+        "reach the model."
+    )
 
 
 @transformer_stages.register

@@ -144,8 +144,8 @@ def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) ->
         name = type(last_step(model)).__name__
         raise ExportError(
             f"{whose} takes a linear model, and {name} is none: {error}. Export it to ONNX, fit a "
-            'linear ranker with scale="standard" (or scale=None), or distil it into a linear model '
-            "(rankwise.export.distil, or --distil)."
+            'linear ranker with scale="standard" (rankwise fit --scale standard), or distil it '
+            "into a linear model (rankwise.export.distil, or --distil)."
         ) from None
     if linear.weights.shape[1] != 1:
         raise ExportError(

@@ -20,6 +20,7 @@ from rankwise.cli.options import (
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
 from rankwise.routing import last_step
+from rankwise.tables import plural
 
 TOP = 10  # settings in the table
 PICTURES = (".svg", ".png", ".pdf", ".html")
@@ -134,7 +135,7 @@ def tune(
     if hint:
         note(hint)
     note_scaling(best.ranker)
-    shape = f"{len(rows.y):,} rows, {rows.X.shape[1]} features"
+    shape = f"{plural(len(rows.y), 'row')}, {plural(rows.X.shape[1], 'feature')}"
     note(f"Wrote {out}: {in_one_line(best.ranker)} fitted to {shape}.")
 
 

@@ -31,6 +31,7 @@ MAX_WORKERS = 8
 Float = type[np.float32 | np.float64]
 Span = tuple[int, int]  # the first byte, and the one after the last
 
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _TOKEN = re.compile(rb"[^ \t\r\n#]+")
@@ -209,6 +210,8 @@ def text_size(path: str) -> int:
         start = file.read(8)
     if not start:
         raise LetorFormatError(f"{path} is empty.")
+    if Path(path).suffix.lower() in SPREADSHEETS:
+        raise LetorFormatError(f"{path} is a spreadsheet. Save the sheet as a CSV file.")
     if kind := archive(start):
         raise LetorFormatError(
             f"{path} is not text but a {kind} archive. Unpack it first; plain and gzipped text "
