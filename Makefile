@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-all lint bench gpu reproduce clean
+.PHONY: help demo ask-demo test test-all lint bench gpu reproduce clean
 
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
+	@echo "make ask-demo   install, then open a page that asks which of two patterns is better"
 	@echo "make test       install, then run all tests but the slowest"
 	@echo "make test-all   the slowest tests as well"
 	@echo "make lint       ruff, mypy and the import order"
@@ -22,9 +23,13 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[plots]'
 	@touch $@
 
+$(VENV)/.ask: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[ask]'
+	@touch $@
+
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.ask
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[bench]'
@@ -36,6 +41,9 @@ $(VENV)/.reproduce: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/.demo
 	$(BIN)/rankwise demo --out demo-output
+
+ask-demo: $(VENV)/.ask
+	$(BIN)/rankwise ask --demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal

@@ -21,3 +21,4 @@ if not find_spec("torch"):
     ]
 if not find_spec("lightgbm"):  # for its doctest
     collect_ignore.append("src/rankwise/estimators/boosted/boosted_ranker.py")
+collect_ignore_glob = [] if find_spec("starlette") else ["src/rankwise/asking/web/*.py"]

@@ -48,6 +48,7 @@ _HOME = {
     "save_model": "rankwise.persistence",
 }
 _SUBMODULES = (
+    "asking",
     "auto",
     "data",
     "errors",

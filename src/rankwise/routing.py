@@ -1,4 +1,4 @@
-"""Queries on their way through scikit-learn's pipelines and searches."""
+"""Pipelines and searches of scikit-learn: queries on their way through them, and their ranker."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ def predict_with_queries(estimator: Any, X: Any, qid: Any) -> Any:
     estimator = getattr(estimator, "best_estimator_", estimator)
     with config_context(enable_metadata_routing=True):
         return estimator.predict(X, **requested(estimator, "predict", qid))
+
+
+def last_step(model: Any) -> Any:
+    """The ranker of a model, which may be a pipeline or a search."""
+    model = getattr(model, "best_estimator_", model)
+    return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
 def requested(estimator: Any, method: str, qid: Any) -> dict[str, Any]:

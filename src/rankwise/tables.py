@@ -374,6 +374,18 @@ def in_bytes(count: float) -> str:
     return f"{count:,g} bytes"
 
 
+def spreadsheet_cell(cell: Any) -> Any:
+    """Text that a spreadsheet would take for a formula, as text; all else as it is.
+
+    Examples
+    --------
+    >>> spreadsheet_cell("=1+1"), spreadsheet_cell(-2.0)
+    ("'=1+1", -2.0)
+    """
+    formula = isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@", "|"))
+    return f"'{cell}" if formula else cell
+
+
 def plural(count: int, word: str) -> str:
     """A number and its noun, as in "1 row" and "3 queries".
 

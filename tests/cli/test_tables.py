@@ -1,6 +1,7 @@
 """Commands on tables: CSV, TSV and Parquet files with names of columns."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from rankwise import load_model
 from rankwise.data import read_letor, read_table
+from rankwise.metrics import evaluate_ranking
 from rankwise.routing import predict_with_queries
 
 ALPHA = ("--alpha", "1")
@@ -34,6 +36,12 @@ def tables(files, tmp_path_factory):
     return folder
 
 
+def assert_metrics(shown, want):
+    """The JSON of a command has the metrics of an evaluation in Python."""
+    found = {name: entry["mean"] for name, entry in json.loads(shown)["metrics"].items()}
+    assert found == pytest.approx(want.means)
+
+
 def test_a_table_gives_the_model_of_the_same_letor_file(files, tables, run, tmp_path):
     run("fit", files.train, *ALPHA, "-o", tmp_path / "letor")
     said = run("fit", tables / "train.csv", *ALPHA, "-o", tmp_path / "table").stderr
@@ -50,11 +58,9 @@ def test_a_table_gives_the_model_of_the_same_letor_file(files, tables, run, tmp_
         assert list(found.columns) == ["doc_id", "qid", "score"]
         assert_allclose(found["score"], wanted)
         assert found["doc_id"].iloc[1] == "d1"
-    values = [
-        json.loads(run("evaluate", tmp_path / model, data, "--json").stdout)
-        for model, data in (("letor", files.test), ("table", tables / "test.parquet"))
-    ]
-    assert values[0]["metrics"]["MAP"] == pytest.approx(values[1]["metrics"]["MAP"])
+    data = read_letor(files.test)
+    shown = run("evaluate", tmp_path / "table", tables / "test.parquet", "--json").stdout
+    assert_metrics(shown, evaluate_ranking(data.y, wanted, data.qid))
 
 
 @pytest.mark.parametrize("encode", ["onehot", "hashing"])
@@ -117,7 +123,10 @@ def test_a_dry_run_prints_columns_and_writes_nothing(tables, run, tmp_path):
 
 def test_the_label_may_be_a_feature_of_the_model(tables, run, tmp_path):
     run("fit", tables / "train.csv", *ALPHA, "-o", tmp_path / "m")
-    run("evaluate", tmp_path / "m", tables / "test.csv", "--label", "a")
+    shown = run("evaluate", tmp_path / "m", tables / "test.csv", "--label", "a", "--json").stdout
+    frame = pd.read_csv(tables / "test.csv")
+    scores = load_model(tmp_path / "m").predict(frame[list("abcdef")], qid=frame["qid"])
+    assert_metrics(shown, evaluate_ranking(frame["a"], scores, frame["qid"]))
 
 
 def test_info_of_a_table(tables, run):
@@ -129,9 +138,11 @@ def test_info_of_a_table(tables, run):
 
 
 def test_scores_of_another_program(tables, run, tmp_path):
-    n = len(pd.read_csv(tables / "test.csv"))
-    (tmp_path / "scores.txt").write_text("".join(f"{k}\n" for k in range(n)))
-    run("evaluate", "--scores", tmp_path / "scores.txt", tables / "test.parquet")
+    frame = pd.read_csv(tables / "test.csv")
+    scores = np.arange(len(frame)) % 7
+    np.savetxt(tmp_path / "scores.txt", scores)
+    shown = run("evaluate", "--scores", tmp_path / "scores.txt", tables / "test.parquet", "--json")
+    assert_metrics(shown.stdout, evaluate_ranking(frame["grade"], scores, frame["qid"]))
 
 
 def test_options_for_the_other_kind_of_file_are_refused(files, tables, run, tmp_path):
@@ -167,20 +178,54 @@ def test_a_model_of_a_letor_file_on_a_table(files, tables, run, tmp_path):
     ("name", "content", "words"),
     [
         ("ragged.csv", b"qid,label,a\n1,1,1\n1,0\n", "line 3: got 2 values for 3 columns"),
-        ("twice.csv", b"qid,label,a,a\n1,1,1,1\n", "2 columns 'a'"),
-        ("mixed.csv", b"qid,label,a\n1,1,1\n1,0,x\n1,2,3\n", "line 3: the column 'a'"),
-        ("empty.csv", b"", "is empty"),
-        ("latin.csv", b"qid,label,a\n\xe9,1,1\n", "line 2: not UTF-8"),
-        ("hole.csv", b"qid,label,a\n1,1,1\n,0,2\n", "line 3: the column 'qid' has no value"),
         ("cut.parquet", b"PAR1", "cannot be read as Parquet"),
     ],
 )
 def test_malformed_tables_end_every_command_with_one_line(name, content, words, run, tmp_path):
+    """`tests/data/test_tables.py` has the other faults."""
     path, out = tmp_path / name, tmp_path / "model"
     path.write_bytes(content)
-    landmarks = ("--model", "sparse-rankrls", "--alpha", "1")
-    for command in (("info",), ("fit", "-o", out), ("fit", "-o", out, *landmarks)):
+    for command in (("info",), ("fit", "-o", out), ("tune", "-o", out)):
         line = run(command[0], path, *command[1:], ok=False)
         assert words in line
         assert str(path) in line
     assert not out.exists()
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """A table with a column document, a date, a list, and an unknown name of queries."""
+    n = 24
+    frame = pd.DataFrame(
+        {"suchanfrage": np.arange(n) // 4, "document": [f"d{k}" for k in range(n)]}
+    )
+    frame["grade"], frame["preis (€)"] = np.arange(n) % 3, np.arange(n) * 7 % 5
+    frame["seen"], frame["vector"] = pd.date_range("2024-01-01", periods=n), [[1.0, 2.0]] * n
+    path = tmp_path_factory.mktemp("odd") / "odd.parquet"
+    frame.to_parquet(path, index=False)
+    return path
+
+
+def test_a_look_at_a_table_whatever_it_holds(odd, run):
+    for result in (run("info", odd), run("fit", odd, "--dry-run")):
+        assert re.search(r"seen +none: a date", result.stdout)
+        assert re.search(r"vector +none: a list or object", result.stdout)
+        assert "id 'document' (guessed)" in result.stderr
+    refused = run("fit", odd, "--query", "suchanfrage", "-o", odd.parent / "no", ok=False)
+    assert "Turn dates into numbers, such as days. Write the entries of lists" in refused
+    assert refused.endswith("--ignore seen,vector")
+
+
+def test_columns_of_the_rows_of_exports_and_cards(odd, run, tmp_path):
+    model, query = tmp_path / "m.rankwise", ("--query", "suchanfrage")
+    run("fit", odd, *query, "--ignore", "seen,vector", *ALPHA, "-o", model)
+    for command in (("export", model, "--to", "onnx"), ("card", model, "-o", tmp_path / "m.md")):
+        said = run(*command, "--rows", odd, *query).stderr
+        assert "query 'suchanfrage'" in said
+        assert "warning" not in said
+        said = run(*command, "--rows", odd, "--force").stderr
+        assert said.count("warning") == 1
+        assert "name it by --query" in said
+        assert "reading --rows" in run(*command, *query, "--force", ok=False)
+    refused = run("export", model, "--to", "solr", ok=False)
+    assert "rankwise fit --scale standard" in refused

@@ -74,3 +74,12 @@ def test_queries_are_given_once():
         from_frame(FRAME, qid="query", group=[4])
     with pytest.raises(ParameterError, match="looks like query ids"):
         from_frame(FRAME, ignore=["brand"], group=[4])
+
+
+def test_an_index_of_queries_or_ids_is_a_column():
+    columns = {"grade": [0, 1, 2], "price": [3.0, 1.0, 2.0]}
+    frame = pd.DataFrame(columns, index=pd.Index(["a", "a", "b"], name="qid"))
+    assert from_frame(frame, verbose=False).qid.tolist() == ["a", "a", "b"]
+    named = frame.rename_axis("search")
+    assert from_frame(named, qid="search", verbose=False).qid.tolist() == ["a", "a", "b"]
+    assert from_frame(named, verbose=False).feature_names == ("price",)  # not a feature

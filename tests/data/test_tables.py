@@ -237,6 +237,8 @@ def test_malformed_tables_are_refused(name, content, words, tmp_path):
     with pytest.raises(DataError, match=words) as error:
         read_table(path)
     assert name in str(error.value)
+    with pytest.raises(DataError, match=words):
+        list(TableBlocks(path))
 
 
 def test_a_mark_of_the_byte_order_is_no_part_of_a_name(tmp_path):

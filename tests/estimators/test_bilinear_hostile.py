@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from rankwise import load_model, save_model
 from rankwise.errors import DataError, ModelFileError, ParameterError, RankwiseWarning
 from rankwise.estimators.bilinear.triplet_checks import check_rows
-from rankwise.solvers.bilinear.lazy_steps import csr_parts
+from rankwise.solvers.bilinear.step_arrays import csr_parts
 from tests.bilinear_texts import ranker, texts_and_triplets
 
 WORDS = np.array([f"w{k}" for k in range(12)])

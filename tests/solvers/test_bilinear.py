@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise.errors import ModelFileError
 from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
-from rankwise.solvers.bilinear.lazy_steps import csr_parts
 from rankwise.solvers.bilinear.learning import DensitySearch, learn, new_curve
+from rankwise.solvers.bilinear.step_arrays import csr_parts
 from rankwise.solvers.bilinear.triplet_sampling import (
     BLOCK,
     DrawnTriplets,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwise.cli.data_options import DataOptions, needed
-from rankwise.cli.input_files import in_one_line, last_step, note_scaling
+from rankwise.cli.input_files import in_one_line, note_scaling
 from rankwise.cli.options import (
     Force,
     ModelOut,
@@ -23,6 +23,8 @@ from rankwise.cli.options import (
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
 from rankwise.cli.training_rows import connected, open_rows
+from rankwise.routing import last_step
+from rankwise.tables import plural
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
@@ -133,7 +135,7 @@ def fit(
     elif options.has_alpha and alpha is None and valid is None:
         default = last_step(ranker).alpha
         note(f"alpha {default:g}, the default: choose it with --valid or 'rankwise tune'.")
-    shape = f"{rows.n_rows:,} rows, {rows.n_features} features"
+    shape = f"{plural(rows.n_rows, 'row')}, {plural(rows.n_features, 'feature')}"
     note(f"Wrote {out}: {in_one_line(ranker)} fitted to {shape}.")
 
 

@@ -9,9 +9,10 @@ import typer
 
 from rankwise.cli.data_options import FillOption, TableOptions
 from rankwise.cli.hashed_features import seen_by
-from rankwise.cli.input_files import last_step, read_letor_file, read_model
+from rankwise.cli.input_files import read_letor_file, read_model
 from rankwise.cli.options import grouped, input_argument, refuse
 from rankwise.cli.terminal import show
+from rankwise.routing import last_step
 from rankwise.tables import Column, Table, text_table
 
 if TYPE_CHECKING:
@@ -50,14 +51,14 @@ def info(
     import json
     from zipfile import is_zipfile
 
-    is_model = is_zipfile(file)
+    is_model = file.is_file() and is_zipfile(file)  # a pipe can be opened once
     columns = None
     if is_model:
         facts = model_facts(read_model(file))
     elif table.is_table(file):
         if fill is not None:
             refuse("fill", "This is for NULL in LETOR files.")
-        data = table.read_table(file, needs_label=False, keep_text=True, keep_missing=True)
+        data = table.read_table(file, needs_label=False, needs_features=False, keep_all=True)
         facts, columns = data_facts(data), data.columns
     else:
         facts = data_facts(read_letor_file(file, fill=fill))

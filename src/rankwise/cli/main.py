@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rankwise.cli.ask import ask
 from rankwise.cli.auc.auc import auc
 from rankwise.cli.auto.auto import auto
 from rankwise.cli.card.card import card
@@ -41,6 +42,7 @@ Examples:
   rankwise compare model.rankwise other.rankwise test.txt
   rankwise export model.rankwise --to onnx
   rankwise leaderboard battles.csv
+  rankwise ask ideas.csv
   rankwise preferences items.csv comparisons.csv --report page.html
   rankwise auc samples.csv --label outcome
 """
@@ -53,11 +55,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    demo, auto, fit, tune, predict, evaluate, compare, export, card, preferences, leaderboard, auc,
-    info, completion,
+    demo, auto, fit, tune, predict, evaluate, compare, export, card, preferences, leaderboard, ask,
+    auc, info, completion,
 )  # fmt: skip
 for command in COMMANDS:
-    timed = command not in (info, completion)
+    timed = command not in (ask, info, completion)
     app.command(cls=Command, help=as_help(command.__doc__ or ""))(as_command(command, timed=timed))
 
 

@@ -91,6 +91,12 @@ ModelOut = Annotated[
         "--out", "-o", metavar="MODEL", help="Where to write the model. Needed, but for --dry-run."
     ),
 ]
+FeatureNames = Annotated[
+    Path | None,
+    input_option(
+        "FILE", "Names of the features, one per line.", "those of the model, or f1, f2, ..."
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist already.")]
 
 
@@ -355,7 +361,7 @@ class SelectionOptions:
     @property
     def grid(self) -> list[float]:
         """The values of alpha to try."""
-        return parse_numbers(self.alphas or ALPHAS, "alphas")
+        return parse_numbers(ALPHAS if self.alphas is None else self.alphas, "alphas")
 
     @property
     def metric_name(self) -> str:

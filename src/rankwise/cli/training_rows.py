@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from logging import CRITICAL
+from logging import CRITICAL, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwise.cli.data_options import DataOptions, note_ids, split_names
 from rankwise.cli.hashed_features import MOST_NUMBERED
-from rankwise.cli.input_files import explaining_width, last_step
+from rankwise.cli.input_files import explaining_width
 from rankwise.cli.preparation import Preparation
 from rankwise.cli.terminal import note, progress
 from rankwise.errors import DataError, MissingExtraError
+from rankwise.routing import last_step, predict_with_queries
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
@@ -70,8 +71,6 @@ class _Refits:
         return cls(rankers)
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
-        from rankwise.routing import predict_with_queries
-
         return [predict_with_queries(ranker, X, qid) for ranker in self._rankers]
 
     def estimator(self, i: int) -> Any:
@@ -232,13 +231,41 @@ def connected(workers: int | None, cluster: str | None) -> Iterator[Any]:
         from distributed import Client
     except ImportError as error:
         raise MissingExtraError("distributed", "dask") from error
+    from concurrent.futures import CancelledError
+
+    from distributed.comm.core import CommClosedError
+    from distributed.scheduler import KilledWorker
+
     with ExitStack() as stack:
+        stack.enter_context(_without_logs())
         there = cluster if workers is None else stack.enter_context(local_cluster(workers))
         try:
             client = stack.enter_context(Client(there, timeout="20s"))
         except (OSError, ValueError) as error:
             raise DataError(f"No Dask scheduler answers at {there}: {error}.") from error
-        yield client
+        try:
+            yield client
+        except KilledWorker as error:
+            raise DataError(
+                f"{error.allowed_failures + 1} workers have ended while they worked on the same "
+                "task. Do they have enough memory?"
+            ) from error
+        except (CommClosedError, CancelledError) as error:
+            raise DataError(f"The Dask scheduler at {there} has gone: {error}.") from error
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """The client reports errors of workers and of the scheduler; Dask would log them as well."""
+    loggers = [getLogger(name) for name in ("distributed", "tornado.application", "asyncio")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def local_cluster(workers: int, *, tries: int = 3) -> Any:

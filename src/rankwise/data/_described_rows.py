@@ -18,7 +18,11 @@ class DescribedRows:
     X: Any
     y: Any
     qid: Any
-    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features; None if they have none."""
+        return None
 
     def to_frame(self) -> Any:
         """The rows as a pandas data frame: columns qid (if there are queries), y, and features.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,15 @@ from rankwise.backends.arrays import is_sparse
 from rankwise.data.letor.reading import LetorData
 
 BLOCK_BYTES = 32 * 2**20  # of features in a block, about
+
+FileVersion = tuple[int, int]
+"""Size and modification time of a file, to notice changes between two passes over it."""
+
+
+def file_version(path: str | os.PathLike[str]) -> FileVersion:
+    """The version of a file as it is now."""
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
 
 
 def whole_queries(pieces: Iterator[LetorData], block_bytes: int) -> Iterator[LetorData]:

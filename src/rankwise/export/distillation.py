@@ -144,7 +144,13 @@ def _queries(data: LabelledRows, folds: Any) -> Any:
 def _check_complete(X: Any) -> None:
     if is_sparse(X):
         return
-    values = np.asarray(to_host(X), dtype=np.float64)
+    try:
+        values = np.asarray(to_host(X), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            "The rows have text, which no linear model of the features as they are can use: give "
+            "each category a feature of its own, and fit to these, or export the model to ONNX."
+        ) from None
     if np.isnan(values).any():
         column = int(np.argmax(np.isnan(values).any(axis=0)))
         raise DataError(

@@ -11,11 +11,12 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ExportError
-from rankwise.export._reading import ModelStages, read_stages
+from rankwise.export._model_stages import ModelStages, read_stages
 from rankwise.export._stages import WithinQuery, draw_rows, linear_of
-from rankwise.export._uses import FirstUses, first_uses
+from rankwise.export._uses import first_uses
+from rankwise.routing import last_step
 
-WIDER = 0.05  # than the rows drawn is the range that they were drawn from
+WIDER = 0.05  # share of the range of drawn rows that is added at both ends, which they do not reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,11 +141,11 @@ def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) ->
     try:
         linear = linear_of(stages.stages)
     except ExportError as error:
-        name = type(last_ranker(model)).__name__
+        name = type(last_step(model)).__name__
         raise ExportError(
             f"{whose} takes a linear model, and {name} is none: {error}. Export it to ONNX, fit a "
-            'linear ranker with scale="standard" (or scale=None), or distil it into a linear model '
-            "(rankwise.export.distil, or --distil)."
+            'linear ranker with scale="standard" (rankwise fit --scale standard), or distil it '
+            "into a linear model (rankwise.export.distil, or --distil)."
         ) from None
     if linear.weights.shape[1] != 1:
         raise ExportError(
@@ -161,9 +162,13 @@ def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) ->
     return LinearModel(names, weights, float(linear.constant[0]), missing)
 
 
-def units(stages: ModelStages) -> FirstUses:
-    """The scalers of features, for targets that scale features themselves."""
-    return first_uses(stages.stages, stages.n_features)
+def check_any_weight(linear: LinearModel) -> None:
+    """Refuse a model whose weights are all 0."""
+    if not linear.weights.any():
+        raise ExportError(
+            "All weights of the model are 0: it gives all rows the same score, and there is "
+            "nothing to export."
+        )
 
 
 def known_span(stages: ModelStages, rows: Any) -> Array | None:
@@ -200,9 +205,3 @@ def feature_names(stages: ModelStages, given: Sequence[str] | None) -> tuple[str
     if count > 1:
         raise DataError(f"Names of features must differ: {name!r} is there {count} times.")
     return names
-
-
-def last_ranker(model: Any) -> Any:
-    """The ranker of a pipeline or search."""
-    model = getattr(model, "best_estimator_", model)
-    return model.steps[-1][1] if hasattr(model, "steps") else model

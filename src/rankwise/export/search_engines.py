@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, ExportError, ParameterError
-from rankwise.export._reading import ModelStages, read_stages
-from rankwise.export.checks import check_rows, compare_scores, refuse_unless_passed
+from rankwise.errors import DataError, ExportError
+from rankwise.export._engine_terms import EngineOptions, EngineTerms, check_missing, engine_terms
+from rankwise.export._model_stages import ModelStages, read_stages
+from rankwise.export.checks import (
+    CheckRows,
+    check_rows,
+    compare_scores,
+    refuse_unless_passed,
+)
 from rankwise.export.engine_rules import (
     elasticsearch_scores,
     json_scores,
@@ -21,22 +26,19 @@ from rankwise.export.engine_rules import (
     vespa_scores,
 )
 from rankwise.export.exports import Export
-from rankwise.export.linear_model import LinearModel, feature_names, fold, known_span, units
+from rankwise.export.linear_model import check_any_weight, feature_names, fold
 
 MOST_FEATURES = 10_000  # of the LTR plugins of Elasticsearch and OpenSearch
 FLOAT32, FLOAT64 = 1e-3, 1e-6  # the largest relative differences of scores that are accepted
+PLUGIN_NORMALIZERS = {
+    "standard": ("mean", "standard_deviation"),
+    "min_max": ("minimum", "maximum"),
+}
+SOLR_NORMALIZERS = {
+    "standard": ("StandardNormalizer", "avg", "std"),
+    "min_max": ("MinMaxNormalizer", "min", "max"),
+}
 _RANK_FEATURE = re.compile(r"[A-Za-z_]\w*\([^()]*\)(\.\w+)*|[A-Za-z_]\w*(\.\w+)+")
-
-
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """The terms of a linear model, weights (x - centre) / width, of features that count."""
-
-    names: tuple[str, ...]
-    weights: Array
-    centre: Array
-    width: Array
-    min_max: Array
 
 
 def to_elasticsearch(
@@ -104,7 +106,7 @@ def to_elasticsearch(
     >>> export.check.n_turned
     0
     """
-    given = _Given(model, features, normalizers, positive, complete, rows, qid)
+    given = EngineOptions(model, features, normalizers, positive, complete, rows, qid)
     return _to_ltr_plugin("elasticsearch", "Elasticsearch", name, given)
 
 
@@ -138,7 +140,7 @@ def to_opensearch(
     >>> to_opensearch(ranker).check.passed
     True
     """
-    given = _Given(model, features, normalizers, positive, complete, rows, qid)
+    given = EngineOptions(model, features, normalizers, positive, complete, rows, qid)
     return _to_ltr_plugin("opensearch", "OpenSearch", name, given)
 
 
@@ -180,24 +182,21 @@ def to_solr(
     >>> [feature["name"] for feature in body["features"]]
     ['votes', 'year']
     """
-    given = _Given(model, features, normalizers, positive, complete, rows, qid)
+    given = EngineOptions(model, features, normalizers, positive, complete, rows, qid)
 
-    def write(terms: Terms) -> str:
-        listed = []
-        for feature, norm in zip(terms.names, _normalizers(terms), strict=True):
-            entry: dict[str, Any] = {"name": feature}
-            if norm is not None:
-                kind, low, second = norm
-                names = ("avg", "std") if kind == "standard" else ("min", "max")
-                title = "StandardNormalizer" if kind == "standard" else "MinMaxNormalizer"
-                values = dict(zip(names, (repr(low), repr(second)), strict=True))
-                entry["norm"] = {"class": f"org.apache.solr.ltr.norm.{title}", "params": values}
-            listed.append(entry)
+    def write(terms: EngineTerms) -> str:
+        listed: list[dict[str, Any]] = [{"name": feature} for feature in terms.names]
+        norms = terms.normalizers
+        for entry in listed:
+            if entry["name"] in norms:
+                kind, first, second = norms[entry["name"]]
+                title, *keys = SOLR_NORMALIZERS[kind]
+                params = dict(zip(keys, (repr(first), repr(second)), strict=True))
+                entry["norm"] = {"class": f"org.apache.solr.ltr.norm.{title}", "params": params}
         body: dict[str, Any] = {"class": "org.apache.solr.ltr.model.LinearModel", "name": name}
         if store is not None:
             body["store"] = store
-        weights = dict(zip(terms.names, map(_short, terms.weights), strict=True))
-        return _json(body | {"features": listed, "params": {"weights": weights}})
+        return _json(body | {"features": listed, "params": {"weights": terms.named_weights}})
 
     return _export("solr", "Solr", given, write, solr_scores)
 
@@ -235,8 +234,8 @@ def to_vespa(
     stages = read_stages(model)
     linear = fold(stages, feature_names(stages, features), "A ranking expression of Vespa", model)
     known = [_rank_feature(name) for name in linear.names]
+    check_any_weight(linear)
     used = [(w, n, e) for w, n, e in zip(linear.weights, linear.names, known, strict=True) if w]
-    _check_any(used)
     terms = []
     for weight, name, expression in used:
         if name in linear.missing:
@@ -251,16 +250,8 @@ def to_vespa(
         lead = f" {sign} " if text else ("-" if value < 0 else "")
         text += f"{lead}{_positional(abs(value))}{rest}"
     given = check_rows(stages, linear.names, rows, qid)
-    columns = {expression: given.X[:, k] for k, expression in enumerate(known)}
-    check = compare_scores(
-        given.scores(model, stages.names),
-        vespa_scores(text, columns)[:, None],
-        given,
-        target="vespa",
-        tolerance=FLOAT64,
-    )
-    refuse_unless_passed(check, "Scale the features when you fit the model.")
-    return Export("vespa", text, check)
+    scores = vespa_scores(text, _columns(known, given))
+    return _in_float64("vespa", text, scores, model, stages, given)
 
 
 def to_json(
@@ -299,33 +290,22 @@ def to_json(
         listed.append(entry)
     text = _json({"type": "linear", "constant": linear.constant, "features": listed})
     given = check_rows(stages, linear.names, rows, qid)
-    columns = {name: given.X[:, k] for k, name in enumerate(linear.names)}
-    check = compare_scores(
-        given.scores(model, stages.names),
-        json_scores(text, columns)[:, None],
-        given,
-        target="json",
-        tolerance=FLOAT64,
-    )
+    scores = json_scores(text, _columns(linear.names, given))
+    return _in_float64("json", text, scores, model, stages, given)
+
+
+def _in_float64(
+    target: str, text: str, scores: Array, model: Any, stages: ModelStages, rows: CheckRows
+) -> Export:
+    """The export to a target that computes in float64 and has a constant."""
+    ours = rows.scores(model, stages.names)
+    check = compare_scores(ours, scores[:, None], rows, target=target, tolerance=FLOAT64)
     refuse_unless_passed(check, "Scale the features when you fit the model.")
-    return Export("json", text, check)
+    return Export(target, text, check)
 
 
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """What a caller asks for."""
-
-    model: Any
-    features: Sequence[str] | None
-    normalizers: bool
-    positive: bool | None
-    complete: bool
-    rows: Any
-    qid: Any
-
-
-def _to_ltr_plugin(target: str, title: str, name: str, given: _Given) -> Export:
-    def write(terms: Terms) -> str:
+def _to_ltr_plugin(target: str, title: str, name: str, given: EngineOptions) -> Export:
+    def write(terms: EngineTerms) -> str:
         if len(terms.names) > MOST_FEATURES:
             raise ExportError(
                 f"{title} takes at most {MOST_FEATURES:,} features, and {len(terms.names):,} have "
@@ -333,18 +313,13 @@ def _to_ltr_plugin(target: str, title: str, name: str, given: _Given) -> Export:
                 "model into fewer features, or export it to ONNX."
             )
         body: dict[str, Any] = {"type": "model/linear"}
-        norms = {}
-        for feature, norm in zip(terms.names, _normalizers(terms), strict=True):
-            if norm is None:
-                continue
-            kind, low, second = norm
-            keys = ("mean", "standard_deviation")
-            if kind == "min_max":
-                keys = ("minimum", "maximum")
-            norms[feature] = {kind: dict(zip(keys, (low, second), strict=True))}
+        norms = {
+            feature: {kind: dict(zip(PLUGIN_NORMALIZERS[kind], numbers, strict=True))}
+            for feature, (kind, *numbers) in terms.normalizers.items()
+        }
         if norms:
             body["feature_normalizers"] = norms
-        body["definition"] = dict(zip(terms.names, map(_short, terms.weights), strict=True))
+        body["definition"] = terms.named_weights
         return _json({"model": {"name": name, "model": body}})
 
     return _export(target, title, given, write, elasticsearch_scores)
@@ -353,14 +328,14 @@ def _to_ltr_plugin(target: str, title: str, name: str, given: _Given) -> Export:
 def _export(
     target: str,
     title: str,
-    given: _Given,
-    write: Callable[[Terms], str],
+    given: EngineOptions,
+    write: Callable[[EngineTerms], str],
     evaluate: Callable[[str, Any], Array],
 ) -> Export:
     """Fold a model, write it, and compare the scores of both."""
     stages = read_stages(given.model)
     linear = fold(stages, feature_names(stages, given.features), title, given.model)
-    _check_missing(title, linear, complete=given.complete)
+    check_missing(title, linear, complete=given.complete)
     rows = check_rows(stages, linear.names, given.rows, given.qid, complete=True)
     if any(linear.missing.values()) and np.isnan(rows.X).any():
         raise DataError(
@@ -368,13 +343,14 @@ def _export(
             "has every feature."
         )
     ours = rows.scores(given.model, stages.names)
-    terms, notes = _terms(title, stages, linear, given, None if given.rows is None else rows.X)
+    known_rows = None if given.rows is None else rows.X
+    terms, notes = engine_terms(title, stages, linear, given, known_rows)
     text = write(terms)
-    columns = {name: rows.X[:, k] for k, name in enumerate(linear.names)}
+    scores = evaluate(text, _columns(linear.names, rows))
     left_out = linear.constant + float(terms.centre / terms.width @ terms.weights)
     check = compare_scores(
         ours,
-        evaluate(text, columns)[:, None],
+        scores[:, None],
         rows,
         target=target,
         tolerance=FLOAT32,
@@ -391,85 +367,9 @@ def _export(
     return Export(target, text, check)
 
 
-def _terms(
-    title: str, stages: ModelStages, linear: LinearModel, given: _Given, rows: Array | None
-) -> tuple[Terms, tuple[str, ...]]:
-    """Weights and normalizers of the features that count, and notes about them."""
-    weights, notes = linear.weights, []
-    centre, width = np.zeros(len(weights)), np.ones(len(weights))
-    min_max = np.zeros(len(weights), dtype=bool)
-    if given.normalizers:
-        uses = units(stages)
-        width = np.where(uses.factor > 0, 1.0 / np.where(uses.factor > 0, uses.factor, 1.0), 1.0)
-        centre, min_max = uses.centre, uses.min_max
-        if not (uses.factor != 1.0).any() and not uses.centre.any():
-            raise ParameterError(
-                "normalizers=True writes the scaler of a pipeline, and this model has none: leave "
-                "it out."
-            )
-    positive = given.positive
-    if positive is not False:
-        span = known_span(stages, rows)
-        if span is not None:
-            centre, min_max = np.where(weights > 0, span[0], span[1]), np.zeros_like(min_max)
-            notes.append(
-                "Features are shifted such that rows within the range of training have scores of "
-                "at least 0."
-            )
-        elif positive:
-            raise ParameterError(
-                "positive=True needs the range of the features, which this model does not know: "
-                "give rows."
-            )
-        else:
-            notes.append(
-                "Scores can be negative, as the model does not know the range of its features. "
-                f"Give rows if {title} refuses them."
-            )
-    if any(linear.missing.values()):
-        notes.append(
-            f"{title} reads a missing feature as 0, and the model as another value: index every "
-            "feature."
-        )
-    used = np.flatnonzero(weights)
-    _check_any(used)
-    names = tuple(linear.names[k] for k in used)
-    scaled = weights[used] * width[used]
-    return Terms(names, scaled, centre[used], width[used], min_max[used]), tuple(notes)
-
-
-def _check_missing(title: str, linear: LinearModel, *, complete: bool) -> None:
-    filled = {name: value for name, value in linear.missing.items() if value != 0.0}
-    if complete or not filled:
-        return
-    some = ", ".join(f"{name} by {value:g}" for name, value in list(filled.items())[:3])
-    raise ExportError(
-        f"{title} reads a missing feature as 0, and the model fills in other values ({some}"
-        f"{', ...' if len(filled) > 3 else ''}). If every row has every feature, say so by "
-        "complete=True (--complete). Otherwise fill in 0 when you fit the model, or export it to "
-        "Vespa, JSON or ONNX."
-    )
-
-
-def _check_any(used: Any) -> None:
-    if not len(used):
-        raise ExportError(
-            "All weights of the model are 0: it gives all rows the same score, and there is "
-            "nothing to export."
-        )
-
-
-def _normalizers(terms: Terms) -> list[tuple[str, float, float] | None]:
-    """For each feature the kind of its normalizer and two numbers, or None if it needs none."""
-    found: list[tuple[str, float, float] | None] = []
-    for centre, width, is_min_max in zip(terms.centre, terms.width, terms.min_max, strict=True):
-        if centre == 0.0 and width == 1.0:
-            found.append(None)
-        elif is_min_max:
-            found.append(("min_max", _short(centre), _short(centre + width)))
-        else:
-            found.append(("standard", _short(centre), _short(width)))
-    return found
+def _columns(names: Sequence[str], rows: CheckRows) -> dict[str, Array]:
+    """The values of each feature, by the name that the target knows it by."""
+    return dict(zip(names, rows.X.T, strict=True))
 
 
 def _rank_feature(name: str) -> str:
@@ -482,12 +382,6 @@ def _rank_feature(name: str) -> str:
         f"{name!r} is no rank feature of Vespa. Give names such as bm25(title), attribute(year) or "
         "query(age) as features (--features), in the order of the features."
     )
-
-
-def _short(value: float) -> float:
-    """The shortest decimal number that is the same in float32."""
-    with np.errstate(over="ignore"):
-        return float(str(np.float32(value)))
 
 
 def _positional(value: float) -> str:

@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.errors import ExportError
 from rankwise.export._endings import ProcessScores
 from rankwise.export._graph import OPSET, Graph, require_onnx
-from rankwise.export._reading import score_stages, transformer_stages
+from rankwise.export._rankers import score_stages
 from rankwise.export._stages import emit_all
+from rankwise.export._transformers import transformer_stages
 from rankwise.export.onnx_export import append_scores, n_outputs
 
 
@@ -67,7 +68,7 @@ def converter(model: Any) -> Callable[[Any, Any, Any], None]:
             x = graph.add("Cast", x, to=require_onnx().TensorProto.DOUBLE)
             kind = require_onnx().helper.np_dtype_to_tensor_dtype(np.dtype(precision or "float32"))
             made = {"variable": graph.add("Cast", emit_all(graph, stages, x), to=kind)}
-        if graph.has_trees:
+        if graph.has_ml:
             raise ExportError(
                 f"skl2onnx does not know the operators for the trees of {type(model).__name__}: "
                 "use rankwise.export.to_onnx."

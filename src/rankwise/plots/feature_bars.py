@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rankwise.errors import DataError
 from rankwise.parameters import Whole, check_value
 from rankwise.plots._look import COLORS, INK, axes_or_new, axis_names
+from rankwise.routing import last_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +109,7 @@ def feature_names(names: Sequence[str] | None, n: int, ranker: Any = None) -> li
 
 
 def _coefficients(ranker: Any) -> NDArray[np.float64]:
-    last = ranker.steps[-1][1] if hasattr(ranker, "steps") else ranker
+    last = last_step(ranker)
     if not hasattr(last, "coef_") and hasattr(last, "fit"):
         raise DataError(
             "plot_coefficients needs a fitted linear ranker with coef_: this "

@@ -31,7 +31,7 @@ from rankwise.solvers.moments import CentredMoments, Moments
 from rankwise.solvers.pair_products import PairProducts
 from rankwise.solvers.primal_dual import linear_dual, primal
 from rankwise.solvers.ridge_path import solve_ridge_path
-from rankwise.solvers.shifted_cg import is_solved, shifted_cg
+from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
 
 FLOPS = 2e10  # of factorizations, in a second
 DIRECT_SECONDS = 2.0  # that a direct solution of sparse rows may always take
@@ -142,8 +142,7 @@ class FeatureSpace:
             for task, part in zip(tasks, products.columns, strict=True)
         ]
         basis = FeatureBasis("cg", found.n_iter)
-        solved = is_solved(found, self.tol)
-        residual = None if solved.all() else float(found.residuals[~solved].max())
+        residual = unsolved_residual(found, self.tol)
         return Fit(basis, _join_weights(problem, basis, weights), residual)
 
     def coordinates(self, problem: Problem) -> Coordinates:

@@ -240,3 +240,9 @@ def _overflow() -> DataError:
 def is_solved(found: ShiftedSolutions, tol: float) -> Any:
     """Which lams are solved to a tolerance, up to rounding errors of the residuals."""
     return found.residuals <= DRIFT * tol
+
+
+def unsolved_residual(found: ShiftedSolutions, tol: float) -> float | None:
+    """The largest residual of the lams that are not solved; None if all are."""
+    solved = is_solved(found, tol)
+    return None if solved.all() else float(found.residuals[~solved].max())

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, SparseBilinearRanker, __version__
 from rankwise.cli.info import model_facts
-from rankwise.cli.input_files import in_one_line, last_step, scores_of
+from rankwise.cli.input_files import in_one_line, scores_of
 from rankwise.errors import DataError, ExportError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.export import feature_weights
@@ -22,6 +22,7 @@ from rankwise.model_selection.best_mean import clear_errors
 from rankwise.persistence import ModelFile
 from rankwise.plots import figure_svg, plot_coefficients, plot_importance
 from rankwise.report import Column, Figure, Page, Section, Table, Text
+from rankwise.routing import last_step
 from rankwise.tables import plural
 
 TOP = 20  # features in the picture
@@ -227,7 +228,7 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
 
 
 def _limits(model: Any, rows: CardRows | None) -> list[str]:
-    """What a reader could expect of the model in vain."""
+    """What readers of the card should not expect of the model."""
     ranker, found = last_step(model), []
     if getattr(ranker, "n_queries_", 1) > 1:
         found.append(

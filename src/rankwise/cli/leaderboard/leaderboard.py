@@ -13,7 +13,7 @@ import typer
 from rankwise.cli.options import Force, input_argument, option, refuse
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import complain, interruptible, note, progress, show
-from rankwise.tables import plural
+from rankwise.tables import plural, spreadsheet_cell
 
 if TYPE_CHECKING:
     from rankwise.data import BattleFile
@@ -169,11 +169,6 @@ def _say_what_was_read(file: BattleFile, path: Path) -> None:
         note(f"Left out {plural(count, 'row')} {reason}.")
 
 
-def _guarded(cell: Any) -> Any:
-    """Text that a spreadsheet would take for a formula, as text."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
-
-
 def _write_csv(standings: Any, path: Path) -> None:
     from rankwise.files import replacing
 
@@ -181,7 +176,9 @@ def _write_csv(standings: Any, path: Path) -> None:
         rows = standings.records()
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
-        writer.writerows({name: _guarded(cell) for name, cell in row.items()} for row in rows)
+        writer.writerows(
+            {name: spreadsheet_cell(cell) for name, cell in row.items()} for row in rows
+        )
 
 
 def _write_json(

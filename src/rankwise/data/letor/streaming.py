@@ -22,8 +22,15 @@ from rankwise.data.letor.reading import (
     check_arguments,
 )
 from rankwise.data.letor.text_blocks import Span, TextBlock, parsed_blocks, text_size
-from rankwise.data.query_blocks import BLOCK_BYTES, run_starts, whole_queries
+from rankwise.data.query_blocks import (
+    BLOCK_BYTES,
+    FileVersion,
+    file_version,
+    run_starts,
+    whole_queries,
+)
 from rankwise.errors import LetorFormatError
+from rankwise.files import check_regular
 from rankwise.parameters import AnyOf, Whole, check_value
 
 
@@ -31,7 +38,7 @@ from rankwise.parameters import AnyOf, Whole, check_value
 class LetorSurvey:
     """Counts of a LETOR file, from a first pass over it."""
 
-    version: tuple[int, int]  # size and modification time of the file, to notice changes
+    version: FileVersion
     n_rows: int
     n_queries: int  # 0 if there are no query ids
     n_features: int
@@ -98,7 +105,7 @@ class LetorBlocks:
     @cached_property
     def survey(self) -> LetorSurvey:
         """Counts of the file; the first access reads it once."""
-        size, version = text_size(self.path), self._version()
+        size, version = text_size(self.path), file_version(self.path)
         n_rows = n_values = width = n_bytes = 0
         run_ids, run_lines = QueryIds(), GrowingArray(np.int64)  # of runs of equal ids
         for block in self._blocks(self._n_features, size):
@@ -107,7 +114,7 @@ class LetorBlocks:
             n_bytes += block.n_bytes
             width = max(width, block.max_index)
             if block.has_qid and block.n_rows:
-                starts = run_starts(QueryIds.of(block, as_text=True))
+                starts = run_starts(QueryIds.of(block, as_text=False))
                 run_ids.append(block, starts)
                 run_lines.append(block.line_numbers(starts))
         if n_rows == 0:
@@ -116,7 +123,7 @@ class LetorBlocks:
         layout = "dense" if n_values >= DENSE_FILL * n_rows * width else "sparse"
         ids = run_ids.finish()
         n_queries = self._count_queries(ids, run_lines.finish())
-        text_ids = ids.dtype.kind == "U"
+        text_ids = ids.dtype.kind in "UO"
         return LetorSurvey(version, n_rows, n_queries, width, n_bytes, layout, text_ids)
 
     def __iter__(self) -> Iterator[LetorData]:
@@ -128,7 +135,7 @@ class LetorBlocks:
     def _pieces(self, survey: LetorSurvey) -> Iterator[LetorData]:
         """The rows of each block of text, in arrays of their own."""
         layout: Any = survey.layout
-        if self._version() != survey.version:
+        if file_version(self.path) != survey.version:
             raise LetorFormatError(
                 f"{self.path} has changed since it was first read: make a new LetorBlocks."
             )
@@ -152,10 +159,9 @@ class LetorBlocks:
     def _count_queries(self, ids: NDArray[Any], lines: NDArray[np.int64]) -> int:
         """The number of queries; an error if the rows of one are not contiguous.
 
-        One id and line per run of rows. Runs that only seemed to differ are joined: 7 and 07 are
-        the same id if all ids are integers.
+        One id and line per run of rows.
         """
-        starts = run_starts(ids)
+        starts = run_starts(ids)  # a run may continue in the next block
         ids, lines = ids[starts], lines[starts]
         first = np.unique(ids, return_index=True)[1]
         if len(first) < len(ids):
@@ -166,10 +172,6 @@ class LetorBlocks:
                 "file by query, or read all of it with read_letor."
             )
         return len(ids)
-
-    def _version(self) -> tuple[int, int]:
-        status = os.stat(self.path)
-        return status.st_size, status.st_mtime_ns
 
 
 class SpanSurvey(NamedTuple):
@@ -186,6 +188,7 @@ def survey_span(
     path: str, span: Span | None, n_features: int | None, fill: float | None = None
 ) -> SpanSurvey:
     """Read a span, or a whole file, once; raises `LetorFormatError` as `read_letor` does."""
+    check_regular(path)
     n_rows = n_values = largest = 0
     has_ids, text_ids = None, False
     with closing(parsed_blocks(path, n_features, np.float64, span, fill)) as blocks:

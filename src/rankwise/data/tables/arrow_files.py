@@ -263,10 +263,8 @@ def _read_csv(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> 
         options = _csv_options(file, columns, types, newlines=True)  # a quotation mark comes later
         table = csv.read_csv(_csv_input(file.path), **options)
     _check_utf8(file, table.schema)
-    if quoted and table.num_rows:
-        last = table.slice(table.num_rows - 1).to_pylist()[0].values()
-        if any(isinstance(value, str) and "\n" in value for value in last):
-            file.check_csv()  # a quotation mark without its partner takes all lines up to the end
+    if quoted and _may_lack_a_quote(table):
+        file.check_csv()
     return table
 
 
@@ -274,6 +272,15 @@ def _has_quotes(path: Path) -> bool:
     """Whether values may be quoted, and so contain ends of lines; by the first million bytes."""
     with opened_bytes(path) as file:
         return b'"' in file.read(1 << 20)
+
+
+def _may_lack_a_quote(table: Any) -> bool:
+    """Whether the last row has a value of several lines.
+
+    A quotation mark without its partner takes all lines up to the end of the file.
+    """
+    last = table.slice(max(table.num_rows - 1, 0)).to_pylist()
+    return any(isinstance(value, str) and "\n" in value for row in last for value in row.values())
 
 
 def _check_utf8(file: TableFile, schema: Any) -> None:
@@ -296,9 +303,14 @@ def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) 
     options = _csv_options(file, columns, types, newlines=True)
     with csv.open_csv(_csv_input(file.path), **options) as reader:
         _check_utf8(file, reader.schema)
+        is_checked = False
         try:
             for batch in reader:
-                yield arrow.Table.from_batches([batch])
+                table = arrow.Table.from_batches([batch])
+                if not is_checked and _may_lack_a_quote(table):
+                    file.check_csv()
+                    is_checked = True
+                yield table
         except arrow.ArrowInvalid:
             floats = [field.name for field in reader.schema if field.type == arrow.float64()]
             _refuse_words(file, floats)

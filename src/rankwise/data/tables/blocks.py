@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -14,20 +13,26 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from rankwise.data.letor.reading import LetorData, check_arguments
-from rankwise.data.query_blocks import BLOCK_BYTES, run_starts, whole_queries
+from rankwise.data.query_blocks import (
+    BLOCK_BYTES,
+    FileVersion,
+    file_version,
+    run_starts,
+    whole_queries,
+)
 from rankwise.data.tables.arrow_files import TableFile
 from rankwise.data.tables.columns import check_features, check_values, ids, labels, matrix
+from rankwise.data.tables.reading import as_frame
 from rankwise.data.tables.roles import Roles
 from rankwise.errors import DataError
 from rankwise.parameters import AnyOf, Whole, check_value
-from rankwise.tables import require_pandas
 
 
 @dataclass(frozen=True)
 class TableSurvey:
     """Counts of a table, from a first pass over it."""
 
-    version: tuple[int, int]  # size and modification time of the file, to notice changes
+    version: FileVersion
     n_rows: int
     n_queries: int  # 0 if there are no query ids
     n_features: int
@@ -97,7 +102,7 @@ class TableBlocks:
     @cached_property
     def survey(self) -> TableSurvey:
         """Counts of the file; the first access reads it once."""
-        version = self._version()
+        version = file_version(self.file.path)
         seen: set[Any] = set()
         n_rows, last, text_ids = 0, None, False
         for piece in self._read(0):
@@ -120,13 +125,12 @@ class TableBlocks:
         return TableSurvey(version, n_rows, len(seen), len(self.roles.features), text_ids)
 
     def __iter__(self) -> Iterator[LetorData]:
-        from dataclasses import replace
-
-        frame = require_pandas("read_letor").DataFrame
-        if self._version() != self.survey.version:
-            raise DataError(f"{self.file.path} has changed since it was first read.")
+        if file_version(self.file.path) != self.survey.version:
+            raise DataError(
+                f"{self.file.path} has changed since it was first read: make a new TableBlocks."
+            )
         for block in whole_queries(self._read(self.survey.n_rows), self._block_bytes):
-            yield replace(block, X=frame(block.X, columns=self.roles.features, copy=False))
+            yield replace(block, X=as_frame(block.X, self.roles.features))
 
     def __repr__(self) -> str:
         return f"TableBlocks({str(self.file.path)!r})"
@@ -152,7 +156,3 @@ class TableBlocks:
             done += table.num_rows
             yield LetorData(X, y, qid)
             self._progress(done, n_rows)
-
-    def _version(self) -> tuple[int, int]:
-        status = os.stat(self.file.path)
-        return status.st_size, status.st_mtime_ns

@@ -11,7 +11,7 @@ import numpy as np
 from rankwise.data.letor.group_files import qid_from_groups
 from rankwise.data.tables.formats import require_pyarrow
 from rankwise.data.tables.reading import TableData, of_table
-from rankwise.data.tables.roles import Roles
+from rankwise.data.tables.roles import Roles, is_guessed
 from rankwise.errors import DataError, MissingExtraError, ParameterError
 from rankwise.tables import plural
 
@@ -43,7 +43,8 @@ def from_frame(
 
     Takes frames of pandas, polars and pyarrow, and whatever else narwhals reads:
     ``pip install 'rankwise[tables]'``. Columns that are not named are guessed by their names, as in
-    `read_table`. Prints in one line which column is what.
+    `read_table`; an index of pandas with such a name is taken for a column. Prints in one line
+    which column is what.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def from_frame(
     from_frame: label 'stars'; 1 feature (price); left out: query; 2 queries from group sizes
     array([0, 0, 0, 1])
     """
-    table = _arrow_table(frame)
+    table = _arrow_table(_with_index(frame, (qid, label, id)))
     source = _Frame()
     names = table.column_names
     if group is not None and qid is not None:
@@ -109,6 +110,19 @@ def from_frame(
     if verbose:
         print(f"from_frame: {words}")
     return data
+
+
+def _with_index(frame: Any, named: Sequence[str | None]) -> Any:
+    """A frame of pandas whose index, if it has queries, labels or ids, is a column."""
+    levels = getattr(getattr(frame, "index", None), "names", ())
+    wanted = [
+        name
+        for name in levels
+        if isinstance(name, str)
+        and name not in frame.columns
+        and (name in named or is_guessed(name))
+    ]
+    return frame.reset_index(level=wanted) if wanted else frame
 
 
 def _arrow_table(frame: Any) -> Any:

@@ -22,6 +22,7 @@ from rankwise.data.tables.columns import (
     kind_of,
     labels,
     matrix,
+    neither_numbers_nor_text,
     refuse_missing,
     text_values,
 )
@@ -75,7 +76,7 @@ class TableData(DescribedRows):
         return Table((*head, Column("missing", ",d"), Column("values", "")), tuple(rows))
 
     @property
-    def feature_names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def feature_names(self) -> tuple[str, ...]:
         """The names of the features."""
         return tuple(self.roles.features)
 
@@ -171,13 +172,17 @@ def read_roles(
     *,
     keep_text: bool = False,
     keep_missing: bool = False,
+    keep_all: bool = False,
     dtype: Any = np.float64,
 ) -> TableData:
     """The rows of a file whose columns are known."""
     used = [n for n in (roles.query, roles.label, roles.id) if n is not None]
     texts = [n for n in used if n != roles.label and n not in roles.features]
     table = file.read(list(dict.fromkeys([*used, *roles.features])), texts)
-    return of_table(file, table, roles, keep_text=keep_text, keep_missing=keep_missing, dtype=dtype)
+    return of_table(
+        file, table, roles, keep_text=keep_text, keep_missing=keep_missing, keep_all=keep_all,
+        dtype=dtype,
+    )  # fmt: skip
 
 
 def of_table(
@@ -187,11 +192,18 @@ def of_table(
     *,
     keep_text: bool,
     keep_missing: bool,
+    keep_all: bool = False,
     dtype: Any = np.float64,
 ) -> TableData:
-    """The rows of an Arrow table; `file` says in messages where they come from."""
+    """The rows of an Arrow table; `file` says in messages where they come from.
+
+    With `keep_all`, columns that cannot be features are left out, with the reason.
+    """
     if not table.num_rows:
         raise DataError(f"{file.path} has no rows: only the names of its columns.")
+    if keep_all:
+        others = neither_numbers_nor_text(table, roles.features)
+        roles = roles.without({name: f"none: a {kind}" for name, kind in others.items()})
     qid = None if roles.query is None else ids(file, table, roles.query)
     y = None if roles.label is None else labels(file, table, roles.label)
     names = None if roles.id is None else ids(file, table, roles.id)
@@ -200,7 +212,7 @@ def of_table(
     numbers = [name for name in roles.features if not is_text[name]]
     X = matrix(table, numbers, dtype)
     check_values(file, X, numbers, keep_missing=keep_missing)
-    frame = _pandas().DataFrame(X, columns=numbers, copy=False)
+    frame = as_frame(X, numbers)
     for k, name in enumerate(roles.features):
         if is_text[name]:
             words = text_values(table.column(name))
@@ -210,12 +222,13 @@ def of_table(
     return TableData(frame, y, qid, names, roles)
 
 
-def _pandas() -> Any:
+def as_frame(X: Any, names: Sequence[str]) -> Any:
+    """Rows as a pandas data frame, which shares their memory."""
     try:
         import pandas
     except ImportError as error:
         raise MissingExtraError("pandas", "tables") from error
-    return pandas
+    return pandas.DataFrame(X, columns=list(names), copy=False)
 
 
 def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:

@@ -90,6 +90,31 @@ class PosteriorMixin:
             return self.posterior_.mean_and_covariance(X, reference)
         return self.posterior_.mean(X, reference)
 
+    def training_moments(self) -> tuple[Array, Array]:
+        """Mean and covariance of the scores of the training rows, kept up to date by `tell`.
+
+        They are those that `suggest_pair` chooses by: O(n^3) for the first call after a fit, and
+        O(n^2) after each `tell`, with errors of at most a thousandth of the spread. `predict` is
+        more accurate, and slower after `tell`.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,)
+        covariance : ndarray of shape (n_rows, n_rows)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import PairwiseGP
+        >>> gp = PairwiseGP(optimizer=None).fit_pairs(np.arange(3.0)[:, None], [[2, 0]])
+        >>> mean, covariance = gp.training_moments()
+        >>> mean.argmax(), covariance.shape
+        (np.int64(2), (3, 3))
+        """
+        check_is_fitted(self)
+        known: tuple[Array, Array] | None = self._pool_moments(self.X_fit_)
+        return self.posterior_.mean_and_covariance(self.X_fit_) if known is None else known
+
     def predict_difference(self, X1: Any, X2: Any) -> tuple[Array, Array]:
         """Mean and standard deviation of the difference of two scores, row by row.
 

@@ -99,9 +99,8 @@ class BoardResults:
             "both_bad": bad[order],
         }
         note = (
-            f"Groups cannot be told apart from their first item; {self.level:.4g} intervals."
-            if self.level * 100 % 1 > 1e-9
-            else f"Groups cannot be told apart from their first item; {self.level:.0%} intervals."
+            "Items of a group cannot be told apart from its first item; "
+            f"{100 * self.level:.4g}% intervals."
         )
         return Standings(columns, {"rating": ".0f" if elo else ".3f"}, note=note)
 

@@ -135,7 +135,7 @@ class Leaderboard(BoardResults, BaseEstimator):
        2  ada     0.56  0.19 to 0.93    1–2        0.08      1       80
        3  cy     -1.65  -1.91 to -1.38  3          0.00      2       80
     <BLANKLINE>
-    Groups cannot be told apart from their first item; 95% intervals.
+    Items of a group cannot be told apart from its first item; 95% intervals.
     """
 
     parameters: ClassVar[dict[str, Rule]] = {

@@ -15,7 +15,7 @@ from rankwise.parameters import check_alphas, check_parameters
 from rankwise.problem import FeatureBasis, Fit, Solution
 from rankwise.problem.block_products import BlockProducts
 from rankwise.progress import progress_bar
-from rankwise.solvers.shifted_cg import is_solved, shifted_cg
+from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
 
 
 class StepBlocksMixin:
@@ -138,12 +138,11 @@ def _solve_blocks(ranker: Any, products: BlockProducts, alphas: list[float]) -> 
             return products(P)
 
         found = shifted_cg(apply, b, alphas, tol=tol, max_iter=ranker.max_iter)
-    solved = is_solved(found, tol)
-    residual = None if solved.all() else float(found.residuals[~solved].max())
     _, y, _ = next(iter(products.blocks))
     weights = [w[:, 0] if y.ndim == 1 else w for w in found.solutions]
     basis = FeatureBasis("cg", found.n_iter)
-    return Fit(basis, [Solution(w, 0.0) for w in weights], residual)
+    solutions = [Solution(w, 0.0) for w in weights]
+    return Fit(basis, solutions, unsolved_residual(found, tol))
 
 
 class HostBlocks(CheckedBlocks):

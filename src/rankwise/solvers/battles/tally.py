@@ -39,15 +39,9 @@ class Tally:
 
         Columns of `x` with many values, such as lengths, leave every battle its own row.
         """
-        keys = (
-            [self.first, self.second]
-            if self.judge is None
-            else [
-                self.first,
-                self.second,
-                self.judge,
-            ]
-        )
+        keys = [self.first, self.second]
+        if self.judge is not None:
+            keys.append(self.judge)
         for column in self.x.T:
             if len(np.unique(column[:SAMPLE])) > DISTINCT:
                 return self, np.arange(len(self))

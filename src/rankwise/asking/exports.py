@@ -1,0 +1,174 @@
+"""What comes out of a session: tables for spreadsheets and other programs, a model, a page."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import html
+import io
+import json
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rankwise.asking.charts import rank_chart
+from rankwise.asking.items import Item
+from rankwise.asking.ledger import Answer
+from rankwise.asking.session import Session
+from rankwise.asking.standings import Ranking
+from rankwise.report import Facts, Figure, Page, Section, Text
+from rankwise.tables import plural, spreadsheet_cell
+
+_WORDS = {"first": "win", "second": "loss", "tie": "tie", "both_bad": "tie"}
+_WINNERS = {"first": "model_a", "second": "model_b", "tie": "tie", "both_bad": "both_bad"}
+_SHOWN, _PICTURES, _PICTURE_BYTES = 60, 12, 1_500_000
+
+
+def exact_ranking(session: Session) -> Ranking:
+    """The ranking by a fit from scratch to the present answers."""
+    session.settle()
+    return session.ranking()
+
+
+def ranking_csv(session: Session) -> str:
+    """The ranking with intervals."""
+    rows = exact_ranking(session).rows()
+    return csv_text(list(rows[0]), (row.values() for row in rows))
+
+
+def ranking_json(session: Session) -> str:
+    """The ranking with intervals, and how it came about."""
+    ranking = exact_ranking(session)
+    progress = session.progress()
+    about = {
+        "question": session.settings.question,
+        "goal": str(progress.goal),
+        "goal_reached": progress.met,
+        "certainty": progress.certainty,
+        "expected_wrong": progress.expected_wrong,
+        "answers": session.n_answers(),
+        "raters": sum(not rater.dropped for rater in session.raters),
+        "interval": ranking.level,
+        "ranking": ranking.rows(),
+    }
+    return json.dumps(about, ensure_ascii=False, indent=1)
+
+
+def comparisons_csv(session: Session) -> str:
+    """The answers that count, as `rankwise preferences` reads them."""
+    names = ("first", "second", "outcome", "rater", "time")
+    rows = ((a.first, a.second, _WORDS[a.outcome], a.rater, _time(a)) for a in _counted(session))
+    return csv_text(names, rows)
+
+
+def battles_csv(session: Session) -> str:
+    """The answers that count, in the columns of arena battles, as `rankwise leaderboard` reads."""
+    names = ("model_a", "model_b", "winner", "judge", "tstamp")
+    rows = ((a.first, a.second, _WINNERS[a.outcome], a.rater, a.time) for a in _counted(session))
+    return csv_text(names, rows)
+
+
+def model_bytes(session: Session) -> bytes:
+    """The model file of a `PairwiseGP` fitted from scratch to the present answers."""
+    from rankwise.persistence import save_model
+
+    model, _ = session.fit()
+    with tempfile.TemporaryDirectory() as folder:
+        path = save_model(model.gp, Path(folder, "model.rankwise"))
+        return Path(path).read_bytes()
+
+
+def share_page(session: Session) -> str:
+    """The ranking as a page in one file, without scripts."""
+    ranking, progress = exact_ranking(session), session.progress()
+    items = {item.id: item for item in session.items}
+    n_raters = len({a.rater for a in _counted(session)})
+    n_answers = session.n_answers()
+    facts = Facts(
+        (
+            (f"{len(ranking):,}", "items"),
+            (f"{n_answers:,}", "answers"),
+            (f"{n_raters:,}", "raters"),
+            (f"{100 * progress.certainty:.0f}%", "sure that the goal is reached"),
+        )
+    )
+    shown = min(len(ranking), _SHOWN)
+    caption = (
+        f"Scores with {100 * ranking.level:.0f}% intervals, relative to the mean of all items, in "
+        "units of the noise of an answer. Where intervals overlap much, the order is open."
+    )
+    figure = Figure(rank_chart(ranking, shown), f"Scores of {plural(shown, 'item')}", caption)
+    blocks: list[Any] = [facts, Text(f"{progress.goal}. {progress}"), figure]
+    pictures = _pictures(session, ranking, items)
+    sections = [Section("Result", blocks)]
+    if pictures:
+        sections.append(Section("Pictures", [_Gallery(pictures)]))
+    sections.append(Section("All items", [ranking.to_table()]))
+    day = time.strftime("%Y-%m-%d")
+    return Page(
+        session.settings.question,
+        f"A ranking of {plural(len(ranking), 'item')} from {plural(n_answers, 'answer')} of "
+        f"{plural(n_raters, 'rater')}.",
+        sections,
+        footer=f"Made with `rankwise ask` on {day}.",
+    ).to_html()
+
+
+def csv_text(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as CSV in which no cell of text is a formula to a spreadsheet.
+
+    Examples
+    --------
+    >>> from rankwise.asking.exports import csv_text
+    >>> print(csv_text(["item", "score"], [["=1+1", -2]]), end="")
+    item,score
+    '=1+1,-2
+    """
+    out = io.StringIO()
+    write = csv.writer(out, lineterminator="\n")
+    write.writerow(names)
+    write.writerows([spreadsheet_cell(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+@dataclass(frozen=True)
+class _Gallery:
+    """Pictures of the best items."""
+
+    pictures: list[tuple[str, str]]  # caption and address
+
+    def to_html(self) -> str:
+        return "".join(
+            f'<figure style="display: inline-block; margin: 0.5rem; vertical-align: top">'
+            f'<img src="{source}" alt="" width="200">'
+            f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+            for caption, source in self.pictures
+        )
+
+
+def _pictures(session: Session, ranking: Ranking, items: dict[str, Item]) -> list[tuple[str, str]]:
+    found = []
+    for place, name in enumerate(ranking.items[:_PICTURES], 1):
+        kept = session.log.get_file(items[name].image) if items[name].image else None
+        if kept is not None and len(kept[0]) <= _PICTURE_BYTES:
+            data, media_type = kept
+            code = base64.b64encode(data).decode()
+            found.append((f"{place}. {name}", f"data:{media_type};base64,{code}"))
+    return found
+
+
+def _counted(session: Session) -> list[Answer]:
+    dropped = {rater.name for rater in session.raters if rater.dropped}
+    return [
+        a
+        for a in session.answers
+        if not a.withdrawn and a.outcome != "skip" and a.rater not in dropped
+    ]
+
+
+def _time(answer: Answer) -> str:
+    return datetime.fromtimestamp(answer.time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,335 @@
+"""Items to ask about, from a table, a folder, or Python objects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array
+from rankwise.data.comparison_files import ITEM_COLUMNS
+from rankwise.data.tables.records import place_of_row, read_records
+from rankwise.errors import DataError
+
+TEXTS = ("text", "title", "description", "body", "answer")
+MARKDOWNS = ("markdown", "md")
+IMAGES = ("image", "picture", "photo", "file")
+IMAGE_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".svg": "image/svg+xml",
+}
+TEXT_TYPES = {".txt": False, ".md": True}
+MOST_ITEMS = 5000
+LARGEST_IMAGE = 20 * 2**20
+LARGEST_TEXT = 100_000  # characters
+_SIGNATURES = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/gif": b"GIF8",
+}
+KeepFile = Callable[[bytes, str], str]
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something to be ranked.
+
+    Parameters
+    ----------
+    id : str
+        What it is called in results.
+    text : str
+        What is shown of it; its id if there is nothing else to show.
+    markdown : bool
+        Whether the text is Markdown.
+    image : str
+        The name of a picture that the log keeps, or "".
+    facts : dict
+        Values to show in a small table, by name.
+    features : tuple of float
+        What its score may depend on.
+
+    Examples
+    --------
+    >>> from rankwise.asking import Item
+    >>> Item("tea 3", text="Smoky, *light*", markdown=True, facts={"price": "4.50"}).shown
+    'Smoky, *light*'
+    """
+
+    id: str
+    text: str = ""
+    markdown: bool = False
+    image: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+    features: tuple[float, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """Its text, or its id if there is nothing else."""
+        return self.text or ("" if self.image or self.facts else self.id)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Item:
+        return cls(**{**values, "features": tuple(values.get("features", ()))})
+
+
+def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
+    """Items from ids, texts or `Item` objects, with the rows of a matrix as their features."""
+    made = [item if isinstance(item, Item) else Item(str(item).strip()) for item in items]
+    if features is not None:
+        rows = np.asarray(features, dtype=np.float64)
+        if rows.ndim != 2 or len(rows) != len(made):
+            raise DataError(
+                f"features need one row for each of the {len(made)} items: got shape {rows.shape}."
+            )
+        made = [
+            Item(**{**asdict(item), "features": tuple(map(float, row))})
+            for item, row in zip(made, rows, strict=True)
+        ]
+    if len(made) > MOST_ITEMS:
+        raise DataError(f"At most {MOST_ITEMS:,} items can be asked about: got {len(made):,}.")
+    seen: set[str] = set()
+    for number, item in enumerate(made, 1):
+        if not item.id:
+            raise DataError(f"Item {number} has an empty id.")
+        if item.id in seen:
+            raise DataError(f"Two items have the id {item.id!r}: ids must differ.")
+        if len(item.text) > LARGEST_TEXT:
+            raise DataError(f"The text of item {item.id!r} has more than {LARGEST_TEXT:,} letters.")
+        if len(item.features) != len(made[0].features):
+            raise DataError(
+                f"Item {item.id!r} has {len(item.features)} features, and the first item has "
+                f"{len(made[0].features)}."
+            )
+        if not all(map(math.isfinite, item.features)):
+            raise DataError(f"A feature of item {item.id!r} is not a finite number.")
+        seen.add(item.id)
+    return made
+
+
+def read_items(
+    path: Path,
+    keep_file: KeepFile,
+    *,
+    id_column: str | None = None,
+    text_column: str | None = None,
+    image_column: str | None = None,
+    features: Sequence[str] = (),
+    embeddings: Path | None = None,
+) -> list[Item]:
+    """Items of a table (CSV, JSON lines, JSON or Parquet), or of a folder of images or texts.
+
+    Parameters
+    ----------
+    path : Path
+        In a table, the columns that are neither id, text nor image are shown as facts. In a
+        folder, each file is an item whose id is the name of the file.
+    keep_file : callable
+        Keeps the bytes of a picture and gives its name.
+    id_column, text_column, image_column : str, optional
+        Columns of a table; None: a usual name. Paths of images are those within the folder of the
+        table.
+    features : sequence of str
+        Columns of numbers that scores may depend on; ("all",) for all columns of numbers.
+    embeddings : Path, optional
+        A matrix with a row for each item, in the order of the items, as .npy, .npz or .csv.
+
+    Returns
+    -------
+    list of Item
+    """
+    if path.is_dir():
+        given = (id_column, text_column, image_column, *features)
+        if any(given):
+            raise DataError(f"{path} is a folder: it has no columns.")
+        items = _folder_items(path, keep_file)
+    else:
+        columns = {"id": id_column, "text": text_column, "image": image_column}
+        items = _table_items(path, columns, features, keep_file)
+    matrix = None if embeddings is None else _read_matrix(embeddings)
+    if matrix is not None and any(item.features for item in items):
+        matrix = np.hstack((np.array([item.features for item in items]), matrix))
+    return check_items(items, matrix)
+
+
+def read_image(path: Path, keep_file: KeepFile) -> str:
+    """Keep a picture, and give its name."""
+    if path.stat().st_size > LARGEST_IMAGE:
+        raise DataError(f"{path} is larger than {LARGEST_IMAGE // 2**20} MiB.")
+    return keep_image(path.name, path.read_bytes(), keep_file)
+
+
+def keep_image(name: str, data: bytes, keep_file: KeepFile) -> str:
+    """Keep the bytes of a picture after a look at their first ones, and give their name."""
+    media_type = IMAGE_TYPES.get(Path(name).suffix.lower())
+    if media_type is None:
+        raise DataError(f"{name} is not an image: use {', '.join(IMAGE_TYPES)}.")
+    if len(data) > LARGEST_IMAGE:
+        raise DataError(f"{name} is larger than {LARGEST_IMAGE // 2**20} MiB.")
+    begins = _SIGNATURES.get(media_type, b"")
+    webp = media_type != "image/webp" or data[8:12] == b"WEBP"
+    svg = media_type != "image/svg+xml" or b"<svg" in data[:10_000]
+    if not (data.startswith(begins) and webp and svg):
+        raise DataError(f"{name} is not what its name says: it does not begin as {media_type}.")
+    return keep_file(data, media_type)
+
+
+def _folder_items(folder: Path, keep_file: KeepFile) -> list[Item]:
+    known = {*IMAGE_TYPES, *TEXT_TYPES}
+    paths = sorted(
+        (p for p in folder.iterdir() if p.suffix.lower() in known and not p.name.startswith(".")),
+        key=lambda p: p.name,
+    )
+    if len(paths) < 2:
+        raise DataError(
+            f"{folder} has {len(paths)} files to compare: it needs two or more with the endings "
+            f"{', '.join(sorted(known))}."
+        )
+    if len(paths) > MOST_ITEMS:
+        raise DataError(f"{folder} has {len(paths):,} files: at most {MOST_ITEMS:,} can be ranked.")
+    items = []
+    for path in paths:
+        kind = path.suffix.lower()
+        if kind in IMAGE_TYPES:
+            items.append(Item(path.name, image=read_image(path, keep_file)))
+        else:
+            items.append(Item(path.name, text=_read_text(path), markdown=TEXT_TYPES[kind]))
+    return items
+
+
+def _read_text(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: {error.reason}, byte {error.start}.") from error
+    if not text:
+        raise DataError(f"{path} is empty.")
+    return text
+
+
+def _table_items(
+    path: Path, wanted: dict[str, str | None], features: Sequence[str], keep_file: KeepFile
+) -> list[Item]:
+    table = read_records(path)
+    lower = {name.lower(): name for name in table}
+
+    def column(role: str, usual: Sequence[str]) -> str | None:
+        name = wanted[role]
+        if name is None:
+            return next((lower[u] for u in usual if u in lower), None)
+        if name not in table:
+            raise DataError(f"{path} has no column {name!r}: it has {', '.join(table)}.")
+        return name
+
+    image = column("image", IMAGES)
+    markdown = None if wanted["text"] else column("text", MARKDOWNS)
+    text = markdown or column("text", TEXTS)
+    name = column("id", ITEM_COLUMNS)
+    if name is None:
+        name = text or next(iter(table))
+    if text == name:
+        text = None
+    ids = [_as_text(value) for value in table[name]]
+    for row, value in enumerate(ids):
+        if not value:
+            raise DataError(f"{place_of_row(path, row)}: column {name!r} is empty.")
+    numbers = _feature_columns(path, table, features, {name, text, image})
+    facts = [c for c in table if c not in (name, text, image)]
+    items = []
+    for row, item in enumerate(ids):
+        shown = {c: _as_text(table[c][row]) for c in facts}
+        items.append(
+            Item(
+                item,
+                text="" if text is None else _as_text(table[text][row]),
+                markdown=text is not None and text == markdown,
+                image=_table_image(path, row, table[image][row], keep_file) if image else "",
+                facts={c: value for c, value in shown.items() if value},
+                features=tuple(values[row] for values in numbers),
+            )
+        )
+    return items
+
+
+def _table_image(path: Path, row: int, value: Any, keep_file: KeepFile) -> str:
+    name = _as_text(value)
+    if not name:
+        return ""
+    folder = path.parent.resolve()
+    image = (folder / name).resolve()
+    if not image.is_relative_to(folder):
+        raise DataError(
+            f"{place_of_row(path, row)}: the image {name!r} is outside the folder of the table."
+        )
+    if not image.is_file():
+        raise DataError(f"{place_of_row(path, row)}: there is no image {name!r}.")
+    return read_image(image, keep_file)
+
+
+def _feature_columns(
+    path: Path, table: dict[str, list[Any]], names: Sequence[str], others: set[str | None]
+) -> list[list[float]]:
+    chosen = list(names)
+    if chosen == ["all"]:
+        chosen = [c for c in table if c not in others and all(map(_is_number, table[c]))]
+        if not chosen:
+            raise DataError(f"{path} has no column of numbers to use as a feature.")
+    columns = []
+    for name in chosen:
+        if name not in table:
+            raise DataError(f"{path} has no column {name!r}: it has {', '.join(table)}.")
+        for row, value in enumerate(table[name]):
+            if not _is_number(value):
+                raise DataError(
+                    f"{place_of_row(path, row)}: {name!r} is {_as_text(value)!r}, not a finite "
+                    "number. Fill it, or leave the column out of --features."
+                )
+        columns.append([float(value) for value in table[name]])
+    return columns
+
+
+def _read_matrix(path: Path) -> Array:
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".npy":
+            found = np.load(path, allow_pickle=False)
+        elif suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                if len(arrays.files) != 1:
+                    raise DataError(
+                        f"{path} has {len(arrays.files)} arrays: it needs one, the matrix."
+                    )
+                found = arrays[arrays.files[0]]
+        elif suffix == ".csv":
+            found = np.loadtxt(path, delimiter=",", ndmin=2)
+        else:
+            raise DataError(f"{path}: embeddings are read from .npy, .npz or .csv files.")
+        return np.asarray(found, dtype=np.float64)
+    except DataError:
+        raise
+    except (ValueError, TypeError, EOFError) as error:
+        raise DataError(f"{path} is not a matrix of numbers: {error}.") from error
+
+
+def _as_text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return str(value).strip()
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return value is not None and math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False

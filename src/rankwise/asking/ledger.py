@@ -1,0 +1,184 @@
+"""What the entries of a log add up to: items, raters, answers that count."""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rankwise.asking.goals import Goal
+from rankwise.asking.item_model import Comparison
+from rankwise.asking.items import Item
+from rankwise.asking.log import Entry
+from rankwise.asking.pair_choice import Pair, pair
+
+OUTCOMES = ("first", "second", "tie", "both_bad")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a rater said about two items; `first` was on the left.
+
+    Attributes
+    ----------
+    number : int
+        Of its entry in the log.
+    time : float
+        Seconds since 1970.
+    first, second : str
+        Ids of the items.
+    outcome : {"first", "second", "tie", "both_bad", "skip"}
+    rater : str
+    withdrawn : bool
+        By an undo, or by the organizer.
+    changed : bool
+        Whether the outcome is another than at first.
+    """
+
+    number: int
+    time: float
+    first: str
+    second: str
+    outcome: str
+    rater: str
+    withdrawn: bool = False
+    changed: bool = False
+
+
+@dataclass
+class Rater:
+    """Somebody who answers, with the key of a personal link."""
+
+    name: str
+    key: str
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked, and until when."""
+
+    question: str = "Which one is better?"
+    advice: str = ""
+    goal: Goal = field(default_factory=Goal)
+    both_bad: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        goal = self.goal
+        return {
+            "question": self.question,
+            "advice": self.advice,
+            "both_bad": self.both_bad,
+            "goal": {"kind": goal.kind, "k": goal.k, "wrong": goal.wrong, "sure": goal.sure},
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Settings:
+        return cls(**{**values, "goal": Goal(**values["goal"])})
+
+
+class Ledger:
+    """The state of a session: a function of its entries, applied one after the other."""
+
+    def __init__(self) -> None:
+        self.version = 0  # number of the last entry
+        self.secret = ""
+        self.settings = Settings()
+        self.items: list[Item] = []
+        self.number: dict[str, int] = {}
+        self.raters: dict[str, Rater] = {}
+        self.answers: dict[int, Answer] = {}  # with skips, by the numbers of their entries
+        self.paused = False
+        self._standing: dict[str, list[int]] = {}  # by rater: answers and skips not withdrawn
+        self._n_answers: dict[str, int] = {}  # by rater: those of them that are no skips
+
+    def apply(self, entry: Entry) -> None:
+        """Add an entry."""
+        getattr(self, f"_{entry.kind}")(entry, entry.body)
+        self.version = entry.number
+
+    def comparisons(self) -> dict[int, Comparison]:
+        """The answers that count, by their numbers."""
+        return {
+            a.number: Comparison(self.number[a.first], self.number[a.second], a.outcome, a.rater)
+            for a in self.answers.values()
+            if a.outcome != "skip" and self._counts(a)
+        }
+
+    def skips(self) -> dict[Pair, int]:
+        """How often pairs were skipped."""
+        counts: dict[Pair, int] = {}
+        for a in self.answers.values():
+            if a.outcome == "skip" and self._counts(a):
+                key = self.pair_of(a)
+                counts[key] = counts.get(key, 0) + 1
+        return counts
+
+    def last(self, rater: str) -> Answer | None:
+        """The last answer or skip of a rater that was not withdrawn."""
+        numbers = self._standing.get(rater)
+        return self.answers[numbers[-1]] if numbers else None
+
+    def of_rater(self, rater: str) -> list[Answer]:
+        """The answers and skips of a rater that were not withdrawn, the last first."""
+        return [self.answers[number] for number in reversed(self._standing.get(rater, ()))]
+
+    def n_answers(self, rater: str | None = None) -> int:
+        """How many answers count, of all raters or of one."""
+        names = self.raters if rater is None else (rater,)
+        return sum(
+            self._n_answers.get(name, 0)
+            for name in names
+            if name in self.raters and not self.raters[name].dropped
+        )
+
+    def pair_of(self, answer: Answer) -> Pair:
+        """The numbers of its items, the smaller first."""
+        return pair(self.number[answer.first], self.number[answer.second])
+
+    def _counts(self, answer: Answer) -> bool:
+        return not answer.withdrawn and not self.raters[answer.rater].dropped
+
+    def _session(self, entry: Entry, body: dict[str, Any]) -> None:
+        self.secret = body["secret"]
+
+    def _settings(self, entry: Entry, body: dict[str, Any]) -> None:
+        self.settings = Settings.from_json(body)
+
+    def _items(self, entry: Entry, body: dict[str, Any]) -> None:
+        for values in body["items"]:
+            item = Item.from_json(values)
+            self.number[item.id] = len(self.items)
+            self.items.append(item)
+
+    def _rater(self, entry: Entry, body: dict[str, Any]) -> None:
+        self.raters[body["name"]] = Rater(body["name"], body["key"])
+
+    def _answer(self, entry: Entry, body: dict[str, Any]) -> None:
+        self._put(Answer(entry.number, entry.time, **body))
+
+    def _withdraw(self, entry: Entry, body: dict[str, Any]) -> None:
+        self._put(replace(self.answers[body["answer"]], withdrawn=True))
+
+    def _change(self, entry: Entry, body: dict[str, Any]) -> None:
+        known, outcome = self.answers[body["answer"]], body["outcome"]
+        self._put(replace(known, outcome=outcome, withdrawn=False, changed=True))
+
+    def _put(self, answer: Answer) -> None:
+        """Keep an answer, or its new state, and count it."""
+        before = self.answers.get(answer.number)
+        standing = self._standing.setdefault(answer.rater, [])
+        if before is not None and not before.withdrawn:
+            standing.remove(answer.number)
+            self._n_answers[answer.rater] -= before.outcome != "skip"
+        if not answer.withdrawn:
+            insort(standing, answer.number)
+            counted = self._n_answers.get(answer.rater, 0)
+            self._n_answers[answer.rater] = counted + (answer.outcome != "skip")
+        self.answers[answer.number] = answer
+
+    def _drop(self, entry: Entry, body: dict[str, Any]) -> None:
+        self.raters[body["rater"]].dropped = body["dropped"]
+
+    def _pause(self, entry: Entry, body: dict[str, Any]) -> None:
+        self.paused = body["paused"]

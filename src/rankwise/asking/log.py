@@ -1,0 +1,328 @@
+"""The log of a session: entries that are added and never changed, in memory or in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import Any, Protocol
+
+from rankwise.errors import DataError, RankwiseError
+
+_APPLICATION = 0x726B6173  # "rkas": what SQLite keeps in the header of the file
+_FORMAT = 1
+_TABLES = """
+CREATE TABLE log (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    time REAL NOT NULL,
+    kind TEXT NOT NULL,
+    token TEXT UNIQUE,
+    body TEXT NOT NULL
+);
+CREATE TABLE files (name TEXT PRIMARY KEY, type TEXT NOT NULL, data BLOB NOT NULL);
+CREATE TRIGGER log_never_changes BEFORE UPDATE ON log
+    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER log_never_shrinks BEFORE DELETE ON log
+    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+"""
+_SELECT = "SELECT number, time, kind, token, body FROM log"
+
+
+class SessionFileError(RankwiseError, OSError):
+    """The file of a session cannot be used; nothing in it was changed.
+
+    Examples
+    --------
+    >>> from rankwise.asking import SessionFileError
+    >>> issubclass(SessionFileError, OSError)
+    True
+    """
+
+
+class NotSavedError(RankwiseError, OSError):
+    """An answer could not be saved, and does not count.
+
+    Examples
+    --------
+    >>> from rankwise.asking import NotSavedError
+    >>> issubclass(NotSavedError, OSError)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the log."""
+
+    number: int
+    time: float  # seconds since 1970, by the clock of the machine, which may be set back
+    kind: str
+    token: str | None
+    body: dict[str, Any]
+
+
+class Log(Protocol):
+    """Where entries are kept."""
+
+    def entries(self) -> list[Entry]: ...
+    def append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry: ...
+    def find(self, token: str) -> Entry | None: ...
+    def put_file(self, data: bytes, media_type: str) -> str: ...
+    def get_file(self, name: str) -> tuple[bytes, str] | None: ...
+    def close(self) -> None: ...
+
+
+class MemoryLog:
+    """A log that lasts as long as the program."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._entries: list[Entry] = []
+        self._by_token: dict[str, Entry] = {}
+        self._files: dict[str, tuple[bytes, str]] = {}
+        self._clock = clock
+
+    def entries(self) -> list[Entry]:
+        return list(self._entries)
+
+    def append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry:
+        if token is not None and token in self._by_token:
+            return self._by_token[token]
+        entry = Entry(len(self._entries) + 1, self._clock(), kind, token, body)
+        self._entries.append(entry)
+        if token is not None:
+            self._by_token[token] = entry
+        return entry
+
+    def find(self, token: str) -> Entry | None:
+        return self._by_token.get(token)
+
+    def put_file(self, data: bytes, media_type: str) -> str:
+        name = _name_of(data)
+        self._files[name] = (data, media_type)
+        return name
+
+    def get_file(self, name: str) -> tuple[bytes, str] | None:
+        return self._files.get(name)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class SqliteLog:
+    """A log in one SQLite file; an entry is on the disk before `append` returns.
+
+    The file is held by one program at a time. A file that is damaged is copied, and refused.
+
+    Parameters
+    ----------
+    path : Path
+        Created if it does not exist.
+    clock : callable
+        Gives the time of entries. Their order is that of their numbers, not of their times.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self.path, self._clock, self._lock = path, clock, RLock()
+        new = not path.exists() or not path.stat().st_size
+        if new:
+            if not path.parent.is_dir():
+                raise SessionFileError(f"There is no folder {path.parent} for {path.name}.")
+            # It holds the keys of links: only its owner may read it.
+            with _explained(path):
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        elif not os.access(path, os.W_OK):
+            raise SessionFileError(
+                f"{path} cannot be written: answers could not be saved. Allow writing "
+                "(chmod u+w), or copy it to another place and use the copy."
+            )
+        try:
+            self._db = self._open(new)
+        except SessionFileError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise self._refusal(error) from error
+
+    def _open(self, new: bool) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=2.0)
+        try:
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            if new:
+                db.execute("BEGIN EXCLUSIVE")
+                for statement in _statements(_TABLES):
+                    db.execute(statement)
+                db.execute(f"PRAGMA application_id = {_APPLICATION}")
+                db.execute(f"PRAGMA user_version = {_FORMAT}")
+                db.execute("COMMIT")
+                return db
+            db.execute("BEGIN IMMEDIATE")
+            (kind,), (version,) = (
+                db.execute(f"PRAGMA {what}").fetchone()
+                for what in ("application_id", "user_version")
+            )
+            (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+            db.execute("COMMIT")
+        except BaseException:
+            db.close()
+            raise
+        if found != "ok":
+            db.close()
+            raise sqlite3.DatabaseError(found)
+        if kind != _APPLICATION or version > _FORMAT:
+            db.close()
+            why = "was not written by rankwise ask"
+            if kind == _APPLICATION:
+                why = f"has format {version}, and this rankwise knows formats up to {_FORMAT}"
+            raise SessionFileError(f"{self.path} {why}. Give another file with --session.")
+        return db
+
+    def _refusal(self, error: sqlite3.DatabaseError) -> SessionFileError:
+        """What to say about a file that SQLite cannot use; a damaged one is copied first."""
+        words = " ".join(str(error).split())
+        if "locked" in words or "busy" in words:
+            return SessionFileError(
+                f"{self.path} is in use by another rankwise ask. Use the page that it opened, or "
+                "end it first."
+            )
+        if "readonly" in words or "unable to open" in words:
+            return SessionFileError(
+                f"{self.path} cannot be written ({words}): answers could not be saved. Check the "
+                "permissions of the file and of its folder."
+            )
+        if "full" in words:
+            return SessionFileError(f"The disk of {self.path} is full. Free some space first.")
+        copy = _free_name(self.path)
+        copied = "It could not be copied"
+        with suppress(OSError):
+            shutil.copy2(self.path, copy)
+            copied = f"A copy is in {copy}"
+        return SessionFileError(
+            f"{self.path} is damaged ({words}), and was not opened. {copied}. Restore it from a "
+            f"backup, or save what can be read: sqlite3 {copy.name} .recover | sqlite3 new.ask"
+        )
+
+    def entries(self) -> list[Entry]:
+        """All entries, in their order."""
+        with self._lock:
+            rows = self._db.execute(f"{_SELECT} ORDER BY number").fetchall()
+        return [_entry(row) for row in rows]
+
+    def append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry:
+        """Add an entry, or find the one with this token. It is on the disk at the end."""
+        text = json.dumps(body, ensure_ascii=False)
+        with self._transaction():
+            known = None if token is None else self.find(token)
+            if known is not None:
+                return known
+            now = self._clock()
+            added = self._db.execute(
+                "INSERT INTO log (time, kind, token, body) VALUES (?, ?, ?, ?)",
+                (now, kind, token, text),
+            )
+            number = added.lastrowid
+        assert number is not None
+        return Entry(number, now, kind, token, body)
+
+    def find(self, token: str) -> Entry | None:
+        """The entry with a token."""
+        with self._lock:
+            row = self._db.execute(f"{_SELECT} WHERE token = ?", (token,)).fetchone()
+        return None if row is None else _entry(row)
+
+    def put_file(self, data: bytes, media_type: str) -> str:
+        """Keep a picture; its name is that of its content."""
+        name = _name_of(data)
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR IGNORE INTO files (name, type, data) VALUES (?, ?, ?)",
+                (name, media_type, data),
+            )
+        return name
+
+    def get_file(self, name: str) -> tuple[bytes, str] | None:
+        """A picture and its type."""
+        query = "SELECT data, type FROM files WHERE name = ?"
+        with self._lock:
+            row = self._db.execute(query, (name,)).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._lock.acquire()
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            self._roll_back()
+            full = "full" in str(error)
+            advice = "Free some space, then answer again." if full else "Try again."
+            raise NotSavedError(
+                f"This was not saved ({error}), and nothing else was lost. {advice}"
+            ) from error
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            self._lock.release()
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            with suppress(sqlite3.DatabaseError):
+                self._db.execute("ROLLBACK")
+
+
+def is_session_file(path: Path) -> bool:
+    """Whether a file begins as those of sessions do."""
+    with suppress(OSError), closing(path.open("rb")) as file:
+        return file.read(16) == b"SQLite format 3\0"
+    return False
+
+
+def _entry(row: Any) -> Entry:
+    number, when, kind, token, body = row
+    try:
+        return Entry(number, when, kind, token, json.loads(body))
+    except json.JSONDecodeError as error:
+        raise DataError(f"Entry {number} of the session is not JSON: {error}.") from error
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script; those of triggers have semicolons inside."""
+    statement = ""
+    for line in script.strip().splitlines():
+        statement += f"{line}\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _name_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _free_name(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}.damaged-{k}") for k in range(1, 1000))
+    return next(name for name in names if not name.exists())
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SessionFileError(f"{path} cannot be created: {error.strerror}.") from error

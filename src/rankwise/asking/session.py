@@ -1,0 +1,602 @@
+"""A session: asks which of two items is better until the ranking is good enough."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Condition, Lock, RLock
+from typing import Any, Self
+
+import numpy as np
+
+from rankwise.asking.goals import Goal, Progress
+from rankwise.asking.item_model import Comparison, ItemModel
+from rankwise.asking.items import Item, check_items
+from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
+from rankwise.asking.log import Log, MemoryLog, SqliteLog
+from rankwise.asking.pair_choice import Pair, choose_pairs, pair
+from rankwise.asking.standings import Ranking, RaterReport, rater_reports
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError, ParameterError
+from rankwise.parameters import Choice, check_value
+
+_GROWTH, _FIRST = 1.2, 5  # a new fit after so many more answers
+_HELD = 600.0  # seconds for which a pair that was shown is not shown to others
+_ACTIVE = 60.0  # seconds after a question in which a rater counts as present
+_RECENT = 20  # last questions of a rater, which are not asked again
+_QUEUE = 4, 32  # pairs that are chosen ahead: for one rater, and at most
+_LEFT_EVERY = 8  # answers after which those that are left are estimated again
+
+
+class Refused(ParameterError):
+    """What was asked of a session is not possible now; the message says why.
+
+    Examples
+    --------
+    >>> from rankwise.asking import Refused
+    >>> issubclass(Refused, ValueError)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class Question:
+    """Two items to compare.
+
+    Attributes
+    ----------
+    token : str
+        Names this question: an answer counts once, however often it is sent.
+    first, second : Item
+        To be shown on the left and on the right.
+    rater : str
+    """
+
+    token: str
+    first: Item
+    second: Item
+    rater: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Standing:
+    """What was computed from the answers, as of an entry."""
+
+    version: int
+    n_answers: int
+    mean: Array
+    covariance: Array
+    slips: float
+    progress: Progress
+    queue: list[Pair]
+
+
+class Session:
+    """Ranks items by asking which of two is better, as few times as possible.
+
+    A Gaussian process (`PairwiseGP`) learns the scores of the items. The next pair is the one
+    whose answer tells most about what the goal needs. All that happens is an entry of a log which
+    only grows: an undo or a change is a new entry. What is known is a function of the answers that
+    remain; their order does not matter.
+
+    Methods may be called from several threads.
+
+    Parameters
+    ----------
+    items : iterable of str or Item, optional
+        What to rank. None: the items of the file at `path`. If that file exists, items that it
+        does not have yet are added.
+    features : array-like of shape (n_items, n_features), optional
+        What scores may depend on, such as measurements or embeddings. Each item has a part of its
+        own besides.
+    goal : Goal, optional
+        When to stop; by default, the whole order with at most 5% of pairs wrong.
+    question : str, optional
+        What to ask; by default "Which one is better?".
+    advice : str, optional
+        Criteria, shown below the question.
+    both_bad : bool, optional
+        Whether "both are bad" is an answer; it counts as a tie.
+    path : path-like, optional
+        A file that keeps the log. None: in memory only.
+    ahead : bool, default=False
+        Whether somebody else calls `update`, as `Background` does. Then no other method waits for
+        the posterior.
+
+    Examples
+    --------
+    >>> from rankwise.asking import Goal, Session
+    >>> session = Session(["ant", "bee", "cow", "dog", "elk"], goal=Goal("top"))
+    >>> for _ in range(12):
+    ...     question = session.ask()
+    ...     larger = max(question.first.id, question.second.id)  # by the alphabet
+    ...     outcome = "first" if question.first.id == larger else "second"
+    ...     answer = session.answer(question.token, outcome)
+    >>> session.ranking().items[0]
+    'elk'
+    """
+
+    def __init__(
+        self,
+        items: Iterable[Any] | None = None,
+        *,
+        features: Any = None,
+        goal: Goal | None = None,
+        question: str | None = None,
+        advice: str | None = None,
+        both_bad: bool | None = None,
+        path: Any = None,
+        log: Log | None = None,
+        ahead: bool = False,
+    ) -> None:
+        if features is not None and items is None:
+            raise ParameterError("features need items.")
+        made = None if items is None else check_items(items, features)
+        if log is None:
+            log = MemoryLog() if path is None else SqliteLog(Path(path))
+        self.log, self.ahead = log, ahead
+        self._lock, self._computing = RLock(), Lock()
+        self.changed = Condition(self._lock)  # notified of every new entry
+        self._ledger = Ledger()
+        self._open: dict[str, tuple[Question, float]] = {}  # by rater, with the time it was shown
+        self._seen: dict[str, float] = {}  # when a rater was asked last
+        self._model: ItemModel | None = None
+        self._told: dict[int, Comparison] = {}
+        self._n_fitted, self._exact = -1, False
+        self._standing: _Standing | None = None
+        self._reports: tuple[int, list[RaterReport]] | None = None
+        self._left_at, self._left_there = 0, 0  # when answers left were estimated last
+        try:
+            for entry in log.entries():
+                self._ledger.apply(entry)
+            self._begin(made)
+            self.configure(goal=goal, question=question, advice=advice, both_bad=both_bad)
+        except BaseException:
+            log.close()
+            raise
+
+    def _begin(self, made: list[Item] | None) -> None:
+        if not self._ledger.secret:
+            if made is None or len(made) < 2:
+                count = "no items" if not made else "1 item"
+                raise DataError(f"A session needs two or more items to compare: got {count}.")
+            self._append("session", {"secret": secrets.token_hex(32)})
+            self._append("items", {"items": [item.to_json() for item in made]})
+        elif made is not None:
+            new = [item for item in made if item.id not in self._ledger.number]
+            if new:
+                self.add_items(new)
+
+    def configure(
+        self,
+        *,
+        goal: Goal | None = None,
+        question: str | None = None,
+        advice: str | None = None,
+        both_bad: bool | None = None,
+    ) -> None:
+        """Change what is asked, and until when; None: as it is."""
+        values = {"goal": goal, "question": question, "advice": advice, "both_bad": both_bad}
+        given: Any = {name: value for name, value in values.items() if value is not None}
+        with self._lock:
+            settings = replace(self.settings, **given)
+            if settings != self.settings:
+                self._append("settings", settings.to_json())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self.log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # What is known
+
+    @property
+    def settings(self) -> Settings:
+        """Question, advice, goal, and whether "both are bad" is an answer."""
+        return self._ledger.settings
+
+    @property
+    def items(self) -> list[Item]:
+        """All items, in the order in which they were added."""
+        with self._lock:
+            return list(self._ledger.items)
+
+    @property
+    def raters(self) -> list[Rater]:
+        """All raters, in the order in which they came."""
+        with self._lock:
+            return [replace(rater) for rater in self._ledger.raters.values()]
+
+    @property
+    def answers(self) -> list[Answer]:
+        """All answers and skips, withdrawn ones too, the first one first."""
+        with self._lock:
+            return list(self._ledger.answers.values())
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is asked at present."""
+        return self._ledger.paused
+
+    @property
+    def secret(self) -> str:
+        """A key of this session, for signatures."""
+        return self._ledger.secret
+
+    @property
+    def version(self) -> int:
+        """The number of the last entry."""
+        return self._ledger.version
+
+    def n_answers(self, rater: str | None = None) -> int:
+        """How many answers count, of all raters or of one."""
+        with self._lock:
+            return self._ledger.n_answers(rater)
+
+    def progress(self) -> Progress:
+        """How far the goal is, and about how many answers are left."""
+        return self._present().progress
+
+    def ranking(self, *, level: float = 0.9) -> Ranking:
+        """The ranking, as of the last update; it is exact if nothing runs ahead."""
+        if not self.ahead:
+            self.settle()
+        standing = self._present()
+        with self._lock:
+            ids = [item.id for item in self._ledger.items[: len(standing.mean)]]
+            counts = np.zeros(len(ids), dtype=np.intp)
+            for c in self._ledger.comparisons().values():
+                for number in (c.first, c.second):
+                    if number < len(ids):
+                        counts[number] += 1
+            k = self._top_k()
+        return Ranking.of(ids, standing.mean, standing.covariance, counts, k=k, level=level)
+
+    def rater_reports(self) -> list[RaterReport]:
+        """Answers, slips and agreement of each rater, from a fit to all answers."""
+        model, version = self.fit()
+        with self._lock:
+            if self._reports is not None and self._reports[0] == version:
+                return self._reports[1]
+            ordered = sorted(c.normalized() for c in self._ledger.comparisons().values())
+            names = list(self._ledger.raters)
+            skips: dict[str, int] = {}
+            for a in self._ledger.answers.values():
+                if a.outcome == "skip" and not a.withdrawn:
+                    skips[a.rater] = skips.get(a.rater, 0) + 1
+        assert model.gp is not None
+        if len(ordered) != len(model.gp.pairs_):  # an answer came meanwhile
+            return self.rater_reports()
+        reports = rater_reports(model, [c.rater for c in ordered], names, skips)
+        with self._lock:
+            self._reports = version, reports
+        return reports
+
+    def fit(self) -> tuple[ItemModel, int]:
+        """A model fitted from scratch to all answers that count, and the entry as of which."""
+        with self._lock:
+            version = self.version
+            comparisons = list(self._ledger.comparisons().values())
+            model = self._new_model()
+        return model.fit(comparisons), version
+
+    # Asking
+
+    def ask(self, rater: str = "me") -> Question | None:
+        """The next question for a rater; the present one again if it was not answered.
+
+        None if nothing is left to ask, or if the session is paused.
+        """
+        with self._lock:
+            self._check_rater(rater)
+            if self._ledger.paused:
+                return None
+            now, held = time.monotonic(), self._open.get(rater)
+            if held is not None and now - held[1] < _HELD:
+                return held[0]
+        standing = self._present()
+        with self._lock:
+            held = self._open.get(rater)
+            if held is not None and now - held[1] < _HELD:  # from another thread
+                return held[0]
+            chosen = self._choose(rater, standing, now)
+            if chosen is None:
+                return None
+            i, j = chosen if secrets.randbelow(2) else chosen[::-1]
+            return self._show(rater, self._ledger.items[i], self._ledger.items[j])
+
+    def answer(self, token: str, outcome: str, *, rater: str | None = None) -> Answer:
+        """Save an answer to a question: "first", "second", "tie", "both_bad" or "skip".
+
+        It is on the disk when this returns. The same token again changes nothing, and gives the
+        answer that was saved.
+        """
+        allowed = [o for o in OUTCOMES if o != "both_bad" or self.settings.both_bad]
+        check_value("outcome", outcome, Choice(*allowed, "skip"))
+        who, first, second = self._read_token(token)
+        if rater is not None and rater != who:
+            raise Refused("This question was for another rater.")
+        with self._lock:
+            known = self.log.find(token)
+            if known is None:
+                self._check_rater(who)
+                body = {"first": first, "second": second, "outcome": outcome, "rater": who}
+                known = self._append("answer", body, token)
+            held = self._open.get(who)
+            if held is not None and held[0].token == token:
+                del self._open[who]
+            return self._ledger.answers[known.number]
+
+    def skip(self, token: str) -> Answer:
+        """Leave a question out; its pair is asked less often from now on."""
+        return self.answer(token, "skip")
+
+    def undo(self, rater: str = "me") -> Question:
+        """Withdraw the last answer or skip of a rater, and ask the same question again."""
+        with self._lock:
+            self._check_rater(rater)
+            last = self._ledger.last(rater)
+            if last is None:
+                raise Refused("There is no answer to undo.")
+            self._append("withdraw", {"answer": last.number, "by": rater})
+            first, second = (
+                self._ledger.items[self._ledger.number[i]] for i in (last.first, last.second)
+            )
+            return self._show(rater, first, second)
+
+    # For the organizer
+
+    def add_rater(self, name: str) -> Rater:
+        """A new rater with a personal key, or the one of this name."""
+        name = " ".join(str(name).split())
+        if not 1 <= len(name) <= 80:
+            raise Refused("The name of a rater needs 1 to 80 letters.")
+        with self._lock:
+            if name not in self._ledger.raters:
+                self._append("rater", {"name": name, "key": secrets.token_urlsafe(24)})
+            return self._ledger.raters[name]
+
+    def add_items(self, items: Iterable[Any], *, features: Any = None) -> None:
+        """Add items on the way."""
+        made = check_items(items, features)
+        with self._lock:
+            for item in made:
+                if item.id in self._ledger.number:
+                    raise DataError(f"There is an item {item.id!r} already.")
+            check_items([*self._ledger.items, *made])
+            if made:
+                self._append("items", {"items": [item.to_json() for item in made]})
+
+    def withdraw(self, number: int) -> None:
+        """Withdraw an answer, given its number."""
+        with self._lock:
+            if not self._known(number).withdrawn:
+                self._append("withdraw", {"answer": number, "by": "organizer"})
+
+    def change(self, number: int, outcome: str) -> None:
+        """Change the outcome of an answer, given its number; a withdrawn one counts again."""
+        check_value("outcome", outcome, Choice(*OUTCOMES))
+        with self._lock:
+            known = self._known(number)
+            if known.outcome != outcome or known.withdrawn:
+                self._append("change", {"answer": number, "outcome": outcome, "by": "organizer"})
+
+    def drop_rater(self, name: str, *, dropped: bool = True) -> None:
+        """Leave out all answers of a rater, who is not asked any more; or take them in again."""
+        with self._lock:
+            if name not in self._ledger.raters:
+                raise Refused(f"There is no rater {name!r}.")
+            if self._ledger.raters[name].dropped != dropped:
+                self._append("drop", {"rater": name, "dropped": dropped})
+                self._open.pop(name, None)
+
+    def pause(self, paused: bool = True) -> None:
+        """Ask nothing until the session goes on; answers to open questions still count."""
+        with self._lock:
+            if self._ledger.paused != paused:
+                self._append("pause", {"paused": paused})
+
+    # Computing
+
+    def update(self) -> bool:
+        """Bring the posterior and the next questions up to date; whether there was anything to do.
+
+        A few new answers update the posterior at the present hyperparameters. Withdrawn and
+        changed answers, new items, and a fifth more answers need a new fit.
+        """
+        return self._compute(exactly=False)
+
+    def settle(self) -> bool:
+        """Bring the posterior to that of a fit from scratch; whether there was anything to do."""
+        return self._compute(exactly=True)
+
+    def _compute(self, *, exactly: bool) -> bool:
+        with self._computing:
+            with self._lock:
+                version = self.version
+                standing = self._standing
+                current = standing is not None and standing.version == version
+                if current and (self._exact or not exactly):
+                    return False
+                comparisons = self._ledger.comparisons()
+                skips = self._ledger.skips()
+                model = self._model
+                if model is None or model.n_items != len(self._ledger.items):
+                    model, self._n_fitted = self._new_model(), -1
+                goal, ahead = self._goal(), self._n_ahead()
+                held = [pair(*self._numbers(q)) for q, _ in self._open.values()]
+            told = self._told if self._n_fitted >= 0 else {}
+            removed = any(comparisons.get(number) != c for number, c in told.items())
+            grown = len(comparisons) > _GROWTH * self._n_fitted + _FIRST
+            self._exact = exactly and len(comparisons) == self._n_fitted and not removed
+            if self._n_fitted < 0 or removed or grown or (exactly and not self._exact):
+                model.fit(list(comparisons.values()))
+                self._n_fitted, self._exact = len(comparisons), True
+            else:
+                model.tell([c for number, c in comparisons.items() if number not in told])
+                self._exact = self._exact or len(comparisons) == self._n_fitted
+            mean, covariance = model.moments()
+            progress = goal.progress(mean, covariance)
+            if progress.met and not self._exact:  # only a fit to all answers says so
+                model.fit(list(comparisons.values()))
+                self._n_fitted, self._exact = len(comparisons), True
+                mean, covariance = model.moments()
+                progress = goal.progress(mean, covariance)
+            self._model, self._told = model, comparisons
+            queue = choose_pairs(
+                mean,
+                covariance,
+                ahead,
+                slips=model.slips,
+                weights=goal.weights(mean, covariance),
+                skips=skips,
+                taken=held,
+                rng=np.random.default_rng(version),
+            )
+            progress = self._with_answers_left(progress, standing, model, mean, covariance)
+            new = _Standing(
+                version, len(comparisons), mean, covariance, model.slips, progress, queue
+            )
+            with self._lock:
+                self._standing = new
+            return True
+
+    def _with_answers_left(
+        self,
+        progress: Progress,
+        before: _Standing | None,
+        model: ItemModel,
+        mean: Array,
+        covariance: Array,
+    ) -> Progress:
+        """With an estimate of the answers left, which is made now and then."""
+        n = len(self._told)
+        if progress.met:
+            return replace(progress, answers_left=0)
+        known = None if before is None else before.progress
+        if before is not None and known is not None and known.goal == progress.goal:
+            passed = n - self._left_at
+            if known.answers_left and 0 <= passed < max(_LEFT_EVERY, n // 20):
+                left = max(1, self._left_there - passed)
+                return replace(progress, answers_left=left)
+        left = progress.goal.answers_left(mean, covariance, model.slips)
+        self._left_at, self._left_there = n, left
+        return replace(progress, answers_left=left)
+
+    def _present(self) -> _Standing:
+        """What was computed last; brought up to date first, unless somebody else does that."""
+        if not self.ahead or self._standing is None:
+            self.update()
+        assert self._standing is not None
+        return self._standing
+
+    def _choose(self, rater: str, standing: _Standing, now: float) -> Pair | None:
+        """A pair for a rater: one chosen ahead, or else the best that is left."""
+        mine = self._ledger.of_rater(rater)
+        n = len(self._ledger.items)
+        recent = max(1, min(_RECENT, n * (n - 1) // 6))  # of few pairs, at most a third
+        unwanted = {self._ledger.pair_of(a) for a in mine[:recent]}
+        unwanted |= {self._ledger.pair_of(a) for a in mine if a.outcome == "skip"}
+        held = {
+            pair(*self._numbers(q))
+            for who, (q, shown) in self._open.items()
+            if who != rater and now - shown < _HELD
+        }
+        ahead = next((p for p in standing.queue if p not in unwanted | held), None)
+        if ahead is not None:
+            standing.queue.remove(ahead)
+            return ahead
+        found = choose_pairs(
+            standing.mean,
+            standing.covariance,
+            self._n_ahead(),
+            slips=standing.slips,
+            weights=self._goal().weights(standing.mean, standing.covariance),
+            skips=self._ledger.skips(),
+            taken=held,
+            excluded=unwanted,
+            rng=np.random.default_rng(self.version),
+        )
+        standing.queue.extend(found[1:])
+        return found[0] if found else None
+
+    def _show(self, rater: str, first: Item, second: Item) -> Question:
+        token = self._make_token(rater, first.id, second.id)
+        question = Question(token, first, second, rater)
+        self._seen[rater] = time.monotonic()
+        self._open[rater] = question, self._seen[rater]
+        return question
+
+    def _make_token(self, rater: str, first: str, second: str) -> str:
+        """What names a question, and holds all that an answer needs, even after a restart."""
+        numbers = (self._ledger.number[first], self._ledger.number[second])
+        who = list(self._ledger.raters).index(rater)
+        text = f"{who}.{numbers[0]}.{numbers[1]}.{secrets.token_hex(8)}"
+        return f"{text}.{self.sign(text)}"
+
+    def _read_token(self, token: str) -> tuple[str, str, str]:
+        text, _, signature = str(token).rpartition(".")
+        if not hmac.compare_digest(self.sign(text).encode(), signature.encode()):
+            raise Refused("This question is not one of this session.")
+        who, first, second, _ = text.split(".")
+        with self._lock:
+            items = self._ledger.items
+            return list(self._ledger.raters)[int(who)], items[int(first)].id, items[int(second)].id
+
+    def sign(self, text: str) -> str:
+        """A signature that only this session can make."""
+        key = bytes.fromhex(self._ledger.secret)
+        return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32]
+
+    def _numbers(self, question: Question) -> Pair:
+        number = self._ledger.number
+        return number[question.first.id], number[question.second.id]
+
+    def _n_ahead(self) -> int:
+        now = time.monotonic()
+        active = sum(now - seen < _ACTIVE for seen in self._seen.values())
+        least, most = _QUEUE
+        return min(most, max(least, 3 * active))
+
+    def _goal(self) -> Goal:
+        """The goal, with no more best items than there are."""
+        goal, n = self._ledger.settings.goal, len(self._ledger.items)
+        return goal if goal.kind == "order" or goal.k < n else replace(goal, k=n, wrong=None)
+
+    def _top_k(self) -> int:
+        goal, n = self._ledger.settings.goal, len(self._ledger.items)
+        return min(goal.k if goal.kind == "top" else 10, n)
+
+    def _new_model(self) -> ItemModel:
+        items = self._ledger.items
+        rows = np.array([item.features for item in items]) if items[0].features else None
+        return ItemModel(len(items), rows)
+
+    def _check_rater(self, name: str) -> None:
+        rater = self._ledger.raters.get(name) or self.add_rater(name)
+        if rater.dropped:
+            raise Refused("The organizer has left out this rater.")
+
+    def _known(self, number: int) -> Answer:
+        if number not in self._ledger.answers:
+            raise Refused(f"There is no answer {number}.")
+        return self._ledger.answers[number]
+
+    def _append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Any:
+        with self.changed:
+            entry = self.log.append(kind, body, token)
+            if entry.number > self._ledger.version:
+                self._ledger.apply(entry)
+                self.changed.notify_all()
+            return entry

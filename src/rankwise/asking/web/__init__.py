@@ -1,0 +1,1 @@
+"""The page that asks: a Starlette application around a session."""

@@ -1,0 +1,215 @@
+"""The routes of the page that asks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from rankwise.asking import exports
+from rankwise.asking.background import Background
+from rankwise.asking.items import LARGEST_IMAGE
+from rankwise.asking.log import NotSavedError
+from rankwise.asking.session import Session
+from rankwise.asking.web.api import ApiRoutes
+from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor
+from rankwise.asking.web.organizer import OrganizerRoutes
+from rankwise.asking.web.pages import Pages
+from rankwise.errors import DataError, ParameterError
+
+ASSETS = {
+    "ask.css": "text/css; charset=utf-8",
+    "ask.js": "text/javascript; charset=utf-8",
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+# An image may be an SVG with scripts: opened by itself, it is a page without any rights.
+IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+SHARE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
+DOWNLOADS: dict[str, tuple[Callable[[Session], str | bytes], str]] = {
+    "ranking.csv": (exports.ranking_csv, "text/csv; charset=utf-8"),
+    "ranking.json": (exports.ranking_json, "application/json"),
+    "comparisons.csv": (exports.comparisons_csv, "text/csv; charset=utf-8"),
+    "battles.csv": (exports.battles_csv, "text/csv; charset=utf-8"),
+    "model.rankwise": (exports.model_bytes, "application/octet-stream"),
+    "share.html": (exports.share_page, "text/html; charset=utf-8"),
+}
+LOCAL_HOSTS = ("127.0.0.1", "localhost")
+
+
+def make_app(
+    session: Session, *, hosts: Sequence[str] = LOCAL_HOSTS, largest: int = LARGEST_BODY
+) -> Starlette:
+    """The page that asks, as an ASGI application.
+
+    Parameters
+    ----------
+    session : Session
+        Updated in the background while the application runs.
+    hosts : sequence of str
+        Names under which the page may be called.
+    largest : int
+        Bytes that a request may have.
+    """
+    routes = _AskRoutes(session)
+    organizer = OrganizerRoutes(session, routes.door, routes.pages)
+    api = ApiRoutes(session, routes.door)
+
+    @asynccontextmanager
+    async def running(app: Any) -> Any:
+        background = await run_in_threadpool(Background, session)
+        organizer.background = background
+        try:
+            yield
+        finally:
+            await run_in_threadpool(background.close)
+
+    return Starlette(
+        routes=[*routes.routes(), *organizer.routes(), *api.routes()],
+        middleware=[Middleware(Guard, hosts=hosts, largest=largest)],
+        exception_handlers={
+            HTTPException: routes.refuse,
+            NotSavedError: routes.refuse,
+            DataError: routes.refuse,
+            ParameterError: routes.refuse,
+        },
+        lifespan=running,
+    )
+
+
+class _AskRoutes:
+    """The pages of raters."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.door = Doorkeeper(session)
+        self.pages = Pages(session, self.door)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/start", self.start),
+            Route("/", self.ask),
+            Route("/answer", self.writing(self.save), methods=["POST"]),
+            Route("/undo", self.writing(self.undo), methods=["POST"]),
+            Route("/image/{name}", self.image),
+            Route("/static/{name}", self.static),
+            Route("/share", self.share),
+            Route("/export/{name}", self.download),
+        ]
+
+    async def start(self, request: Request) -> Response:
+        """Swap the key in the first address for a cookie."""
+        cookie = self.door.cookie_of(request.query_params.get("token", ""))
+        if cookie is None:
+            raise HTTPException(403, "This link is not known. Ask the organizer for a new one.")
+        organizer = cookie.startswith("organizer.")
+        response = RedirectResponse("/organizer" if organizer else "/", status_code=303)
+        response.set_cookie(
+            self.door.cookie_name,
+            cookie,
+            max_age=90 * 24 * 3600,
+            httponly=True,
+            samesite="lax",  # strict would not let a link in a mail open the page
+            secure=request.url.scheme == "https",
+        )
+        return response
+
+    def ask(self, request: Request) -> Response:
+        """The next pair."""
+        visitor = self.door.visitor(request)
+        return self.pages.ask(request, visitor, self.session.ask(visitor.rater))
+
+    def save(self, request: Request, visitor: Visitor, form: dict[str, Any]) -> Response:
+        """Save an answer, and show the next pair."""
+        token, outcome = str(form.get("token", "")), str(form.get("outcome", ""))
+        answer = self.session.answer(token, outcome, rater=visitor.rater)
+        question = self.session.ask(visitor.rater)
+        repeated = answer.outcome != outcome
+        words = "This question was answered already." if repeated else "Saved."
+        return self.pages.ask(request, visitor, question, said=words)
+
+    def undo(self, request: Request, visitor: Visitor, form: dict[str, Any]) -> Response:
+        """Take the last answer back, and ask again."""
+        question = self.session.undo(visitor.rater)
+        return self.pages.ask(request, visitor, question, said="Taken back. Answer again.")
+
+    def image(self, request: Request) -> Response:
+        """The picture of an item, by the name that the log gave it."""
+        self.door.visitor(request)
+        kept = self.session.log.get_file(request.path_params["name"])
+        if kept is None:
+            raise HTTPException(404, "There is no such image.")
+        data, media_type = kept
+        assert len(data) <= LARGEST_IMAGE
+        headers = {
+            "Content-Security-Policy": IMAGE_POLICY,
+            "Cache-Control": "private, max-age=86400, immutable",
+        }
+        return Response(data, media_type=media_type, headers=headers)
+
+    def static(self, request: Request) -> Response:
+        """Style and scripts, which need no key."""
+        name = request.path_params["name"]
+        if name not in ASSETS:
+            raise HTTPException(404, "There is no such file.")
+        data = files("rankwise.asking.web").joinpath("static", name).read_bytes()
+        headers = {"Cache-Control": "max-age=3600"}
+        return Response(data, media_type=ASSETS[name], headers=headers)
+
+    def share(self, request: Request) -> Response:
+        """The page for sharing, to look at."""
+        self.door.organizer(request)
+        page = exports.share_page(self.session)
+        return Response(
+            page, media_type="text/html", headers={"Content-Security-Policy": SHARE_POLICY}
+        )
+
+    def download(self, request: Request) -> Response:
+        """A file with results."""
+        self.door.organizer(request)
+        name = request.path_params["name"]
+        if name not in DOWNLOADS:
+            raise HTTPException(404, "There is no such file.")
+        make, media_type = DOWNLOADS[name]
+        headers = {
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "Content-Security-Policy": SHARE_POLICY,
+        }
+        return Response(make(self.session), media_type=media_type, headers=headers)
+
+    def writing(
+        self, act: Callable[[Request, Visitor, dict[str, Any]], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """A route for a form of ours, whose signature is checked."""
+
+        async def route(request: Request) -> Response:
+            visitor = self.door.visitor(request)
+            async with request.form(max_files=1, max_fields=20) as form:
+                self.door.check_write(request, visitor, str(form.get("csrf", "")))
+                return await run_in_threadpool(act, request, visitor, dict(form))
+
+        return route
+
+    def refuse(self, request: Request, error: Exception) -> Response:
+        """An error in words, as JSON or as a page."""
+        status, words = 400, str(error)
+        if isinstance(error, HTTPException):
+            status, words = error.status_code, error.detail
+        elif isinstance(error, NotSavedError):
+            status = 507
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"error": words}, status)
+        if request.method == "POST" and request.url.path in ("/answer", "/undo") and status != 403:
+            visitor = self.door.visitor(request)
+            question = self.session.ask(visitor.rater)
+            return self.pages.ask(request, visitor, question, alert=words, status=status)
+        return self.pages.error(request, words, status)

@@ -1,0 +1,191 @@
+"""What stands before the pages: checks of the host and of sizes, headers, keys and signatures."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from rankwise.asking.session import Session
+
+LARGEST_BODY = 25 * 2**20
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",  # without one, browsers send no Origin with forms
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """ASGI middleware: refuses foreign hosts and large bodies, and adds headers.
+
+    The Host header is checked before anything else. A page of another site whose name was made to
+    point to this machine (DNS rebinding) sends that name.
+    """
+
+    def __init__(self, app: Any, hosts: Sequence[str], largest: int = LARGEST_BODY) -> None:
+        self.app, self.largest = app, largest
+        self.hosts = {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if _host_name(headers.get("host", "")) not in self.hosts:
+            refusal = PlainTextResponse("This page does not have that name.", 421)
+            await refusal(scope, receive, send)
+            return
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self.largest:
+            await self._too_large()(scope, receive, send)
+            return
+        seen, started = 0, False
+
+        async def counted() -> Any:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self.largest:
+                raise _TooLarge
+            return message
+
+        async def with_headers(message: Any) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                out = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    out.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self.app(scope, counted, with_headers)
+        except _TooLarge:
+            if not started:
+                await self._too_large()(scope, receive, send)
+
+    def _too_large(self) -> Response:
+        return PlainTextResponse(f"At most {self.largest // 2**20} MiB can be sent.", 413)
+
+
+class _TooLarge(Exception):
+    """More was sent than is allowed."""
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Who sends a request."""
+
+    rater: str
+    is_organizer: bool
+    cookie: str  # "" if the key came with the request itself
+
+    @property
+    def has_cookie(self) -> bool:
+        return bool(self.cookie)
+
+
+class Doorkeeper:
+    """Knows visitors by their keys and cookies, and checks that writes come from our own pages."""
+
+    ORGANIZER = "me"  # as a rater
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.cookie_name = f"rankwise_{session.sign('cookie name')[:8]}"
+
+    @property
+    def organizer_key(self) -> str:
+        """The key of the organizer's address."""
+        return self.session.sign("organizer")
+
+    def cookie_of(self, key: str) -> str | None:
+        """The cookie that a key is swapped for; None if it is not a key."""
+        who = self._who(key)
+        return None if who is None else self._cookie(who)
+
+    def visitor(self, request: Request) -> Visitor:
+        """Who sends a request, by its cookie or its Authorization header."""
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            who = self._who(key.strip())
+            if who is None:
+                raise HTTPException(403, "This key is not known.")
+            return self._visitor(who, "")
+        cookie = request.cookies.get(self.cookie_name, "")
+        who = cookie.rpartition(".")[0]
+        if not cookie or not _same(cookie, self._cookie(who)):
+            raise HTTPException(
+                403,
+                "Open the link that rankwise ask printed when it started, or the personal link "
+                "that you were sent.",
+            )
+        return self._visitor(who, cookie)
+
+    def organizer(self, request: Request) -> Visitor:
+        """The organizer, or an error."""
+        visitor = self.visitor(request)
+        if not visitor.is_organizer:
+            raise HTTPException(403, "This page is for the organizer.")
+        return visitor
+
+    def csrf(self, visitor: Visitor) -> str:
+        """What a form of ours contains."""
+        return self.session.sign(f"csrf {visitor.cookie}")
+
+    def check_write(self, request: Request, visitor: Visitor, given: str) -> None:
+        """Refuse a write that another site's page sends in the name of the visitor."""
+        if not visitor.has_cookie:
+            return
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+            raise HTTPException(403, "This was sent from the page of another site.")
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            raise HTTPException(403, "This was sent from the page of another site.")
+        if not _same(given, self.csrf(visitor)):
+            raise HTTPException(403, "This form is too old. Load the page again.")
+
+    def _who(self, key: str) -> str | None:
+        if _same(key, self.organizer_key):
+            return "organizer"
+        for number, rater in enumerate(self.session.raters):
+            if _same(key, rater.key):
+                return f"rater{number}"
+        return None
+
+    def _visitor(self, who: str, cookie: str) -> Visitor:
+        if who == "organizer":
+            return Visitor(self.ORGANIZER, True, cookie)
+        return Visitor(self.session.raters[int(who.removeprefix("rater"))].name, False, cookie)
+
+    def _cookie(self, who: str) -> str:
+        return f"{who}.{self.session.sign(f'cookie {who}')}"
+
+
+def _same(one: str, two: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), two.encode("utf-8", "replace"))

@@ -1,0 +1,256 @@
+"""The pages of the organizer: the ranking as it grows, raters, answers, items."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from rankwise.asking.background import Background
+from rankwise.asking.charts import hour_bars, interval_bar
+from rankwise.asking.goals import about
+from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, keep_image, read_items
+from rankwise.asking.session import Refused, Session
+from rankwise.asking.standings import RaterReport
+from rankwise.asking.web.guards import Doorkeeper
+from rankwise.asking.web.pages import Pages
+from rankwise.errors import DataError
+
+_HOURS = 12
+_PAGE = 50  # answers on a page
+Act = Callable[[dict[str, Any]], str]  # does something with a form, and gives where to go next
+
+
+class OrganizerRoutes:
+    """The pages of the organizer."""
+
+    background: Background | None = None
+
+    def __init__(self, session: Session, door: Doorkeeper, pages: Pages) -> None:
+        self.session, self.door, self.pages = session, door, pages
+        self._reports: tuple[int, list[RaterReport]] = (-1, [])
+
+    def routes(self) -> list[Route]:
+        acts: dict[str, Act] = {
+            "rater": self.add_rater,
+            "drop": self.drop_rater,
+            "item": self.add_item,
+            "upload": self.upload,
+            "pause": self.pause,
+            "withdraw": self.withdraw,
+            "change": self.change,
+        }
+        return [
+            Route("/organizer", self.page),
+            Route("/organizer/live", self.live),
+            Route("/organizer/answers", self.answers),
+            *(
+                Route(f"/organizer/{name}", self._acting(act), methods=["POST"])
+                for name, act in acts.items()
+            ),
+        ]
+
+    def page(self, request: Request) -> Response:
+        """Everything at a glance."""
+        visitor = self.door.organizer(request)
+        return self.pages.render("organizer.html", **self._values(request, visitor))
+
+    def live(self, request: Request) -> Response:
+        """The part of the page that changes by itself."""
+        visitor = self.door.organizer(request)
+        return self.pages.render("live.html", **self._values(request, visitor))
+
+    def answers(self, request: Request) -> Response:
+        """Who answered what, the last first."""
+        visitor = self.door.organizer(request)
+        rater = request.query_params.get("rater", "")
+        found = [a for a in reversed(self.session.answers) if not rater or a.rater == rater]
+        asked = request.query_params.get("page", "1")
+        pages = max(1, -(-len(found) // _PAGE))
+        page = min(pages, max(1, int(asked) if asked.isdigit() and len(asked) < 9 else 1))
+        return self.pages.render(
+            "answers.html",
+            visitor=visitor,
+            csrf=self.door.csrf(visitor),
+            answers=found[(page - 1) * _PAGE : page * _PAGE],
+            total=len(found),
+            page=page,
+            pages=pages,
+            rater=rater,
+            raters=self.session.raters,
+            settings=self.session.settings,
+            when=_when,
+        )
+
+    def _values(self, request: Request, visitor: Any) -> dict[str, Any]:
+        session = self.session
+        ranking, progress = session.ranking(), session.progress()
+        least, most = float(ranking.low.min()), float(ranking.high.max())
+        rows = ranking.rows()
+        for row in rows:
+            bar = interval_bar(row["low"], row["score"], row["high"], least, most)
+            row["bar"] = Markup(bar)
+            row["p_top"] = row[f"p_top_{ranking.k}"]
+        reports = {report.name: report for report in self._rater_reports()}
+        base = f"{request.url.scheme}://{request.url.netloc}/start?token="
+        answers = [a for a in session.answers if a.outcome != "skip" and not a.withdrawn]
+        left = progress.answers_left
+        done = session.n_answers()
+        return {
+            "visitor": visitor,
+            "csrf": self.door.csrf(visitor),
+            "settings": session.settings,
+            "paused": session.paused,
+            "progress": progress,
+            "ranking": ranking,
+            "rows": rows,
+            "done": done,
+            "total": done + (left or 0),
+            "left": "" if left is None or progress.met else about(left),
+            "raters": [
+                (rater, reports.get(rater.name), base + rater.key) for rater in session.raters
+            ],
+            "hours": Markup(hour_bars(_per_hour([a.time for a in answers]))),
+            "n_hours": _HOURS,
+            "error": self.background.error if self.background else "",
+        }
+
+    def _rater_reports(self) -> list[RaterReport]:
+        """Reports that are at most a fifth older than the answers: they take a whole fit."""
+        version, reports = self._reports
+        n = len(self.session.answers)
+        if (
+            version < 0
+            or n > 1.2 * version
+            or n < version
+            or len(reports) != len(self.session.raters)
+        ):
+            self._reports = n, self.session.rater_reports()
+        return self._reports[1]
+
+    def _acting(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
+        """A route for a form of the organizer."""
+
+        async def route(request: Request) -> Response:
+            visitor = self.door.organizer(request)
+            async with request.form(max_files=1, max_fields=20) as form:
+                self.door.check_write(request, visitor, str(form.get("csrf", "")))
+                values: dict[str, Any] = dict(form)
+                file = form.get("file")
+                if file is not None and not isinstance(file, str):
+                    values["file"], values["name"] = await file.read(), file.filename or ""
+                where = await run_in_threadpool(act, values)
+            return RedirectResponse(where, status_code=303)
+
+        return route
+
+    def add_rater(self, form: dict[str, Any]) -> str:
+        self.session.add_rater(_text(form, "name"))
+        self._reports = (-1, [])
+        return "/organizer#raters"
+
+    def drop_rater(self, form: dict[str, Any]) -> str:
+        self.session.drop_rater(_text(form, "rater"), dropped=_text(form, "dropped") == "1")
+        self._reports = (-1, [])
+        return "/organizer#raters"
+
+    def pause(self, form: dict[str, Any]) -> str:
+        self.session.pause(_text(form, "paused") == "1")
+        return "/organizer"
+
+    def withdraw(self, form: dict[str, Any]) -> str:
+        self.session.withdraw(_number(form, "answer"))
+        return "/organizer/answers"
+
+    def change(self, form: dict[str, Any]) -> str:
+        self.session.change(_number(form, "answer"), _text(form, "outcome"))
+        return "/organizer/answers"
+
+    def add_item(self, form: dict[str, Any]) -> str:
+        text, name = _text(form, "text").strip(), _text(form, "id").strip()
+        if not name:
+            raise Refused("The item needs a name.")
+        self._check_featureless()
+        markdown = _text(form, "markdown") == "1"
+        self.session.add_items([Item(name, text=text, markdown=markdown)])
+        return "/organizer#items"
+
+    def upload(self, form: dict[str, Any]) -> str:
+        """Add the items of a table, or an image or a text as an item."""
+        name, data = Path(str(form.get("name", ""))).name, form.get("file", b"")
+        if not name or not isinstance(data, bytes) or not data:
+            raise Refused("Choose a file with something in it.")
+        suffix, keep = Path(name).suffix.lower(), self.session.log.put_file
+        if suffix in IMAGE_TYPES:
+            self._check_featureless()
+            self.session.add_items([Item(name, image=keep_image(name, data, keep))])
+        elif suffix in TEXT_TYPES:
+            self._check_featureless()
+            item = Item(name, text=_decoded(name, data), markdown=TEXT_TYPES[suffix])
+            self.session.add_items([item])
+        elif suffix in (".csv", ".tsv", ".json", ".jsonl", ".parquet"):
+            self._check_featureless()
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, f"items{suffix}")
+                path.write_bytes(data)
+                try:
+                    items = read_items(path, keep)
+                except DataError as error:
+                    raise DataError(str(error).replace(str(path), name)) from None
+            known = {item.id for item in self.session.items}
+            new = [item for item in items if item.id not in known]
+            if not new:
+                raise Refused(f"All items of {name} are here already.")
+            self.session.add_items(new)
+        else:
+            kinds = ".csv, .tsv, .json, .jsonl, .parquet, .txt, .md or an image"
+            raise Refused(f"{name}: give a file that ends with {kinds}.")
+        return "/organizer#items"
+
+    def _check_featureless(self) -> None:
+        if self.session.items[0].features:
+            raise Refused(
+                "These items have features, which a new item needs too: add it to the file, and "
+                "start rankwise ask again."
+            )
+
+
+def _decoded(name: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} is not UTF-8 text: {error.reason}.") from error
+
+
+def _text(form: dict[str, Any], name: str) -> str:
+    value = form.get(name, "")
+    return value if isinstance(value, str) else ""
+
+
+def _number(form: dict[str, Any], name: str) -> int:
+    text = _text(form, name)
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise Refused(f"{name} must be a number: got {text[:40]!r}.")
+    return int(text)
+
+
+def _per_hour(times: list[float]) -> list[int]:
+    """Answers in each of the last hours; those of a clock that was set back count as now."""
+    now, counts = time.time(), [0] * _HOURS
+    for when in times:
+        ago = max(0, int((now - when) // 3600))
+        if ago < _HOURS:
+            counts[_HOURS - 1 - ago] += 1
+    return counts
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

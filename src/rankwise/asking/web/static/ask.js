@@ -1,0 +1,89 @@
+// Keys for the buttons, words for screen readers, and a word if the connection is lost.
+"use strict";
+(function () {
+  const KEYS = "rankwise-keys";
+
+  function keysAreOn() {
+    try {
+      return localStorage.getItem(KEYS) !== "off";
+    } catch (error) {
+      return true; // storage may be forbidden
+    }
+  }
+
+  function showKeys() {
+    const box = document.getElementById("keys");
+    if (box) box.checked = keysAreOn();
+  }
+
+  document.addEventListener("change", function (event) {
+    if (event.target.id !== "keys") return;
+    try {
+      localStorage.setItem(KEYS, event.target.checked ? "on" : "off");
+    } catch (error) {
+      // it holds until the page is loaded again
+    }
+  });
+
+  function isOurs(key) {
+    return /^(Arrow(Left|Right|Down)|[bsu])$/i.test(key);
+  }
+
+  let busy = false;
+  function setBusy(state) {
+    busy = state;
+    document.body.dataset.busy = state ? "yes" : "no";
+  }
+
+  document.addEventListener("keydown", function (event) {
+    const box = document.getElementById("keys");
+    if (!box || !box.checked || event.repeat || !isOurs(event.key)) return;
+    if (busy) {
+      event.preventDefault(); // the next pair is on its way, or htmx does not know its buttons yet
+      return;
+    }
+    if (event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
+    if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const button = Array.from(document.querySelectorAll("button[data-key]")).find(
+      function (b) { return b.dataset.key === key; }
+    );
+    if (!button || button.disabled) return;
+    event.preventDefault();
+    button.click();
+  });
+
+  let last = "";
+  document.addEventListener("htmx:beforeRequest", function () {
+    setBusy(true);
+    const focused = document.activeElement;
+    last = (focused && focused.dataset && focused.dataset.key) || "";
+    const lost = document.getElementById("connection");
+    if (lost) lost.hidden = true;
+  });
+
+  document.addEventListener("htmx:afterSettle", function () {
+    setBusy(false);
+    const main = document.getElementById("main");
+    const status = document.getElementById("status");
+    if (!main || !status) return;
+    showKeys();
+    const question = document.getElementById("question");
+    const same = last && document.querySelector('button[data-key="' + last + '"]:not([disabled])');
+    (same || question).focus({ preventScroll: true });
+    const names = Array.from(main.querySelectorAll(".item h2")).map(function (h) {
+      return h.textContent;
+    });
+    status.textContent = [main.dataset.said, names.join(" or ")].filter(Boolean).join(" ");
+    if (window.scrollY > 0) window.scrollTo(0, 0);
+  });
+
+  document.addEventListener("htmx:sendError", function () {
+    setBusy(false);
+    const lost = document.getElementById("connection");
+    if (lost) lost.hidden = false;
+  });
+
+  showKeys();
+  setBusy(false);
+})();

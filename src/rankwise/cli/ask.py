@@ -1,0 +1,314 @@
+"""rankwise ask: a page that asks which of two items is better."""
+
+from __future__ import annotations
+
+import webbrowser
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwise.cli.options import grouped, option, refuse
+from rankwise.cli.terminal import complain, note
+from rankwise.errors import MissingExtraError
+from rankwise.tables import plural
+
+if TYPE_CHECKING:
+    from rankwise.asking import Goal, Session
+
+GOALS = ("order", "top", "best")
+PORT = 8642
+DEMO = Path("ask-demo.ask")
+NEEDED = ("starlette", "jinja2", "uvicorn", "python_multipart")
+
+
+@dataclass(frozen=True)
+class GoalOptions:
+    """When enough has been asked."""
+
+    goal: Annotated[
+        str | None,
+        option(
+            "GOAL",
+            "order: the whole order. top: the best N, given --top. best: the best one.",
+            "order",
+            rich_help_panel="Goal",
+            autocompletion=lambda: GOALS,
+        ),
+    ] = None
+    top: Annotated[
+        int | None, option("N", "How many are the best.", "10", min=1, rich_help_panel="Goal")
+    ] = None
+    wrong: Annotated[
+        float | None,
+        option(
+            "SHARE",
+            "What may be wrong: a share of pairs, or a number of the N best.",
+            "0.05, or 0",
+            min=0,
+            rich_help_panel="Goal",
+        ),
+    ] = None
+    sure: Annotated[
+        float | None,
+        option("P", "How sure to be of that.", "0.95", rich_help_panel="Goal"),
+    ] = None
+
+    def make(self) -> Goal | None:
+        """The goal; None if no option was given."""
+        from rankwise.asking import Goal
+
+        if self.goal is not None and self.goal not in GOALS:
+            refuse("goal", f"Choose from {', '.join(GOALS)}: got {self.goal!r}.")
+        values: dict[str, Any] = {"wrong": self.wrong}
+        if self.sure is not None:
+            values["sure"] = self.sure
+        if self.goal == "top" or (self.goal is None and self.top is not None):
+            return Goal("top", k=self.top or 10, **values)
+        if self.top is not None:
+            refuse("top", "It is for --goal top.")
+        if self.goal == "best":
+            return Goal("top", k=1, **values)
+        if self.goal == "order" or self.wrong is not None or self.sure is not None:
+            return Goal(**values)
+        return None
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What the columns of ITEMS are."""
+
+    id: Annotated[
+        str | None,
+        option("COLUMN", "Names of items.", "id, item, name, ...", rich_help_panel="Items"),
+    ] = None
+    text: Annotated[
+        str | None,
+        option("COLUMN", "Their texts.", "markdown, text, title, ...", rich_help_panel="Items"),
+    ] = None
+    image: Annotated[
+        str | None,
+        option("COLUMN", "Files of images.", "image, picture, ...", rich_help_panel="Items"),
+    ] = None
+    features: Annotated[
+        str | None,
+        option(
+            "COLUMN,...",
+            "Numbers that the ranking may depend on, or all.",
+            "none",
+            rich_help_panel="Items",
+        ),
+    ] = None
+    embeddings: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "A matrix with a row for each item, as .npy, .npz or .csv.",
+            "none",
+            exists=True,
+            dir_okay=False,
+            rich_help_panel="Items",
+        ),
+    ] = None
+
+    def read(self, path: Path, keep_file: Any) -> list[Any]:
+        """The items of a table or folder."""
+        from rankwise.asking.items import read_items
+
+        return read_items(
+            path,
+            keep_file,
+            id_column=self.id,
+            text_column=self.text,
+            image_column=self.image,
+            features=_listed(self.features),
+            embeddings=self.embeddings,
+        )
+
+    def given(self) -> str | None:
+        """The name of an option that was given."""
+        return next((name for name, value in vars(self).items() if value is not None), None)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Where the page is."""
+
+    port: Annotated[
+        int, option("N", "Port of the page; 0: any.", min=0, max=65535, rich_help_panel="Page")
+    ] = PORT
+    host: Annotated[
+        str,
+        option("ADDRESS", "Address to listen at. Others need --names.", rich_help_panel="Page"),
+    ] = "127.0.0.1"
+    names: Annotated[
+        str | None,
+        option(
+            "NAME,...",
+            "Names by which other machines call this one.",
+            "this machine only",
+            rich_help_panel="Page",
+        ),
+    ] = None
+    browser: Annotated[
+        bool,
+        typer.Option("--browser/--no-browser", help="Open the page.", rich_help_panel="Page"),
+    ] = True
+
+    def hosts(self) -> list[str]:
+        """Names that are allowed in requests."""
+        local = ["127.0.0.1", "localhost", "::1"]
+        others = _listed(self.names)
+        if self.host in local:
+            if others:
+                refuse("names", "They need --host: this page can only be called from here.")
+            return ["127.0.0.1", "localhost", "[::1]", "::1"]
+        if not others:
+            refuse(
+                "host",
+                f"At {self.host}, other machines can reach the page. Say by which names they call "
+                "this one, as in --names myhost.example,192.168.1.5.",
+            )
+        return [*local, *others]
+
+
+@grouped
+def ask(
+    items: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[ITEMS]",
+            exists=True,
+            help="CSV, JSON or Parquet file, folder of images or texts, or an earlier session.",
+        ),
+    ] = None,
+    *,
+    session: Annotated[
+        Path | None,
+        option("FILE", "File that keeps all answers.", "ITEMS with the ending .ask"),
+    ] = None,
+    question: Annotated[
+        str | None, option("TEXT", "What to ask.", '"Which one is better?"')
+    ] = None,
+    advice: Annotated[
+        str | None, option("TEXT", "Criteria, always on the page, in Markdown.", "none")
+    ] = None,
+    both_bad: Annotated[
+        bool, typer.Option("--both-bad", help='Let raters answer "both are bad".')
+    ] = False,
+    raters: Annotated[
+        str | None, option("NAME,...", "Print a personal link for each of them.", "none")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Try it with generated patterns.")] = False,
+    goal: GoalOptions,
+    columns: TableOptions,
+    server: ServerOptions,
+) -> None:
+    """Rank anything by answering which of two is better, in a browser.
+
+    Opens a page on this machine. It asks the pairs whose answers say most, shows how far the goal
+    is, and says when enough has been asked. Keys: the arrows left and right for the better one,
+    down for a tie, S to skip, U to undo. The organizer's page has the ranking with intervals,
+    links for other raters, all answers, and files to save.
+
+    Every answer is on the disk before the page goes on. Start the same command again to continue:
+    new items in ITEMS are added. Nothing leaves this machine.
+
+    \b
+    Examples:
+      rankwise ask --demo
+      rankwise ask ideas.csv --goal top --top 5 --question "Which idea should we build?"
+      rankwise ask photos/ --raters Ann,Bob
+      rankwise ask essays.parquet --embeddings vectors.npy
+    """
+    if demo == (items is not None):
+        refuse("demo", "Give ITEMS, or --demo, and not both.")
+    hosts = server.hosts()
+    wanted = goal.make()
+    _check_installed()
+    from rankwise.asking.web.app import make_app
+    from rankwise.asking.web.guards import Doorkeeper
+    from rankwise.asking.web.server import listening_socket, make_server
+
+    listening = listening_socket(server.host, server.port)
+    with closing(listening), _open(items, session, columns, demo) as found:
+        found.configure(goal=wanted, question=question, advice=advice, both_bad=both_bad or None)
+        name = _listed(server.names)[0] if server.names else server.host
+        address = f"http://{name}:{listening.getsockname()[1]}"
+        door = Doorkeeper(found)
+        for rater in _listed(raters):
+            found.add_rater(rater)
+        page = f"{address}/start?token={door.organizer_key}"
+        print(f"organizer  {page}")
+        for person in found.raters:
+            if person.name != door.ORGANIZER and not person.dropped:
+                print(f"{person.name}  {address}/start?token={person.key}", flush=True)
+        if server.names:
+            complain(
+                "warning",
+                f"Everyone who can reach {server.host} and has a link can take part, and what is "
+                "sent is not encrypted: use it in a network that you trust.",
+            )
+        note(
+            f"{plural(len(found.items), 'item')}, {plural(found.n_answers(), 'answer')} so far. "
+            "Ctrl-C stops."
+        )
+        if server.browser:
+            webbrowser.open(page)
+        with suppress(KeyboardInterrupt):
+            make_server(make_app(found, hosts=hosts)).run(sockets=[listening])
+        note(f"Stopped. All answers are in {_path(items, session, demo)}.", wrap=False)
+
+
+def _open(items: Path | None, session: Path | None, columns: TableOptions, demo: bool) -> Session:
+    """The session of a file, with the items that were given."""
+    from rankwise.asking import Session
+    from rankwise.asking.log import SqliteLog, is_session_file
+
+    path = _path(items, session, demo)
+    given = columns.given()
+    if items is not None and items.is_file() and is_session_file(items):
+        if given is not None:
+            refuse(given, f"{items} is an earlier session: its items are known.")
+        return Session(log=SqliteLog(items))
+    if path.exists() and path.stat().st_size and not is_session_file(path):
+        refuse("session", f"{path} is not a session: give another file.")
+    fresh = not path.exists()
+    log = SqliteLog(path)
+    try:
+        if demo:
+            from rankwise.asking.demo import demo_items, demo_settings
+
+            return Session(demo_items(log.put_file), log=log, **demo_settings())
+        assert items is not None
+        return Session(columns.read(items, log.put_file), log=log)
+    except BaseException:
+        log.close()
+        if fresh:  # nothing half-written stays
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _path(items: Path | None, session: Path | None, demo: bool) -> Path:
+    if session is not None:
+        return session
+    if demo or items is None:
+        return DEMO
+    if items.is_dir():
+        resolved = items.resolve()
+        return resolved.with_name(f"{resolved.name}.ask")
+    return items.with_suffix(".ask")
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    for package in NEEDED:
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "ask")
+
+
+def _listed(names: str | None) -> list[str]:
+    return [name.strip() for name in (names or "").split(",") if name.strip()]

@@ -1,0 +1,21 @@
+"""Serve a session of letters until killed. Usage: python serve_session.py FILE PORT"""
+
+import sys
+from pathlib import Path
+
+from rankwise.asking import Session
+from rankwise.asking.web.app import make_app
+from rankwise.asking.web.guards import Doorkeeper
+from rankwise.asking.web.server import listening_socket, make_server
+
+
+def main(path, port):
+    session = Session("abcdefgh", path=path)
+    listening = listening_socket("127.0.0.1", port)
+    port = listening.getsockname()[1]
+    print(f"http://127.0.0.1:{port}/start?token={Doorkeeper(session).organizer_key}", flush=True)
+    make_server(make_app(session)).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

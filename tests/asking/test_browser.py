@@ -1,0 +1,167 @@
+"""The page in a real browser: Chromium, driven by Playwright; skipped where there is none."""
+
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from rankwise.asking import Session
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+pytest.importorskip("uvicorn", reason="needs the extra ask")
+
+from rankwise.asking.web.app import make_app  # noqa: E402
+from rankwise.asking.web.guards import Doorkeeper  # noqa: E402
+from rankwise.asking.web.server import serving  # noqa: E402
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+PATIENCE = 300_000  # milliseconds: a test waits for what must happen, however slow the machine
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        made = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+class Thread:
+    """A page served by a thread of the tests, which can be stopped and started again."""
+
+    def __init__(self, path):
+        self.path, self.port = path, 0
+        self.start()
+
+    def start(self):
+        self.running = ExitStack()
+        session = self.running.enter_context(Session("abcdefgh", path=self.path))
+        self.address = self.running.enter_context(serving(make_app(session), port=self.port))
+        self.port = urlsplit(self.address).port
+        self.link = f"{self.address}/start?token={Doorkeeper(session).organizer_key}"
+
+    def stop(self):
+        self.running.close()
+
+
+class Process(Thread):
+    """A page in a process of its own, which is killed."""
+
+    def start(self):
+        script = Path(__file__).with_name("serve_session.py")
+        command = [sys.executable, str(script), str(self.path), str(self.port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.link = self.process.stdout.readline().strip()
+        self.port = urlsplit(self.link).port
+        self.address = f"http://127.0.0.1:{self.port}"
+
+    def stop(self):
+        self.process.kill()  # as kill -9 does
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@pytest.fixture(params=[Thread, pytest.param(Process, marks=pytest.mark.slow)])
+def server(request, tmp_path):
+    made = request.param(tmp_path / "letters.ask")
+    yield made
+    made.stop()
+
+
+def open_page(browser, **options):
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE)
+    context.set_default_navigation_timeout(PATIENCE)
+    page = context.new_page()
+    problems = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    return page, problems
+
+
+def token(page):
+    return page.locator("input[name=token]").get_attribute("value")
+
+
+def wait_for_next(page, before):
+    """Wait until another question is there, and its buttons work."""
+    page.wait_for_function(
+        "before => document.body.dataset.busy === 'no' &&"
+        " (document.querySelector('input[name=token]') || {}).value !== before",
+        arg=before,
+    )
+
+
+def press(page, key):
+    """Press a key, and wait for the next question."""
+    before = token(page)
+    page.keyboard.press(key)
+    wait_for_next(page, before)
+
+
+def test_a_session_from_first_to_last(browser, server):
+    page, problems = open_page(browser, viewport={"width": 1100, "height": 800})
+    page.goto(server.link)
+    assert page.url == f"{server.address}/organizer"  # the key is gone from the address
+    page.click("nav >> text=Compare")
+    for key in ("ArrowLeft", "ArrowRight", "ArrowDown", "s"):
+        press(page, key)
+    assert "4 of them" not in page.inner_text("footer")
+    assert "3 answers, 3 of them yours" in page.inner_text("footer")
+    left = page.inner_text("#first-heading")
+    press(page, "ArrowLeft")
+    press(page, "u")
+    assert page.inner_text("#first-heading") == left
+    assert "3 answers" in page.inner_text("footer")
+    assert "Taken back" in page.inner_text("#status")
+    page.uncheck("#keys")  # keys can be turned off
+    before = token(page)
+    page.keyboard.press("ArrowLeft")
+    page.check("#keys")
+    assert token(page) == before
+    page.focus("button[value=first]")  # with the keyboard alone, without shortcuts
+    press(page, "Enter")
+    assert page.evaluate("document.activeElement.value") == "first"
+    assert problems == []
+
+    server.stop()
+    before = token(page)
+    page.click("button[value=second]")
+    page.wait_for_selector("#connection:not([hidden])")
+    server.start()
+    page.click("button[value=second]")  # the page was open all the time
+    wait_for_next(page, before)
+    assert "5 answers" in page.inner_text("footer")
+
+    page.click("nav >> text=Organize")
+    assert page.locator("table.ranking tbody tr").count() == 8
+    page.fill("#name", "Ann")
+    page.click("text=Make a link")
+    link = page.input_value("input[aria-label='Link of Ann']")
+    phone, troubles = open_page(
+        browser, viewport={"width": 360, "height": 740}, color_scheme="dark", is_mobile=True
+    )
+    phone.goto(link)
+    assert phone.locator("nav").count() == 0  # a rater, not the organizer
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for button in phone.locator("form.pair button").all():
+        box = button.bounding_box()
+        assert box["height"] >= 24
+        assert box["width"] >= 24
+    before = token(phone)
+    phone.click("button[value=tie]")
+    wait_for_next(phone, before)
+    assert troubles == []
+    page.click("text=All answers")
+    assert "Ann" in page.inner_text("tbody tr >> nth=0")
+    page.click("button[aria-label^='Withdraw'] >> nth=0")
+    page.wait_for_selector("tr.dropped")
+    server.stop()
+    with Session(path=server.path) as session:
+        assert session.n_answers() == 5
+        assert len([a for a in session.answers if a.withdrawn]) == 2

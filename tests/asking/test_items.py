@@ -1,0 +1,135 @@
+"""Items from tables and folders."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from rankwise.asking.items import Item, keep_image, read_items
+from rankwise.errors import DataError
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+@pytest.fixture
+def kept():
+    return {}
+
+
+@pytest.fixture
+def keep(kept):
+    def keep(data, media_type):
+        kept[f"file{len(kept)}"] = (data, media_type)
+        return f"file{len(kept) - 1}"
+
+    return keep
+
+
+def test_a_table_with_everything(tmp_path, keep, kept):
+    (tmp_path / "tea.png").write_bytes(PNG)
+    path = tmp_path / "items.csv"
+    path.write_text("name,markdown,image,price,age\ntea,*hot*,tea.png,3,1\nmilk,cold,,1.5,2\n")
+    tea, milk = read_items(path, keep, features=["price"])
+    assert tea == Item("tea", "*hot*", True, "file0", {"price": "3", "age": "1"}, (3.0,))
+    assert milk.image == ""
+    assert kept["file0"] == (PNG, "image/png")
+    every = read_items(path, keep, features=["all"])
+    assert [item.features for item in every] == [(3.0, 1.0), (1.5, 2.0)]
+    plain = read_items(path, keep, text_column="age")
+    assert (plain[0].text, plain[0].markdown) == ("1", False)
+
+
+def test_other_tables(tmp_path, keep):
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table({"id": [1, 2], "text": ["one", None], "x": [0.5, float("nan")]})
+    parquet.write_table(table, tmp_path / "items.parquet")
+    one, two = read_items(tmp_path / "items.parquet", keep)
+    assert one == Item("1", "one", facts={"x": "0.5"})
+    assert two == Item("2")
+    assert two.shown == "2"
+    rows = [{"title": "a"}, {"title": "b"}]
+    (tmp_path / "items.json").write_text(json.dumps(rows))
+    assert [item.id for item in read_items(tmp_path / "items.json", keep)] == ["a", "b"]
+
+
+def test_a_folder(tmp_path, keep):
+    (tmp_path / "b.md").write_text("# Title")
+    (tmp_path / "a.txt").write_text("\ufeffplain", encoding="utf-8")
+    (tmp_path / "c.PNG").write_bytes(PNG)
+    (tmp_path / "notes.doc").write_text("no")
+    (tmp_path / ".hidden.txt").write_text("no")
+    a, b, c = read_items(tmp_path, keep)
+    assert (a.text, a.markdown, b.markdown, c.image) == ("plain", False, True, "file0")
+    with pytest.raises(DataError, match="no columns"):
+        read_items(tmp_path, keep, features=["x"])
+
+
+def test_embeddings(tmp_path, keep):
+    path = tmp_path / "items.csv"
+    path.write_text("id,x\na,1\nb,2\n")
+    matrix = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.save(tmp_path / "m.npy", matrix.astype(np.float32))
+    np.savez(tmp_path / "m.npz", matrix)
+    np.savetxt(tmp_path / "m.csv", matrix, delimiter=",")
+    for name in ("m.npy", "m.npz", "m.csv"):
+        items = read_items(path, keep, embeddings=tmp_path / name)
+        assert [item.features for item in items] == [(1.0, 2.0), (3.0, 4.0)]
+    both = read_items(path, keep, features=["x"], embeddings=tmp_path / "m.npy")
+    assert both[0].features == (1.0, 1.0, 2.0)
+    np.save(tmp_path / "three.npy", np.ones((3, 2)))
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    (tmp_path / "words.csv").write_text("a,b\n")
+    np.savez(tmp_path / "two.npz", matrix, matrix)
+    for name, words in (
+        ("three.npy", "one row for each of the 2 items"),
+        ("objects.npy", "not a matrix"),
+        ("words.csv", "not a matrix"),
+        ("two.npz", "has 2 arrays"),
+        ("items.csv", "not a matrix"),
+    ):
+        with pytest.raises(DataError, match=words):
+            read_items(path, keep, embeddings=tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "words"),
+    [
+        ("id,image\na,../../etc/passwd\nb,\n", {}, "line 2: the image .* is outside the folder"),
+        ("id,image\na,\nb,/etc/passwd\n", {}, "line 3: the image .* is outside the folder"),
+        ("id,image\na,none.png\nb,\n", {}, "there is no image 'none.png'"),
+        ("id,x\na,1\n,2\n", {}, "line 3: column 'id' is empty"),
+        ("id,x\na,1\na,2\n", {}, "Two items have the id 'a'"),
+        ("id,x\na,1\nb,?\n", {"features": ["x"]}, "line 3: 'x' is '\\?', not a finite number"),
+        ("id,x\na,1\nb,\n", {"features": ["x"]}, "not a finite number"),
+        ("id,x\na,u\nb,v\n", {"features": ["all"]}, "no column of numbers"),
+        ("id,x\na,1\nb,2\n", {"features": ["y"]}, "no column 'y': it has id, x"),
+        ("id,x\na,1\nb,2\n", {"id_column": "y"}, "no column 'y'"),
+        ("", {}, "names of columns"),
+    ],
+)
+def test_tables_that_cannot_be_used(tmp_path, keep, text, given, words):
+    path = tmp_path / "items.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=words):
+        read_items(path, keep, **given)
+
+
+def test_files_that_cannot_be_used(tmp_path, keep):
+    with pytest.raises(DataError, match="has 0 files"):
+        read_items(tmp_path, keep)
+    (tmp_path / "a.txt").write_text("")
+    (tmp_path / "b.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=r"a.txt is empty"):
+        read_items(tmp_path, keep)
+    (tmp_path / "a.txt").write_text("fine")
+    with pytest.raises(DataError, match=r"b.txt is not UTF-8"):
+        read_items(tmp_path, keep)
+    (tmp_path / "latin.csv").write_bytes("id\nmüll\nb\n".encode("latin-1"))
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_items(tmp_path / "latin.csv", keep)
+    for name, data in (("a.png", b"<script>"), ("a.svg", b"no"), ("a.webp", PNG), ("a.exe", PNG)):
+        with pytest.raises(DataError, match=re.escape(name)):
+            keep_image(name, data, keep)

@@ -1,0 +1,312 @@
+"""A session asks, learns, forgets what is taken back, and comes back as it was."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from rankwise.asking import Background, Goal, Item, Refused, Session
+from rankwise.asking.ledger import Ledger
+from rankwise.errors import DataError, ParameterError
+from tests.oracles.asking import PlainLog
+
+
+def counted(session):
+    return sorted(
+        (session.items[c.first].id, session.items[c.second].id, c.outcome, c.rater)
+        for c in session._ledger.comparisons().values()
+    )
+
+
+class Asker(Session):
+    """A session whose choice of pairs costs nothing, for tests of what is kept."""
+
+    def _present(self):
+        return None
+
+    def _choose(self, rater, standing, now):
+        n = len(self._ledger.items)
+        return divmod(self.version * 7 % (n * n - n), n - 1)[0], n - 1
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["answer", "undo", "withdraw", "change", "drop"]),
+            st.sampled_from(["ann", "bob"]),
+            st.sampled_from(["first", "second", "tie", "skip"]),
+            st.integers(0, 20),
+        ),
+        max_size=25,
+    )
+)
+def test_what_counts_is_what_a_plain_log_says(operations):
+    session, plain = Asker("abcde"), PlainLog()
+    for rater in ("ann", "bob"):
+        session.add_rater(rater)
+    dropped = {"ann": False, "bob": False}
+    for kind, rater, outcome, place in operations:
+        numbers = [a.number for a in session.answers]
+        number = numbers[place % len(numbers)] if numbers else None
+        if kind == "answer" and not dropped[rater]:
+            q = session.ask(rater)
+            made = session.answer(q.token, outcome)
+            plain.operations.append(
+                ("answer", made.number, q.first.id, q.second.id, outcome, rater)
+            )
+        elif kind == "undo" and not dropped[rater]:
+            try:
+                session.undo(rater)
+            except Refused:
+                continue
+            plain.operations.append(("undo", rater))
+        elif kind == "withdraw" and number:
+            session.withdraw(number)
+            plain.operations.append(("withdraw", number))
+        elif kind == "change" and number and outcome != "skip":
+            session.change(number, outcome)
+            plain.operations.append(("change", number, outcome))
+        elif kind == "drop":
+            dropped[rater] = not dropped[rater]
+            session.drop_rater(rater, dropped=dropped[rater])
+            plain.operations.append(("drop", rater, dropped[rater]))
+    assert counted(session) == plain.counted()
+    assert session.n_answers() == len(plain.counted())
+    again = Ledger()
+    for entry in session.log.entries():
+        again.apply(entry)
+    assert again.comparisons() == session._ledger.comparisons()
+    assert again.answers == session._ledger.answers
+
+
+def test_answers_in_another_order_give_the_same_ranking():
+    rng = np.random.default_rng(0)
+    pairs = [tuple(rng.choice(6, 2, replace=False)) for _ in range(20)]
+    outcomes = rng.choice(["first", "second", "tie"], 20, p=[0.7, 0.2, 0.1])
+    raters = rng.choice(["ann", "bob"], 20)
+    rankings = []
+    for order in (np.arange(20), rng.permutation(20)):
+        session = Session("abcdef")
+        for rater in ("bob", "ann"):
+            session.add_rater(rater)
+        for k in order:
+            first, second = (session.items[i] for i in sorted(pairs[k]))
+            token = session._make_token(raters[k], first.id, second.id)
+            session.answer(token, outcomes[k])
+            if k % 7 == 0:
+                session.update()
+        rankings.append(session.ranking())
+    assert rankings[0].items == rankings[1].items
+    for name in ("score", "low", "high"):
+        assert_allclose(*(getattr(r, name) for r in rankings), rtol=1e-6, atol=1e-6)
+
+
+def test_after_an_undo_the_posterior_is_that_of_a_fit_to_what_remains(session, rate):
+    rate(session, 12)
+    session.ranking()
+    question = session.ask()
+    session.answer(question.token, "tie")
+    session.update()
+    again = session.undo()
+    assert {again.first.id, again.second.id} == {question.first.id, question.second.id}
+    session.withdraw(session.answers[3].number)
+    ranking = session.ranking()
+    model, _ = session.fit()
+    assert len(model.gp.pairs_) == 11
+    mean, covariance = model.moments()
+    found = session._standing
+    assert_allclose(found.mean, mean, atol=1e-6)
+    assert_allclose(found.covariance, covariance, atol=1e-6)
+    assert_allclose(ranking.score, (mean - mean.mean())[ranking.number], atol=1e-4)
+
+
+def test_updates_are_close_to_the_posterior(session, rate):
+    rate(session, 12)
+    session.settle()
+    question = session.ask()
+    session.answer(question.token, "first")
+    session.update()
+    model = session._model
+    assert session._n_fitted == 12
+    assert_allclose(session._standing.mean, model.gp.predict(model.X), atol=0.01)
+
+
+def test_the_best_item_is_found_and_the_session_says_so(rate):
+    session = Session("abc", goal=Goal("top", sure=0.7))
+    assert session.progress().answers_left > 0
+    n = 0
+    while not session.progress().met:
+        rate(session, 3)
+        n += 3
+        assert n < 200
+    assert session.ranking().items[0] == "c"
+    assert session.progress().answers_left == 0
+    assert "reached" in str(session.progress())
+
+
+def test_raters_are_not_asked_the_same_at_the_same_time():
+    session = Session("abcdef")
+    questions = [session.ask(f"rater {k}") for k in range(10)]
+    pairs = {frozenset((q.first.id, q.second.id)) for q in questions}
+    assert len(pairs) == 10
+    assert session.ask("rater 3") == questions[3]  # as long as it is not answered
+
+
+def test_skips_do_not_loop_and_end():
+    session = Session("abc")
+    seen = []
+    while (question := session.ask()) is not None:
+        seen.append(frozenset((question.first.id, question.second.id)))
+        session.skip(question.token)
+        assert len(seen) <= 3
+    assert len(set(seen)) == 3
+    assert session.n_answers() == 0
+    assert session.ask("another") is not None
+
+
+def test_a_pair_is_not_asked_twice_in_a_row():
+    session = Session("abc")
+    last = None
+    for _ in range(6):
+        question = session.ask()
+        pair = {question.first.id, question.second.id}
+        assert pair != last
+        last = pair
+        session.answer(question.token, "tie")
+
+
+def test_sides_are_shuffled():
+    session = Session("ab")
+    sides = set()
+    for k in range(40):
+        sides.add(session.ask(f"rater {k}").first.id)
+        session._open.clear()
+    assert sides == {"a", "b"}
+
+
+def test_an_answer_counts_once(session):
+    question = session.ask("ann")
+    one = session.answer(question.token, "first")
+    assert session.answer(question.token, "second") == one
+    assert session.n_answers() == 1
+    with pytest.raises(Refused, match="another rater"):
+        session.answer(session.ask("ann").token, "first", rater="bob")
+    forged = question.token[:-1] + ("0" if question.token[-1] != "0" else "1")
+    for token in (forged, "", "1.2.3.4.5", "ü"):
+        with pytest.raises(Refused, match="not one of this session"):
+            session.answer(token, "first")
+    with pytest.raises(ParameterError, match="outcome"):
+        session.answer(question.token, "both_bad")
+
+
+def test_the_organizer_can_change_everything(session, rate):
+    rate(session, 4, "ann")
+    rate(session, 2, "bob")
+    with pytest.raises(Refused, match="no answer 999"):
+        session.withdraw(999)
+    with pytest.raises(Refused, match="no answer to undo"):
+        session.undo("carol")
+    session.drop_rater("bob")
+    assert session.n_answers() == 4
+    with pytest.raises(Refused, match="left out"):
+        session.ask("bob")
+    session.drop_rater("bob", dropped=False)
+    assert session.n_answers() == 6
+    session.pause()
+    assert session.ask("ann") is None
+    session.pause(False)
+    assert session.ask("ann") is not None
+    session.add_items(["new"])
+    with pytest.raises(DataError, match="already"):
+        session.add_items(["new"])
+    ranking = session.ranking()
+    assert "new" in ranking.items
+    assert "new" in str(ranking)
+    reports = {r.name: r for r in session.rater_reports()}
+    assert reports["ann"].n_answers == 4
+    assert 0 < reports["ann"].slips_low <= reports["ann"].slips <= reports["ann"].slips_high < 0.5
+
+
+def test_features_say_something_about_items_that_were_not_compared():
+    x = np.linspace(-2, 2, 14)
+    session = Session([f"item {k}" for k in range(14)], features=np.column_stack((x, 0 * x)))
+    for k in range(0, 12, 2):
+        for j in range(0, k, 2):
+            token = session._make_token(session.add_rater("me").name, f"item {k}", f"item {j}")
+            session.answer(token, "first")
+    places = session.ranking().items
+    assert places.index("item 9") < places.index("item 3")
+    with pytest.raises(DataError, match="0 features"):
+        session.add_items(["another"])
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        ([], "two or more items"),
+        (["a"], "1 item"),
+        (["a", "a"], "Two items have the id 'a'"),
+        (["a", ""], "Item 2 has an empty id"),
+        (["a", Item("b", features=(1.0,))], "features"),
+    ],
+)
+def test_items_that_cannot_be_ranked(items, words):
+    with pytest.raises(DataError, match=words):
+        Session(items)
+
+
+def test_features_that_cannot_be_used():
+    with pytest.raises(DataError, match="one row for each of the 2 items"):
+        Session("ab", features=[[1.0]])
+    with pytest.raises(DataError, match="not a finite number"):
+        Session("ab", features=[[1.0], [np.nan]])
+    with pytest.raises(DataError, match="same for all items"):
+        Session("ab", features=[[1.0], [1.0]]).update()
+
+
+def test_a_second_start_goes_on(tmp_path, rate):
+    path = tmp_path / "letters.ask"
+    goal = Goal("top", k=2)
+    with Session("abcde", path=path, goal=goal, question="Which is later?", both_bad=True) as one:
+        rate(one, 5)
+        open_question = one.ask()
+        first = one.ranking()
+        link = one.add_rater("ann").key
+    with Session("abcdef", path=path) as two:
+        assert [item.id for item in two.items] == list("abcdef")
+        assert two.settings.question == "Which is later?"
+        assert two.settings.goal == goal
+        assert {r.name: r.key for r in two.raters}["ann"] == link
+        two.answer(open_question.token, "both_bad")  # a page that was open all the time
+        assert two.n_answers() == 6
+    with Session(path=path) as three:
+        three.withdraw(three.answers[-1].number)
+        assert set(three.ranking().items) == set("abcdef")
+        assert first.items[0] in three.ranking().items[:3]
+
+
+def test_the_background_keeps_up(session, rate):
+    with Background(session) as background:
+        rate(session, 6)
+        while session._standing.version < session.version or not session._exact:
+            with session.changed:
+                session.changed.wait(0.05)
+        assert background.error == ""
+        assert session.ahead
+    assert not session.ahead
+    model, _ = session.fit()
+    assert_allclose(session._standing.mean, model.moments()[0], atol=1e-6)
+
+
+def test_a_failed_update_is_told_and_loses_nothing(session, rate, monkeypatch, caplog):
+    with Background(session) as background:
+        monkeypatch.setattr(session, "update", lambda: 1 / 0)
+        question = session.ask()
+        session.answer(question.token, "first")
+        while not background.error:
+            with session.changed:
+                session.changed.wait(0.05)
+        assert "ZeroDivisionError" in background.error
+    assert session.n_answers() == 1
+    assert "not updated" in caplog.text
