@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -200,8 +200,6 @@ class ColumnOptions:
             f"The model {model_path} has no names of features: the columns of {path} are taken in "
             "their order.",
         )
-        from dataclasses import replace
-
         return replace(data, X=data.X.to_numpy())
 
 
@@ -269,15 +267,17 @@ class DataOptions(TableOptions):
     @property
     def n_features(self) -> int | None:
         """The number of features of a LETOR file, if it is given."""
-        if self.features is None:
+        text = self.features
+        if text is None:
             return None
-        if not self.features.isdecimal() or int(self.features) < 1:
+        if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) < 2**31:
+            given = text if len(text) <= 40 else f"{text[:37]}..."
             refuse(
                 "features",
-                f"For a LETOR file, give the number of features: got {self.features!r}. Names are "
-                "for tables.",
+                f"For a LETOR file, give the number of features, from 1 to 2147483647: got "
+                f"{given!r}. Names are for tables.",
             )
-        return int(self.features)
+        return int(text)
 
     def is_table(self, path: Path) -> bool:
         found = super().is_table(path)
@@ -412,7 +412,7 @@ def _refuse_fill(fill: float | None) -> None:
 
 
 def _takes_missing(model: Any) -> bool:
-    """Whether a model can do with missing values."""
+    """Whether a model accepts missing values."""
     if model is None:
         return False
     from sklearn.compose import ColumnTransformer

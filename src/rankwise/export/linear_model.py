@@ -16,7 +16,7 @@ from rankwise.export._stages import WithinQuery, draw_rows, linear_of
 from rankwise.export._uses import first_uses
 from rankwise.routing import last_step
 
-WIDER = 0.05  # than the rows drawn is the range that they were drawn from
+WIDER = 0.05  # share of the range of drawn rows that is added at both ends, which they do not reach
 
 
 @dataclass(frozen=True, eq=False)

@@ -228,7 +228,7 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
 
 
 def _limits(model: Any, rows: CardRows | None) -> list[str]:
-    """What a reader could expect of the model in vain."""
+    """What readers of the card should not expect of the model."""
     ranker, found = last_step(model), []
     if getattr(ranker, "n_queries_", 1) > 1:
         found.append(
