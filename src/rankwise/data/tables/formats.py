@@ -27,6 +27,7 @@ SUFFIXES = {
     ".json": "json",
 }
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}  # other than commas
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 MAGIC = {
     b"\x1f\x8b": "gzip",
