@@ -267,15 +267,17 @@ class DataOptions(TableOptions):
     @property
     def n_features(self) -> int | None:
         """The number of features of a LETOR file, if it is given."""
-        if self.features is None:
+        text = self.features
+        if text is None:
             return None
-        if not self.features.isdecimal() or int(self.features) < 1:
+        if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) < 2**31:
+            given = text if len(text) <= 40 else f"{text[:37]}..."
             refuse(
                 "features",
-                f"For a LETOR file, give the number of features: got {self.features!r}. Names are "
-                "for tables.",
+                f"For a LETOR file, give the number of features, from 1 to 2147483647: got "
+                f"{given!r}. Names are for tables.",
             )
-        return int(self.features)
+        return int(text)
 
     def is_table(self, path: Path) -> bool:
         found = super().is_table(path)

@@ -51,7 +51,7 @@ def info(
     import json
     from zipfile import is_zipfile
 
-    is_model = is_zipfile(file)
+    is_model = file.is_file() and is_zipfile(file)  # a pipe can be opened once
     columns = None
     if is_model:
         facts = model_facts(read_model(file))

@@ -361,7 +361,7 @@ class SelectionOptions:
     @property
     def grid(self) -> list[float]:
         """The values of alpha to try."""
-        return parse_numbers(self.alphas or ALPHAS, "alphas")
+        return parse_numbers(ALPHAS if self.alphas is None else self.alphas, "alphas")
 
     @property
     def metric_name(self) -> str:

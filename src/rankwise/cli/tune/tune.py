@@ -99,7 +99,7 @@ def tune(
     check_writable(out, train, force=force)
     picture = None
     if options.has_alpha or len(rankers) > 1:
-        picture = _picture_file(plot, out, force=force)
+        picture = _picture_file(plot, out, train, force=force)
     elif plot is not None:
         refuse("plot", f"{options.model} has no alpha, and there is one setting: nothing to draw.")
     rows, preparation = data.read_training(train, rankers[0][1])
@@ -139,7 +139,7 @@ def tune(
     note(f"Wrote {out}: {in_one_line(best.ranker)} fitted to {shape}.")
 
 
-def _picture_file(plot: Path | None, out: Path, *, force: bool) -> Path | None:
+def _picture_file(plot: Path | None, out: Path, train: Path, *, force: bool) -> Path | None:
     """Where the picture goes; None if it was not asked for and matplotlib is missing."""
     from rankwise.errors import MissingExtraError
     from rankwise.plots import require_matplotlib
@@ -156,5 +156,5 @@ def _picture_file(plot: Path | None, out: Path, *, force: bool) -> Path | None:
         refuse("plot", f"Pictures end with {', '.join(PICTURES)}: got {path.name!r}.")
     if path.resolve() == out.resolve():
         refuse("plot", f"The picture would overwrite the model, {out}: write it to another file.")
-    check_writable(path, force=force)
+    check_writable(path, train, force=force)
     return path

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from rankwise.data.tables.formats import (
     FORMATS,
+    SEPARATORS,
     compression_of,
     csv_rows,
     encoding_fault,
@@ -28,7 +29,6 @@ MISSING = ["", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "
 
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
 JSON_BLOCK = 1 << 23
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 class Source(Protocol):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rankwise.errors import DataError, MissingExtraError
+from rankwise.files import check_regular
 
 SUFFIXES = {
     ".csv": "csv",
@@ -26,6 +27,7 @@ SUFFIXES = {
     ".json": "json",
 }
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}  # other than commas
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 MAGIC = {
     b"\x1f\x8b": "gzip",
@@ -42,7 +44,8 @@ def format_of(path: Path) -> str | None:
 
 
 def compression_of(path: Path) -> str | None:
-    """How a file is compressed, by its first bytes."""
+    """How a file is compressed, by its first bytes; it must be one that can be read again."""
+    check_regular(path)
     with path.open("rb") as file:
         begin = file.read(4)
     return next((name for magic, name in MAGIC.items() if begin.startswith(magic)), None)
