@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +14,11 @@ from typing import Any, Protocol
 from rankwise.data.tables.formats import (
     FORMATS,
     SEPARATORS,
+    check_names_differ,
     compression_of,
     csv_rows,
     encoding_fault,
+    even_rows,
     format_of,
     opened_bytes,
     require_pyarrow,
@@ -94,13 +96,7 @@ class TableFile:
         """The names of the columns, checked to differ."""
         with self._explained():
             names = _NAMES[self.format](self)
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if twice:
-            where = ", ".join(str(k) for k, name in enumerate(names, 1) if name == twice[0])
-            raise DataError(
-                f"{self.path} has {names.count(twice[0])} columns {twice[0]!r} (columns {where}): "
-                "give each its own name."
-            )
+        check_names_differ(self.path, names)
         return names
 
     def read(self, columns: Sequence[str], texts: Sequence[str] = ()) -> Any:
@@ -132,7 +128,7 @@ class TableFile:
         """What is wrong with a file that pyarrow cannot read; text is read again to find out."""
         try:
             if self.format in ("csv", "tsv"):
-                self.check_csv()
+                _check_csv(self)
             elif self.format == "jsonl":
                 _check_records(self.path, json_lines(self.path), "line")
             elif self.format == "json":
@@ -148,17 +144,6 @@ class TableFile:
             f"{self.path} cannot be read as {what}: {reason}. Is the file whole, and is this its "
             "format?"
         )
-
-    def check_csv(self) -> None:
-        """Raise an error about the first row of a CSV file that is not like the others."""
-        rows = csv_rows(self.path, self.separator)
-        _, names = next(rows, (1, []))
-        for line, row in rows:
-            if len(row) != len(names):
-                raise DataError(
-                    f"{self.path}, line {line}: got {len(row)} values for {len(names)} columns. "
-                    "Put values that contain the separator in quotation marks."
-                )
 
 
 def _check_records(path: Path, records: Iterator[tuple[int, Any]], unit: str) -> None:
@@ -188,6 +173,11 @@ def _kind(value: Any) -> str | None:
 
 
 # CSV
+
+
+def _check_csv(file: TableFile) -> None:
+    """Read a CSV file for its errors only."""
+    deque(even_rows(file.path, file.separator), maxlen=0)
 
 
 def _csv_names(file: TableFile) -> list[str]:
@@ -264,7 +254,7 @@ def _read_csv(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> 
         table = csv.read_csv(_csv_input(file.path), **options)
     _check_utf8(file, table.schema)
     if quoted and _may_lack_a_quote(table):
-        file.check_csv()
+        _check_csv(file)
     return table
 
 
@@ -308,7 +298,7 @@ def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) 
             for batch in reader:
                 table = arrow.Table.from_batches([batch])
                 if not is_checked and _may_lack_a_quote(table):
-                    file.check_csv()
+                    _check_csv(file)
                     is_checked = True
                 yield table
         except arrow.ArrowInvalid:
