@@ -133,7 +133,8 @@ def _arrow_table(frame: Any) -> Any:
         raise MissingExtraError("narwhals", "tables") from error
     if hasattr(frame, "collect"):
         raise DataError("The frame is lazy: call its collect method first.")
-    names = getattr(frame, "column_names", None) or getattr(frame, "columns", ())  # pyarrow's first
+    names: Any = getattr(frame, "columns", ())
+    names = getattr(frame, "column_names", names)  # columns of pyarrow's tables are no names
     check_names_differ("The frame", list(names))
     try:
         eager = narwhals.from_native(frame, eager_only=True)
