@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from rankwise.data.tables.formats import (
     FORMATS,
+    MISSING_WORDS,
     SEPARATORS,
     check_names_differ,
     compression_of,
@@ -25,9 +26,6 @@ from rankwise.data.tables.formats import (
 )
 from rankwise.data.tables.records import broken_file, json_lines, json_list, place_of_row
 from rankwise.errors import DataError, ParameterError
-
-MISSING = ["", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "#N/A", "?"]
-"""What stands for a missing number in CSV files."""
 
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
 JSON_BLOCK = 1 << 23
@@ -222,7 +220,7 @@ def _csv_options(
         "convert_options": csv.ConvertOptions(
             include_columns=list(columns),
             column_types=types,
-            null_values=MISSING,
+            null_values=MISSING_WORDS,
             decimal_point=file.decimal,
             timestamp_parsers=[csv.ISO8601],
         ),
@@ -315,7 +313,7 @@ def _refuse_words(file: TableFile, names: Sequence[str]) -> None:
     for line, row in rows:
         for k, name in places if len(row) == len(known) else ():
             value = row[k].strip()
-            if value not in MISSING and not _is_number(value.replace(file.decimal, ".")):
+            if value not in MISSING_WORDS and not _is_number(value.replace(file.decimal, ".")):
                 raise DataError(
                     f"{file.path}, line {line}: the column {name!r} has numbers in other rows, but "
                     f"{value[:40]!r} here. Correct it, or leave the column out by --ignore."

@@ -30,6 +30,10 @@ SUFFIXES = {
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}  # other than commas
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+MISSING_WORDS = [
+    "", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "#N/A", "?",
+]  # fmt: skip
+"""What stands for a missing value in text files."""
 MAGIC = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bz2",
