@@ -11,9 +11,11 @@ from typing import Any
 
 from rankwise.data.tables.formats import (
     SEPARATORS,
+    check_names_differ,
     compression_of,
     csv_rows,
     encoding_fault,
+    even_rows,
     format_of,
     opened_bytes,
     opened_text,
@@ -38,7 +40,7 @@ def read_records(path: Path) -> Columns:
             return _of_records(path, json_lines(path))
         if format == "json":
             return _of_records(path, enumerate(json_list(path), 1))
-        return _csv(path, csv_rows(path, _separator(path)))
+        return _csv(path, even_rows(path, _separator(path)))
     except (EOFError, OSError, zlib.error) as error:
         raise broken_file(path, error) from error
 
@@ -98,12 +100,7 @@ def _csv(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Columns:
             f"{path}, line 1: one column, {names[0][:40]!r}. Its values seem to be separated by "
             f"{SEPARATORS[mark]}: separate them by commas, or by tabs in a file .tsv."
         )
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path} has two columns {twice!r}.")
-    for line, row in rows[1:]:
-        if len(row) != len(names):
-            raise DataError(f"{path}, line {line}: got {len(row)} values for {len(names)} columns.")
+    check_names_differ(path, names)
     values = zip(*(row for _, row in rows[1:]), strict=True)
     return {name: list(column) for name, column in zip(names, values, strict=True)}
 
