@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,9 @@ class Goal:
     k : int, default=1
         How many are the best: 1 finds the best item.
     wrong : float, optional
-        What may be wrong at the end. For "order" the share of pairs (default 0.05), for "top"
-        the number of the best items that are not among the k best (default 0).
+        What may be wrong at the end. For "order" the share of pairs (default 0.05, or one pair of
+        few items), for "top" the number of the best items that are not among the k best
+        (default 0).
     sure : float, default=0.95
         The probability with which no more is wrong.
 
@@ -65,6 +66,20 @@ class Goal:
             return float(self.wrong)
         return 0.05 if self.kind == "order" else 0.0
 
+    def for_items(self, n_items: int) -> Goal:
+        """What the goal means for so many items.
+
+        There are no more best items than items. If no share was given, one pair may be wrong.
+        """
+        if self.kind == "top":
+            return self if self.k < n_items else replace(self, k=n_items, wrong=None)
+        one_pair = min(0.5, 2.0 / (n_items * (n_items - 1)))
+        return (
+            replace(self, wrong=one_pair)
+            if self.tolerance < one_pair and self.wrong is None
+            else self
+        )
+
     @property
     def demanded(self) -> float:
         """The certainty at which to stop.
@@ -77,7 +92,9 @@ class Goal:
     def __str__(self) -> str:
         sure = f"({100 * self.sure:g}% sure)"
         if self.kind == "order":
-            return f"The whole order, with at most {100 * self.tolerance:g}% of pairs wrong {sure}"
+            return (
+                f"The whole order, with at most {100 * self.tolerance:.3g}% of pairs wrong {sure}"
+            )
         if self.k == 1:
             return f"The best item {sure}"
         but = f", but for {plural(int(self.tolerance), 'item')}" if self.tolerance else ""
