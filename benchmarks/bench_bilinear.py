@@ -28,7 +28,7 @@ from benchmarks.harness import Result, extra_memory, megabytes
 from rankwise import SparseBilinearRanker
 from rankwise.estimators.bilinear import bilinear_training
 from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
-from rankwise.solvers.bilinear.lazy_steps import csr_parts
+from rankwise.solvers.bilinear.step_arrays import csr_parts
 
 N_WORDS, N_MANY_WORDS = 10_000, 100_000
 ALPHA, MANY_ALPHA, ETA0 = 6e-6, 2e-5, 200.0

@@ -63,6 +63,21 @@ class TestReplacing:
             beside.write_text("fits")
         assert path.read_text() == "fits"
 
+    def test_what_a_killed_program_left_is_removed(self, tmp_path):
+        path = tmp_path / "model.rankwise"
+        abandoned = tmp_path / ".model.rankwise.0123abcd.tmp"
+        others = tmp_path / ".model.rankwise.txt.0123abcd.tmp", tmp_path / ".model.rankwise.tmp"
+        for file in (abandoned, *others):
+            file.write_text("half")
+        with replacing(path) as first:
+            assert not abandoned.exists()
+            with replacing(path) as second:  # as another program would at the same time
+                second.write_text("second")
+            first.write_text("first")
+        assert path.read_text() == "first"
+        assert all(file.exists() for file in others)
+        assert len(list(tmp_path.iterdir())) == 3
+
     def test_no_such_folder_and_a_folder_itself(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="no such folder"), replacing(tmp_path / "a/b"):
             pass

@@ -1,21 +1,47 @@
-"""Files that are never half-written."""
+"""Files that are never half-written, and files that can be read again."""
 
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from rankwise.errors import DataError
+
+if sys.platform != "win32":
+    import fcntl
+
+NAME = 40  # characters of the name of a file in that of its temporary file
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Raise an error for a folder, and for a pipe or device: what is read twice must be a file.
+
+    Examples
+    --------
+    >>> check_regular("/dev/null")
+    Traceback (most recent call last):
+    rankwise.errors.DataError: /dev/null is a pipe or a device. Save its content to a file first.
+    """
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise DataError(f"{path} is a folder. Give one file in it.")
+    if not stat.S_ISREG(mode):
+        raise DataError(f"{path} is a pipe or a device. Save its content to a file first.")
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A new, empty file next to `path`, which replaces `path` at the end of the block.
 
-    If the block raises an error, the new file is removed and `path` stays as it was. Links are
+    If the block raises an error, the new file is removed and `path` stays as it was. If the program
+    is killed, the new file remains; the next block for the same `path` removes it. Links are
     followed. An existing file keeps its permissions; a new one gets the default ones (umask).
     What is not a regular file, such as ``/dev/null`` or a pipe, cannot be replaced: the block
     writes to it directly.
@@ -52,9 +78,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
-    beside = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
-    # Not tempfile, whose files only their owner may read.
-    os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    _remove_abandoned(target)
+    beside, lock = _new_file(target)
     try:
         if mode is not None:
             beside.chmod(stat.S_IMODE(mode))
@@ -63,3 +88,44 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+    finally:
+        os.close(lock)
+
+
+def _new_file(target: Path) -> tuple[Path, int]:
+    """An empty file beside the target, and a descriptor that locks it until it is closed."""
+    while True:
+        beside = target.with_name(f".{target.name[:NAME]}.{secrets.token_hex(4)}.tmp")
+        # Not tempfile, whose files only their owner may read.
+        descriptor = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        _lock(descriptor, wait=True)
+        if os.fstat(descriptor).st_nlink:
+            return beside, descriptor
+        os.close(descriptor)  # another program took it for abandoned before it was locked
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove the temporary files of programs that were killed while they wrote to the target.
+
+    Those of running programs are locked; the system removes the locks of programs that have ended.
+    """
+    begin = target.with_name(f".{target.name[:NAME]}.")
+    for file in glob.glob(f"{glob.escape(str(begin))}{'[0-9a-f]' * 8}.tmp"):
+        with suppress(OSError):
+            descriptor = os.open(file, os.O_RDONLY)
+            try:
+                if _lock(descriptor, wait=False):
+                    os.unlink(file)
+            finally:
+                os.close(descriptor)
+
+
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    """Lock an open file; False if another program has, or if the file system has no locks."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from rankwise import load_model
 from rankwise.cli.demo import experiment
-from rankwise.cli.demo.experiment_page import MADE_BY
+from rankwise.cli.demo.demo import FILES, _is_of_demo
 from rankwise.cli.main import app
 from rankwise.data import read_letor
 from rankwise.metrics import disagreement_error
@@ -114,7 +114,8 @@ def test_it_replaces_its_own_files_only(demo, run, tmp_path):
     message = run("demo", "--out", tmp_path, ok=False)
     assert message.startswith(f"{tmp_path / 'train.txt'} exists: give --force")
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert MADE_BY in page  # by which the next demo knows the folder
+    assert all(_is_of_demo(folder / name, page) for name in FILES)
+    assert not any(_is_of_demo(tmp_path / name, page) for name in FILES[1:])
 
 
 def test_the_commands_on_the_page_work(demo, run, monkeypatch, capsys):

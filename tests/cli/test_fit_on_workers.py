@@ -5,6 +5,9 @@ from functools import partial
 
 import pytest
 from distributed import LocalCluster
+from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
 from numpy.testing import assert_allclose
 
 from rankwise import load_model
@@ -56,3 +59,35 @@ def test_hashed_features_are_refused(run, tmp_path, monkeypatch):
     message = run("fit", path, "--workers", 1, "-o", tmp_path / "m.rankwise", ok=False)
     assert message.startswith(f"{path} has feature numbers up to 2,000,000,000")
     assert "leave --workers and --cluster out" in message
+
+
+def test_a_scheduler_without_workers(files, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.distributed._cluster_fit.WORKER_SECONDS", 0.3)
+    monkeypatch.setattr("rankwise.distributed._cluster_fit.PROGRESS_SECONDS", 0.05)
+
+    def nobody(**options):
+        return LocalCluster(**options | {"n_workers": 0, "processes": False})
+
+    monkeypatch.setattr("distributed.LocalCluster", nobody)
+    out = tmp_path / "m.rankwise"
+    message = run("fit", files.train, "--workers", 1, "-o", out, ok=False)
+    assert message.startswith("The Dask scheduler has had no workers for 0.3 seconds: start some")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (KilledWorker("task", None, 3), "4 workers have ended while they worked on the same task"),
+        (CommClosedError("closed"), "has gone: closed"),
+        (FutureCancelledError("task", "lost"), "has gone: "),
+    ],
+)
+def test_workers_and_schedulers_that_end(files, run, tmp_path, monkeypatch, error, message):
+    def fail(*given, **options):
+        raise error
+
+    monkeypatch.setattr("distributed.LocalCluster", partial(LocalCluster, processes=False))
+    monkeypatch.setattr("rankwise.distributed.fit", fail)
+    out = tmp_path / "m.rankwise"
+    assert message in run("fit", files.train, "--workers", 1, "-o", out, ok=False)

@@ -1,5 +1,6 @@
 """The program as a whole: help, one line per error, pipes."""
 
+import errno
 import gzip
 import io
 import os
@@ -7,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -314,3 +316,61 @@ def test_on_a_terminal_lines_end_between_words(monkeypatch, capsys):
     assert err == f"{out}rankwise: error: The\nbest is 0.0068\nbetter than the next\n" + (
         f"in disagreement.\n{sentence}\n"
     )
+
+
+def test_inputs_are_never_overwritten(files, run, tmp_path):
+    """Not by the picture of tune either, whose name follows from that of the model."""
+    train = tmp_path / "data.svg"
+    train.write_bytes(files.train.read_bytes())
+    message = run("tune", train, "--out", tmp_path / "data.rankwise", "--force", ok=False)
+    assert message == f"{train} is an input of this command: write to another file."
+    page = tmp_path / "page.html"
+    message = run("auto", files.train, "--out", page, "--report", page, ok=False)
+    assert message == f"{page} would be written twice: give each output its own file."
+    assert train.read_bytes() == files.train.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fit", "--features", "9" * 20], "from 1 to 2147483647: got '99999999999999999999'"),
+        (["fit", "--features", "9" * 5000], "from 1 to 2147483647: got '9999"),
+        (["tune", "--alphas", ""], "a list with commas, as in 0.1,1,10: got ''"),
+    ],
+)
+def test_numbers_that_are_none(files, run, tmp_path, arguments, words):
+    command, *options = arguments
+    assert words in run(command, files.train, *options, "-o", tmp_path / "m.rankwise", ok=False)
+
+
+def test_scores_are_not_compressed(files, run, model, tmp_path):
+    out = tmp_path / "scores.txt.gz"
+    assert "leave .gz out" in run("predict", model, files.test, "-o", out, ok=False)
+    assert not out.exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_devices(files, run):
+    run("fit", files.train, "--alpha", 1, "-o", os.devnull)
+    assert "No space left" in run("fit", files.train, "--alpha", 1, "-o", "/dev/full", ok=False)
+
+
+@pytest.mark.parametrize("remark", [note, partial(complain, "error")])
+def test_a_stderr_that_cannot_be_written_to(monkeypatch, remark):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sys.stderr", Full())
+    remark("nobody reads this")
+    remark("nor this")
+    sys.stderr.close()
+
+
+def test_closed_streams(monkeypatch):
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{name}", None)
+    monkeypatch.setattr("rankwise.cli.main.run", lambda: print("gone"))
+    entry.run()
+    for name in ("stdin", "stdout", "stderr"):
+        getattr(sys, name).close()

@@ -1,6 +1,7 @@
 """Commands on tables: CSV, TSV and Parquet files with names of columns."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise import load_model
+from rankwise.cli import data_options
 from rankwise.data import read_letor, read_table
+from rankwise.data.tables import formats
 from rankwise.metrics import evaluate_ranking
 from rankwise.routing import predict_with_queries
 
@@ -189,3 +192,46 @@ def test_malformed_tables_end_every_command_with_one_line(name, content, words, 
         assert words in line
         assert str(path) in line
     assert not out.exists()
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """A table with a column document, a date, a list, and an unknown name of queries."""
+    n = 24
+    frame = pd.DataFrame(
+        {"suchanfrage": np.arange(n) // 4, "document": [f"d{k}" for k in range(n)]}
+    )
+    frame["grade"], frame["preis (€)"] = np.arange(n) % 3, np.arange(n) * 7 % 5
+    frame["seen"], frame["vector"] = pd.date_range("2024-01-01", periods=n), [[1.0, 2.0]] * n
+    path = tmp_path_factory.mktemp("odd") / "odd.parquet"
+    frame.to_parquet(path, index=False)
+    return path
+
+
+def test_a_look_at_a_table_whatever_it_holds(odd, run):
+    for result in (run("info", odd), run("fit", odd, "--dry-run")):
+        assert re.search(r"seen +none: a date", result.stdout)
+        assert re.search(r"vector +none: a list or object", result.stdout)
+        assert "id 'document' (guessed)" in result.stderr
+    refused = run("fit", odd, "--query", "suchanfrage", "-o", odd.parent / "no", ok=False)
+    assert "Turn dates into numbers, such as days. Write the entries of lists" in refused
+    assert refused.endswith("--ignore seen,vector")
+
+
+def test_columns_of_the_rows_of_exports_and_cards(odd, run, tmp_path):
+    model, query = tmp_path / "m.rankwise", ("--query", "suchanfrage")
+    run("fit", odd, *query, "--ignore", "seen,vector", *ALPHA, "-o", model)
+    for command in (("export", model, "--to", "onnx"), ("card", model, "-o", tmp_path / "m.md")):
+        said = run(*command, "--rows", odd, *query).stderr
+        assert "query 'suchanfrage'" in said
+        assert "warning" not in said
+        said = run(*command, "--rows", odd, "--force").stderr
+        assert said.count("warning") == 1
+        assert "name it by --query" in said
+        assert "reading --rows" in run(*command, *query, "--force", ok=False)
+    refused = run("export", model, "--to", "solr", ok=False)
+    assert "rankwise fit --scale standard" in refused
+
+
+def test_commands_take_every_format_of_tables():
+    assert ("letor", *formats.FORMATS) == data_options.FORMATS

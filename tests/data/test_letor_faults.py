@@ -63,6 +63,7 @@ def fault(tmp_path, content, **options):
         ("1 qid:1 1:" + "9" * 400, "of feature 1 is too large for float64"),
         ("1 qid:1 2147483648:1", "feature index 2147483648 exceeds the largest"),
         ("1 qid:1 99999999999999999999:1", "exceeds the largest that can be read"),
+        ("1 qid:1 " + "9" * 4301 + ":1", "9...' exceeds the largest that can be read"),
         ("1 qid:1 1:" + "z" * 80, "the value '" + "z" * 37 + "...' of feature 1"),
         ("1 1:2", "this row has no qid, but the rows before it have one. Write qid:ID"),
         ("\x00\x01", "this is not UTF-8 text"),

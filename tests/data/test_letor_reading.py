@@ -79,7 +79,7 @@ def as_bits(values: object) -> np.ndarray:
 
 
 def expected_ids(ids: list[str]) -> list[int] | list[str]:
-    if all(re.fullmatch("[+-]?[0-9]+", i) for i in ids):
+    if all(re.fullmatch("-?[1-9][0-9]*|0", i) for i in ids):
         return [int(i) for i in ids]
     return ids
 
@@ -222,6 +222,32 @@ def test_integers_before_text_ids_keep_their_text(tmp_path):
     with mock.patch.object(text_blocks, "BLOCK_BYTES", 16):
         qid = read_letor(write(tmp_path, "".join(f"1 qid:{q}\n" for q in ["7", "007", "é7"]))).qid
     assert qid.tolist() == ["7", "007", "é7"]
+
+
+def test_ids_are_told_apart_as_they_are_written(tmp_path):
+    path = write(tmp_path, "1 qid:01 1:1\n0 qid:1 1:0\n2 qid:1 1:3\n")
+    assert read_letor(path).qid.tolist() == ["01", "1", "1"]
+    assert LetorBlocks(path).survey.n_queries == 2
+    for ids in ("a", "a\0"), ("\0a", "b"):
+        path = write(tmp_path, "".join(f"1 qid:{i} 1:1\n" for i in ids))
+        with pytest.raises(LetorFormatError, match="the query id has a null byte"):
+            read_letor(path)
+    path = write(tmp_path, "1 qid:a 1:1 # \0\n")
+    assert read_letor(path).qid.tolist() == ["a"]
+
+
+def test_a_long_id_takes_no_more_memory_than_it_has(tmp_path):
+    ids = [f"x{k // 2}" for k in range(2000)] + ["y" * 100_000]
+    path = write(tmp_path, "".join(f"1 qid:{i} 1:1\n" for i in ids))
+    tracemalloc.start()
+    try:
+        qid = read_letor(path).qid
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert qid.tolist() == ids
+    assert peak < 100_000_000  # 800 MB, if all were as long
+    assert LetorBlocks(path).survey.n_queries == 1001
 
 
 def test_comments_are_kept_only_if_asked_for_and_may_be_any_bytes(tmp_path):

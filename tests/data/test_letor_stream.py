@@ -1,6 +1,7 @@
 """LetorBlocks: LETOR files in blocks of whole queries."""
 
 import gzip
+import os
 import tracemalloc
 from itertools import pairwise
 from unittest import mock
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from rankwise.data import LetorBlocks, read_letor, write_letor
-from rankwise.errors import LetorFormatError, ParameterError
+from rankwise.errors import DataError, LetorFormatError, ParameterError
 
 
 def joined(blocks):
@@ -64,7 +65,7 @@ def test_ids_that_turn_into_text_are_text_in_every_block(tmp_path, monkeypatch):
     assert all(block.qid.dtype.kind == "U" for block in blocks)
 
 
-def test_padded_ids_are_the_same_number_but_not_the_same_text(tmp_path, monkeypatch):
+def test_padded_ids_are_text(tmp_path, monkeypatch):
     monkeypatch.setattr("rankwise.data.letor.text_blocks.BLOCK_BYTES", 64)
     path = tmp_path / "data.txt"
     rows = [f"1 qid:00{k // 8} 1:{k}\n" for k in range(40)]
@@ -75,12 +76,27 @@ def test_padded_ids_are_the_same_number_but_not_the_same_text(tmp_path, monkeypa
     assert blocks.survey.n_queries == 6
     assert joined(list(blocks))[2].tolist() == read_letor(path).qid.tolist()
     path.write_text("1 qid:7 1:1\n1 qid:07 1:2\n1 qid:7 1:2\n1 qid:8 1:1\n")
-    assert LetorBlocks(path).survey.n_queries == 2
-    path.write_text("1 qid:7 1:1\n1 qid:8 1:1\n1 qid:07 1:2\n")
     with pytest.raises(LetorFormatError, match="line 3: query 7 appears again"):
         LetorBlocks(path).survey  # noqa: B018
     path.write_text("1 qid:7 1:1\n1 qid:8 1:1\n1 qid:07 1:2\n1 qid:x 1:1\n")
     assert LetorBlocks(path).survey.n_queries == 4
+
+
+def test_a_pipe_is_read_once_or_refused(tmp_path):
+    text = "1 qid:1 1:0.5 2:1\n0 qid:1 1:0.25 2:3\n"
+    for bad in (False, True):
+        end, start = os.pipe()
+        os.write(start, (text + "x\n" * bad).encode())
+        os.close(start)
+        pipe = f"/dev/fd/{end}"
+        with pytest.raises(DataError, match="is a pipe or a device"):
+            LetorBlocks(pipe).survey  # noqa: B018
+        if bad:
+            with pytest.raises(LetorFormatError, match="line 3: the label 'x'"):
+                read_letor(pipe)
+        else:
+            assert read_letor(pipe).X.tolist() == [[0.5, 1.0], [0.25, 3.0]]
+        os.close(end)
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])

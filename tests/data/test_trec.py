@@ -123,3 +123,15 @@ def test_other_objects_are_refused(source, words):
 def test_the_order_of_a_run_does_not_matter():
     run = {"q": dict(zip("badc", np.ones(4), strict=True))}
     assert list(trec_order(run)["q"]) == ["d", "c", "b", "a"]
+
+
+@pytest.mark.parametrize("value", [0.5, np.nan, "high", None])
+def test_judgements_of_other_libraries_are_whole_numbers(value):
+    with pytest.raises(DataError, match=r"a whole number for the document 'd' of query 'q': got"):
+        as_qrels({"q": {"d": value}})
+    assert as_qrels({"q": {"d": np.float32(2)}}) == {"q": {"d": 2}}
+
+
+def test_scores_of_other_libraries_are_finite():
+    with pytest.raises(DataError, match="a finite number for the document 'd' of query 'q'"):
+        as_run({"q": {"d": np.nan}})

@@ -2,10 +2,13 @@
 
 import json
 import sys
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.compose import make_column_transformer
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -19,7 +22,7 @@ from sklearn.gaussian_process.kernels import (
 )
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from rankwise import (
     AdditiveRankRLS,
@@ -33,8 +36,8 @@ from rankwise import (
     RankSVM,
     SparseRankRLS,
 )
-from rankwise.errors import ExportError, MissingExtraError, RankwiseWarning
-from rankwise.export import onnx_export, to_onnx
+from rankwise.errors import DataError, ExportError, MissingExtraError, RankwiseWarning
+from rankwise.export import distil, onnx_export, to_onnx, to_solr
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -256,3 +259,66 @@ def test_files(tmp_path):
     assert "drawn from the range of the training rows" in check["rows"]
     model = onnx.load(path)
     assert {p.key: p.value for p in model.metadata_props}["features"] == '["a", "b", "c"]'
+
+
+N = 60
+SHOP = pd.DataFrame(
+    {
+        "brand": np.array(["kilo", "größe", "b c", "d"])[np.arange(N) % 4],
+        "price": np.arange(N) * 7 % 11 / 3,
+        "open": np.array(["yes", "no"])[np.arange(N) * 3 % 5 % 2],
+        "floor": np.arange(N) * 5 % 3,
+    }
+)
+GRADES = np.arange(N) * 13 % 4
+ENCODERS = {
+    "one-hot": OneHotEncoder(handle_unknown="ignore"),
+    "only known": OneHotEncoder(),
+    "without the first": OneHotEncoder(drop="first"),
+    "binary": OneHotEncoder(drop="if_binary", handle_unknown="ignore"),
+    "seldom": OneHotEncoder(max_categories=3, handle_unknown="infrequent_if_exist"),
+    "numbers": OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoders_of_categories(name):
+    encoder = make_column_transformer(
+        (ENCODERS[name], ["brand", "open", "floor"]), remainder="passthrough"
+    )
+    model = make_pipeline(encoder, RankRLS(1.0)).fit(SHOP, GRADES)
+    export = to_onnx(model, precision="float64")
+    assert export.check.passed
+    rows = SHOP if name in ("only known", "without the first") else SHOP.assign(brand="new")
+    session = runtime.InferenceSession(export.content)
+    meta = session.get_modelmeta().custom_metadata_map
+    assert (json.loads(meta["features"]), json.loads(meta["text"])) == (
+        ["price", "floor"],
+        ["brand", "open"],
+    )
+    inputs = {
+        "X": rows[["price", "floor"]].to_numpy(np.float64),
+        "text": rows[["brand", "open"]].to_numpy(object),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of categories that are not known
+        assert_allclose(session.run(None, inputs)[0], model.predict(rows), rtol=1e-12)
+
+
+def test_text_only_and_rows_of_text():
+    words = SHOP[["open", "brand"]]
+    model = make_pipeline(OneHotEncoder(), RankRLS(1.0)).fit(words, GRADES)
+    export = to_onnx(model, rows=words)
+    assert export.check.passed
+    (only,) = runtime.InferenceSession(export.content).get_inputs()
+    assert (only.name, only.shape) == ("text", ["rows", 2])
+    with pytest.raises(DataError, match="'brand' of the rows has 'new', which the model has not"):
+        to_onnx(model, rows=words.assign(brand="new"))
+    with pytest.raises(DataError, match="give each category a feature of its own"):
+        distil(model, words)
+    with pytest.raises(ExportError, match="a column of categories becomes several features"):
+        to_solr(model)
+    missing = words.assign(brand=words["brand"].where(words["brand"] != "d", None))
+    model = make_pipeline(OneHotEncoder(), RankRLS(1.0)).fit(missing, GRADES)
+    with pytest.raises(ExportError, match="fill in missing values first"):
+        to_onnx(model)

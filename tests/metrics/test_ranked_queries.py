@@ -60,7 +60,7 @@ def test_input_is_not_changed():
     [
         ([1, 0, 1], [1.0, 2.0], None, r"scores needs one entry per row of y: got 2 for 3 rows"),
         ([1, 0], [1.0, 2.0], [1, 2, 3], r"qid needs one entry per row.*got 3 for 2 rows"),
-        ([1, 0], [1.0, np.nan], None, r"scores is nan in row 1 \(1 rows are not finite\): drop"),
+        ([1, 0], [1.0, np.nan], None, r"scores is nan in row 1 \(1 row is not finite\): drop"),
         ([1, -np.inf, np.nan], [1.0, 2, 3], None, r"y is -inf in row 1 \(2 rows are not finite\)"),
         (["x", "y"], [1.0, 2.0], None, r"y needs one real number per row: got dtype <U1"),
         ([1, 0], [1j, 2], None, r"scores needs one real number per row: got dtype complex128"),

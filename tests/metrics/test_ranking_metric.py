@@ -46,7 +46,7 @@ def test_signature_and_docstring_name_every_parameter(function):
 
 @pytest.mark.parametrize("function", ALL)
 def test_every_metric_checks_its_rows_and_the_names_of_its_options(function):
-    with pytest.raises(DataError, match=r"y is nan in row 1 \(1 rows are not finite\)"):
+    with pytest.raises(DataError, match=r"y is nan in row 1 \(1 row is not finite\)"):
         function([1, np.nan], [1.0, 2.0])
     with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
         function(Y, F, QID, other=1)

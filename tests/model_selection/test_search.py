@@ -21,16 +21,9 @@ from tests.model_selection.searches import (
     check_against,
     folds_of_queries,
     leave_queries_out,
-    make_problem,
     naive,
     split_scores,
 )
-
-
-@pytest.fixture
-def problem():
-    return make_problem()
-
 
 GRIDS = {
     "alpha": {"alpha": ALPHAS},

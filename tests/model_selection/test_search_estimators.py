@@ -26,15 +26,9 @@ from tests.model_selection.searches import (
     check_against,
     folds_of_queries,
     leave_queries_out,
-    make_problem,
     naive,
     split_scores,
 )
-
-
-@pytest.fixture
-def problem():
-    return make_problem()
 
 
 class CountsFits(BaseEstimator, TransformerMixin):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter
 from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core import event
 
+from rankwise.backends.loop_cache import LoopCache
 from rankwise.progress import somebody_watches
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -21,11 +23,10 @@ def compiled(function: Function, **options: Any) -> Function:
     Division by zero gives infinities, as in NumPy. Functions that call each other belong in
     one file: the cache does not notice changes in another file.
     """
-    settings = {"nogil": True, "error_model": "numpy", **options}
-    try:
-        return cast(Function, njit(cache=True, **settings)(function))
-    except RuntimeError:  # no writable folder for the cache
-        return cast(Function, njit(**settings)(function))
+    loop: Any = njit(**{"nogil": True, "error_model": "numpy", **options})(function)
+    with suppress(RuntimeError):  # no folder for the cache can be written to
+        loop._cache = LoopCache(function)  # noqa: SLF001  as enable_caching does with its own
+    return cast(Function, loop)
 
 
 def inlined(function: Function) -> Function:

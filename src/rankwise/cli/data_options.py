@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +14,7 @@ from rankwise.cli.hashed_features import keep_seen, note_unseen, seen_by
 from rankwise.cli.input_files import check_queries, check_width, read_letor_file
 from rankwise.cli.options import option, refuse
 from rankwise.cli.terminal import complain, note, progress, show
+from rankwise.routing import last_step
 
 if TYPE_CHECKING:
     from rankwise.cli.preparation import Preparation
@@ -113,8 +114,12 @@ class ColumnOptions:
         needs_features: bool = True,
         keep_text: bool = False,
         keep_missing: bool = False,
+        keep_all: bool = False,
     ) -> TableData:
-        """The rows of a table; says on stderr which column is what."""
+        """The rows of a table; says on stderr which column is what.
+
+        `keep_all` is for a look at a table, whatever its columns hold.
+        """
         from rankwise.data.tables.reading import read_roles
         from rankwise.data.tables.roles import Roles
 
@@ -125,16 +130,25 @@ class ColumnOptions:
                 features=features, ignore=self.ignored, like=like, needs_label=needs_label,
                 needs_features=needs_features,
             )  # fmt: skip
-            data = read_roles(file, roles, keep_text=keep_text, keep_missing=keep_missing)
-        note(f"{path}: {roles.words()}.")
+            data = read_roles(
+                file, roles, keep_text=keep_text or keep_all, keep_missing=keep_missing or keep_all,
+                keep_all=keep_all,
+            )  # fmt: skip
+        note(f"{path}: {data.roles.words()}.")
         if like is None:
-            note_ids(roles)
+            note_ids(data.roles)
         return data
 
     @property
     def ignored(self) -> list[str]:
         """The columns to leave out."""
         return split_names(self.ignore) or []
+
+    def refuse_without_rows(self, fill: float | None) -> None:
+        """Refuse options that say how to read rows, if there are none."""
+        for name, value in {"fill": fill, **vars(self)}.items():
+            if value is not None:
+                refuse(name, "This is for reading --rows: leave it out.")
 
     def read_rows(self, path: Path, fill: float | None) -> Any:
         """The labels and queries of a file, LETOR or table, for scores from elsewhere."""
@@ -161,13 +175,18 @@ class ColumnOptions:
             refuse("features", "This is for LETOR files: the columns of a table have names.")
         model = file.model
         names = getattr(model, "feature_names_in_", None)
-        keep_text, keep_missing = _takes_text(model), _takes_missing(model)
+        data = self.read_table(
+            path, like=None if names is None else list(names), needs_label=needs_label,
+            keep_text=_takes_text(model), keep_missing=_takes_missing(model),
+        )  # fmt: skip
+        if data.qid is None and getattr(last_step(model), "n_queries_", 1) > 1:
+            complain(
+                "warning",
+                f"{path} has no column that is named like query ids, and its rows are ranked "
+                "together, unlike in training. If there is one, name it by --query.",
+            )
         if names is not None:
-            return self.read_table(
-                path, like=list(names), needs_label=needs_label, keep_text=keep_text,
-                keep_missing=keep_missing,
-            )  # fmt: skip
-        data = self.read_table(path, needs_label=needs_label, keep_missing=keep_missing)
+            return data
         wanted = getattr(model, "n_features_in_", data.X.shape[1])
         if data.X.shape[1] != wanted:
             from rankwise.errors import DataError
@@ -181,8 +200,6 @@ class ColumnOptions:
             f"The model {model_path} has no names of features: the columns of {path} are taken in "
             "their order.",
         )
-        from dataclasses import replace
-
         return replace(data, X=data.X.to_numpy())
 
 
@@ -250,15 +267,17 @@ class DataOptions(TableOptions):
     @property
     def n_features(self) -> int | None:
         """The number of features of a LETOR file, if it is given."""
-        if self.features is None:
+        text = self.features
+        if text is None:
             return None
-        if not self.features.isdecimal() or int(self.features) < 1:
+        if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) < 2**31:
+            given = text if len(text) <= 40 else f"{text[:37]}..."
             refuse(
                 "features",
-                f"For a LETOR file, give the number of features: got {self.features!r}. Names are "
-                "for tables.",
+                f"For a LETOR file, give the number of features, from 1 to 2147483647: got "
+                f"{given!r}. Names are for tables.",
             )
-        return int(self.features)
+        return int(text)
 
     def is_table(self, path: Path) -> bool:
         found = super().is_table(path)
@@ -275,7 +294,7 @@ class DataOptions(TableOptions):
             return False
         self.is_table(path)
         features = split_names(self.features)
-        show(self.read_table(path, features=features, keep_text=True, keep_missing=True).columns)
+        show(self.read_table(path, features=features, keep_all=True).columns)
         return True
 
     def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Any]:
@@ -393,7 +412,7 @@ def _refuse_fill(fill: float | None) -> None:
 
 
 def _takes_missing(model: Any) -> bool:
-    """Whether a model can do with missing values."""
+    """Whether a model accepts missing values."""
     if model is None:
         return False
     from sklearn.compose import ColumnTransformer

@@ -85,8 +85,8 @@ def evaluate(
     left out of the last two metrics.
 
     LETOR files may leave out features that are 0. If DATA ends before the last feature of the
-    model, the rest is read as 0, with a warning; if it has fewer than half of the features, they
-    hardly belong together, and --features must confirm the number.
+    model, the rest is read as 0, with a warning; if it has fewer than half of the features, the
+    two probably do not belong together, and --features must confirm the number.
 
     A table (CSV, TSV, Parquet, Arrow or JSON lines) has its columns in any order: those of the
     model are found by their names.
@@ -130,7 +130,8 @@ def evaluate(
         file = read_model(files[0])
         data = table.read_for(file, files[0], files[1], fill, features)
         values = scores_of(file, data)
-        if data.qid is None and getattr(last_step(file.model), "n_queries_", 1) > 1:
+        fitted = getattr(last_step(file.model), "n_queries_", 1)
+        if data.qid is None and fitted > 1 and not table.is_table(files[1]):
             note(f"{files[1]} has no query ids: its rows are ranked together, unlike in training.")
     else:
         data = table.read_rows(files[0], fill)

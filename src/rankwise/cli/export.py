@@ -9,8 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from rankwise.cli.data_options import ColumnOptions, FillOption
-from rankwise.cli.input_files import read_model
-from rankwise.cli.options import Force, ModelFile, input_option, option, refuse
+from rankwise.cli.input_files import read_model, read_names
+from rankwise.cli.options import (
+    FeatureNames,
+    Force,
+    ModelFile,
+    grouped,
+    input_option,
+    option,
+    refuse,
+)
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress
 
@@ -34,13 +42,15 @@ TARGETS = {
 }
 
 
+@grouped
 def export(
+    *,
     model: ModelFile,
     to: Annotated[
         str,
         option(
             "TARGET",
-            f"{', '.join(list(TARGETS)[:-1])} or json (names and weights, for a program of yours).",
+            f"{', '.join(list(TARGETS)[:-1])} or json (names and weights, for your own program).",
             autocompletion=lambda: list(TARGETS),
         ),
     ],
@@ -54,12 +64,7 @@ def export(
             show_default="MODEL with the suffix of the target",
         ),
     ] = None,
-    features: Annotated[
-        Path | None,
-        input_option(
-            "FILE", "Names of the features, one per line.", "those of the model, or f1, f2, ..."
-        ),
-    ] = None,
+    features: FeatureNames = None,
     rows: Annotated[
         Path | None,
         input_option(
@@ -112,6 +117,7 @@ def export(
         ),
     ] = False,
     force: Force = False,
+    table: ColumnOptions,
 ) -> None:
     """Write a model for Elasticsearch, OpenSearch, Solr, Vespa or ONNX, and check it.
 
@@ -121,7 +127,7 @@ def export(
 
     Every export is checked: rows are scored by the model and by the exported form, with
     onnxruntime or by the published rules of the engine. FILE.check.json has the largest difference
-    and the number of pairs that are turned round. An export that does not pass is not written.
+    and the number of pairs in the reverse order. An export that does not pass is not written.
 
     Models that scale features within queries (--scale query-minmax, the default of fit for data
     with queries) are not linear: fit with --scale standard for a search engine. As an ONNX graph,
@@ -149,8 +155,8 @@ def export(
     )
     if distil and rows is None:
         refuse("distil", "A linear ranker is fitted to the scores of rows: give --rows as well.")
-    if fill is not None and rows is None:
-        refuse("fill", "This is for reading --rows: leave it out.")
+    if rows is None:
+        table.refuse_without_rows(fill)
     out = model.with_suffix(TARGETS[to].suffix) if out is None else out
     check_writable(out, model, features, rows, force=force)
     check_writable(exports.check_path(out), model, features, rows, force=force)
@@ -158,7 +164,7 @@ def export(
     names = None if features is None else read_names(features)
     data = None
     if rows is not None:
-        data = ColumnOptions().read_for(file, model, rows, fill, None, needs_label=distil)
+        data = table.read_for(file, model, rows, fill, None, needs_label=distil)
     exported, remarks = file.model, []
     if distil and data is not None:
         exported, remark = _distilled(file.model, data)
@@ -182,25 +188,6 @@ def _options(to: str, **given: Any) -> dict[str, Any]:
             having = ", ".join(t for t, it in TARGETS.items() if option_name in it.options)
             refuse(named.get(option_name, option_name), f"This is for {having}: got {to}.")
     return {key: value for key, value in given.items() if value is not None}
-
-
-def read_names(path: Path) -> list[str]:
-    """Names of features, one per line."""
-    from rankwise.errors import DataError
-
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        number = error.object[: error.start].count(b"\n") + 1
-        raise DataError(f"{path}, line {number}: this is not UTF-8 text: save it so.") from None
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if not lines:
-        raise DataError(f"{path} is empty: write the name of one feature per line.")
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            raise DataError(f"{path}, line {number} is empty: write one name per line.")
-    return [line.strip() for line in lines]
 
 
 def _distilled(model: Any, data: Any) -> tuple[Any, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,6 @@ def read_letor_file(
 
 def _with_groups(data: LetorData, path: Path) -> LetorData:
     """The same rows, with queries from group sizes in a file beside `path`, if there is one."""
-    from dataclasses import replace
-
     from rankwise.data.letor.group_files import group_file_beside, read_group_file
 
     file = group_file_beside(path)
@@ -141,13 +140,20 @@ def scores_of(file: ModelFile, data: LetorData | TableData) -> Any:
     from rankwise.errors import DataError
 
     with progress(f"Scoring {data.X.shape[0]:,} rows"):
-        scores = np.asarray(predict_with_queries(file.model, data.X, data.qid))
+        scores = np.asarray(predict_with_queries(file.model, data.X, one_query(data)))
     if scores.ndim != 1:
         raise DataError(
             f"The model gives {scores.shape[1]} scores per row. The command line works with one: "
             "use predict in Python."
         )
     return scores
+
+
+def one_query(data: Any) -> Any:
+    """The queries of rows; one for all rows, if the file has none."""
+    import numpy as np
+
+    return np.zeros(data.X.shape[0], dtype=np.intp) if data.qid is None else data.qid
 
 
 def in_one_line(model: Any) -> str:
@@ -177,6 +183,25 @@ def distinct_names(files: list[Path]) -> list[str]:
     from rankwise.errors import ParameterError
 
     raise ParameterError("A file is given twice: compare different ones.")
+
+
+def read_names(path: Path) -> list[str]:
+    """Names of features, one per line."""
+    from rankwise.errors import DataError
+
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        number = error.object[: error.start].count(b"\n") + 1
+        raise DataError(f"{path}, line {number}: this is not UTF-8 text: save it so.") from None
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise DataError(f"{path} is empty: write the name of one feature per line.")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            raise DataError(f"{path}, line {number} is empty: write one name per line.")
+    return [line.strip() for line in lines]
 
 
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:

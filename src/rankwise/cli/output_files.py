@@ -24,6 +24,8 @@ class OutputFiles:
         self._before: dict[Path, tuple[int, int] | None] = {}
 
     def add(self, path: Path) -> None:
+        if any(path.resolve() == other.resolve() for other in self._before):
+            raise ParameterError(f"{path} would be written twice: give each output its own file.")
         self._before[path] = _identity(path)
 
     def words(self) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from rankwise.cli.data_options import FeaturesOption, FillOption, TableOptions
 from rankwise.cli.input_files import note_scaling, read_model, scores_of
-from rankwise.cli.options import Force, ModelFile, grouped, input_argument
+from rankwise.cli.options import Force, ModelFile, grouped, input_argument, refuse
 from rankwise.cli.output_files import check_writable
 
 BLOCK = 10_000  # scores written at a time
@@ -49,8 +49,8 @@ def predict(
     in any order: the model finds them by their names.
 
     LETOR files may leave out features that are 0. If DATA ends before the last feature of the
-    model, the rest is read as 0, with a warning; if it has fewer than half of the features, they
-    hardly belong together, and --features must confirm the number.
+    model, the rest is read as 0, with a warning; if it has fewer than half of the features, the
+    two probably do not belong together, and --features must confirm the number.
 
     \b
     Examples:
@@ -59,10 +59,14 @@ def predict(
       rankwise predict model.rankwise new.csv --out scores.csv
       rankwise predict model.rankwise new.parquet --id product --out scores.parquet
     """
-    from rankwise.data.tables.formats import format_of
+    from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of
     from rankwise.files import replacing
 
     if out is not None:
+        if out.suffix.lower() in COMPRESSED:
+            refuse("out", f"Scores are written without compression: leave {out.suffix} out.")
+        if out.suffix.lower() in SPREADSHEETS:
+            refuse("out", f"Spreadsheets are not written: name it {out.stem}.csv, which they open.")
         check_writable(out, model, data, force=force)
     file = read_model(model)
     rows = table.read_for(file, model, data, fill, features, needs_label=False)

@@ -181,7 +181,15 @@ def as_help(docstring: str) -> str:
 def complain(kind: str, message: str) -> None:
     """Print an error, a warning or an interrupt on stderr, as one line."""
     text = _in_lines(f"rankwise: {kind}: {' '.join(message.split())}", sys.stderr)
-    print(text.replace(f"{kind}:", _colored(f"{kind}:", COLORS[kind]), 1), file=sys.stderr)
+    _print_remark(text.replace(f"{kind}:", _colored(f"{kind}:", COLORS[kind]), 1))
+
+
+def _print_remark(text: str) -> None:
+    """Print on stderr, if that can be written to: the results and the exit code do without."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _colored(text: str, color: str) -> str:
@@ -198,7 +206,7 @@ def note(message: str, *, wrap: bool = True) -> None:
     With `wrap`, lines end between words on a terminal; commands to copy stay in one line.
     """
     if not is_quiet():
-        print(_in_lines(message, sys.stderr) if wrap else message, file=sys.stderr)
+        _print_remark(_in_lines(message, sys.stderr) if wrap else message)
 
 
 def say(message: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from logging import CRITICAL
+from logging import CRITICAL, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from rankwise.errors import DataError, MissingExtraError
 from rankwise.routing import last_step, predict_with_queries
 
 if TYPE_CHECKING:
-    from rankwise.data import LetorData
+    from rankwise.data import LetorData, TableData
 
 
 class InMemory:
@@ -57,7 +57,11 @@ class _Refits:
 
     @classmethod
     def of(
-        cls, ranker: Any, alphas: Sequence[float], data: LetorData, report: Callable[..., None]
+        cls,
+        ranker: Any,
+        alphas: Sequence[float],
+        data: LetorData | TableData,
+        report: Callable[..., None],
     ) -> _Refits:
         from sklearn.base import clone
 
@@ -135,7 +139,7 @@ class Streamed:
         with self._showing("Fitting to"):
             return ranker.path_blocks(self, alphas)
 
-    def __iter__(self) -> Iterator[LetorData]:
+    def __iter__(self) -> Iterator[LetorData | TableData]:
         yield from self._blocks
 
     @contextmanager
@@ -231,13 +235,41 @@ def connected(workers: int | None, cluster: str | None) -> Iterator[Any]:
         from distributed import Client
     except ImportError as error:
         raise MissingExtraError("distributed", "dask") from error
+    from concurrent.futures import CancelledError
+
+    from distributed.comm.core import CommClosedError
+    from distributed.scheduler import KilledWorker
+
     with ExitStack() as stack:
+        stack.enter_context(_without_logs())
         there = cluster if workers is None else stack.enter_context(local_cluster(workers))
         try:
             client = stack.enter_context(Client(there, timeout="20s"))
         except (OSError, ValueError) as error:
             raise DataError(f"No Dask scheduler answers at {there}: {error}.") from error
-        yield client
+        try:
+            yield client
+        except KilledWorker as error:
+            raise DataError(
+                f"{error.allowed_failures + 1} workers have ended while they worked on the same "
+                "task. Do they have enough memory?"
+            ) from error
+        except (CommClosedError, CancelledError) as error:
+            raise DataError(f"The Dask scheduler at {there} has gone: {error}.") from error
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """The client reports errors of workers and of the scheduler; Dask would log them as well."""
+    loggers = [getLogger(name) for name in ("distributed", "tornado.application", "asyncio")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def local_cluster(workers: int, *, tries: int = 3) -> Any:

@@ -260,10 +260,22 @@ def _as_dictionary(
         known = found.setdefault(str(query), {})
         if str(document) in known:
             raise DataError(f"The document {document!r} of query {query!r} appears again.")
-        known[str(document)] = kind(value)
+        known[str(document)] = _checked(value, kind, f"document {document!r} of query {query!r}")
     if not found:
         raise DataError("There are no queries in it.")
     return found
+
+
+def _checked(value: Any, kind: type, whose: str) -> Any:
+    """A judgement or score as a number of Python, whose value is the same."""
+    what = "a whole number" if kind is int else "a finite number"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or kind(number) != number:
+        raise DataError(f"Expected {what} for the {whose}: got {value!r}.")
+    return kind(number)
 
 
 def _nested(source: Mapping[Any, Any]) -> Iterable[tuple[Any, Any, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from rankwise.distributed._sums import (
     tree,
     with_whole_queries,
 )
-from rankwise.errors import ParameterError
+from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
 from rankwise.estimators._scaling import choose_scale, learn_scaling
 from rankwise.estimators._validation import forget
@@ -50,6 +51,8 @@ from rankwise.solvers.moments import Moments
 Ranker = TypeVar("Ranker", bound=Any)
 Progress = Callable[[int, int], None]
 PROGRESS_SECONDS = 0.2
+WORKER_SECONDS = 30.0
+"""How long to wait for workers, at the beginning and after the last one has failed."""
 
 
 def fit(
@@ -182,18 +185,27 @@ class Run:
         self._progress = progress
 
     def __call__(self, tasks: Sequence[Any]) -> list[Any]:
-        """Results of delayed tasks."""
-        if self._progress is None:
-            return list(compute(*tasks, scheduler=self._client))
+        """Results of delayed tasks; an error if there are no workers for a while."""
+        if self._client is None:
+            return list(compute(*tasks))
         from distributed import wait
 
         futures, total = self._client.compute(list(tasks)), 1
+        at_work = monotonic()
         while not all(future.done() for future in futures):
             with suppress(TimeoutError):
                 wait(futures, timeout=PROGRESS_SECONDS)
             left = self._client.run_on_scheduler(_tasks_left)
+            at_work = monotonic() if self._client.nthreads() else at_work
+            if monotonic() - at_work > WORKER_SECONDS:
+                self._client.cancel(futures)
+                raise DataError(
+                    f"The Dask scheduler has had no workers for {WORKER_SECONDS:g} seconds: start "
+                    "some, as by 'dask worker ADDRESS', and try again."
+                )
             total = max(total, left)
-            self._progress(total - left, total)
+            if self._progress is not None:
+                self._progress(total - left, total)
         return list(self._client.gather(futures))
 
     def open(
@@ -205,7 +217,7 @@ class Run:
 
             check_value("n_features", n_features, Whole(1, MAX_INDEX))
         with nullcontext() if self._client is None else self._client.as_current():
-            partitions = open_partitions(data, label, qid, n_features)
+            partitions = open_partitions(data, label, qid, n_features, self)
         if n_features is not None and partitions.shape is None:
             raise ParameterError(
                 "n_features is only for LETOR files, since other data have a known number of "

@@ -101,10 +101,18 @@ def _numbered(partition: Partition, first: int) -> Partition:
     return replace(partition, numbers=np.arange(first, first + len(partition.y)))
 
 
+def _computed(tasks: Sequence[Any]) -> list[Any]:
+    return list(compute(*tasks))
+
+
 def open_partitions(
-    data: Any, label: str | None, qid: str | None, n_features: int | None = None
+    data: Any,
+    label: str | None,
+    qid: str | None,
+    n_features: int | None = None,
+    run: Callable[[Sequence[Any]], list[Any]] = _computed,
 ) -> Partitions:
-    """The partitions of any kind of data that `fit` accepts."""
+    """The partitions of any kind of data that `fit` accepts; `run` computes delayed tasks."""
     if isinstance(data, Partitions):
         return data
     if isinstance(data, tuple):
@@ -112,9 +120,9 @@ def open_partitions(
     if hasattr(data, "to_delayed") and hasattr(data, "columns"):
         return _of_frame(data, label, qid)
     if isinstance(data, (str, os.PathLike)):
-        return _of_files(_files_at(os.fspath(data)), label, qid, n_features)
+        return _of_files(_files_at(os.fspath(data)), label, qid, n_features, run)
     if isinstance(data, list) and data and all(isinstance(f, (str, os.PathLike)) for f in data):
-        return _of_files([os.fspath(file) for file in data], label, qid, n_features)
+        return _of_files([os.fspath(file) for file in data], label, qid, n_features, run)
     raise DataError(
         "data must be a tuple (X, y, qid) of Dask arrays, a Dask data frame, a folder or pattern "
         f"of Parquet or LETOR files, or a list of such files: got {type(data).__name__}."
@@ -213,12 +221,12 @@ def _files_at(path: str) -> list[str]:
 
 
 def _of_files(
-    files: list[str], label: str | None, qid: str | None, n_features: int | None
+    files: list[str], label: str | None, qid: str | None, n_features: int | None, run: Any
 ) -> Partitions:
     parquet = [file.endswith((".parquet", ".pq")) for file in files]
     if any(parquet) and not all(parquet):
         raise DataError("Files must be all Parquet or all LETOR: got both.")
-    return _of_parquet(files, label, qid) if all(parquet) else _of_letor(files, n_features)
+    return _of_parquet(files, label, qid) if all(parquet) else _of_letor(files, n_features, run)
 
 
 def _of_parquet(files: list[str], label: str | None, qid: str | None) -> Partitions:
@@ -263,14 +271,14 @@ def _read_parquet(
     return _checked(X, y, ids, file, first_row)
 
 
-def _of_letor(files: list[str], n_features: int | None) -> Partitions:
+def _of_letor(files: list[str], n_features: int | None, run: Any) -> Partitions:
     from rankwise.data.letor.reading import DENSE_FILL
     from rankwise.data.letor.streaming import letor_spans, survey_span
     from rankwise.data.letor.text_blocks import count_lines
 
     spans = [(file, span) for file in files for span in letor_spans(file, SPAN_BYTES)]
     look = delayed(survey_span, pure=False)
-    surveys = compute(*(look(*span, n_features) for span in spans))
+    surveys = run([look(*span, n_features) for span in spans])
     used = [(span, survey) for span, survey in zip(spans, surveys, strict=True) if survey.n_rows]
     if not used:
         raise DataError(f"{', '.join(files)}: no rows, since all lines are blank or comments.")
@@ -331,7 +339,7 @@ def _numbers(values: Any, where: str, first_row: int, what: str) -> Any:
     try:
         if values.dtype.kind in "biufOSU":
             return values.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         for place, value in np.ndenumerate(values):
             if _is_number(value):
                 continue
@@ -344,7 +352,7 @@ def _numbers(values: Any, where: str, first_row: int, what: str) -> Any:
 def _is_number(value: Any) -> bool:
     try:
         float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import ExportError
-from rankwise.export._graph import TREES, Graph, Value
+from rankwise.export._graph import ML, Graph, Value
 from rankwise.export._kernels import IN_FLOAT32, kernel_diagonal, kernel_values
 from rankwise.export._stages import (
     Linear,
@@ -112,7 +112,7 @@ class TreeScores:
         return graph.add(
             "TreeEnsemble",
             x,
-            domain=TREES,
+            domain=ML,
             aggregate_function=1,  # the sum
             post_transform=0,  # none
             n_targets=1,

@@ -12,7 +12,8 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError, MissingExtraError
 
 OPSET = 18  # from which on all reductions take their axes as an input
-TREES, TREES_OPSET = "ai.onnx.ml", 5  # the operators for trees that have float64 outputs
+ML, ML_OPSET = "ai.onnx.ml", 5  # trees with float64 outputs, and texts
+KINDS = {"float32": 1, "float64": 11}  # numbers of ONNX
 IR_VERSION = 8  # the oldest with this operator set
 LARGEST = 2**31 - 2**20  # bytes of a protobuf message
 
@@ -85,9 +86,14 @@ class Graph:
         )
 
     @property
-    def has_trees(self) -> bool:
-        """Whether there are operators for trees."""
-        return any(node.domain == TREES for node in self.nodes)
+    def kind(self) -> int:
+        """The number of its arithmetic in ONNX."""
+        return KINDS[np.dtype(self.dtype).name]
+
+    @property
+    def has_ml(self) -> bool:
+        """Whether there are operators for trees or texts."""
+        return any(node.domain == ML for node in self.nodes)
 
     def zeros(self, x: Value, n_columns: int) -> Value:
         """Zeros in as many rows as x has."""
@@ -131,14 +137,16 @@ def onnx_model(
     graph: Graph,
     outputs: dict[str, Value],
     *,
-    n_features: int,
+    n_numbers: int,
+    n_texts: int,
     n_outputs: int,
     dtype: Any,
     properties: Any,
 ) -> Any:
-    """An ONNX model of a graph with the input X and these outputs, as `onnx.ModelProto`.
+    """An ONNX model of a graph with the inputs X and text and these outputs, as `onnx.ModelProto`.
 
-    A value of the outputs has the shape (rows,), or (rows, n_outputs) for several.
+    Inputs without columns are left out. A value of the outputs has the shape (rows,), or (rows,
+    n_outputs) for several.
     """
     onnx = require_onnx()
     if graph.n_bytes > LARGEST:
@@ -149,6 +157,9 @@ def onnx_model(
     helper = onnx.helper
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     shape = ["rows"] if n_outputs == 1 else ["rows", n_outputs]
+    inputs = [("X", kind, ["rows", n_numbers])] if n_numbers else []
+    if n_texts:
+        inputs.append(("text", onnx.TensorProto.STRING, ["rows", n_texts]))
     nodes = [
         helper.make_node(node.op, node.inputs, node.outputs, domain=node.domain, **node.attributes)
         for node in graph.nodes
@@ -157,13 +168,13 @@ def onnx_model(
     made = helper.make_graph(
         nodes,
         "rankwise",
-        [helper.make_tensor_value_info("X", kind, ["rows", n_features])],
+        [helper.make_tensor_value_info(*given) for given in inputs],
         [helper.make_tensor_value_info(name, kind, shape) for name in outputs],
         [onnx.numpy_helper.from_array(array, name) for name, array in graph.constants.items()],
     )
     opsets = [helper.make_opsetid("", OPSET)]
-    if graph.has_trees:
-        opsets.append(helper.make_opsetid(TREES, TREES_OPSET))
+    if graph.has_ml:
+        opsets.append(helper.make_opsetid(ML, ML_OPSET))
     model = helper.make_model(
         made,
         producer_name="rankwise",

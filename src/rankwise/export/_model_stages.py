@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import ExportError
+from rankwise.export._categories import Lookup, text_columns
 from rankwise.export._rankers import score_stages
 
 MOST_CELLS = 2 * 10**7  # of rows that are drawn
@@ -21,6 +24,11 @@ class ModelStages:
     stages: Sequence[Any]
     n_features: int
     names: tuple[str, ...] | None  # that it was fitted with
+
+    @cached_property
+    def texts(self) -> dict[int, Lookup]:
+        """The features that are text."""
+        return text_columns(self.stages, np.arange(self.n_features))
 
     def some_rows(self, wanted: int) -> int:
         """A number of rows to draw: fewer than wanted, if there are very many features."""

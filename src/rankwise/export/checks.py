@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from importlib import import_module
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.errors import DataError, ExportError
+from rankwise.export._categories import OTHER, Lookup, with_texts
 from rankwise.export._endings import is_within_queries
 from rankwise.export._model_stages import ModelStages
 from rankwise.export._stages import draw_rows
@@ -36,19 +36,22 @@ class CheckRows:
     X: Array
     qid: Any  # of shape (n_rows,), or None: all rows are one query
     words: str  # where they come from
+    texts: dict[int, Lookup]  # the columns that hold numbers of texts
 
     def scores(self, model: Any, names: tuple[str, ...] | None) -> Array:
         """The scores of the model itself, of shape (n_rows, n_outputs)."""
         with warnings.catch_warnings():  # of rows far from those of training, as these may be
             warnings.simplefilter("ignore")
-            return _columns(predict_with_queries(model, _with_names(self.X, names), self.qid))
+            X = with_texts(self.X, self.texts, names)
+            return _columns(predict_with_queries(model, X, self.qid))
 
     def deviations(self, model: Any, names: tuple[str, ...] | None) -> Array:
         """The standard deviations of a Gaussian process, or of a pipeline that ends in one."""
         model = getattr(model, "best_estimator_", model)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _columns(model.predict(_with_names(self.X, names), return_std=True)[1])
+            X = with_texts(self.X, self.texts, names)
+            return _columns(model.predict(X, return_std=True)[1])
 
     def by_query(self, score: Callable[[Array], Array]) -> Array:
         """The scores of a function that takes the rows of one query at a time."""
@@ -71,7 +74,7 @@ class CheckRows:
             raise DataError(
                 "The rows have values that overflow float32: divide them, or use float64."
             )
-        return CheckRows(rounded, self.qid, self.words)
+        return replace(self, X=rounded)
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,8 @@ class ExportCheck:
     tolerance : float
         The largest relative difference that is accepted.
     n_pairs, n_turned : int
-        Pairs of rows (of the same query) with different scores, and those whose order the
-        exported model turns round. At most 0.1% are accepted.
+        Pairs of rows (of the same query) with different scores, and those that the exported model
+        has in the reverse order. At most 0.1% are accepted.
     left_out : float
         A constant of the model that the target has no place for. It does not change the order.
     std_difference : float or None
@@ -138,7 +141,7 @@ class ExportCheck:
             difference += f", that of standard deviations {self.std_difference:.2g} relative"
         return (
             f"On {self.rows}, the largest difference of scores is {difference}, and "
-            f"{self.n_turned:,} of {plural(self.n_pairs, 'pair')} are turned round."
+            f"{self.n_turned:,} of {plural(self.n_pairs, 'pair')} are reversed."
         )
 
 
@@ -215,12 +218,16 @@ def check_rows(
     """The rows given, or rows drawn from the range of the training rows."""
     if rows is not None:
         X = _given_rows(rows, model, names)
-        return CheckRows(X, None if qid is None else to_host(qid), f"{plural(len(X), 'row')} given")
+        words = f"{plural(len(X), 'row')} given"
+        return CheckRows(X, None if qid is None else to_host(qid), words, model.texts)
     if qid is not None:
         raise DataError("qid belongs to rows: give both, or none of them.")
     rng = np.random.default_rng(0)
     n_rows = model.some_rows(DRAWN)
     X = draw_rows(model.stages, n_rows, rng)
+    for k, text in model.texts.items():
+        other = (rng.random(n_rows) < MISSING) & text.takes_others
+        X[:, k] = np.where(other, OTHER, rng.integers(len(text.categories), size=n_rows))
     unknown = np.isnan(X)
     X = np.where(unknown, rng.standard_normal(X.shape), X)
     n_unknown = int(unknown.any(axis=0).sum())
@@ -235,7 +242,7 @@ def check_rows(
         missing = (rng.random(X.shape) < MISSING) & filled
         X = np.where(missing, fill.missing, X)
     within = is_within_queries(model.stages)
-    return CheckRows(X, np.arange(n_rows) // PER_QUERY if within else None, words)
+    return CheckRows(X, np.arange(n_rows) // PER_QUERY if within else None, words, model.texts)
 
 
 def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
@@ -248,6 +255,11 @@ def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
             rows = rows[list(model.names)]
     if is_sparse(rows):
         rows = rows.toarray()
+    if model.texts and np.ndim(rows) == 2 and np.shape(rows)[1] == model.n_features:
+        whole = np.array(rows, dtype=object)
+        for k, text in model.texts.items():
+            whole[:, k] = text.numbered(whole[:, k].tolist(), names[k])
+        rows = whole
     try:
         X = np.asarray(to_host(rows), dtype=np.float64)
     except (TypeError, ValueError):
@@ -257,19 +269,6 @@ def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
             f"rows must have {model.n_features} columns, the features of the model: got shape "
             f"{X.shape}."
         )
-    return X
-
-
-def _with_names(X: Array, names: tuple[str, ...] | None) -> Any:
-    """Rows as the model was fitted: a frame, if it was one and pandas or polars is installed."""
-    if names is None:
-        return X
-    for package, keyword in (("pandas", "columns"), ("polars", "schema")):
-        try:
-            frames = import_module(package)
-        except ImportError:
-            continue
-        return frames.DataFrame(X, **{keyword: list(names)})
     return X
 
 

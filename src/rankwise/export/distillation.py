@@ -22,7 +22,7 @@ FOLDS = 5
 CUTOFF = 10  # of NDCG
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Distilled:
     """A linear ranker fitted to the scores of a model, and what that costs; made by `distil`.
 
@@ -52,6 +52,9 @@ class Distilled:
         change = "lower" if self.loss.difference >= 0 else "higher"
         amount = f"{abs(self.loss.difference):.4f} {change}"
         return f"{held_out}, and NDCG@{CUTOFF} is {amount} than the model's{spread}."
+
+    def __repr__(self) -> str:
+        return f"<Distilled: {self}>"
 
 
 def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
@@ -144,7 +147,13 @@ def _queries(data: LabelledRows, folds: Any) -> Any:
 def _check_complete(X: Any) -> None:
     if is_sparse(X):
         return
-    values = np.asarray(to_host(X), dtype=np.float64)
+    try:
+        values = np.asarray(to_host(X), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            "The rows have text, which no linear model of the features as they are can use: give "
+            "each category a feature of its own, and fit to these, or export the model to ONNX."
+        ) from None
     if np.isnan(values).any():
         column = int(np.argmax(np.isnan(values).any(axis=0)))
         raise DataError(

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
+from rankwise.export._categories import emit_numbers
 from rankwise.export._endings import ProcessScores, TreeScores, is_within_queries
-from rankwise.export._graph import Graph, Value, onnx_model, require_onnx
+from rankwise.export._graph import KINDS, Graph, Value, onnx_model, require_onnx
 from rankwise.export._model_stages import ModelStages, read_stages
 from rankwise.export._stages import emit_all
 from rankwise.export.checks import (
@@ -27,7 +28,6 @@ from rankwise.parameters import Choice, check_value
 
 WANTED = 1e-6  # the relative difference above which float32 arithmetic is not good enough
 TOLERANCE = {"float32": 1e-5, "float64": 1e-9}  # relative differences that are accepted
-_KIND = {"float32": 1, "float64": 11}  # numbers of ONNX
 
 
 def to_onnx(
@@ -44,6 +44,9 @@ def to_onnx(
     `PairwiseGP` has a second output, ``std``, the standard deviation of each score. Scalers and
     selections of a pipeline are part of the graph, and the rows are centred inside it, so that
     features far from 0 keep their digits.
+
+    If some features are text, for encoders of categories in the pipeline, ``X`` has the others, and
+    a second input, ``text``, has these. The metadata of the file has the names of both.
 
     If the model scales features within queries, or is a mean of rankers that standardizes scores
     within queries, the graph takes the rows of one query at a time.
@@ -122,7 +125,7 @@ def append_scores(
     """
     arithmetic = np.dtype(graph.dtype).name
     if arithmetic != precision:
-        x = graph.add("Cast", x, to=_KIND[arithmetic])
+        x = graph.add("Cast", x, to=KINDS[arithmetic])
     *before, ending = stages
     x = emit_all(graph, before, x)
     if isinstance(ending, ProcessScores):
@@ -131,7 +134,7 @@ def append_scores(
         found = {"score": ending.emit(graph, x)}
     for name, value in found.items():
         if arithmetic != precision:
-            value = graph.add("Cast", value, to=_KIND[precision])
+            value = graph.add("Cast", value, to=KINDS[precision])
         if flat and n_outputs(ending) == 1:
             value = graph.add("Reshape", value, np.array([-1]))
         found[name] = value
@@ -148,18 +151,23 @@ def n_outputs(ending: Any) -> int:
 
 
 def _made(stages: ModelStages, names: tuple[str, ...], precision: str, arithmetic: str) -> bytes:
-    graph = Graph(np.dtype(arithmetic))
-    outputs = append_scores(graph, stages.stages, "X", precision, flat=True)
+    graph, texts = Graph(np.dtype(arithmetic)), stages.texts
+    x = emit_numbers(graph, texts, stages.n_features, KINDS[precision])
+    outputs = append_scores(graph, stages.stages, x, precision, flat=True)
     within = is_within_queries(stages.stages)
+    numbers = [name for k, name in enumerate(names) if k not in texts]
     properties = {
-        "features": json.dumps(names, ensure_ascii=False),
+        "features": json.dumps(numbers, ensure_ascii=False),
         "rankwise": version("rankwise"),
         "rows": "all rows of one query" if within else "any rows",
     }
+    if texts:
+        properties["text"] = json.dumps([names[k] for k in texts], ensure_ascii=False)
     model = onnx_model(
         graph,
         outputs,
-        n_features=stages.n_features,
+        n_numbers=len(numbers),
+        n_texts=len(texts),
         n_outputs=n_outputs(stages.stages[-1]),
         dtype=precision,
         properties=properties,
@@ -181,8 +189,13 @@ def _checked(
     options.log_severity_level = 3  # errors only
     session = runtime.InferenceSession(made, options, providers=["CPUExecutionProvider"])
 
+    wanted = [given.name for given in session.get_inputs()]
+
     def score(X: Array) -> Array:
-        found = session.run(None, {"X": X.astype(precision)})
+        inputs = {"X": np.delete(X, list(rows.texts), axis=1).astype(precision)}
+        if rows.texts:
+            inputs["text"] = np.column_stack([t.worded(X[:, k]) for k, t in rows.texts.items()])
+        found = session.run(None, {name: inputs[name] for name in wanted})
         return np.column_stack([part.reshape(len(X), -1) for part in found]).astype(np.float64)
 
     theirs = rows.by_query(score)

@@ -68,7 +68,7 @@ def converter(model: Any) -> Callable[[Any, Any, Any], None]:
             x = graph.add("Cast", x, to=require_onnx().TensorProto.DOUBLE)
             kind = require_onnx().helper.np_dtype_to_tensor_dtype(np.dtype(precision or "float32"))
             made = {"variable": graph.add("Cast", emit_all(graph, stages, x), to=kind)}
-        if graph.has_trees:
+        if graph.has_ml:
             raise ExportError(
                 f"skl2onnx does not know the operators for the trees of {type(model).__name__}: "
                 "use rankwise.export.to_onnx."

@@ -180,6 +180,11 @@ def check_ids(qid: Any, n_rows: int | None, first_row: int = 0, name: str = "qid
     """Query ids as an array, one per row; errors count rows from `first_row`."""
     if np.ma.is_masked(qid):
         raise DataError("qid has masked entries: give every row a query id, or drop these rows.")
+    if isinstance(qid, str):
+        raise DataError(
+            f"{name} needs one entry per row: got the text {qid!r}. Pass the column itself, as in "
+            f"{name}=frame[{qid!r}], and leave it out of X."
+        )
     ids = _as_array(qid)
     if ids.ndim == 2 and 1 in ids.shape:
         ids = ids.ravel()

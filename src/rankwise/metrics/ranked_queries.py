@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.metrics._row_order import label_levels, map_queries, rank_rows
+from rankwise.tables import plural
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -168,10 +169,10 @@ def as_column(values: Any, name: str) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         total = column.sum()
     if not np.isfinite(total) and not (finite := np.isfinite(column)).all():
-        row = int(np.argmin(finite))
+        row, n_bad = int(np.argmin(finite)), int((~finite).sum())
         raise DataError(
-            f"{name} is {column[row]} in row {row} ({int((~finite).sum())} rows are not finite): "
-            "drop these rows or fill them in."
+            f"{name} is {column[row]} in row {row} ({plural(n_bad, 'row')} "
+            f"{'is' if n_bad == 1 else 'are'} not finite): drop these rows or fill them in."
         )
     return column
 

@@ -11,22 +11,28 @@ from numpy.typing import NDArray
 from rankwise.metrics._top_sums import TopRows, mean_over_ties, precision_curves
 from rankwise.metrics.cutoffs import OPTIONAL_CUTOFFS, Cutoffs, at_cutoffs, divided
 from rankwise.metrics.ranked_queries import Array, RankedQueries, RankedRows
-from rankwise.metrics.ranking_metric import ranking_metric
+from rankwise.metrics.ranking_metric import RankingMetric, ranking_metric
 from rankwise.parameters import Choice, Number, Rule
 
 RELEVANCE_OPTIONS: Mapping[str, Rule] = {
     "relevant": Number(),
     "score_ties": Choice("average", "order"),
 }
-_NO_RELEVANT = "no row with a label of at least {relevant}"
 
 
-@ranking_metric(
-    "Average precision",
-    options={"k": OPTIONAL_CUTOFFS, **RELEVANCE_OPTIONS},
-    undefined=0.0,
-    lacks=_NO_RELEVANT,
-)
+def _relevance_metric(
+    title: str, **options: Rule
+) -> Callable[[Callable[..., Array]], RankingMetric]:
+    """The decorator of metrics that count rows as relevant or not."""
+    return ranking_metric(
+        title,
+        options={**options, **RELEVANCE_OPTIONS},
+        undefined=0.0,
+        lacks="no row with a label of at least {relevant}",
+    )
+
+
+@_relevance_metric("Average precision", k=OPTIONAL_CUTOFFS)
 def average_precision(
     ranked: RankedQueries,
     *,
@@ -47,7 +53,7 @@ def average_precision(
     Parameters
     ----------
     k : int or sequence of int, optional
-        The cut-off. Several give an array, at hardly the cost of one. None: the whole ranking.
+        The cut-off. Several give an array, at almost no extra cost. None: the whole ranking.
     relevant : float, default=1
         Rows with at least this label are relevant.
     score_ties : {"average", "order"}, default="average"
@@ -78,12 +84,7 @@ def average_precision(
     return divided(at_cutoffs(curves, ranked, k), _n_relevant(ranked, relevant))
 
 
-@ranking_metric(
-    "Reciprocal rank",
-    options={"k": OPTIONAL_CUTOFFS, **RELEVANCE_OPTIONS},
-    undefined=0.0,
-    lacks=_NO_RELEVANT,
-)
+@_relevance_metric("Reciprocal rank", k=OPTIONAL_CUTOFFS)
 def reciprocal_rank(
     ranked: RankedQueries,
     *,
@@ -122,12 +123,7 @@ def reciprocal_rank(
     return divided(values, _n_relevant(ranked, relevant) > 0)
 
 
-@ranking_metric(
-    "Precision at k",
-    options={"k": Cutoffs(), **RELEVANCE_OPTIONS},
-    undefined=0.0,
-    lacks=_NO_RELEVANT,
-)
+@_relevance_metric("Precision at k", k=Cutoffs())
 def precision_at_k(
     ranked: RankedQueries,
     *,
@@ -145,7 +141,7 @@ def precision_at_k(
     Parameters
     ----------
     k : int or sequence of int, default=10
-        The cut-off. Several give an array, at hardly the cost of one.
+        The cut-off. Several give an array, at almost no extra cost.
     relevant, score_ties : float, str
         As for `average_precision`.
 
@@ -164,12 +160,7 @@ def precision_at_k(
     return divided(share, _n_relevant(ranked, relevant) > 0)
 
 
-@ranking_metric(
-    "Recall at k",
-    options={"k": Cutoffs(), **RELEVANCE_OPTIONS},
-    undefined=0.0,
-    lacks=_NO_RELEVANT,
-)
+@_relevance_metric("Recall at k", k=Cutoffs())
 def recall_at_k(
     ranked: RankedQueries,
     *,
@@ -188,7 +179,7 @@ def recall_at_k(
     Parameters
     ----------
     k : int or sequence of int, default=10
-        The cut-off. Several give an array, at hardly the cost of one.
+        The cut-off. Several give an array, at almost no extra cost.
     relevant, score_ties : float, str
         As for `average_precision`.
 
@@ -205,12 +196,7 @@ def recall_at_k(
     return np.minimum(divided(found, _n_relevant(ranked, relevant)), 1.0)  # rounding
 
 
-@ranking_metric(
-    "Success at k",
-    options={"k": Cutoffs(), **RELEVANCE_OPTIONS},
-    undefined=0.0,
-    lacks=_NO_RELEVANT,
-)
+@_relevance_metric("Success at k", k=Cutoffs())
 def success_at_k(
     ranked: RankedQueries,
     *,
@@ -227,7 +213,7 @@ def success_at_k(
     Parameters
     ----------
     k : int or sequence of int, default=10
-        The cut-off. Several give an array, at hardly the cost of one.
+        The cut-off. Several give an array, at almost no extra cost.
     relevant, score_ties : float, str
         As for `average_precision`.
 
@@ -246,12 +232,7 @@ def success_at_k(
     return divided(values, _n_relevant(ranked, relevant) > 0)
 
 
-@ranking_metric(
-    "RBP",
-    options={"persistence": Number(0, 1, open_low=True, open_high=True), **RELEVANCE_OPTIONS},
-    undefined=0.0,
-    lacks=_NO_RELEVANT,
-)
+@_relevance_metric("RBP", persistence=Number(0, 1, open_low=True, open_high=True))
 def rank_biased_precision(
     ranked: RankedQueries,
     *,

@@ -29,7 +29,7 @@ def write_page(study: AUCStudy, path: Path, source: str) -> None:
             figure_svg(plot_roc(study.data.y, scores).figure),
             "True positive rate against false positive rate of held-out samples",
             "ROC curve of tournament scores: the share of held-out pairs that a sample wins. The "
-            "band has 95% of bootstrap samples.",
+            "band and the interval of its area have 95% of bootstrap samples.",
         )
         pictures.append(Section("ROC curve", [figure]))
     if study.test is not None:

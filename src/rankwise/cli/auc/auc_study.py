@@ -75,7 +75,8 @@ class AUCStudy:
         listed = plain if shown is None else plain[:shown]
         rows += [(name, "a feature") for name in listed]
         rest = len(plain) - len(listed)
-        note = f"And {plural(rest, 'more feature')}." if rest else ""
+        more = f"And {plural(rest, 'more feature')}." if rest else ""
+        note = " ".join(words for words in (more, self.data.missing) if words)
         return Table((Column("column", ""), Column("used as", "")), tuple(rows), note=note)
 
     def table(self) -> Table:
@@ -153,6 +154,7 @@ class AUCStudy:
             f"{len(data.y) - positive} {data.classes[0]}) by {data.X.shape[1]} standardized "
             f"features with regularized least-squares ranking (RankRLS) and {kernel}."
         ]
+        parts += [data.missing] if data.missing else []
         within = " within strata" if data.strata is not None else ""
         if self.interval is not None:
             rest, error = "other samples", "DeLong's standard error"

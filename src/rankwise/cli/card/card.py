@@ -8,15 +8,18 @@ from typing import Annotated
 import typer
 
 from rankwise.cli.data_options import ColumnOptions, FillOption
-from rankwise.cli.input_files import read_model
-from rankwise.cli.options import Force, ModelFile, input_option, refuse
+from rankwise.cli.input_files import one_query, read_model, read_names
+from rankwise.cli.options import FeatureNames, Force, ModelFile, grouped, input_option, refuse
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress
+from rankwise.routing import last_step
 
 SUFFIXES = (".md", ".html")
 
 
+@grouped
 def card(
+    *,
     model: ModelFile,
     out: Annotated[
         Path | None,
@@ -38,13 +41,9 @@ def card(
         ),
     ] = None,
     fill: FillOption = None,
-    features: Annotated[
-        Path | None,
-        input_option(
-            "FILE", "Names of the features, one per line.", "those of the model, or f1, f2, ..."
-        ),
-    ] = None,
+    features: FeatureNames = None,
     force: Force = False,
+    table: ColumnOptions,
 ) -> None:
     """Write a model card: data, parameters, held-out scores, features by weight, and limits.
 
@@ -62,21 +61,22 @@ def card(
       rankwise card model.rankwise --features names.txt --out card.md
     """
     from rankwise.cli.card.card_page import CardRows, card_page
-    from rankwise.cli.export import read_names
     from rankwise.report import write_markdown
 
     out = model.with_suffix(".card.md") if out is None else out
     if out.suffix.lower() not in SUFFIXES:
         refuse("out", f"The name of a card ends with {' or '.join(SUFFIXES)}: got {out.name!r}.")
-    if fill is not None and rows is None:
-        refuse("fill", "This is for reading --rows: leave it out.")
+    if rows is None:
+        table.refuse_without_rows(fill)
     check_writable(out, model, rows, features, force=force)
     file = read_model(model)
     names = None if features is None else read_names(features)
     given = None
     if rows is not None:
-        data = ColumnOptions().read_for(file, model, rows, fill, None)
-        given = CardRows(rows.name, data.X, data.y, data.qid)
+        data = table.read_for(file, model, rows, fill, None)
+        fitted = getattr(last_step(file.model), "n_queries_", 1)
+        qid = one_query(data) if fitted > 1 else data.qid
+        given = CardRows(rows.name, data.X, data.y, qid)
     with progress("Writing the card"):
         page = card_page(file, model.name, given, names)
         if out.suffix.lower() == ".html":

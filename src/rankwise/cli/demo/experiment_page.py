@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from rankwise import __version__
@@ -36,8 +37,10 @@ def comparison(experiment: Experiment) -> Table:
     )
 
 
-def write_report(experiment: Experiment, real: Experiment, path: Path) -> Path:
-    """Write the page about both experiments."""
+def write_report(
+    experiment: Experiment, real: Experiment, path: Path, digests: Sequence[str]
+) -> Path:
+    """Write the page about both experiments; `digests` are those of the other files."""
     errors = [tuned.evaluation["disagreement"] for tuned in experiment.rankers]
     summary = (
         f"RankRLS learned to order the rows of {experiment.n_queries('train')} queries and was "
@@ -58,6 +61,7 @@ def write_report(experiment: Experiment, real: Experiment, path: Path) -> Path:
         sections,
         footer=f"Made by `rankwise demo`, rankwise {__version__}. The best value in each row is "
         "bold.",
+        remark=f"files of this demo: {' '.join(digests)}",
     )
     return page.write(path)
 

@@ -20,6 +20,7 @@ from rankwise.cli.options import (
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
 from rankwise.routing import last_step
+from rankwise.tables import plural
 
 TOP = 10  # settings in the table
 PICTURES = (".svg", ".png", ".pdf", ".html")
@@ -98,7 +99,7 @@ def tune(
     check_writable(out, train, force=force)
     picture = None
     if options.has_alpha or len(rankers) > 1:
-        picture = _picture_file(plot, out, force=force)
+        picture = _picture_file(plot, out, train, force=force)
     elif plot is not None:
         refuse("plot", f"{options.model} has no alpha, and there is one setting: nothing to draw.")
     rows, preparation = data.read_training(train, rankers[0][1])
@@ -115,6 +116,7 @@ def tune(
     refitted = options.is_refitted or any(
         is_too_wide(last_step(ranker), rows.X) for _, ranker in rankers
     )
+    selection = selection.for_rows(rows)
     plan = HoldOutPlan(rows, selection, folds or (REFITS if refitted else None), refitted)
     with progress("Holding out") as report:
         study = run_trials(plan, rankers, grid, report)
@@ -134,11 +136,11 @@ def tune(
     if hint:
         note(hint)
     note_scaling(best.ranker)
-    shape = f"{len(rows.y):,} rows, {rows.X.shape[1]} features"
+    shape = f"{plural(len(rows.y), 'row')}, {plural(rows.X.shape[1], 'feature')}"
     note(f"Wrote {out}: {in_one_line(best.ranker)} fitted to {shape}.")
 
 
-def _picture_file(plot: Path | None, out: Path, *, force: bool) -> Path | None:
+def _picture_file(plot: Path | None, out: Path, train: Path, *, force: bool) -> Path | None:
     """Where the picture goes; None if it was not asked for and matplotlib is missing."""
     from rankwise.errors import MissingExtraError
     from rankwise.plots import require_matplotlib
@@ -155,5 +157,5 @@ def _picture_file(plot: Path | None, out: Path, *, force: bool) -> Path | None:
         refuse("plot", f"Pictures end with {', '.join(PICTURES)}: got {path.name!r}.")
     if path.resolve() == out.resolve():
         refuse("plot", f"The picture would overwrite the model, {out}: write it to another file.")
-    check_writable(path, force=force)
+    check_writable(path, train, force=force)
     return path

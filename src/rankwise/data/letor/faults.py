@@ -10,6 +10,8 @@ import re
 import numpy as np
 from numpy.typing import DTypeLike
 
+from rankwise.data.letor.parsing import MAX_INDEX
+
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
@@ -47,10 +49,14 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
             return f"{_short(pair)} comes after a feature or another qid. {_ROW}"
         if not colon or not _INTEGER.fullmatch(name):
             return f"{_short(pair)} is not an index:value pair. {_ROW}"
+        if len(name) > 18:  # the parser reads no more digits, and int() not many more
+            return (
+                f"feature index {_short(name)} exceeds the largest that can be read, {MAX_INDEX}."
+            )
         fault = _index_fault(int(name), last, n_features)
         if fault:
             return fault
-        if not re.fullmatch(r"\d+", name, re.ASCII) or len(name) > 18:
+        if not re.fullmatch(r"\d+", name, re.ASCII):
             return f"the feature index {_short(name)} must be written in plain digits."
         if not value:
             return (
@@ -92,8 +98,8 @@ def _index_fault(index: int, last: int, n_features: int | None) -> str | None:
             f"feature {index} exceeds n_features={n_features}. Give a larger n_features, "
             "or None to take it from the file."
         )
-    if index > np.iinfo(np.int32).max:
-        return f"feature index {index} exceeds the largest that can be read, 2147483647."
+    if index > MAX_INDEX:
+        return f"feature index {index} exceeds the largest that can be read, {MAX_INDEX}."
     return None
 
 

@@ -24,8 +24,8 @@ TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, DOT, ZERO, COLON = b"\t\n\r #+-.
 LETTER_E, LETTER_Q, LETTER_I, LETTER_D = b"eqid"
 NULL_N, NULL_U, NULL_L = b"NUL"
 
-NO_QID, INTEGER_QID, TEXT_QID, ODD_INTEGER_QID = range(4)
-"""Kinds of query ids. An odd integer, such as 007, is not what str(int(text)) returns."""
+NO_QID, INTEGER_QID, TEXT_QID = range(3)
+"""Kinds of query ids. An integer is written as str(int(text)) writes it: 007 is text."""
 
 INEXACT, EXACT, MALFORMED = range(3)
 
@@ -236,19 +236,18 @@ def _number(text: NDArray[np.uint8], i: int) -> tuple[int, float, int]:
 @_inline
 def _query(text: NDArray[np.uint8], i: int) -> tuple[int, np.int64, int]:
     """The query id at `i`: its kind, its value if it is an integer, and where it ends."""
-    start = i
     negative = text[i] == MINUS
-    if negative or text[i] == PLUS:
+    if negative:
         i += 1
     first = i
     value, i = _digits(text, i, uint64(0))
     kind = INTEGER_QID
+    if text[first] == ZERO and (negative or i - first > 1):
+        kind = TEXT_QID
     if not 0 < i - first <= 19 or not _is_end(text[i]) or value >= uint64(1 << 63):
         kind = TEXT_QID
         while not _is_end(text[i]):
             i += 1
-    elif text[start] == PLUS or (text[first] == ZERO and (negative or i - first > 1)):
-        kind = ODD_INTEGER_QID
     return kind, -int64(value) if negative else int64(value), i
 
 

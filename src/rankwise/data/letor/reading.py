@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -18,8 +19,8 @@ from scipy import sparse
 from rankwise.data._described_rows import DescribedRows
 from rankwise.data.letor.parsing import MAX_INDEX, TEXT_QID, copy_tokens
 from rankwise.data.letor.text_blocks import Float, Span, TextBlock, parsed_blocks, text_size
-from rankwise.errors import LetorFormatError, ParameterError
-from rankwise.parameters import AnyOf, Choice, Number, Whole, check_value
+from rankwise.errors import LetorFormatError
+from rankwise.parameters import AnyOf, Choice, Number, Whole, check_float_type, check_value
 
 Layout = Literal["auto", "dense", "sparse"]
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -27,6 +28,9 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 DENSE_FILL = 1 / 3
 """From this share of written cells on, "auto" is dense: at most twice the memory of CSR, which
 takes 12 bytes per cell instead of 8, and products run at BLAS speed."""
+
+LONG_ID = 64
+"""Bytes of an id. Arrays of text are as wide as the longest one; longer ones become objects."""
 
 _LEAST_GROWTH, _MOST_GROWTH = 1 << 16, 1 << 25
 
@@ -42,8 +46,9 @@ class LetorData(DescribedRows):
     y : ndarray of shape (n_rows,)
         Labels, float64.
     qid : ndarray of shape (n_rows,) or None
-        Query ids: int64 if every id is an integer of at most 64 bits, otherwise text; None if the
-        file has none.
+        Query ids: int64 if every id is an integer of at most 64 bits, written without a plus sign
+        and without zeros in front; otherwise text, so that 1 and 01 are two queries. Text is of
+        dtype object if an id is longer than 64 bytes. None if the file has none.
     comments : list of str or None
         The text after ``#`` in each row, without surrounding blanks (empty if there is no
         comment); None unless requested.
@@ -58,7 +63,7 @@ class LetorData(DescribedRows):
 
     X: NDArray[Any] | sparse.csr_array
     y: NDArray[np.float64]
-    qid: NDArray[np.int64] | NDArray[np.str_] | None
+    qid: NDArray[Any] | None
     comments: list[str] | None = None
 
 
@@ -84,7 +89,7 @@ def read_letor(
     Parameters
     ----------
     path : str or path-like
-        The file. Gzip is recognized by its first bytes, not by its name.
+        The file, or a pipe. Gzip is recognized by its first bytes, not by its name.
     n_features : int, optional
         Number of columns of X. By default the largest index in the file: give it for a part of
         a data set in which the last features may be missing. A larger index is an error.
@@ -141,7 +146,10 @@ def read_lines(
     fill: float | None = None,
 ) -> LetorData:
     """As `read_letor`, for a span of bytes that are whole lines; ids are text on request."""
-    n_bytes = text_size(path) if span is None else span[1] - span[0]
+    if span is not None:
+        n_bytes = span[1] - span[0]
+    else:  # a pipe can be read once
+        n_bytes = text_size(path) if Path(path).is_file() else 0
     X = FeatureMatrix(layout, n_features, dtype, n_bytes)
     y = GrowingArray(np.float64)
     qid = QueryIds(as_text=text_ids)
@@ -174,9 +182,7 @@ def check_arguments(
     check_value("layout", layout, Choice("auto", "dense", "sparse"))
     if fill is not None and fill == fill:  # NaN is allowed
         check_value("fill", fill, Number())
-    if np.dtype(dtype) not in (np.float64, np.float32):
-        raise ParameterError(f"dtype must be float64 or float32: got {np.dtype(dtype)}.")
-    return np.float64 if np.dtype(dtype) == np.float64 else np.float32
+    return check_float_type(dtype)
 
 
 class GrowingArray(Generic[Scalar]):
@@ -305,11 +311,11 @@ class QueryIds:
 
     def __init__(self, *, as_text: bool = False) -> None:
         self._integers = GrowingArray(np.int64)
-        self._texts: list[tuple[NDArray[np.intp], NDArray[np.str_]]] = []
+        self._texts: list[tuple[NDArray[np.intp], NDArray[Any]]] = []
         self._is_text = as_text
 
     @classmethod
-    def of(cls, block: TextBlock, *, as_text: bool) -> NDArray[np.int64] | NDArray[np.str_]:
+    def of(cls, block: TextBlock, *, as_text: bool) -> NDArray[Any]:
         """The ids of one block."""
         ids = cls(as_text=as_text)
         ids.append(block)
@@ -320,31 +326,51 @@ class QueryIds:
         kinds, starts = block.rows.qid_kind[rows], block.rows.qid_at[rows]
         first = len(self._integers)
         self._integers.append(block.rows.qid[rows])
-        # Ids that str() would not restore are kept as text, in case all ids become text.
-        odd = np.flatnonzero(kinds >= TEXT_QID)
-        if len(odd):
-            self._texts.append((first + odd, _tokens(block, starts[odd])))
-            self._is_text = self._is_text or bool((kinds == TEXT_QID).any())
+        texts = np.flatnonzero(kinds == TEXT_QID)
+        if len(texts):
+            self._texts.append((first + texts, _tokens(block, starts[texts])))
+            self._is_text = True
 
-    def finish(self) -> NDArray[np.int64] | NDArray[np.str_]:
+    def finish(self) -> NDArray[Any]:
         """All ids; this object must not be used afterwards."""
         integers = self._integers.finish()
         if not self._is_text:
             return integers
-        width = max((text.dtype.itemsize // 4 for _, text in self._texts), default=0)
-        ids = integers.astype(f"U{max(width, 20)}")
+        if any(text.dtype == object for _, text in self._texts):
+            ids: NDArray[Any] = integers.astype("U20").astype(object)
+        else:
+            width = max((text.dtype.itemsize // 4 for _, text in self._texts), default=0)
+            ids = integers.astype(f"U{max(width, 20)}")
         for rows, text in self._texts:
             ids[rows] = text
         return ids
 
 
-def _tokens(block: TextBlock, starts: NDArray[np.int64]) -> NDArray[np.str_]:
-    """The tokens that start at these bytes, as text."""
+def _tokens(block: TextBlock, starts: NDArray[np.int64]) -> NDArray[Any]:
+    """The ids that start at these bytes, as text; each takes the memory of the longest."""
+    null = block.text.find(b"\0", 0, block.n_bytes)
     longest = copy_tokens(block.codes, starts, np.empty((len(starts), 0), np.uint8))
+    if longest > LONG_ID:
+        return _long_tokens(block, starts)
+    if null >= 0:  # at the end of an id, NumPy would drop it
+        return _long_tokens(block, starts).astype(f"U{longest}")
     tokens = np.zeros((len(starts), longest), np.uint8)
     copy_tokens(block.codes, starts, tokens)
     try:
         return np.char.decode(tokens.view(f"S{longest}").ravel(), "utf-8")
-    except UnicodeDecodeError as error:
-        at = block.text.index(b"qid:" + error.object)
-        raise block.error(at, "the query id is not UTF-8. Save the file as UTF-8.") from error
+    except UnicodeDecodeError:
+        return _long_tokens(block, starts)  # which finds the line
+
+
+def _long_tokens(block: TextBlock, starts: NDArray[np.int64]) -> NDArray[Any]:
+    """The ids that start at these bytes, as objects, each of its own length."""
+    ids = np.empty(len(starts), object)
+    for k, at in enumerate(starts.tolist()):
+        token = block.token(at)
+        if b"\0" in token:
+            raise block.error(at, "the query id has a null byte. Save the file as UTF-8 text.")
+        try:
+            ids[k] = token.decode()
+        except UnicodeDecodeError as error:
+            raise block.error(at, "the query id is not UTF-8. Save the file as UTF-8.") from error
+    return ids

@@ -30,6 +30,7 @@ from rankwise.data.query_blocks import (
     whole_queries,
 )
 from rankwise.errors import LetorFormatError
+from rankwise.files import check_regular
 from rankwise.parameters import AnyOf, Whole, check_value
 
 
@@ -113,7 +114,7 @@ class LetorBlocks:
             n_bytes += block.n_bytes
             width = max(width, block.max_index)
             if block.has_qid and block.n_rows:
-                starts = run_starts(QueryIds.of(block, as_text=True))
+                starts = run_starts(QueryIds.of(block, as_text=False))
                 run_ids.append(block, starts)
                 run_lines.append(block.line_numbers(starts))
         if n_rows == 0:
@@ -122,7 +123,7 @@ class LetorBlocks:
         layout = "dense" if n_values >= DENSE_FILL * n_rows * width else "sparse"
         ids = run_ids.finish()
         n_queries = self._count_queries(ids, run_lines.finish())
-        text_ids = ids.dtype.kind == "U"
+        text_ids = ids.dtype.kind in "UO"
         return LetorSurvey(version, n_rows, n_queries, width, n_bytes, layout, text_ids)
 
     def __iter__(self) -> Iterator[LetorData]:
@@ -158,10 +159,9 @@ class LetorBlocks:
     def _count_queries(self, ids: NDArray[Any], lines: NDArray[np.int64]) -> int:
         """The number of queries; an error if the rows of one are not contiguous.
 
-        One id and line per run of rows. Runs that only seemed to differ are joined: 7 and 07 are
-        the same id if all ids are integers.
+        One id and line per run of rows.
         """
-        starts = run_starts(ids)
+        starts = run_starts(ids)  # a run may continue in the next block
         ids, lines = ids[starts], lines[starts]
         first = np.unique(ids, return_index=True)[1]
         if len(first) < len(ids):
@@ -188,6 +188,7 @@ def survey_span(
     path: str, span: Span | None, n_features: int | None, fill: float | None = None
 ) -> SpanSurvey:
     """Read a span, or a whole file, once; raises `LetorFormatError` as `read_letor` does."""
+    check_regular(path)
     n_rows = n_values = largest = 0
     has_ids, text_ids = None, False
     with closing(parsed_blocks(path, n_features, np.float64, span, fill)) as blocks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import os
 import re
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 
 from rankwise.data.letor.faults import archive, explain
 from rankwise.data.letor.parsing import MAX_INDEX, NO_QID, PADDING, Null, ParsedRows, parse_lines
+from rankwise.data.tables.formats import SPREADSHEETS
 from rankwise.errors import LetorFormatError
+from rankwise.files import check_regular
 
 BLOCK_BYTES = 1 << 20
 """Text per block: large enough to hide the cost of switching threads, small enough for caches."""
@@ -78,6 +81,11 @@ class TextBlock:
             for at in self.rows.comment_at.tolist()
         ]
 
+    def token(self, at: int) -> bytes:
+        """The bytes from `at` to the next blank."""
+        found = _TOKEN.match(self.text, at)
+        return bytes(found[0]) if found else b""
+
     def error(self, at: int, message: str) -> LetorFormatError:
         """An error about the line that holds byte `at`, with file and line number."""
         line = self.lines_before + self.text.count(b"\n", 0, at) + 1
@@ -120,8 +128,7 @@ class TextBlock:
         )
         self.rows = self._scratch.first(n_rows)
         for slot, at in self._scratch.inexact[:n_inexact].tolist():
-            token = _TOKEN.match(self.text, at)
-            value = float(token[0]) if token else math.nan
+            value = float(self.token(at) or "nan")
             if not math.isfinite(value):
                 self._fault_at = at
                 break
@@ -202,24 +209,32 @@ def parsed_blocks(
 
 
 def text_size(path: str) -> int:
-    """Bytes of text in a file, or 0 if it is gzipped; refuses what is not a text file."""
-    if Path(path).is_dir():
-        raise LetorFormatError(f"{path} is a folder. Give one file in it.")
+    """Bytes of text in a file that can be read again, or 0 if it is gzipped."""
+    check_regular(path)
     with open(path, "rb") as file:
-        start = file.read(8)
+        return 0 if _is_gzipped(path, file) else os.path.getsize(path)
+
+
+def _is_gzipped(path: str, file: io.BufferedReader) -> bool:
+    """Whether a file is gzipped, not plain text; refuses all else. Nothing is read from it."""
+    start = file.peek(8)
     if not start:
         raise LetorFormatError(f"{path} is empty.")
+    if Path(path).suffix.lower() in SPREADSHEETS:
+        raise LetorFormatError(f"{path} is a spreadsheet. Save the sheet as a CSV file.")
     if kind := archive(start):
         raise LetorFormatError(
             f"{path} is not text but a {kind} archive. Unpack it first; plain and gzipped text "
             "can be read."
         )
-    return 0 if start.startswith(_GZIP_MAGIC) else os.path.getsize(path)
+    return start.startswith(_GZIP_MAGIC)
 
 
 def count_lines(path: str, n_bytes: int) -> int:
     """Number of lines that end within the first `n_bytes` of a file."""
     count = 0
+    if not n_bytes:  # what is not a regular file must not be opened again
+        return count
     with open(path, "rb") as file:
         while text := file.read(min(n_bytes - file.tell(), 1 << 20)):
             count += text.count(b"\n")
@@ -244,11 +259,13 @@ class _Stream:
 @contextmanager
 def _open(path: str, span: Span | None) -> Iterator[_Stream]:
     """The text of a file, decompressed if necessary, or of a span of its bytes."""
-    is_plain = text_size(path) > 0
+    if Path(path).is_dir():
+        raise LetorFormatError(f"{path} is a folder. Give one file in it.")
     with open(path, "rb") as file:
-        if is_plain:
+        if not _is_gzipped(path, file):
             start, stop = span or (0, sys.maxsize)
-            file.seek(start)
+            if span:
+                file.seek(start)
             yield _Stream(file, stop - start)
             return
         try:

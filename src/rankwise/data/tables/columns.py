@@ -17,11 +17,15 @@ from rankwise.tables import plural
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 DECIMAL_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
 ROWS = 1024  # that are copied at a time: they stay in the cache of the processor
+OTHERS = {
+    "date": "Turn dates into numbers, such as days.",
+    "list or object": "Write the entries of lists and objects to columns of their own.",
+}
 SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
 
 
 def kind_of(kind: Any) -> str:
-    """The kind of an Arrow type: number, text, date, empty or other."""
+    """The kind of an Arrow type: number, text, date, empty, list or object."""
     types = require_pyarrow("pyarrow.types")
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -33,7 +37,7 @@ def kind_of(kind: Any) -> str:
         return "text"
     if types.is_null(kind):
         return "empty"
-    return "date" if types.is_temporal(kind) else "other"
+    return "date" if types.is_temporal(kind) else "list or object"
 
 
 def matrix(table: Any, names: Sequence[str], dtype: Any = np.float64) -> NDArray[Any]:
@@ -127,19 +131,18 @@ def check_features(
     file: Source, table: Any, names: Sequence[str], *, keep_text: bool, first: int = 0
 ) -> None:
     """Features are numbers, or texts where these are wanted."""
-    texts, others = [], []
+    texts = []
     for name in names:
-        kind = kind_of(table.schema.field(name).type)
-        if kind == "text":
+        if kind_of(table.schema.field(name).type) == "text":
             refuse_mixed(file, table.column(name), name, first)
             texts.append(name)
-        elif kind in ("date", "other"):
-            others.append(name)
+    others = neither_numbers_nor_text(table, names)
     if others:
         kinds = listed([f"{name!r} ({table.schema.field(name).type})" for name in others])
+        ways = " ".join(dict.fromkeys(OTHERS[kind] for kind in others.values()))
         raise DataError(
-            f"{file.path}: {kinds}: features are numbers. Turn dates into numbers, such as days, "
-            f"or leave these columns out by --ignore {','.join(others)}"
+            f"{file.path}: {kinds}: features are numbers. {ways} Or leave "
+            f"{'it' if len(others) == 1 else 'them'} out by --ignore {','.join(others)}"
         )
     if texts and not keep_text:
         found = listed([_described(name, table.column(name)) for name in texts])
@@ -149,6 +152,12 @@ def check_features(
             "hashing (words; in Python, keep_text=True and an encoder), or leave "
             f"{them} out by --ignore {','.join(texts)}"
         )
+
+
+def neither_numbers_nor_text(table: Any, names: Sequence[str]) -> dict[str, str]:
+    """The columns that cannot be features, and the kind of each."""
+    kinds = {name: kind_of(table.schema.field(name).type) for name in names}
+    return {name: kind for name, kind in kinds.items() if kind in OTHERS}
 
 
 def _described(name: str, column: Any) -> str:
@@ -216,7 +225,7 @@ def ids(file: Source, table: Any, name: str, first: int = 0) -> NDArray[Any]:
             whole: NDArray[Any] = column.to_numpy(zero_copy_only=False)
             return whole
         return values
-    if kind == "other":
+    if kind == "list or object":
         raise DataError(f"{file.path}: the column {name!r} is of type {column.type}: not an id.")
     codes, texts = _encoded(column)
     empty = np.array([*(not (text or "").strip() for text in texts), True])

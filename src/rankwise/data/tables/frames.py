@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from rankwise.data.letor.group_files import qid_from_groups
-from rankwise.data.tables.formats import require_pyarrow
+from rankwise.data.tables.formats import check_names_differ, require_pyarrow
 from rankwise.data.tables.reading import TableData, of_table
-from rankwise.data.tables.roles import Roles
+from rankwise.data.tables.roles import Roles, is_guessed
 from rankwise.errors import DataError, MissingExtraError, ParameterError
 from rankwise.tables import plural
 
@@ -43,7 +43,8 @@ def from_frame(
 
     Takes frames of pandas, polars and pyarrow, and whatever else narwhals reads:
     ``pip install 'rankwise[tables]'``. Columns that are not named are guessed by their names, as in
-    `read_table`. Prints in one line which column is what.
+    `read_table`; an index of pandas with such a name is taken for a column. Prints in one line
+    which column is what.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def from_frame(
     from_frame: label 'stars'; 1 feature (price); left out: query; 2 queries from group sizes
     array([0, 0, 0, 1])
     """
-    table = _arrow_table(frame)
+    table = _arrow_table(_with_index(frame, (qid, label, id)))
     source = _Frame()
     names = table.column_names
     if group is not None and qid is not None:
@@ -111,6 +112,19 @@ def from_frame(
     return data
 
 
+def _with_index(frame: Any, named: Sequence[str | None]) -> Any:
+    """A frame of pandas whose index, if it has queries, labels or ids, is a column."""
+    levels = getattr(getattr(frame, "index", None), "names", ())
+    wanted = [
+        name
+        for name in levels
+        if isinstance(name, str)
+        and name not in frame.columns
+        and (name in named or is_guessed(name))
+    ]
+    return frame.reset_index(level=wanted) if wanted else frame
+
+
 def _arrow_table(frame: Any) -> Any:
     arrow = require_pyarrow("pyarrow")
     try:
@@ -119,10 +133,9 @@ def _arrow_table(frame: Any) -> Any:
         raise MissingExtraError("narwhals", "tables") from error
     if hasattr(frame, "collect"):
         raise DataError("The frame is lazy: call its collect method first.")
-    names = list(getattr(frame, "columns", []))
-    twice = next((name for name in names if isinstance(name, str) and names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"The frame has two columns {twice!r}: give each its own name.")
+    names: Any = getattr(frame, "columns", ())
+    names = getattr(frame, "column_names", names)  # columns of pyarrow's tables are no names
+    check_names_differ("The frame", list(names))
     try:
         eager = narwhals.from_native(frame, eager_only=True)
     except TypeError as error:
@@ -135,7 +148,10 @@ def _arrow_table(frame: Any) -> Any:
     columns = {}
     for name in eager.columns:
         try:
-            columns[name] = eager[name].to_arrow()
+            if hasattr(getattr(frame[name], "dtype", None), "fill_value"):  # a sparse column
+                columns[name] = arrow.array(np.asarray(frame[name]))
+            else:
+                columns[name] = eager[name].to_arrow()
         except (arrow.ArrowException, TypeError, ValueError) as error:
             reason = str(error).partition("\n")[0]
             raise DataError(

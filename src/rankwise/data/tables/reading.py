@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from rankwise.data._described_rows import DescribedRows
-from rankwise.data.letor.reading import check_arguments
 from rankwise.data.tables.arrow_files import Source, TableFile
 from rankwise.data.tables.columns import (
     check_features,
@@ -22,11 +21,13 @@ from rankwise.data.tables.columns import (
     kind_of,
     labels,
     matrix,
+    neither_numbers_nor_text,
     refuse_missing,
     text_values,
 )
 from rankwise.data.tables.roles import Roles
 from rankwise.errors import DataError, MissingExtraError
+from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table
 
 
@@ -157,7 +158,7 @@ def read_table(
     array(['price', 'stars'], dtype=object)
     """
     file = TableFile.of(Path(path), format, separator, decimal)
-    float_type = check_arguments(None, "auto", dtype)
+    float_type = check_float_type(dtype)
     roles = Roles.of(
         file.path, file.names, query=query, label=label, id=id, features=features, ignore=ignore,
         needs_label=False,
@@ -171,13 +172,17 @@ def read_roles(
     *,
     keep_text: bool = False,
     keep_missing: bool = False,
+    keep_all: bool = False,
     dtype: Any = np.float64,
 ) -> TableData:
     """The rows of a file whose columns are known."""
     used = [n for n in (roles.query, roles.label, roles.id) if n is not None]
     texts = [n for n in used if n != roles.label and n not in roles.features]
     table = file.read(list(dict.fromkeys([*used, *roles.features])), texts)
-    return of_table(file, table, roles, keep_text=keep_text, keep_missing=keep_missing, dtype=dtype)
+    return of_table(
+        file, table, roles, keep_text=keep_text, keep_missing=keep_missing, keep_all=keep_all,
+        dtype=dtype,
+    )  # fmt: skip
 
 
 def of_table(
@@ -187,11 +192,18 @@ def of_table(
     *,
     keep_text: bool,
     keep_missing: bool,
+    keep_all: bool = False,
     dtype: Any = np.float64,
 ) -> TableData:
-    """The rows of an Arrow table; `file` says in messages where they come from."""
+    """The rows of an Arrow table; `file` says in messages where they come from.
+
+    With `keep_all`, columns that cannot be features are left out, with the reason.
+    """
     if not table.num_rows:
         raise DataError(f"{file.path} has no rows: only the names of its columns.")
+    if keep_all:
+        others = neither_numbers_nor_text(table, roles.features)
+        roles = roles.without({name: f"none: a {kind}" for name, kind in others.items()})
     qid = None if roles.query is None else ids(file, table, roles.query)
     y = None if roles.label is None else labels(file, table, roles.label)
     names = None if roles.id is None else ids(file, table, roles.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
@@ -12,11 +12,18 @@ from typing import Any
 from rankwise.errors import DataError
 
 # Names without case, blanks and underscores. The first one that a table has is taken.
-QUERY_NAMES = ("qid", "queryid", "query", "searchid", "srchid", "topicid", "topic", "groupid")
+QUERY_NAMES = (
+    "qid", "queryid", "query", "searchid", "srchid", "topicid", "topic", "groupid", "group",
+    "sessionid", "requestid", "impressionid", "querytext", "searchquery", "searchterm",
+)  # fmt: skip
 LABEL_NAMES = ("label", "relevance", "rel", "grade", "relevancelabel", "relevancegrade", "target")
-ID_NAMES = ("docid", "documentid", "docno", "itemid", "productid", "rowid", "id")
+ID_NAMES = (
+    "docid", "documentid", "docno", "itemid", "productid", "rowid", "id", "doc", "document", "item",
+    "product", "sku", "uuid",
+)  # fmt: skip
 INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0")  # of pandas, in the files that it writes
 FEW = 8  # names in a sentence
+SHORT = 60  # characters of a name in a sentence
 
 
 @dataclass(frozen=True)
@@ -115,9 +122,14 @@ class Roles:
             query, label, id, chosen, left_out | dict.fromkeys(rest, why), frozenset(guessed)
         )
 
+    def without(self, reasons: dict[str, str]) -> Roles:
+        """The same without some of the features, and why."""
+        kept = [name for name in self.features if name not in reasons]
+        return replace(self, features=kept, left_out=self.left_out | reasons)
+
     @property
     def looking_like_ids(self) -> list[str]:
-        """Features whose names are those of identifiers, which hardly rank."""
+        """Features that are named like identifiers, which say little about relevance."""
         return [
             name for name in self.features if re.search(r"(^|[_ -])(id|ID|Id)$|[a-z]I[dD]$", name)
         ]
@@ -144,9 +156,10 @@ class Roles:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first names."""
+    """The first names; long ones are cut."""
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    return ", ".join(names[:FEW]) + more
+    shown = (name if len(name) <= SHORT else f"{name[: SHORT - 1]}…" for name in names[:FEW])
+    return ", ".join(shown) + more
 
 
 def _count(names: Sequence[str]) -> str:
@@ -160,6 +173,11 @@ def _instead(name: str, names: Sequence[str]) -> str:
         near = [other for other in names if other.strip().lower() == name.strip().lower()]
     meant = f" Is it {near[0]!r}?" if near else ""
     return f".{meant} Columns: {listed(names)}."
+
+
+def is_guessed(name: str) -> bool:
+    """Whether a column of this name would be taken for queries, labels or ids."""
+    return _plain(name) in (*QUERY_NAMES, *LABEL_NAMES, *ID_NAMES)
 
 
 def _plain(name: str) -> str:

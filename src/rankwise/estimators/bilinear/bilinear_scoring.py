@@ -14,8 +14,9 @@ from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.bilinear.triplet_checks import check_rows, check_triplets, columns_of
 from rankwise.parameters import Whole, check_value
-from rankwise.solvers.bilinear.lazy_steps import Ints, csr_parts, score_rows
+from rankwise.solvers.bilinear.lazy_steps import score_rows
 from rankwise.solvers.bilinear.learning import share_in_wrong_order
+from rankwise.solvers.bilinear.step_arrays import Ints, csr_parts
 
 BLOCK_BYTES = 64 * 2**20  # of Q W at a time
 

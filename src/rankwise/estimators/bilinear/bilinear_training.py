@@ -29,8 +29,8 @@ from rankwise.estimators.bilinear.step_choice import (
 )
 from rankwise.progress import progress_bar
 from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
-from rankwise.solvers.bilinear.lazy_steps import CSR, Ints
 from rankwise.solvers.bilinear.learning import Curve, DensitySearch, learn, new_curve
+from rankwise.solvers.bilinear.step_arrays import CSR, Ints
 from rankwise.solvers.bilinear.triplet_sampling import TripletSampler, TripletsInOrder
 
 FIT, REFIT = "fit", "refit"

@@ -32,6 +32,11 @@ from rankwise.estimators.bilinear.bilinear_training import (
     renumbered,
 )
 from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint, fingerprint
+from rankwise.estimators.bilinear.held_out_triplets import (
+    HeldOut,
+    held_out_classes,
+    held_out_triplets,
+)
 from rankwise.estimators.bilinear.triplet_checks import (
     check_classes,
     check_full_rows,
@@ -43,7 +48,7 @@ from rankwise.estimators.bilinear.triplet_checks import (
 )
 from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.solvers.bilinear.bilinear_sgd import OVERFLOWED
-from rankwise.solvers.bilinear.lazy_steps import csr_parts
+from rankwise.solvers.bilinear.step_arrays import csr_parts
 from rankwise.solvers.bilinear.triplet_sampling import (
     DrawnTriplets,
     TripletSampler,
@@ -52,8 +57,6 @@ from rankwise.solvers.bilinear.triplet_sampling import (
     from_grades,
     from_triplets,
 )
-
-HELD_OUT_TRIPLETS = 2000
 
 
 class SparseBilinearRanker(BilinearScorer):
@@ -247,7 +250,7 @@ class SparseBilinearRanker(BilinearScorer):
         queries, documents = self._rows(Q, D)
         rows = check_triplets(triplets, queries, documents)
         self._set_names(Q, D, query_names, document_names)
-        aside = self._held_out_triplets(held_out, queries, documents)
+        aside = self._held_out(held_out, queries, documents)
         in_order = self.n_iter is None
         n_steps = len(rows) if self.n_iter is None else self.n_iter
 
@@ -297,7 +300,7 @@ class SparseBilinearRanker(BilinearScorer):
         self._set_names(X, X, names, names)
         aside = None
         if held_out is not None:
-            aside = self._held_out_classes(held_out)
+            aside = held_out_classes(held_out, self._new_queries)
         draw = from_classes(numbers)
         return self._fit(
             rows, rows, lambda seed: DrawnTriplets(draw, seed), self.n_iter, [numbers], aside,
@@ -343,7 +346,7 @@ class SparseBilinearRanker(BilinearScorer):
         queries, documents = self._rows(Q, D)
         query, values = check_grades(grades, qid, queries, documents)
         self._set_names(Q, D, query_names, document_names)
-        aside = self._held_out_triplets(held_out, queries, documents)
+        aside = self._held_out(held_out, queries, documents)
         draw, n_pairs = from_grades(values, query)
         if n_pairs == 0:
             raise DataError(
@@ -411,6 +414,11 @@ class SparseBilinearRanker(BilinearScorer):
         for name in ("coef_", "stream_"):
             self.__dict__.pop(name, None)
 
+    def _held_out(self, given: Any, Q: sp.csr_array, D: sp.csr_array) -> HeldOut | None:
+        if given is None:
+            return None
+        return held_out_triplets(given, Q, D, self._new_queries, self._new_documents)
+
     def _fit(
         self,
         Q: sp.csr_array,
@@ -418,7 +426,7 @@ class SparseBilinearRanker(BilinearScorer):
         sampler_for: Callable[[int], TripletSampler],
         n_steps: int,
         evidence: list[NDArray[Any]],
-        held_out: tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]] | None,
+        held_out: HeldOut | None,
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: int,
     ) -> Self:
@@ -461,7 +469,11 @@ class SparseBilinearRanker(BilinearScorer):
         return self
 
     def _owner(
-        self, Q: sp.csr_array, D: sp.csr_array, evidence: list[NDArray[Any]], held_out: Any
+        self,
+        Q: sp.csr_array,
+        D: sp.csr_array,
+        evidence: list[NDArray[Any]],
+        held_out: HeldOut | None,
     ) -> str:
         """The fingerprint of a fit; without a seed, the checkpoint brings its own."""
         params = {**self.get_params(), "verbose": False}
@@ -504,36 +516,3 @@ class SparseBilinearRanker(BilinearScorer):
             given = columns_of(X) if names is None else names
             checked = check_names(given, n, f"{attribute}_names")
             setattr(self, f"{attribute}_names_", checked)
-
-    def _held_out_triplets(
-        self, held_out: Any, Q: sp.csr_array, D: sp.csr_array
-    ) -> tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]] | None:
-        if held_out is None:
-            return None
-        if _is_problem(held_out):
-            Q, D = self._new_queries(held_out[0]), self._new_documents(held_out[1])
-            held_out = held_out[2]
-        return Q, D, check_triplets(held_out, Q, D, "held_out")
-
-    def _held_out_classes(
-        self, held_out: Any
-    ) -> tuple[sp.csr_array, sp.csr_array, NDArray[np.int64]]:
-        if not isinstance(held_out, (tuple, list)) or len(held_out) != 2:
-            raise DataError("held_out of fit_classes must be a tuple (X, labels) of other rows.")
-        rows = self._new_queries(held_out[0])
-        numbers = check_classes(held_out[1], rows.shape[0], "held_out labels")
-        full = np.flatnonzero(np.diff(rows.indptr))  # rows without a known word
-        rng = np.random.default_rng(0)
-        kept = check_classes(numbers[full], len(full), "held_out labels of rows with a known word")
-        drawn = from_classes(kept)(rng, HELD_OUT_TRIPLETS)
-        return rows, rows, full[drawn]
-
-
-def _is_problem(held_out: Any) -> bool:
-    """Whether held-out triplets come with their own rows: (Q, D, triplets)."""
-    if not isinstance(held_out, (tuple, list)) or len(held_out) != 3:
-        return False
-    first = held_out[0]
-    return len(getattr(first, "shape", ())) == 2 or (
-        isinstance(first, (list, tuple)) and len(first) > 0 and np.ndim(first[0]) == 1
-    )

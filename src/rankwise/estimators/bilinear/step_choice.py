@@ -22,7 +22,7 @@ from rankwise.backends.arrays import Array
 from rankwise.data import draw_triplets
 from rankwise.errors import DataError
 from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
-from rankwise.solvers.bilinear.lazy_steps import CSR, Ints
+from rankwise.solvers.bilinear.step_arrays import CSR, Ints
 from rankwise.solvers.bilinear.triplet_sampling import BLOCK, TripletSampler
 
 SHARE_HELD_OUT = 0.2

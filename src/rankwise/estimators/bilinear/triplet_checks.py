@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import missing_entries
-from rankwise.solvers.bilinear.lazy_steps import INT32_MAX, Ints
+from rankwise.solvers.bilinear.step_arrays import INT32_MAX, Ints
 
 
 def check_rows(X: Any, name: str) -> sp.csr_array:

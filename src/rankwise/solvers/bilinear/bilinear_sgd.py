@@ -13,17 +13,8 @@ import scipy.sparse as sp
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ModelFileError
 from rankwise.solvers.bilinear.lazy_steps import (
-    ADAGRAD,
-    CONSTANT,
-    CSR,
     DONE,
-    INVSQRT,
     OVERFLOW,
-    ROW,
-    Ints,
-    RowStore,
-    Scratch,
-    StepRule,
     advance,
     copy_rows,
     count_steps,
@@ -31,6 +22,17 @@ from rankwise.solvers.bilinear.lazy_steps import (
     repack,
     reserve,
     update,
+)
+from rankwise.solvers.bilinear.step_arrays import (
+    ADAGRAD,
+    CONSTANT,
+    CSR,
+    INVSQRT,
+    ROW,
+    Ints,
+    RowStore,
+    Scratch,
+    StepRule,
 )
 
 SCHEDULES = {"invsqrt": INVSQRT, "constant": CONSTANT, "adagrad": ADAGRAD}

@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
-from rankwise.solvers.bilinear.lazy_steps import CSR, Ints
+from rankwise.solvers.bilinear.step_arrays import CSR, Ints
 from rankwise.solvers.bilinear.triplet_sampling import BLOCK, TripletSampler
 
 MAX_TRIALS = 20

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
-from rankwise.solvers.bilinear.lazy_steps import Ints
+from rankwise.solvers.bilinear.step_arrays import Ints
 
 BLOCK = 1 << 14
 MAX_DRAWS = 1000
