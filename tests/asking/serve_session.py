@@ -9,7 +9,6 @@ from rankwise.asking.web.app import make_app
 from rankwise.asking.web.guards import Doorkeeper
 from rankwise.asking.web.server import listening_socket, make_server
 
-
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40"><rect/></svg>'
 
 
