@@ -101,7 +101,7 @@ def permuted_labels() -> list[Result]:
     X, y, _ = problem(m, 10)
     labels = (y > 0).astype(float)
     ridge = RLS(1.0, kernel="rbf", scale=None)
-    M, columns = positive_definite(m), np.ones((m, n_permutations))
+    M, columns = positive_definite(m), np.ones((m, n_permutations), order="F")
     permutation_test(ridge, X, labels, n_permutations=1)
     ours, fit, product = best_times(
         lambda: permutation_test(ridge, X, labels, n_permutations=n_permutations, random_state=0),

@@ -75,6 +75,7 @@ def test_leading_and_spectral_components(tmp_path):
     assert float(re.search(r"they differ by (\S+)", printed)[1]) < 1e-9
 
 
+@pytest.mark.slow
 def test_leave_pair_out_auc_on_microarrays(data_folder, tmp_path):
     printed = example("leave_pair_out_auc", tmp_path)
     lines = [
@@ -122,6 +123,7 @@ def test_a_search_that_explains_its_hits(tmp_path):
     assert len(re.findall(r"\w+→\w+ [+-]\d", printed)) > 20
 
 
+@pytest.mark.slow
 def test_reward_model_on_human_preferences(data_folder, tmp_path):
     printed = example("reward_model", tmp_path)
     accuracy, loss = map(float, re.search(r"accuracy (\S+), log-loss (\S+)", printed).groups())
@@ -145,6 +147,7 @@ def falls(printed):
     return {int(number): (float(start), float(end)) for number, start, end in found}
 
 
+@pytest.mark.slow
 def test_sample_size_curve_on_mnist(data_folder, tmp_path):
     found = falls(example("sample_size_curve", tmp_path))
     assert list(found) == [80, 200]

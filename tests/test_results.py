@@ -45,7 +45,7 @@ def test_a_frame_of_scores_has_the_name_of_the_metric():
     result = leave_query_out(RankRLS(), DATA.X, DATA.y, alphas=ALPHAS, metric="map", **QUERIES)
     assert_allclose(result.to_frame()["map"], result.score)
     assert_allclose(result.to_frame().index, ALPHAS)
-    assert f"best map {result.score.max():.4f} ± " in repr(result)
+    assert f"best MAP {result.score.max():.4f} ± " in repr(result)
 
 
 def test_values_of_queries():

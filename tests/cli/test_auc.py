@@ -58,12 +58,14 @@ def test_a_file_is_enough(samples, run, tmp_path):
     assert roc.read_text().count("<svg") == 1
 
 
+@pytest.mark.filterwarnings("default:In 20 of 20 fits, alpha was chosen by all pairs")
 def test_strata_and_groups(samples, run):
     strata = run("auc", samples, "--label", "outcome", "--stratum", "site", "--permutations", 9)
     assert "the stratum" in strata.stdout
     assert "of the same stratum with probability" in " ".join(strata.stdout.split())
     groups = run("auc", samples, "--label", "outcome", "--group", "site", "--permutations", 9)
     assert "Two groups have all rows of a class" in " ".join(groups.stdout.split())
+    assert "In 20 of 20 fits, alpha was chosen by all pairs" in groups.stderr
     refused = run(
         "auc", samples, "--label", "outcome", "--group", "site", "--roc", "a.svg", ok=False
     )

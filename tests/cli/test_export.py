@@ -40,7 +40,7 @@ def test_a_search_engine(files, run, linear, names, tmp_path):
     assert check["passed"]
     assert check["n_turned"] == 0
     assert check["n_rows"] == len(read_letor(files.test).y)
-    assert "pairs are turned round" in result.stderr
+    assert "pairs are reversed" in result.stderr
 
 
 def test_files_are_named_after_the_model(run, linear, tmp_path):

@@ -100,8 +100,18 @@ def test_bad_files_give_one_line(run, tmp_path, name, content, message):
 
 def test_warnings_are_printed_and_name_the_option(run, tmp_path):
     path = tmp_path / "battles.csv"
-    path.write_text("first,second,outcome\n" + "x,y,1\ny,x,1\n" * 30)
+    path.write_text("first,second,outcome\n" + "x,y,1\ny,x,1\n" * 30 + "x,y,0\n")
     result = run("leaderboard", path)
     assert "warning: The item shown first won more often" in result.stderr
     assert "--position" in result.stderr
     assert "taken as independent" in result.stderr
+
+
+def test_columns_are_named(run, tmp_path):
+    path = tmp_path / "games.csv"
+    path.write_text("white,black,result\n" + "x,y,1\ny,x,1\nx,y,0\n" * 10)
+    columns = ("--first", "white", "--second", "black", "--winner", "result")
+    assert "columns as named" in run("leaderboard", path, *columns, "--position").stderr
+    assert "Name the columns of both" in run("leaderboard", path, *columns[:2], ok=False)
+    assert "Name the columns of both" in run("leaderboard", path, *columns[4:], ok=False)
+    assert "Name them by --first, --second and --winner" in run("leaderboard", path, ok=False)

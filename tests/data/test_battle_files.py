@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise.data import make_battles, read_battles
-from rankwise.errors import DataError
+from rankwise.errors import DataError, ParameterError
 
 ARENA = {
     "model_a": ["x", "y", "z", "x"],
@@ -23,6 +23,8 @@ def written(folder, suffix, table=ARENA):
     frame, path = pd.DataFrame(table), folder / f"battles{suffix}"
     if suffix == ".parquet":
         frame.to_parquet(path)
+    elif suffix == ".feather":
+        frame.to_feather(path)
     elif suffix in (".jsonl", ".jsonl.gz"):
         frame.to_json(path, orient="records", lines=True)
     elif suffix == ".json":
@@ -33,7 +35,7 @@ def written(folder, suffix, table=ARENA):
 
 
 @pytest.mark.parametrize(
-    "suffix", [".csv", ".csv.gz", ".tsv", ".jsonl", ".jsonl.gz", ".json", ".parquet"]
+    "suffix", [".csv", ".csv.gz", ".tsv", ".jsonl", ".jsonl.gz", ".json", ".parquet", ".feather"]
 )
 def test_every_format_gives_the_same_battles(suffix, tmp_path):
     found = read_battles(written(tmp_path, suffix))
@@ -53,12 +55,24 @@ def test_every_format_gives_the_same_battles(suffix, tmp_path):
         ({"first": ["x"], "second": ["y"], "outcome": ["0.5"]}, "first, second, outcome", [2]),
         ({"item_a": ["x"], "item_b": ["y"], "winner": ["y"]}, "item_a, item_b, winner", [1]),
         ({"winner": ["x"], "loser": ["y"]}, "winner, loser", [0]),
+        ({"Model_A": ["x"], "Model_B": ["y"], "Winner": ["Model_B"]}, "Arena battles", [1]),
     ],
 )
 def test_schemas_are_known_by_their_columns(table, schema, outcome):
     found = read_battles(table)
     assert found.schema == schema
     assert found.battles.outcome.tolist() == outcome
+
+
+def test_columns_of_other_names():
+    table = {"white": ["x", "y"], "black": ["y", "x"], "result": ["x", "0.5"]}
+    found = read_battles(table, first="white", second="black", winner="result")
+    assert found.battles.outcome.tolist() == [0, 2]
+    assert read_battles(table, first="white", second="black").battles.outcome.tolist() == [0, 0]
+    with pytest.raises(DataError, match="no column 'who'"):
+        read_battles(table, first="white", second="who")
+    with pytest.raises(ParameterError, match="Name the columns of both items"):
+        read_battles(table, winner="result")
 
 
 def test_mt_bench_has_two_battles_in_each_row():
@@ -155,9 +169,10 @@ def test_style_is_a_column_a_pair_of_columns_or_nested_counts():
     assert_allclose(b.context[:, 1], words / words.std())
     lists = np.array([3 / 4, -4 / 5])
     assert_allclose(b.context[:, 2], lists / lists.std())
-    table["conv_metadata"] = [json.dumps(count) for count in counts]
-    same = read_battles(table, style=["sum_assistant_*_tokens"]).battles
-    assert_allclose(same.context[:, 0], b.context[:, 3])
+    for texts in (map(json.dumps, counts), map(str, counts)):  # JSON, or as pandas writes it
+        table["conv_metadata"] = list(texts)
+        same = read_battles(table, style=["sum_assistant_*_tokens"]).battles
+        assert_allclose(same.context[:, 0], b.context[:, 3])
 
 
 def test_rows_that_cannot_be_used_are_counted():
@@ -179,7 +194,7 @@ def test_rows_that_cannot_be_used_are_counted():
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        ({"winner": None}, {}, "has no columns of battles. Use one of these"),
+        ({"winner": None}, {}, "has no columns of battles. Name them by"),
         (
             {"winner": None, "chosen": ["hi"] * 4, "rejected": ["no"] * 4},
             {},
@@ -207,8 +222,9 @@ def test_bad_tables_are_refused(change, options, message):
     [
         ("empty.csv", b"", "needs a line with the names"),
         ("head.csv", b"model_a,model_b,winner\n", "needs a line with the names"),
+        ("marks.csv", b"model_a;model_b\n1;2\n", "separated by semicolons"),
         ("short.csv", b"a,b\n1,2\n3\n", "line 3: got 1 values for 2"),
-        ("twice.csv", b"a,a\n1,2\n", "two columns 'a'"),
+        ("twice.csv", b"a,a\n1,2\n", "2 columns 'a'"),
         ("bytes.csv", b"a,b\n\xff\xfe,1\n", "not UTF-8"),
         (
             "half.csv.gz",

@@ -55,7 +55,7 @@ def test_a_refit_continues_on_the_support_with_the_same_triplets(problem):
         {"schedule": "adagrad", "eta0": 1.0},
         {"schedule": "constant", "eta0": 0.1},
         {"init": "zeros"},
-        {"dtype": "float32"},
+        pytest.param({"dtype": "float32"}, marks=pytest.mark.slow),  # compiles all loops again
         {"n_jobs": 2},
         {"alpha": None, "target_density": 0.5},
     ],

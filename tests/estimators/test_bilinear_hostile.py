@@ -210,7 +210,9 @@ def test_huge_and_tiny_values_stay_finite(problem, scale, schedule):
         assert np.isfinite(fitted.score_all(scale * X, X)).all()
 
 
-@pytest.mark.parametrize(("scale", "dtype"), [(1e155, "float64"), (1e20, "float32")])
+@pytest.mark.parametrize(
+    ("scale", "dtype"), [(1e155, "float64"), pytest.param(1e20, "float32", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("init", ["identity", "zeros"])
 def test_an_overflow_raises_an_error(problem, scale, dtype, init):
     X, labels, triplets = problem
@@ -263,7 +265,12 @@ def test_a_fit_that_fails_leaves_nothing_fitted(problem):
 
 @pytest.mark.parametrize(
     "change",
-    [{"n_jobs": 2}, {"alpha": 0.1}, {"dtype": "float32"}, {"structure": "dense", "alpha": None}],
+    [
+        {"n_jobs": 2},
+        {"alpha": 0.1},
+        pytest.param({"dtype": "float32"}, marks=pytest.mark.slow),
+        {"structure": "dense", "alpha": None},
+    ],
 )
 def test_parameters_of_a_stream_cannot_change(problem, change, tmp_path):
     X, _, triplets = problem

@@ -4,13 +4,14 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from rankwise import Leaderboard, load_model, save_model
-from rankwise.data import Battles, make_battles
+from rankwise.data import Battles, make_battles, read_battles
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.estimators.leaderboard.battle_problem import BattleProblem
 from tests.oracles.battles import dense_newton
@@ -54,10 +55,10 @@ def test_standings_are_ordered_and_agree_with_draws(board):
     assert_allclose(frame["p_first"].sum(), 1.0)
     assert frame["group"].is_monotonic_increasing
     assert frame["battles"].sum() == 2 * len(BATTLES)
-    assert_allclose(board.top_probability(6), 1.0)
-    assert (board.top_probability(3) >= board.top_probability(1)).all()
+    assert_allclose(board.top(6), 1.0)
+    assert (board.top(3) >= board.top(1)).all()
     ranks = (-board.draws_).argsort(axis=1).argsort(axis=1)
-    assert_allclose(board.top_probability(2), (ranks < 2).mean(axis=0))
+    assert_allclose(board.top(2), (ranks < 2).mean(axis=0))
     elo = board.standings(elo=True).to_frame()["rating"]
     assert_allclose(elo.mean(), 1000.0)
     assert_allclose(elo - 1000, 400 / np.log(10) * frame["rating"])
@@ -290,7 +291,7 @@ def test_warnings_say_what_the_battles_lack():
     with pytest.warns(RankwiseWarning, match="2 groups of items"):
         fit(first, second, [*even[:36], 1, 1, 1, 1], **rest)
     with pytest.warns(RankwiseWarning, match="shown first won more often"):
-        fit(a, b, [1] * 40)
+        fit(a, b, [0, 0, *[1] * 38])
     with pytest.warns(RankwiseWarning, match="rest on 2 groups"):
         fit(a, b, even, groups=[0, 1] * 20)
     with pytest.warns(RankwiseWarning, match="'x0' has no bound"):
@@ -389,3 +390,59 @@ def test_ids_of_any_type():
         strings, strings[::-1].reset_index(drop=True), [True, False, True, True] * 10
     )
     assert named.items_.tolist() == ["x", "y"]
+
+
+def test_tables_files_and_what_was_read(tmp_path):
+    b = make_battles(4, 200, random_state=3).battles
+    first, second = b.items[b.pairs].T
+    words = np.array(["model_a", "model_b", "tie", "both_bad"])[b.outcome]
+    table = pd.DataFrame({"model_a": first, "model_b": second, "winner": words, "vote": b.groups})
+    wanted = Leaderboard().fit(first, second, words, groups=b.groups).covariance_
+    table.to_csv(tmp_path / "battles.csv", index=False)
+    read = read_battles(table, groups="vote")
+    for given in (table, pl.from_pandas(table), tmp_path / "battles.csv"):
+        assert_allclose(Leaderboard().fit(given, groups="vote").covariance_, wanted)
+    assert_allclose(Leaderboard().fit(read).covariance_, wanted)
+    board = Leaderboard().fit(table.head(100), groups="vote").update(table.tail(100), groups="vote")
+    assert_allclose(board.covariance_, wanted, atol=1e-7)
+    with pytest.raises(ParameterError, match="to which weight does not belong"):
+        Leaderboard().fit(table, weight=np.ones(200))
+    with pytest.raises(ParameterError, match="groups is the name of a column"):
+        Leaderboard().fit(table, groups=b.groups)
+    with pytest.warns(RankwiseWarning, match="left out: 1 without a winner"):
+        Leaderboard().fit(table.assign(winner=[None, *words[1:]]))
+
+
+def test_winners_before_losers_are_not_an_effect_of_the_first_place():
+    rng = np.random.default_rng(0)
+    winners = rng.integers(0, 4, 400)
+    losers = (winners + rng.integers(1, 4, 400)) % 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Leaderboard().fit(winners, losers, np.ones(400))
+    for options, judge in (({"position": True}, None), ({}, np.arange(400) % 3)):
+        with pytest.raises(DataError, match="The first item won every battle"):
+            Leaderboard(**options).fit(winners, losers, np.ones(400), judge=judge)
+
+
+def test_outcomes_may_be_ids_of_winners():
+    first, second = ["x", "y", "z", "x"], ["y", "z", "x", "z"]
+    found = Battles.of(first, second, ["x", "z", "tie", "x"])
+    assert found.outcome.tolist() == [0, 1, 2, 0]
+    with pytest.raises(DataError, match=r"Unknown outcomes: 'y' \(battle 3 is the first\)"):
+        Battles.of(first, second, ["x", "z", "tie", "y"])
+    with pytest.raises(DataError, match="'b' is an item, and also a word for the side that won"):
+        Battles.of(["a", "b"], ["b", "c"], ["b", "b"])
+
+
+def test_intervals_of_other_levels(board):
+    low, high = board.interval(0.5)
+    wide_low, wide_high = board.interval()
+    assert ((wide_low < low) & (low < high) & (high < wide_high)).all()
+    frame = board.to_frame().loc[list(board.items_)]
+    assert_allclose(np.stack([wide_low, wide_high]), frame[["low", "high"]].to_numpy().T)
+    assert_allclose(np.stack(board.rank_interval()), frame[["rank_low", "rank_high"]].T)
+    narrow = board.rank_interval(0.1)
+    assert (narrow[1] - narrow[0] <= frame["rank_high"] - frame["rank_low"]).all()
+    with pytest.raises(ParameterError, match="level must be"):
+        board.interval(95)

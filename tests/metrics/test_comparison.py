@@ -96,7 +96,7 @@ def test_the_result_shows_itself(three):
     y, scores, qid = three
     found = compare_rankings(y, scores, qid, level=0.9)
     assert list(found.values) == ["ndcg@10", "map", "disagreement"]
-    assert repr(found).startswith("<RankingComparison of good, fair, bad on 30 queries in ndcg@10")
+    assert repr(found).startswith("<RankingComparison of good, fair, bad on 30 queries in NDCG@10")
     assert "adjusted for 9 tests by Holm's method" in str(found)
     assert "90% intervals" in str(found)
     assert found._repr_html_().count("<table>") == 2

@@ -12,6 +12,7 @@ from rankwise import RLS, RankRLS, SparseBilinearRanker
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.permuted_labels import permuted
+from rankwise.metric_labels import metric_label
 from rankwise.model_selection import (
     PermutationTest,
     cross_validate,
@@ -57,6 +58,26 @@ def test_every_permutation_is_held_out_exactly(seed, kernel, with_strata, ties, 
     columns = permuted(y.astype(float), units, 3, np.random.default_rng(seed))[:, 1:]
     for labels, score in zip(columns.T, result.null, strict=True):
         assert score == pytest.approx(refit_auc(K, labels, 0.7, pairs, ties))
+
+
+@pytest.mark.parametrize("strata", [None, np.arange(40) % 3])
+def test_rows_that_are_almost_the_same(strata):
+    """Their differences are smaller than the rounding errors of single precision."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(rng.standard_normal((20, 2)), 2, axis=0)
+    rows += 1e-7 * rng.standard_normal(rows.shape)
+    y, ranker = np.arange(40) % 2, RankRLS(1.0, kernel="rbf", gamma=0.5, scale=None)
+    options = {"n_permutations": 20, "random_state": 0}
+    result = permutation_test(ranker, rows, y, strata=strata, **options)
+    columns = permuted(y.astype(float), QueryGroups.of(strata, 40), 20, np.random.default_rng(0))
+    want = [leave_pair_out(ranker, rows, labels, strata=strata).auc[0] for labels in columns.T]
+    assert_allclose([result.score, *result.null], want)
+
+
+def test_constant_features_tie_all_pairs():
+    options = {"n_permutations": 5, "random_state": 0}
+    result = permutation_test(RankRLS(1.0, scale=None), np.ones((16, 2)), Y, **options)
+    assert_allclose([result.score, *result.null], 0.5)
 
 
 def test_permutations_within_units_are_uniform():
@@ -130,7 +151,7 @@ def test_other_held_out_scores(ranker, cv, qid, scoring):
     assert result.greater_is_better == (scoring != "disagreement")
     better = np.array(want[1:]) >= want[0] if result.greater_is_better else want[1:] <= want[:1]
     assert result.n_as_good == np.sum(better)
-    assert scoring in str(result)
+    assert metric_label(scoring) in str(result)
 
 
 def test_folds_with_one_label_are_left_out():

@@ -134,8 +134,10 @@ def test_parallel_and_serial_searches_agree(problem):
         assert_allclose(parallel.predict(X), serial.predict(X))
 
 
-@pytest.mark.parametrize("cv", ["leave_query_out", 2, GroupKFold(2), "leave_pair_out"])
-@pytest.mark.parametrize("random_state", [None, 0])
+@pytest.mark.parametrize(
+    ("cv", "random_state"),
+    [("leave_query_out", None), (2, None), (2, 0), (GroupKFold(2), None), ("leave_pair_out", None)],
+)
 def test_containers(problem, cv, random_state):
     X, y, qid = problem
     search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}, cv=cv, random_state=random_state)

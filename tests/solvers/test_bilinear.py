@@ -223,6 +223,7 @@ def test_threads_measure_batches_and_give_the_same_every_time(n_threads):
     assert_array_equal(learner.weights().data, again.weights().data)
 
 
+@pytest.mark.slow  # compiles all loops again
 def test_single_precision_is_close():
     problem = random_problem(2, 300)
     how = {"lam": 1e-3, "eta0": 0.3, "shrink_every": 7}
@@ -231,6 +232,7 @@ def test_single_precision_is_close():
     assert_allclose(single.toarray(), double.toarray(), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense_from", [1, 10_000])
 def test_single_precision_stays_close_as_debts_grow(dense_from):
     problem = random_problem(2, 200)

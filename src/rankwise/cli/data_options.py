@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -200,8 +200,6 @@ class ColumnOptions:
             f"The model {model_path} has no names of features: the columns of {path} are taken in "
             "their order.",
         )
-        from dataclasses import replace
-
         return replace(data, X=data.X.to_numpy())
 
 
@@ -414,7 +412,7 @@ def _refuse_fill(fill: float | None) -> None:
 
 
 def _takes_missing(model: Any) -> bool:
-    """Whether a model can do with missing values."""
+    """Whether a model accepts missing values."""
     if model is None:
         return False
     from sklearn.compose import ColumnTransformer

@@ -85,8 +85,8 @@ def evaluate(
     left out of the last two metrics.
 
     LETOR files may leave out features that are 0. If DATA ends before the last feature of the
-    model, the rest is read as 0, with a warning; if it has fewer than half of the features, they
-    hardly belong together, and --features must confirm the number.
+    model, the rest is read as 0, with a warning; if it has fewer than half of the features, the
+    two probably do not belong together, and --features must confirm the number.
 
     A table (CSV, TSV, Parquet, Arrow or JSON lines) has its columns in any order: those of the
     model are found by their names.

@@ -50,7 +50,7 @@ def export(
         str,
         option(
             "TARGET",
-            f"{', '.join(list(TARGETS)[:-1])} or json (names and weights, for a program of yours).",
+            f"{', '.join(list(TARGETS)[:-1])} or json (names and weights, for your own program).",
             autocompletion=lambda: list(TARGETS),
         ),
     ],
@@ -127,7 +127,7 @@ def export(
 
     Every export is checked: rows are scored by the model and by the exported form, with
     onnxruntime or by the published rules of the engine. FILE.check.json has the largest difference
-    and the number of pairs that are turned round. An export that does not pass is not written.
+    and the number of pairs in the reverse order. An export that does not pass is not written.
 
     Models that scale features within queries (--scale query-minmax, the default of fit for data
     with queries) are not linear: fit with --scale standard for a search engine. As an ONNX graph,

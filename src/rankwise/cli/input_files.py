@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,6 @@ def read_letor_file(
 
 def _with_groups(data: LetorData, path: Path) -> LetorData:
     """The same rows, with queries from group sizes in a file beside `path`, if there is one."""
-    from dataclasses import replace
-
     from rankwise.data.letor.group_files import group_file_beside, read_group_file
 
     file = group_file_beside(path)

@@ -49,8 +49,8 @@ def predict(
     in any order: the model finds them by their names.
 
     LETOR files may leave out features that are 0. If DATA ends before the last feature of the
-    model, the rest is read as 0, with a warning; if it has fewer than half of the features, they
-    hardly belong together, and --features must confirm the number.
+    model, the rest is read as 0, with a warning; if it has fewer than half of the features, the
+    two probably do not belong together, and --features must confirm the number.
 
     \b
     Examples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
-from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, OUTCOMES, Battles
+from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, Battles, refuse_ambiguous
 from rankwise.data.pandalm import annotators, one_row_per_verdict
 from rankwise.data.reward_bench import has_completions, one_row_per_battle
 from rankwise.data.tables.records import Columns, place_of_row, read_records
-from rankwise.errors import DataError
+from rankwise.errors import DataError, ParameterError
 from rankwise.tables import plural
 
 GROUPS = (
     "evaluation_session_id", "session", "session_id", "question_id", "prompt_id", "prompt",
 )  # fmt: skip
 SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("chosen", "rejected"))
+NUMBERS = (1, 0, 0.5, "both_bad")  # of outcomes, by code
 NESTED = "conv_metadata"  # counts of the answers of both models, in newer files of arenas
 
 
@@ -36,9 +38,14 @@ class Schema:
     second: str
     outcome: str | None
 
-    def fits(self, columns: Columns) -> bool:
-        wanted = [self.first, self.second] + ([self.outcome] if self.outcome else [])
-        return all(name in columns for name in wanted)
+    def found_in(self, columns: Columns) -> Schema | None:
+        """The schema with the names of these columns, in upper or lower case; None without them."""
+        known = {name.lower(): name for name in columns} | {name: name for name in columns}
+        names = [self.first, self.second] + ([self.outcome] if self.outcome else [])
+        if any(name not in known for name in names):
+            return None
+        outcome = known[self.outcome] if self.outcome else None
+        return replace(self, first=known[self.first], second=known[self.second], outcome=outcome)
 
 
 MT_BENCH = Schema("MT-bench pairs", "model_1", "model_2", "g1_winner")
@@ -92,6 +99,9 @@ class BattleFile:
 def read_battles(
     table: Any,
     *,
+    first: str | None = None,
+    second: str | None = None,
+    winner: str | None = None,
     style: Sequence[str] = (),
     groups: str | None = None,
     judge: str | None = None,
@@ -109,7 +119,11 @@ def read_battles(
     Parameters
     ----------
     table : path, data frame or dictionary of columns
-        CSV, JSON lines, JSON or Parquet, by the suffix of the file, which may be gzipped.
+        CSV, TSV, JSON lines, JSON, Parquet or Arrow, by the suffix of the file, which may be
+        compressed.
+    first, second, winner : str, optional
+        The columns with the two items and who won, if they have other names. With `first` and
+        `second` only, the first won.
     style : sequence of str
         Covariates: a column of numbers, as advantages of the first item; or what is left of the
         names of two columns without ``_a`` and ``_b``, as in "length" for ``length_a`` and
@@ -138,7 +152,8 @@ def read_battles(
     >>> read_battles(table, style=["words"]).battles
     Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
     """
-    return _Reader.of(table).read(list(style), groups, judge)
+    reader = _Reader.of(table)
+    return reader.read(reader.schema_of(first, second, winner), list(style), groups, judge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +191,9 @@ class _Reader:
             return cls(source, found, lambda k: where(rows[k]), "RewardBench 2", n_rows)
         return cls(source, columns, where)
 
-    def read(self, style: list[str], groups: str | None, judge: str | None) -> BattleFile:
-        schema = self._schema()
+    def read(
+        self, schema: Schema, style: list[str], groups: str | None, judge: str | None
+    ) -> BattleFile:
         n = len(self._column(schema.first))
         dropped: dict[str, int] = {}
         keep = np.full(n, True)
@@ -194,7 +210,8 @@ class _Reader:
             named = [str(value).strip().lower() == "false" for value in self.columns["anony"]]
             drop(np.array(named), "not anonymous")
         self._refuse_self(first, second, keep)
-        group_column = groups or next((name for name in GROUPS if name in self.columns), None)
+        known = {name.lower(): name for name in self.columns}
+        group_column = groups or next((known[name] for name in GROUPS if name in known), None)
         more = {
             "groups": None if group_column is None else self._labels(group_column),
             "judge": None if judge is None else self._labels(judge),
@@ -204,7 +221,7 @@ class _Reader:
                 drop(_missing(values), f"without {'a judge' if name == 'judge' else 'a group'}")
         context, names = self._style(style)
         remarks: list[str] = []
-        if schema is MT_BENCH:
+        if schema.name == MT_BENCH.name:
             parts = self._both_orders(first, second, drop, keep, remarks)
         elif schema.outcome is None:
             parts = [(first, second, np.zeros(n, dtype=int), keep)]
@@ -219,7 +236,7 @@ class _Reader:
                     Battles.of(
                         one[chosen],
                         two[chosen],
-                        np.array(OUTCOMES)[codes[chosen]],
+                        np.array(NUMBERS, dtype=object)[codes[chosen]],
                         groups=None if more["groups"] is None else more["groups"][chosen],
                         judge=None if more["judge"] is None else more["judge"][chosen],
                         context=None if context is None else sign * context[chosen],
@@ -233,8 +250,18 @@ class _Reader:
         name, n_rows = self.schema or schema.name, self.rows_of_file or n
         return BattleFile(battles, name, n_rows, dropped, group_column, remarks)
 
-    def _schema(self) -> Schema:
-        found = next((schema for schema in SCHEMAS if schema.fits(self.columns)), None)
+    def schema_of(self, first: str | None, second: str | None, winner: str | None) -> Schema:
+        """The schema whose columns are named, or that of the columns that there are."""
+        if first is not None or second is not None or winner is not None:
+            if first is None or second is None:
+                raise ParameterError(
+                    "Name the columns of both items: first and second, and winner, if there is one."
+                )
+            given = Schema("columns as named", first, second, winner)
+            for name in filter(None, (first, second, winner)):
+                self._column(name)
+            return given
+        found = next(filter(None, (schema.found_in(self.columns) for schema in SCHEMAS)), None)
         if found is None:
             usual = "; ".join(
                 ", ".join(filter(None, (s.first, s.second, s.outcome))) for s in SCHEMAS
@@ -246,7 +273,8 @@ class _Reader:
                     "the texts with `rankwise preferences`."
                 )
             raise DataError(
-                f"{self.source} has no columns of battles. Use one of these: {usual}. It has "
+                f"{self.source} has no columns of battles. Name them by --first, --second and "
+                f"--winner (first=, second=, winner=), or use one of these: {usual}. It has "
                 f"{', '.join(self.columns) or 'none'}."
             )
         return found
@@ -285,6 +313,7 @@ class _Reader:
         values = self._labels(column)
         drop(_missing(values), "without a winner")
         codes = np.zeros(len(values), dtype=np.intp)
+        refuse_ambiguous(list(dict.fromkeys(values[keep])), {*first[keep], *second[keep]})
         known: dict[Any, int | None] = {}
         for k in np.flatnonzero(keep):
             value = values[k]
@@ -384,15 +413,23 @@ class _Reader:
         rows = []
         for k, given in enumerate(self.columns[NESTED]):
             try:
-                row = json.loads(given) if isinstance(given, str) else given
+                row = _object(given) if isinstance(given, str) else given
                 rows.append({key: _total(value) for key, value in row.items()})
-            except (AttributeError, TypeError, ValueError):
+            except (AttributeError, SyntaxError, TypeError, ValueError):
                 raise DataError(
                     f"{self.where(k)}: {NESTED} must hold an object with counts: got {given!r}."
                 ) from None
         stems = filter(None, map(_stem, rows[0]))
         keys = [stem.replace("*", side) for stem in stems for side in "ab"]
         return {key: [row.get(key) for row in rows] for key in keys}
+
+
+def _object(text: str) -> Any:
+    """An object written as JSON, or as Python writes it into CSV files."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return literal_eval(text)
 
 
 def _total(value: Any) -> Any:

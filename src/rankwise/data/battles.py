@@ -17,7 +17,6 @@ from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 
 BOTH_BAD = ("both_bad", "both bad", "bothbad", "tie (bothbad)")
-OUTCOMES = ("first", "second", "tie", "both_bad")
 CODE_OF_WORD: dict[str, int] = {
     **dict.fromkeys((*FIRST, "model_1"), 0),
     **dict.fromkeys((*SECOND, "model_2"), 1),
@@ -94,7 +93,7 @@ class Battles:
             Which item won: "first" or "second"; "a" or "b"; "left" or "right"; "model_a" or
             "model_b"; "win" or "loss" (of the first). "tie" if neither, "both_bad" or
             "tie (bothbad)" if both are bad. Or a number or boolean: 1 if the first won, 0 if the
-            second won, 0.5 for a tie.
+            second won, 0.5 for a tie. Or, where it is none of these, the id of the item that won.
         items : array-like of shape (n_items,), optional
             The ids of all items. None: those that occur, in the order in which they first appear
             in `first`, and then in `second`.
@@ -139,7 +138,7 @@ class Battles:
         return cls(
             ids,
             pairs,
-            _outcome_codes(outcome, n),
+            _outcome_codes(outcome, sides),
             _weights(weight, n),
             _labels("groups", groups, n),
             _labels("judge", judge, n),
@@ -310,8 +309,8 @@ def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any]
     return ids, pairs
 
 
-def _outcome_codes(outcome: Any, n: int) -> Index:
-    given = np.asarray(to_host(outcome))
+def _outcome_codes(outcome: Any, sides: list[NDArray[Any]]) -> Index:
+    given, n = np.asarray(to_host(outcome)), len(sides[0])
     if given.shape != (n,):
         raise DataError(
             f"outcome needs one entry per battle: got shape {given.shape} for {n} battles."
@@ -324,15 +323,32 @@ def _outcome_codes(outcome: Any, n: int) -> Index:
             "all): drop these battles."
         )
     code_of = [_code(word) for word in words.tolist()]
-    unknown = [_shown(word) for word, code in zip(words, code_of, strict=True) if code is None]
-    if unknown:
-        where = int(np.argmax(np.array([code is None for code in code_of])[codes]))
+    found = np.array([-1 if code is None else code for code in code_of], dtype=np.intp)[codes]
+    entries = [side.tolist() for side in sides]
+    refuse_ambiguous(words.tolist(), set(entries[0] + entries[1]))
+    if (found < 0).any():  # ids of the items that won, perhaps
+        won = given.tolist()
+        for code, side in enumerate(entries):
+            same = np.fromiter((a == b for a, b in zip(side, won, strict=True)), bool, n)
+            found[same & (found < 0)] = code
+    if (found < 0).any():
+        unknown = list(dict.fromkeys(_shown(word) for word in given[found < 0].tolist()))
         known = ", ".join(map(repr, CODE_OF_WORD))
         raise DataError(
-            f"Unknown outcomes: {', '.join(unknown[:SHOWN])} (battle {where} is the first). Use "
-            f"one of {known}; or 1, 0 and 0.5."
+            f"Unknown outcomes: {', '.join(unknown[:SHOWN])} (battle {int(np.argmax(found < 0))} "
+            f"is the first). Use one of {known}; 1, 0 and 0.5; or the id of the item that won."
         )
-    return np.array(code_of, dtype=np.intp)[codes]
+    return found
+
+
+def refuse_ambiguous(words: list[Any], items: set[Any]) -> None:
+    """Raise an error about a word that says which side won, and is an item as well."""
+    for word in words:
+        if isinstance(word, str) and word in items and _code(word) in (0, 1):
+            raise DataError(
+                f"The outcome {word!r} is an item, and also a word for the side that won. Use "
+                "1 where the first won, 0 where the second won, and 0.5 for ties."
+            )
 
 
 def _code(word: Any) -> int | None:

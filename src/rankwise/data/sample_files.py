@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data.tables.records import Columns, read_records, row_numbers, row_word
+from rankwise.data.tables.formats import MISSING_WORDS
+from rankwise.data.tables.records import read_records, row_numbers, row_word
+from rankwise.data.tables.roles import listed
 from rankwise.errors import DataError, ParameterError
 from rankwise.tables import plural
 
 MISSING = ("refuse", "drop-rows", "drop-columns", "median")
-NOTHING = {"", "na", "n/a", "nan", "null", "none", "?"}
+NOTHING = {word.lower() for word in MISSING_WORDS}
 MANY = 10  # values of a text column, above which it is not a category
 
 
@@ -138,7 +140,7 @@ def read_samples(
     special = {"label": label, "stratum": stratum, "group": group}
     for name in (*special.values(), *ignore):
         if name is not None and name not in table:
-            raise DataError(f"{file} has no column {name!r}: it has {_listed(table)}.")
+            raise DataError(f"{file} has no column {name!r}: it has {listed(list(table))}.")
     lines = np.array(row_numbers(file, len(table[label])))
     word = row_word(file)
     told = {name: f"the {role}" for role, name in special.items() if name is not None}
@@ -203,7 +205,7 @@ def _classes(
             )
         positive = known[-1]
     elif positive not in counts:
-        raise DataError(f"{file}: no row has the label {positive!r}: labels are {_listed(known)}.")
+        raise DataError(f"{file}: no row has the label {positive!r}: labels are {listed(known)}.")
     others = [word for word in known if word != positive]
     other = others[0] if len(others) == 1 else f"not {positive}"
     y = np.array([float(word == positive) for word in words])
@@ -284,9 +286,3 @@ def _word(value: Any) -> str:
     if number is not None and not isinstance(value, bool):
         return f"{number:g}" if float(f"{number:g}") == number else repr(number)
     return str(value)
-
-
-def _listed(names: Columns | list[str]) -> str:
-    """The first names."""
-    known = list(names)
-    return ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")

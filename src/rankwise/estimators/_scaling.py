@@ -88,8 +88,8 @@ def choose_scale(
 def spread(statistics: ColumnStatistics) -> float:
     """The ratio of the largest to the smallest scale of features that vary.
 
-    It is that of standard deviations, or of ranges if that is smaller: a feature that is not 0 in
-    a few rows only, such as a rare word, has a small deviation but an ordinary range.
+    It is that of standard deviations, or of ranges if that is smaller: a feature that is 0 in all
+    but a few rows, such as a rare word, has a small deviation but an ordinary range.
     """
     varies = statistics.deviation > 0
     deviations = statistics.deviation[varies]

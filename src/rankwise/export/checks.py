@@ -95,8 +95,8 @@ class ExportCheck:
     tolerance : float
         The largest relative difference that is accepted.
     n_pairs, n_turned : int
-        Pairs of rows (of the same query) with different scores, and those whose order the
-        exported model turns round. At most 0.1% are accepted.
+        Pairs of rows (of the same query) with different scores, and those that the exported model
+        has in the reverse order. At most 0.1% are accepted.
     left_out : float
         A constant of the model that the target has no place for. It does not change the order.
     std_difference : float or None
@@ -141,7 +141,7 @@ class ExportCheck:
             difference += f", that of standard deviations {self.std_difference:.2g} relative"
         return (
             f"On {self.rows}, the largest difference of scores is {difference}, and "
-            f"{self.n_turned:,} of {plural(self.n_pairs, 'pair')} are turned round."
+            f"{self.n_turned:,} of {plural(self.n_pairs, 'pair')} are reversed."
         )
 
 

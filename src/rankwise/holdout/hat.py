@@ -76,8 +76,9 @@ class DenseHat:
         return backend_of(self.M).contiguous(self.M.diagonal())
 
     def fit(self, y: Array) -> Array:
-        product = backend_of(self.M).matmul(self.M, y)
-        return product if self.is_hat else y - product
+        on = backend_of(self.M)
+        product = on.matmul(self.M, y)
+        return product if self.is_hat else on.xp.subtract(y, product, out=product)
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         for start, stop in _spans(backend_of(self.M), self.n):

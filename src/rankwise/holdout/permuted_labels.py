@@ -23,20 +23,34 @@ from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import block_slopes
 
 BLOCK_VALUES = 2**17  # differences computed at a time on a device
+KEYS = 2**14  # random numbers drawn at a time
 COLUMNS = 128  # permutations at a time in a compiled loop: their rows stay in the cache
+SHORT_ROUNDING = 2.0**-20  # of differences of two products in single precision: over 10 * 2^-24
+PADDING = 32  # numbers of single precision in the steps of a compiled loop
 HUGE = 996  # labels are multiplied by a power of two to about 2^996: products give signs
 
 
 def permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator) -> Array:
     """The labels, and n random permutations of them within units: shape (n_rows, 1 + n)."""
-    keys = rng.random((len(labels), n))
-    columns = np.repeat(labels[units.order][:, None], n + 1, axis=1)
-    permuted_loops.shuffle_columns(columns, keys, units.indptr)
+    rows, starts = labels[units.order], np.repeat(units.indptr[:-1], units.sizes)
+    columns = np.empty((len(rows), 1 + n))
+    columns[:, 0] = rows
+    keys = np.empty((min(len(rows), max(1, KEYS // n)), n))
+    for start in range(0, len(rows), len(keys)):
+        keys = keys[: len(rows) - start]
+        rng.random(out=keys)
+        permuted_loops.shuffle_rows(rows, starts, keys, start, columns)
     if units.contiguous:
         return columns
     out = np.empty_like(columns)
     out[units.order] = columns
     return out
+
+
+def standard_labels(labels: Array) -> Array:
+    """The labels, or, if there are two, numbers with a mean of 0: which ones does not matter."""
+    names = np.unique(labels)
+    return labels if len(names) != 2 else (labels == names[1]) - np.mean(labels == names[1])
 
 
 def shares_hat(problem: HoldOutProblem) -> bool:
@@ -53,14 +67,16 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
     """Shares of pairs in the wrong order, shape (n_alphas, n_columns of labels).
 
     Pairs are held out within `units`. Every column of `labels` is a permutation of the others
-    within them, so that all have the same number of pairs with different labels.
+    within them, so that all have the same number of pairs with different labels. Two labels are
+    those of `standard_labels`.
     """
     check_pairs(problem, 0, PairChoice(None, keep_ties=False))
     compared, ends = compared_pairs(labels[:, 0], units), np.repeat(units.indptr[1:], units.sizes)
     query, on = _in_order(one_ranking(problem, 0), units), backend_of(problem.y)
     Y = on.array(labels if units.contiguous else labels[units.order])
-    y = Y - labels[:, 0].mean()
-    two_labels = len(np.unique(labels[:, 0])) == 2
+    names, counts = np.unique(labels[:, 0], return_counts=True)
+    two_labels = len(names) == 2
+    y = Y if two_labels else Y - labels[:, 0].mean()
     out = np.empty((len(problem.alphas), y.shape[1]))
     for a, lam in enumerate(problem.lams):
         with explained_rounding():
@@ -68,15 +84,15 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
         f = hat.fit(y)
         if not on.is_finite(f):
             raise lost_in_rounding()
-        r, agreement, diagonal = y - f, on.zeros(y.shape[1]), hat.diagonal
+        agreement, diagonal = on.zeros(y.shape[1]), hat.diagonal
         for start, M in hat.blocks():
             u, v = block_slopes(M, hat.is_hat, hat.n, start, diagonal)
             if not on.is_host:
-                _agreement_on_device(u, v, start, ends, Y, f, r, agreement)
+                _agreement_on_device(u, v, start, ends, Y, f, y - f, agreement)
             elif two_labels and len(M) == hat.n:
-                agreement = _two_label_agreement(u, v, ends, Y, f, r, compared)
+                agreement = _two_label_agreement(u, v, ends, y, names, counts, f, compared)
             else:
-                arguments = (u, v, start, ends, _huge(Y), f, r)
+                arguments = (u, v, start, ends, _huge(Y), f, y - f)
                 _in_columns(permuted_loops.add_agreement, arguments, agreement)
         out[a] = 0.5 * (1.0 - to_host(agreement) / compared)
     return out
@@ -109,14 +125,18 @@ def _huge(Y: Array) -> Array:
 
 
 def _two_label_agreement(
-    u: Array, v: Array, ends: Index, y: Array, f: Array, r: Array, compared: int
+    u: Array, v: Array, ends: Index, y: Array, names: Array, counts: Index, f: Array, compared: int
 ) -> Array:
     """Pairs in the right order less those in the wrong order, from the rows of the rarer label."""
-    (low, high), counts = np.unique(y[:, 0], return_counts=True)
-    chosen, sign = (high, 1.0) if counts[1] <= counts[0] else (low, -1.0)
-    starts = np.searchsorted(ends, ends)
-    wins = np.empty(y.shape[1])
-    _in_columns(permuted_loops.count_wins, (u, v, starts, ends, y, chosen, f, r), wins)
+    chosen, sign = (names[1], 1.0) if counts[1] <= counts[0] else (names[0], -1.0)
+    starts, wins = np.searchsorted(ends, ends), np.empty(y.shape[1])
+    padded = -(-len(u) // PADDING) * PADDING
+    short = np.zeros((2, len(u), padded), np.float32)
+    short[:, :, : len(u)] = u, v
+    largest = max(f.max(), -f.min()) + abs(names).max()  # of fits and residuals
+    margin = SHORT_ROUNDING * (1.0 + max(abs(u).max(), abs(v).max())) * largest
+    arguments = (u, v, *short, starts, ends, y, chosen, f, margin)
+    _in_columns(permuted_loops.count_wins, arguments, wins)
     return sign * (wins - compared)
 
 

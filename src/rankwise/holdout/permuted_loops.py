@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,19 +12,21 @@ from rankwise.backends.jit import compiled, inlined
 
 
 @compiled
-def shuffle_columns(labels: Array, keys: Array, ptr: Index) -> None:
-    """Permute rows ptr[u]:ptr[u + 1] of every column but the first, in place.
+def shuffle_rows(
+    labels: Array, unit_starts: Index, keys: Array, start: int, columns: Array
+) -> None:
+    """Continue permutations of the labels within units, in all columns but the first.
 
-    Fisher and Yates, with the uniform random numbers `keys`: one column for each permutation.
+    Rows from `start` on are inserted at random places of their unit (Fisher and Yates), with the
+    uniform random numbers `keys`: a row for each of them, and a column for each permutation.
     """
-    for u in range(len(ptr) - 1):
-        start = ptr[u]
-        for row in range(ptr[u + 1] - 1, start, -1):
-            for c in range(keys.shape[1]):
-                other = start + int(keys[row, c] * (row - start + 1))
-                kept = labels[row, c + 1]
-                labels[row, c + 1] = labels[other, c + 1]
-                labels[other, c + 1] = kept
+    for k in range(len(keys)):
+        row = start + k
+        first, label = unit_starts[row], labels[row]
+        for c in range(keys.shape[1]):
+            other = first + int(keys[k, c] * (row - first + 1))
+            columns[row, c + 1] = columns[other, c + 1]
+            columns[other, c + 1] = label
 
 
 @inlined
@@ -80,16 +83,36 @@ def add_agreement(
     agreement[low:high] += total
 
 
+@partial(compiled, fastmath={"contract", "reassoc", "nsz"})
+def _count_ahead(
+    f_i: Any, r_i: Any, u: Any, v: Any, f: Any, r: Any, margin: Any
+) -> tuple[Any, Any]:
+    """How many rows are behind row i by more than `margin`, and how many by at least -margin.
+
+    All values have single precision. Counts are floats as well, since integers would be wider than
+    what is counted; their sums are exact in any order.
+    """
+    ahead, level = np.float32(0.0), np.float32(0.0)
+    zero, one = np.float32(0.0), np.float32(1.0)
+    for j in range(len(u)):
+        difference = (f_i - u[j] * r_i) - (f[j] - v[j] * r[j])
+        ahead += one if difference > margin else zero
+        level += one if difference >= -margin else zero
+    return ahead, level
+
+
 @partial(compiled, fastmath={"contract"})
 def count_wins(
     u: Array,
     v: Array,
+    short_u: Array,
+    short_v: Array,
     starts: Index,
     ends: Index,
     y: Array,
     chosen: float,
     f: Array,
-    r: Array,
+    margin: float,
     low: int,
     high: int,
     wins: Array,
@@ -98,28 +121,45 @@ def count_wins(
 
     A tie counts as one. There are two labels; `u` and `v` are those of `add_agreement` for all rows
     i and j. Only rows of one label are visited. The others of that label have an infinite score: in
-    their place, a branch would keep the loop from being vectorized, as would indices that may be
-    negative.
+    their place, a branch would keep the loop from being vectorized.
+
+    The signs of a row are those of single precision if all differences are larger than `margin`,
+    its rounding errors; if not, those of double precision. `short_u` and `short_v` may have
+    additional columns, with which loops over all rows have no remainder.
     """
-    n = len(u)
-    scores, residuals, own = np.empty((8, n)), np.empty((8, n)), np.empty((8, n))
+    n, padded = len(u), short_u.shape[1]
+    own, residuals = np.zeros((8, padded), np.float32), np.zeros((8, padded), np.float32)
+    scores = np.full((8, padded), np.float32(np.inf))
     for start in range(low, high, 8):
         width = min(8, high - start)
         for j in range(n):  # eight columns at a time are those of a cache line
             for k in range(width):
-                own[k, j], residuals[k, j] = f[j, start + k], r[j, start + k]
-                scores[k, j] = np.inf if y[j, start + k] == chosen else f[j, start + k]
-        for k in range(width):
-            total = 0
-            for i in range(n):
+                f_j = f[j, start + k]
+                own[k, j], residuals[k, j] = f_j, y[j, start + k] - f_j
+                scores[k, j] = np.inf if y[j, start + k] == chosen else f_j
+        total = np.zeros(width, np.int64)
+        for i in range(n):
+            there = slice(starts[i], ends[i] if ends[i] < n else padded)
+            for k in range(width):
                 if scores[k, i] != np.inf:
                     continue
-                there = slice(starts[i], ends[i])
-                f_i, r_i, u_i, v_i = own[k, i], residuals[k, i], u[i, there], v[i, there]
-                f_j, r_j, ahead, level = scores[k, there], residuals[k, there], 0, 0
-                for j in range(len(u_i)):
-                    one, two = f_i - u_i[j] * r_i, f_j[j] - v_i[j] * r_j[j]
-                    ahead += 1 if one > two else 0
-                    level += 1 if one >= two else 0
-                total += ahead + level
-            wins[start + k] = total
+                ahead, level = _count_ahead(
+                    own[k, i],
+                    residuals[k, i],
+                    short_u[i, there],
+                    short_v[i, there],
+                    scores[k, there],
+                    residuals[k, there],
+                    np.float32(margin),
+                )
+                if ahead == level and margin < 1e20:
+                    total[k] += 2 * int(ahead)
+                    continue
+                c = start + k
+                f_i, r_i = f[i, c], y[i, c] - f[i, c]
+                for j in range(starts[i], ends[i]):
+                    if y[j, c] != chosen:
+                        f_j, r_j = f[j, c], y[j, c] - f[j, c]
+                        one, two = f_i - u[i, j] * r_i, f_j - v[i, j] * r_j
+                        total[k] += int(one > two) + int(one >= two)
+        wins[start : start + width] = total

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.errors import DataError, ParameterError
+from rankwise.metric_labels import metric_label
 from rankwise.metrics.graded_metrics import GAIN_OPTIONS
 from rankwise.metrics.metric_names import are_grades, get_metric
 from rankwise.metrics.ranking_metric import QueryValues
@@ -73,7 +74,7 @@ class RankingComparison(TableMixin):
     >>> from rankwise.metrics import compare_rankings
     >>> y, qid = [0, 1, 0, 1, 0, 1], [1, 1, 2, 2, 3, 3]
     >>> compare_rankings(y, {"good": y, "bad": [1, 0, 1, 0, 0, 1]}, qid, metrics=["map"])
-    <RankingComparison of good, bad on 3 queries in map>
+    <RankingComparison of good, bad on 3 queries in MAP>
     """
 
     rankers: tuple[str, ...]
@@ -103,7 +104,7 @@ class RankingComparison(TableMixin):
         columns = (Column("metric", ""), Column("rankers", ""), *signed, Column("p", ".2g"))
         rows = tuple(
             (
-                pair.metric,
+                metric_label(pair.metric),
                 f"{pair.first} − {pair.second}",
                 pair.test.difference,
                 *pair.test.interval(self.level),
@@ -163,7 +164,8 @@ class RankingComparison(TableMixin):
         return self.means_table().to_html() + self.to_table().to_html()
 
     def __repr__(self) -> str:
-        listed = f"{', '.join(self.rankers)} on {self._size} in {', '.join(self.values)}"
+        metrics = ", ".join(map(metric_label, self.values))
+        listed = f"{', '.join(self.rankers)} on {self._size} in {metrics}"
         return f"<RankingComparison of {listed}>"
 
     def plot(self, metric: str | None = None, **options: Any) -> Axes:
@@ -307,4 +309,5 @@ def _with_options(function: Any, **options: Any) -> Any:
 
 
 def _described(metric: str) -> str:
-    return metric if get_metric(metric).greater_is_better else f"{metric} (lower is better)"
+    greater, label = get_metric(metric).greater_is_better, metric_label(metric)
+    return label if greater else f"{label} (lower is better)"

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from rankwise.errors import DataError, ParameterError
+from rankwise.metric_labels import metric_label
 from rankwise.metrics.ranked_queries import Array
 from rankwise.metrics.ranking_metric import QueryValues
 from rankwise.parameters import Choice, Whole, as_generator, check_value
@@ -23,7 +24,8 @@ _SIGNS = 2**20  # signs drawn at a time
 
 def described(metric: str) -> str:
     """The name of a metric in a table."""
-    return f"{metric} (lower is better)" if metric in LOWER_IS_BETTER else metric
+    label = metric_label(metric)
+    return f"{label} (lower is better)" if metric in LOWER_IS_BETTER else label
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class PairedTest:
         return self.difference - width, self.difference + width
 
     def __str__(self) -> str:
-        name = f"{self.metric}: " if self.metric else ""
+        name = f"{metric_label(self.metric)}: " if self.metric else ""
         return (
             f"{name}{self.mean_a:.4f} against {self.mean_b:.4f} ({self.difference:+.4f}) on "
             f"{self.n_queries} queries: {self.wins} won, {self.ties} tied, {self.losses} lost; "

@@ -15,8 +15,14 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
 from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.permuted_labels import permuted, permuted_errors, shares_hat
+from rankwise.holdout.permuted_labels import (
+    permuted,
+    permuted_errors,
+    shares_hat,
+    standard_labels,
+)
 from rankwise.holdout.permuted_levels import stacked_errors, stacks
+from rankwise.metric_labels import metric_label
 from rankwise.model_selection._cross_validation import scores_of_columns
 from rankwise.model_selection._hold_outs import hold_out_problem
 from rankwise.model_selection._strata import Units, check_two_rows
@@ -77,7 +83,7 @@ class PermutationTest(TableMixin):
     def to_table(self) -> Table:
         """The score, the mean and spread of permuted scores, and the p-value."""
         columns = (
-            Column(self.metric),
+            Column(metric_label(self.metric)),
             Column("by chance"),
             Column("s.d."),
             Column("p", ".3g"),
@@ -103,7 +109,8 @@ class PermutationTest(TableMixin):
 
     def __repr__(self) -> str:
         return (
-            f"<PermutationTest: {self.metric} {self.score:.4f}, {self.null.mean():.4f} by chance, "
+            f"<PermutationTest: {metric_label(self.metric)} {self.score:.4f}, "
+            f"{self.null.mean():.4f} by chance, "
             f"p = {self.p_value:.3g} ± {self.standard_error:.2g} from "
             f"{plural(len(self.null), 'permutation')}>"
         )
@@ -222,8 +229,8 @@ def permutation_test(
     given = hold_out_problem(ranker, X, y, qid, alpha)
     if given.n_outputs is not None:
         raise DataError(f"permutation_test needs one label per row: got {given.n_outputs} columns.")
-    labels = given.labels[:, 0]
-    check_two_rows(labels)
+    check_two_rows(given.labels[:, 0])
+    labels = standard_labels(given.labels[:, 0])
     Y = _permuted(labels, units, given.groups, n_permutations, rng)
     score = 1.0 - _errors(ranker, X, given, Y, units, qid).min(axis=0)
     return PermutationTest(float(score[0]), score[1:])

@@ -17,10 +17,10 @@ from rankwise.estimators._validation import DTYPES
 class SeenFeatures(TransformerMixin, BaseEstimator):
     """Keep the features that occur in the training rows, and drop all others.
 
-    A feature occurs if it is not 0 in all training rows. If feature numbers are hashes, rows have
-    up to 2^31 - 1 columns, of which some thousands occur. A ranker would need a weight for each of
-    them. After this transformer, it needs weights for those that occur, and features of new rows
-    that did not occur in training are ignored, as if they had weight 0.
+    A feature occurs if some training row has a value other than 0. If feature numbers are hashes,
+    rows have up to 2^31 - 1 columns, of which some thousands occur. A ranker would need a weight
+    for each column. After this transformer, it needs weights only for those that occur. Features
+    of new rows that did not occur in training are ignored, as if they had weight 0.
 
     This takes O(z log z) time and O(z) memory for z stored values, regardless of the number of
     columns.
@@ -159,7 +159,7 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
 
 
 def _occurring(X: Any) -> Index:
-    """The columns that are not 0 in all rows."""
+    """The columns with a value other than 0."""
     if is_sparse(X):
         return np.unique(X.indices[X.data != 0]).astype(np.int64)
     return np.flatnonzero((X != 0).any(axis=0)).astype(np.int64)

@@ -15,6 +15,7 @@ from rankwise.errors import DataError, ExportError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.export import feature_weights
 from rankwise.graph import QueryGroups
+from rankwise.metric_labels import metric_label
 from rankwise.metrics import RankingEvaluation, evaluate_ranking
 from rankwise.metrics.significance import described
 from rankwise.model_selection import permutation_importance
@@ -164,7 +165,7 @@ def _remembered(model: Any) -> str:
     ranker = last_step(model)
     if isinstance(model, RankingSearchCV) and hasattr(model, "best_score_"):
         scoring = getattr(model.scorer_, "scoring", "score")
-        metric = scoring if isinstance(scoring, str) else "score"
+        metric = metric_label(scoring) if isinstance(scoring, str) else "score"
         return (
             f"In training, {metric} of held-out rows was {abs(model.best_score_):.4f} with the "
             "best setting of the search. As it is the best of several, it is a little too good."
@@ -177,7 +178,8 @@ def _remembered(model: Any) -> str:
     k = curve.best_index
     spread = "" if np.isnan(curve.standard_error[k]) else f" ± {curve.standard_error[k]:.4f}"
     return (
-        f"In training, alpha was chosen by hold-outs: {curve.metric} {curve.score[k]:.4f}{spread} "
+        f"In training, alpha was chosen by hold-outs: {metric_label(curve.metric)} "
+        f"{curve.score[k]:.4f}{spread} "
         "(standard error) at the best alpha. As it is the best of several, it is a little too good."
     )
 
@@ -208,7 +210,7 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
     else:
         result = permutation_importance(model, rows.X, rows.y, qid=rows.qid, random_state=0)
         labels = result.names if names is None else tuple(names)
-        weights, heading = result.importance, f"rise in {result.metric}"
+        weights, heading = result.importance, f"rise in {metric_label(result.metric)}"
         caption = (
             f"How much worse the order of {rows.source} gets if the values of a feature are "
             "permuted within queries, with 95% intervals."
@@ -228,7 +230,7 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
 
 
 def _limits(model: Any, rows: CardRows | None) -> list[str]:
-    """What a reader could expect of the model in vain."""
+    """What readers of the card should not expect of the model."""
     ranker, found = last_step(model), []
     if getattr(ranker, "n_queries_", 1) > 1:
         found.append(

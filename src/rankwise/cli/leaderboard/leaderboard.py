@@ -23,8 +23,30 @@ LINKS, TIES = ("logit", "probit"), ("model", "half")
 
 def leaderboard(
     battles: Annotated[
-        Path, input_argument(metavar="BATTLES", help="CSV, JSON lines, JSON or Parquet file.")
+        Path,
+        input_argument(
+            metavar="BATTLES", help="CSV, TSV, JSON lines, JSON, Parquet or Arrow file."
+        ),
     ],
+    first: Annotated[
+        str | None,
+        option("COLUMN", "The items shown first.", "model_a, left, ...", rich_help_panel="Columns"),
+    ] = None,
+    second: Annotated[
+        str | None,
+        option(
+            "COLUMN", "The items shown second.", "model_b, right, ...", rich_help_panel="Columns"
+        ),
+    ] = None,
+    winner: Annotated[
+        str | None,
+        option(
+            "COLUMN",
+            "Who won. With --first and --second only: the first.",
+            "winner, outcome, ...",
+            rich_help_panel="Columns",
+        ),
+    ] = None,
     style: Annotated[
         str | None,
         option(
@@ -90,6 +112,7 @@ def leaderboard(
     Examples:
       rankwise leaderboard battles.csv
       rankwise leaderboard battles.jsonl --style length --cluster session --report page.html
+      rankwise leaderboard games.csv --first white --second black --winner result --position
       rankwise leaderboard mt_bench.parquet --judge judge --position --elo --csv table.csv
     """
     for name, value, words in (("link", link, LINKS), ("ties", ties, TIES)):
@@ -101,11 +124,17 @@ def leaderboard(
     for path in (csv_out, json_out, report):
         if path is not None:
             check_writable(path, battles, force=force)
+    if (first is None) != (second is None) or (winner is not None and first is None):
+        missing = "second" if second is None and first is not None else "first"
+        refuse(missing, "Name the columns of both items: --first and --second.")
     from rankwise.data import read_battles
 
     names = [] if style is None else [name.strip() for name in style.split(",") if name.strip()]
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
-        file = read_battles(battles, style=names, groups=cluster, judge=judge)
+        file = read_battles(
+            battles, first=first, second=second, winner=winner, style=names, groups=cluster,
+            judge=judge,
+        )  # fmt: skip
     from rankwise.estimators.leaderboard.leaderboard import Leaderboard
 
     board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)

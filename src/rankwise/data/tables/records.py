@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from rankwise.data.tables.formats import (
+    SEPARATORS,
+    check_names_differ,
     compression_of,
     csv_rows,
     encoding_fault,
+    even_rows,
     format_of,
+    opened_bytes,
     opened_text,
     require_pyarrow,
 )
@@ -30,15 +34,13 @@ def read_records(path: Path) -> Columns:
     """
     format = format_of(path)
     try:
-        if format == "parquet":
-            return _parquet(path)
-        if format == "arrow":
-            raise DataError(f"{path}: this command reads CSV, TSV, JSON and Parquet files.")
+        if format in ("parquet", "arrow"):
+            return _of_arrow(path, format)
         if format == "jsonl":
             return _of_records(path, json_lines(path))
         if format == "json":
             return _of_records(path, enumerate(json_list(path), 1))
-        return _csv(path, csv_rows(path, _separator(path)))
+        return _csv(path, even_rows(path, _separator(path)))
     except (EOFError, OSError, zlib.error) as error:
         raise broken_file(path, error) from error
 
@@ -92,12 +94,13 @@ def _csv(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Columns:
     if len(rows) < 2:
         raise DataError(f"{path} needs a line with the names of columns, and lines of values.")
     names = [name.strip() for name in rows[0][1]]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path} has two columns {twice!r}.")
-    for line, row in rows[1:]:
-        if len(row) != len(names):
-            raise DataError(f"{path}, line {line}: got {len(row)} values for {len(names)} columns.")
+    mark = next((mark for mark in SEPARATORS if len(names) == 1 and mark in names[0]), None)
+    if mark is not None:
+        raise DataError(
+            f"{path}, line 1: one column, {names[0][:40]!r}. Its values seem to be separated by "
+            f"{SEPARATORS[mark]}: separate them by commas, or by tabs in a file .tsv."
+        )
+    check_names_differ(path, names)
     values = zip(*(row for _, row in rows[1:]), strict=True)
     return {name: list(column) for name, column in zip(names, values, strict=True)}
 
@@ -147,16 +150,29 @@ def _of_records(path: Path, records: Iterator[tuple[int, Any]]) -> Columns:
     return columns
 
 
-def _parquet(path: Path) -> Columns:
-    parquet, ArrowException = (
-        require_pyarrow("pyarrow.parquet"),
-        require_pyarrow("pyarrow").ArrowException,
-    )
+def _of_arrow(path: Path, format: str) -> Columns:
+    """The columns of a file in Parquet or in one of Arrow's formats."""
+    arrow = require_pyarrow("pyarrow")
     try:
-        table = parquet.read_table(path)
-    except ArrowException as error:
+        with opened_bytes(path) as file:
+            content = arrow.BufferReader(file.read())
+        if format == "parquet":
+            table = require_pyarrow("pyarrow.parquet").read_table(content)
+        else:
+            table = _arrow_table(content)
+    except arrow.ArrowException as error:
         reason = str(error).partition("\n")[0].rstrip(".")
-        raise DataError(f"{path} cannot be read as Parquet: {reason}.") from error
+        raise DataError(f"{path} cannot be read as {format.capitalize()}: {reason}.") from error
     if not table.num_rows:
         raise DataError(f"{path} has no rows.")
     return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def _arrow_table(content: Any) -> Any:
+    """The table of a file (Feather), or of a stream."""
+    arrow = require_pyarrow("pyarrow")
+    try:
+        return arrow.ipc.open_file(content).read_all()
+    except arrow.ArrowInvalid:
+        content.seek(0)
+        return arrow.ipc.open_stream(content).read_all()

@@ -129,7 +129,7 @@ class Roles:
 
     @property
     def looking_like_ids(self) -> list[str]:
-        """Features whose names are those of identifiers, which hardly rank."""
+        """Features that are named like identifiers, which say little about relevance."""
         return [
             name for name in self.features if re.search(r"(^|[_ -])(id|ID|Id)$|[a-z]I[dD]$", name)
         ]

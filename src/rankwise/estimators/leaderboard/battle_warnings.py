@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from rankwise.backends.arrays import Array
+from rankwise.data.battles import Battles
 from rankwise.errors import DataError, warn
 from rankwise.estimators.leaderboard.battle_problem import BattleProblem
 from rankwise.tables import plural
@@ -63,11 +64,27 @@ def warn_about_graph(problem: BattleProblem, items: NDArray[Any], penalty: Any) 
         warn(f"{message}: the distance between these groups rests on the penalty.")
 
 
+def check_order(battles: Battles) -> None:
+    """Refuse an effect of the first place if the first item won every battle.
+
+    Then winners are listed before losers, and the order says nothing of what was shown.
+    """
+    if (battles.outcome == 0).any() and not (battles.outcome == 1).any():
+        raise DataError(
+            "The first item won every battle: the battles seem to list winners before losers, so "
+            "that the effect of the first place and judges cannot be told. Leave out position and "
+            "judge, or give the items in the order in which they were shown."
+        )
+
+
 def warn_about_position(problem: BattleProblem, params: Array) -> None:
     """Warn if the first place wins more often than the ratings explain, and is not modelled.
 
-    A score test: the sum of the scores of groups, divided by its standard error.
+    A score test: the sum of the scores of groups, divided by its standard error. If the first wins
+    all battles, winners are listed before losers, and the order says nothing of what was shown.
     """
+    if not np.where(problem.sign > 0, problem.outcome == 1, problem.outcome == 0).any():
+        return
     scores = problem.likelihood.scores(params)[problem.outcome, 0, problem.row]
     scores = scores * problem.weight * problem.sign
     if problem.group is not None:

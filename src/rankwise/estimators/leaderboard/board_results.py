@@ -22,7 +22,7 @@ from rankwise.estimators.leaderboard.board_tables import (
     Standings,
 )
 from rankwise.graph.comparison_checks import check_context
-from rankwise.parameters import Choice, Whole, as_generator, check_value
+from rankwise.parameters import Choice, Number, Whole, as_generator, check_value
 from rankwise.solvers.battles.outcome_models import MODELS
 from rankwise.solvers.battles.studentized_range import range_quantile
 
@@ -80,9 +80,9 @@ class BoardResults:
             raise ParameterError('Points of Elo belong to the logit link: use link="logit".')
         scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
         order = self._order()
-        half = self._quantile() * self.rating_std_
+        half = self._quantile(self.level) * self.rating_std_
         ranks = self._ranks()
-        low, high = self._rank_intervals(ranks)
+        low, high = self._rank_interval(ranks, self.level)
         battles = np.bincount(self.battles_.pairs.ravel(), minlength=len(self.items_))
         bad = self._both_bad_shares(list(self.battles_.pairs.T), len(self.items_))
         columns = {
@@ -119,24 +119,59 @@ class BoardResults:
     def _order(self) -> Index:
         return np.argsort(-self.ratings_, kind="stable")
 
-    def _quantile(self) -> float:
+    def _quantile(self, level: float) -> float:
         """Standard errors on each side of an interval."""
-        return float(student.ppf(0.5 + self.level / 2, max(self.n_groups_ - 1, 1)))
+        return float(student.ppf(0.5 + level / 2, max(self.n_groups_ - 1, 1)))
 
-    def rank_intervals(self) -> tuple[Index, Index]:
-        """The lowest and highest rank of each item, 1 being the best.
+    def to_frame(self) -> Any:
+        """The standings as a pandas data frame, best items first."""
+        return self.standings().to_frame()
+
+    def interval(self, level: float | None = None) -> tuple[Array, Array]:
+        """The ends of an interval of each rating, in the order of `items_`.
+
+        Parameters
+        ----------
+        level : float, optional
+            By default that of the leaderboard.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n_items,)
+        """
+        check_is_fitted(self)
+        half = self._quantile(self._level(level)) * self.rating_std_
+        return self.ratings_ - half, self.ratings_ + half
+
+    def rank_interval(self, level: float | None = None) -> tuple[Index, Index]:
+        """The lowest and highest rank of each item, in the order of `items_`; 1 is the best.
 
         The outer quantiles of its ranks in the draws.
-        """
-        return self._rank_intervals(self._ranks())
 
-    def _rank_intervals(self, ranks: NDArray[np.int32]) -> tuple[Index, Index]:
-        outside = (1 - self.level) / 2
+        Parameters
+        ----------
+        level : float, optional
+            By default that of the leaderboard.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n_items,)
+        """
+        return self._rank_interval(self._ranks(), self._level(level))
+
+    def _level(self, level: float | None) -> float:
+        if level is None:
+            return self.level
+        check_value("level", level, Number(0, 1, open_low=True, open_high=True))
+        return level
+
+    def _rank_interval(self, ranks: NDArray[np.int32], level: float) -> tuple[Index, Index]:
+        outside = (1 - level) / 2
         ends = np.quantile(ranks, [outside, 1 - outside], axis=0, method="inverted_cdf")
         low, high = ends.astype(np.intp)
         return low, high
 
-    def top_probability(self, k: int = 1) -> Array:
+    def top(self, k: int = 1) -> Array:
         """The probability of each item to be among the best k."""
         check_is_fitted(self)
         check_value("k", k, Whole(1, len(self.items_)))
@@ -257,7 +292,7 @@ class BoardResults:
     def coefficients(self) -> BoardTable:
         """Coefficients of covariates, with intervals and z values."""
         check_is_fitted(self)
-        half = self._quantile() * self.coef_std_
+        half = self._quantile(self.level) * self.coef_std_
         z = np.divide(self.coef_, self.coef_std_, out=np.zeros_like(half), where=half > 0)
         columns = {
             "column": np.array(self.coef_names_, dtype=object),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,10 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array
 from rankwise.backends.blas_threads import blas_threads_for
+from rankwise.data.battle_files import BattleFile, read_battles
 from rankwise.data.battles import Battles
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.leaderboard.battle_problem import BattleProblem
 from rankwise.estimators.leaderboard.battle_warnings import (
+    check_order,
     warn_about_graph,
     warn_about_groups,
     warn_about_position,
@@ -185,9 +188,11 @@ class Leaderboard(BoardResults, BaseEstimator):
 
         Parameters
         ----------
-        first : array-like of shape (n_battles,) or Battles
-            Ids of the items that were shown first; or checked battles, in place of all that
-            follows but `item_features`.
+        first : array-like of shape (n_battles,), data frame, path or Battles
+            Ids of the items that were shown first. Or a table or file with the columns that
+            `rankwise.data.read_battles` knows, in place of `second` and `outcome`; `groups` and
+            `judge` are then names of columns, and `context` is a list of such. Or checked battles,
+            in place of all that follows but `item_features`.
         second : array-like of shape (n_battles,)
             Ids of the items that were shown second.
         outcome : array-like of shape (n_battles,)
@@ -196,7 +201,8 @@ class Leaderboard(BoardResults, BaseEstimator):
             How much each battle counts.
         groups : array-like of shape (n_battles,), optional
             The session, prompt or voter of each battle. Standard errors are those of independent
-            groups. None: all battles are independent.
+            groups. None: all battles are independent; of a table, those of a column of sessions or
+            prompts, if there is one.
         judge : array-like of shape (n_battles,), optional
             Who judged each battle. Each judge gets a share of verdicts at random and a preference
             for the first place, shrunk towards the common values.
@@ -295,6 +301,8 @@ class Leaderboard(BoardResults, BaseEstimator):
         return {name: value for name, value in state.items() if name != "_problem"}
 
     def _problem_of(self, battles: Battles, item_features: Any) -> BattleProblem:
+        if self.position or battles.judge is not None:
+            check_order(battles)
         return BattleProblem.of(
             battles, link=self.link, ties=self.ties, position=self.position,
             item_features=item_features,
@@ -429,6 +437,10 @@ def _warn_about_maximum(problem: BattleProblem, mode: Mode) -> None:
 
 def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
     """Checked battles, from the arguments of `fit`."""
+    if isinstance(first, BattleFile):
+        first = first.battles
+    elif isinstance(first, str | Path | Mapping) or hasattr(first, "columns"):
+        return _of_table(first, second, outcome, **more)
     if isinstance(first, Battles):
         more |= {"second": second, "outcome": outcome}
         twice = [name for name, value in more.items() if value is not None]
@@ -439,9 +451,32 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
         return first
     if second is None or outcome is None:
         raise DataError(
-            "Give first, second and outcome, one entry per battle, or a Battles object."
+            "Give first, second and outcome, one entry per battle (the outcome is 1, if first has "
+            "the winners), or a table, a path or a Battles object."
         )
     return Battles.of(first, second, outcome, **more)
+
+
+def _of_table(
+    table: Any, second: Any, outcome: Any, *, groups: Any, judge: Any, context: Any, **more: Any
+) -> Battles:
+    """The battles of a table or file; warns of rows that are left out."""
+    more |= {"second": second, "outcome": outcome}
+    given = next((name for name, value in more.items() if value is not None), None)
+    if given is not None:
+        raise ParameterError(
+            f"The battles are those of a table, to which {given} does not belong: pass arrays, or "
+            "what rankwise.data.read_battles returns."
+        )
+    for name, column in (("groups", groups), ("judge", judge)):
+        if column is not None and not isinstance(column, str):
+            raise ParameterError(f"With a table, {name} is the name of a column.")
+    style = [context] if isinstance(context, str) else [] if context is None else list(context)
+    found = read_battles(table, groups=groups, judge=judge, style=style)
+    if found.dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.dropped.items())
+        warn(f"Rows that are left out: {reasons}.")
+    return found.battles
 
 
 def _pair_shares(problem: BattleProblem, params: Array) -> tuple[Array, Array]:
