@@ -84,3 +84,8 @@ def test_an_index_of_queries_or_ids_is_a_column():
     named = frame.rename_axis("search")
     assert from_frame(named, qid="search", verbose=False).qid.tolist() == ["a", "a", "b"]
     assert from_frame(named, verbose=False).feature_names == ("price",)  # not a feature
+
+
+def test_sparse_columns_of_pandas():
+    columns = {"grade": [0, 1], "word": pd.arrays.SparseArray([0.0, 2.0])}
+    assert from_frame(pd.DataFrame(columns), verbose=False).X["word"].tolist() == [0.0, 2.0]

@@ -24,7 +24,7 @@ NOTHING = {word.lower() for word in MISSING_WORDS}
 MANY = 10  # values of a text column, above which it is not a category
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SampleData:
     """Samples of two classes.
 
@@ -59,6 +59,13 @@ class SampleData:
     groups: NDArray[Any] | None
     columns: list[tuple[str, str]]
     lines: NDArray[np.intp]
+
+    def __repr__(self) -> str:
+        size = f"{plural(len(self.y), 'sample')}, {plural(self.X.shape[1], 'feature')}"
+        n_positive = int(self.y.sum())
+        other, positive = self.classes
+        counts = f"{len(self.y) - n_positive:,} of class {other!r}, {n_positive:,} of {positive!r}"
+        return f"SampleData({size}; {counts})"
 
     def copies(self) -> list[tuple[int, int]]:
         """Lines of samples with the same features as an earlier one, each with the earlier line."""

@@ -15,11 +15,12 @@ from rankwise.export._model_stages import ModelStages, read_stages
 from rankwise.export._stages import WithinQuery, draw_rows, linear_of
 from rankwise.export._uses import first_uses
 from rankwise.routing import last_step
+from rankwise.tables import plural
 
 WIDER = 0.05  # share of the range of drawn rows that is added at both ends, which they do not reach
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearModel:
     """score(x) = sum_j weights_j x_j + constant, with a name for each feature.
 
@@ -37,6 +38,9 @@ class LinearModel:
     weights: Array
     constant: float
     missing: dict[str, float]
+
+    def __repr__(self) -> str:
+        return f"<LinearModel of {plural(len(self.names), 'feature')}>"
 
     def scores(self, X: Any) -> Array:
         """The scores of rows.

@@ -29,6 +29,7 @@ SUFFIXES = {
 }
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}  # other than commas
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 MISSING_WORDS = [
     "", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "#N/A", "?",

@@ -148,7 +148,10 @@ def _arrow_table(frame: Any) -> Any:
     columns = {}
     for name in eager.columns:
         try:
-            columns[name] = eager[name].to_arrow()
+            if hasattr(getattr(frame[name], "dtype", None), "fill_value"):  # a sparse column
+                columns[name] = arrow.array(np.asarray(frame[name]))
+            else:
+                columns[name] = eager[name].to_arrow()
         except (arrow.ArrowException, TypeError, ValueError) as error:
             reason = str(error).partition("\n")[0]
             raise DataError(
