@@ -100,7 +100,7 @@ def main(n_kills: int, seed: int = 0) -> None:
             want, n_ended = read(), 0
             for _ in range(n_kills):
                 if what == "checkpoint" and rng.random() < 0.5:
-                    path.unlink()
+                    path.unlink(missing_ok=True)
                 child = in_child(task)
                 time.sleep(rng.uniform(0, whole))
                 os.kill(child, signal.SIGKILL)
