@@ -87,7 +87,7 @@ def test_comparisons_battles_samples_and_exports_are_short(tmp_path):
     samples.write_text("outcome,age\n" + "ill,1\nwell,2\n" * 3)
     ranker = RankRLS(1.0).fit(DATA.X, DATA.y, **QUERIES)
     for made, words in (
-        (read_comparisons(items, votes), "2 comparisons of 3 items) with 1 feature)"),
+        (read_comparisons(items, votes), "2 comparisons of 3 items, 1 tie) with 1 feature)"),
         (read_chosen_rejected(answers), "1 comparison of 2 items, 1 group) with 1 feature)"),
         (make_battles(5, 300, random_state=0), "300 battles of 5 items"),
         (read_samples(samples, label="outcome"), "6 samples, 1 feature; 3 of class"),

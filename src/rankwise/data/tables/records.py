@@ -90,18 +90,18 @@ def _separator(path: Path) -> str:
 
 
 def _csv(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Columns:
-    rows = list(lines)
-    if len(rows) < 2:
-        raise DataError(f"{path} needs a line with the names of columns, and lines of values.")
-    names = [name.strip() for name in rows[0][1]]
+    names = [name.strip() for name in next(lines, (1, []))[1]]
     mark = next((mark for mark in SEPARATORS if len(names) == 1 and mark in names[0]), None)
     if mark is not None:
         raise DataError(
             f"{path}, line 1: one column, {names[0][:40]!r}. Its values seem to be separated by "
             f"{SEPARATORS[mark]}: separate them by commas, or by tabs in a file .tsv."
         )
+    rows = [row for _, row in lines]
+    if not rows:
+        raise DataError(f"{path} needs a line with the names of columns, and lines of values.")
     check_names_differ(path, names)
-    values = zip(*(row for _, row in rows[1:]), strict=True)
+    values = zip(*rows, strict=True)
     return {name: list(column) for name, column in zip(names, values, strict=True)}
 
 
