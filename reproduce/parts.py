@@ -69,11 +69,11 @@ PAPERS = (
     Paper(
         "letor",
         "RankRLS: documents",
-        "Tables 1 to 3 of the RankRLS paper on OHSUMED, the same protocol on MQ2008, boosted trees "
+        "Tables 1 to 7 of the RankRLS paper on OHSUMED, the same protocol on MQ2008, boosted trees "
         "on the same features, the best results of this library beyond the paper, and a contest of "
         "rankers out of the box, tuned rankers and tuned trees, on these and four other problems.",
-        "The TREC data are not available, so the paper's figures for them are quoted next to those "
-        "for MQ2008. RankBoost is quoted from the published reference results.",
+        "The TREC data are not to be had, so Tables 4 to 7 are quoted, and some of their rows are "
+        "next to those for MQ2008. RankBoost is quoted from the published reference results.",
         (
             Part("letor/paper", _module("letor", "paper"), ("paper",), LETOR),
             Part("letor/boosters", _module("letor", "boosters"), ("boosters",), LETOR),
