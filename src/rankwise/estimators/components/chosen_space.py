@@ -49,7 +49,8 @@ class ChosenComponentSpace:
         """Choose the number of components for each alpha, and fit to all rows."""
         exact = isinstance(self.cv, str)  # folds have components of their own
         settled = self.settled(problem) if exact else self
-        return settled.fit(problem, alphas, settled.errors(problem, alphas))
+        errors = settled.errors(problem, alphas)
+        return settled.fit(problem, alphas, errors, [one.chosen(self.rule) for one in errors])
 
     def solve_best(self, problem: Problem) -> tuple[float, Fit]:
         """Choose alpha and the number of components together, and fit to all rows.
@@ -60,18 +61,23 @@ class ChosenComponentSpace:
         settled = self.settled(problem)
         alphas = [0.0, *settled.space.alphas(problem, self.limit)]
         errors = settled.errors(problem, alphas)
-        a = _best(errors, self.rule, self.chooses_number)
-        return alphas[a], settled.fit(problem, alphas[a : a + 1], errors[a : a + 1])
+        a, p = _best(errors, self.rule, self.chooses_number)
+        return alphas[a], settled.fit(problem, [alphas[a]], [errors[a]], [p])
 
-    def fit(self, problem: Problem, alphas: Sequence[float], errors: list[ComponentErrors]) -> Fit:
-        """Fit to all rows, with the number of components that the errors of each alpha suggest."""
+    def fit(
+        self,
+        problem: Problem,
+        alphas: Sequence[float],
+        errors: Sequence[ComponentErrors],
+        numbers: Sequence[int],
+    ) -> Fit:
+        """Fit to all rows, with these numbers of components if they are to be chosen."""
+        space = self.space
+        if self.chooses_number:
+            space = replace(space, count=Count(max(numbers), strict=False))
+        fit = space.solve(problem, alphas)
         if not self.chooses_number:
-            fit = self.space.solve(problem, alphas)
             numbers = [solution.n_components for solution in fit.solutions]
-        else:
-            numbers = [found.chosen(self.rule) for found in errors]
-            count = Count(max(numbers), strict=False)
-            fit = replace(self.space, count=count).solve(problem, alphas)
         solutions = [
             solution.with_number(min(p, solution.n_components), found)
             for solution, p, found in zip(fit.solutions, numbers, errors, strict=True)
@@ -92,8 +98,11 @@ class ChosenComponentSpace:
         return self.fixed().coordinates(problem)
 
 
-def _best(errors: list[ComponentErrors], rule: str, any_number: bool) -> int:
-    """Which alpha, in ascending order, a rule chooses; among equals, the largest."""
+def _best(errors: list[ComponentErrors], rule: str, any_number: bool) -> tuple[int, int]:
+    """Which alpha, in ascending order, and how many components a rule chooses.
+
+    The fewest components that the rule allows, and the largest alpha with so many.
+    """
     p = min(len(found.error) for found in errors)
     tried = slice(0, p) if any_number else slice(p - 1, p)
     error = np.array([found.error[tried] for found in errors])
@@ -104,4 +113,5 @@ def _best(errors: list[ComponentErrors], rule: str, any_number: bool) -> int:
         limit += spread if np.isfinite(spread) else 0.0
     allowed = error <= limit
     first = np.where(allowed.any(axis=1), np.argmax(allowed, axis=1), p)
-    return int(np.flatnonzero(first == first.min())[-1])
+    fewest = int(first.min())
+    return int(np.flatnonzero(first == fewest)[-1]), fewest + 1

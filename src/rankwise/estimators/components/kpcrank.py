@@ -118,6 +118,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         if self.alpha != "auto":
             return super().fit_problem(problem)
+        assert isinstance(problem.space, ChosenComponentSpace)
         alpha, fit = problem.space.solve_best(problem)
         self.set_fitted(*only_solution(fit, problem.X))
         warn_of_scales(self, problem.X)
