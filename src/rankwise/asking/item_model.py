@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.errors import DataError
 from rankwise.estimators.gp.on_columns import OnColumns
 from rankwise.estimators.gp.pairwise_gp import PairwiseGP
@@ -87,7 +86,7 @@ class ItemModel:
         given: dict[str, Any] = {}
         if len({c.rater for c in ordered}) > 1:
             given["rater"] = [c.rater for c in ordered]
-        with _without_warnings(), blas_threads_for(self.n_items):
+        with _without_warnings():
             self.gp = gp.fit_pairs(self.X, _pairs(ordered), margin=_margins(ordered), **given)
         return self
 
@@ -97,7 +96,7 @@ class ItemModel:
         if not comparisons:
             return
         rater = None if self.gp.raters_ is None else [c.rater for c in comparisons]
-        with _without_warnings(), blas_threads_for(self.n_items):
+        with _without_warnings():
             self.gp.tell(_pairs(comparisons), margin=_margins(comparisons), rater=rater)
 
     def moments(self) -> tuple[Array, Array]:
