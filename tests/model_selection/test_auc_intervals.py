@@ -212,6 +212,9 @@ def test_groups_of_a_grid_search_and_too_few_groups():
     assert 0 < nested_leave_pair_out(search, X, Y, groups=groups, **options).auc < 1
     with pytest.warns(RankwiseWarning, match="In 2 of 2 fits, alpha was chosen by all pairs"):
         nested_leave_pair_out(RankRLS(), X, Y, groups=np.arange(24) % 2, **options)
+    search = RankingSearchCV(RankRLS(), {"alpha": [0.1, 10.0]}, cv="leave_pair_out")
+    with pytest.warns(RankwiseWarning, match="not by groups"):
+        nested_leave_pair_out(search, X, Y, groups=groups, **options)
 
 
 def test_the_choice_of_features_flatters_unless_it_is_nested():

@@ -25,6 +25,7 @@ from rankwise.model_selection._held_out_pairs import leave_pair_out
 from rankwise.model_selection._pair_outcomes import PairOutcomes
 from rankwise.model_selection._strata import check_two_rows
 from rankwise.model_selection.search.labelled_rows import take
+from rankwise.model_selection.search.ranking_search import RankingSearchCV
 from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin, plural
 
@@ -135,7 +136,7 @@ def nested_leave_pair_out(
         pairs of groups, and rows of one are compared with rows of the other. ``alpha="auto"`` is
         chosen by pairs of groups as well, and by pairs of rows, with a warning, if the training
         rows have too few groups. GridSearchCV and RandomizedSearchCV get the groups of the
-        training rows.
+        training rows; RankingSearchCV does not know groups, and a warning says so.
     strata : array-like of shape (n_rows,), optional
         Such as hospitals: only rows of the same stratum are compared, also for the choice of
         ``alpha="auto"``.
@@ -180,6 +181,11 @@ def nested_leave_pair_out(
     units = np.arange(m) if groups is None else QueryGroups.of(groups, m, "groups").codes
     stratum = QueryGroups.of(strata, m, "strata").codes
     within = None if strata is None else stratum, None if groups is None else units
+    if groups is not None and isinstance(estimator, RankingSearchCV):
+        warn(
+            "RankingSearchCV chooses by rows or pairs of rows, not by groups. Use "
+            'RankRLS(alpha="auto"), or GridSearchCV with a splitter of groups, such as GroupKFold.'
+        )
     if outer == "pairs":
         parts = _pairs_of_units(labels, units, stratum, n_pairs, rng)
     else:

@@ -68,11 +68,11 @@ class AUCStudy:
         )
         return cls(data, kernel, curve, interval, test, nested)
 
-    def columns_table(self, shown: int | None) -> Table:
+    def columns_table(self, shown: int) -> Table:
         """What became of each column; features beyond the first ones are counted only."""
         rows = [(name, what) for name, what in self.data.columns if what != "a feature"]
         plain = [name for name, what in self.data.columns if what == "a feature"]
-        listed = plain if shown is None else plain[:shown]
+        listed = plain[:shown]
         rows += [(name, "a feature") for name in listed]
         rest = len(plain) - len(listed)
         more = f"And {plural(rest, 'more feature')}." if rest else ""

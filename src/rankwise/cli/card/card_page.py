@@ -186,16 +186,13 @@ def _remembered(model: Any) -> str:
 
 def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> list[Any]:
     """Weights of a linear model, or importance for the order of rows; with a picture."""
-    try:
-        found = feature_weights(model, features=names)
-    except ExportError:
-        found = None
+    found, X = _weights(model, rows, names)
     if found is not None:
         labels: Sequence[str]
         labels, weights, units = found
         caption = f"Weights of {units}."
         if rows is not None and units == "features as they are":
-            dense = rows.X.toarray() if hasattr(rows.X, "toarray") else rows.X
+            dense = X.toarray() if hasattr(X, "toarray") else X
             weights = weights * np.nanstd(np.asarray(dense, dtype=np.float64), axis=0)
             caption = (
                 f"The change of the score for one standard deviation of each feature in "
@@ -227,6 +224,25 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
         Figure(figure_svg(ax.figure), f"Bars of features. The largest: {best}.", caption),
         table,
     ]
+
+
+def _weights(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> tuple[Any, Any]:
+    """The weights of a linear model, and the rows that they belong to.
+
+    Those of a pipeline with encoders are weights of the categories.
+    """
+    X = None if rows is None else rows.X
+    try:
+        found = feature_weights(model, features=names)
+        if found is None and hasattr(model, "steps") and len(model.steps) > 1:
+            before = model[:-1]
+            names = [str(name) for name in before.get_feature_names_out()]
+            found = feature_weights(model[-1], features=names)
+            if found is not None and X is not None:
+                X = before.transform(X)
+    except (AttributeError, ExportError, ValueError):  # steps without names, or no export
+        return None, X
+    return found, X
 
 
 def _limits(model: Any, rows: CardRows | None) -> list[str]:
