@@ -96,7 +96,7 @@ max_query_rows_, basis_, solution_
     ----------
     Pahikkala, Tsivtsivadze, Airola, Boberg, Salakoski: Learning to rank with pairwise
     regularized least-squares. SIGIR 2007 workshop on learning to rank for information
-    retrieval. Section 6 names unlabelled data as future work.
+    retrieval. Its last section plans a transductive version.
 
     Belkin, Niyogi, Sindhwani: Manifold regularization: a geometric framework for learning
     from labeled and unlabeled examples. Journal of Machine Learning Research 7, 2006.
