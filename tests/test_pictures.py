@@ -128,7 +128,7 @@ def test_importance_with_intervals():
     )
     ax = found.plot(top=2)
     assert ticks(ax.yaxis) == ["b", "a"]
-    assert ax.get_xlabel() == "drop in map without the feature, the 2 largest of 3"
+    assert ax.get_xlabel() == "drop in MAP without the feature, the 2 largest of 3"
     low, high = ax.collections[0].get_segments()[1][:, 0]
     assert_allclose([low, high], [0.1 - 0.196, 0.1 + 0.196])
 
@@ -163,7 +163,7 @@ def test_training_sizes_by_name():
 
     ax = plot_training_sizes({"a": curve(), "b": curve()})
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
-    assert ax.get_ylabel() == "held-out map (± s.e.)"
+    assert ax.get_ylabel() == "held-out MAP (± s.e.)"
     assert curve().plot().get_legend() is None
     with pytest.raises(DataError, match="the same metric: got map, ndcg"):
         plot_training_sizes({"a": curve(), "b": curve("ndcg")})

@@ -117,7 +117,7 @@ def test_hold_out_of_pairs_is_an_error_or_an_auc():
 @pytest.mark.parametrize(
     ("metric", "ylabel"),
     [
-        ("disagreement", "held-out disagreement error"),
+        ("disagreement", "held-out disagreement"),
         ("MAP", "held-out MAP"),
         ("ndcg@10", "held-out NDCG@10"),
         ("mine", "held-out mine"),

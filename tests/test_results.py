@@ -9,7 +9,16 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from rankwise import KPCRank, RankRLS
-from rankwise.data import LetorData, load_dataset, make_ranking
+from rankwise.data import (
+    LetorData,
+    load_dataset,
+    make_battles,
+    make_ranking,
+    read_chosen_rejected,
+    read_comparisons,
+    read_samples,
+)
+from rankwise.export import distil, linear_model, to_json
 from rankwise.metrics import evaluate_ranking, ndcg
 from rankwise.model_selection import component_errors, leave_pair_out, leave_query_out
 from rankwise.plots import new_axes, plot_alpha_path
@@ -45,7 +54,7 @@ def test_a_frame_of_scores_has_the_name_of_the_metric():
     result = leave_query_out(RankRLS(), DATA.X, DATA.y, alphas=ALPHAS, metric="map", **QUERIES)
     assert_allclose(result.to_frame()["map"], result.score)
     assert_allclose(result.to_frame().index, ALPHAS)
-    assert f"best map {result.score.max():.4f} ± " in repr(result)
+    assert f"best MAP {result.score.max():.4f} ± " in repr(result)
 
 
 def test_values_of_queries():
@@ -68,6 +77,26 @@ def test_evaluations_have_a_standard_error():
     assert f"{error:.4f}" in str(result)
     one = evaluate_ranking([1, 0], [1.0, 0.0])
     assert one.to_dict()["metrics"]["NDCG"]["standard_error"] is None
+
+
+def test_comparisons_battles_samples_and_exports_are_short(tmp_path):
+    items = {"id": ["a", "b", "c"], "size": [1, 2, 3]}
+    votes = {"first": ["a", "b"], "second": ["b", "c"], "outcome": ["loss", "tie"]}
+    answers = {"prompt": ["p"], "chosen_length": [12], "rejected_length": [80]}
+    samples = tmp_path / "samples.csv"
+    samples.write_text("outcome,age\n" + "ill,1\nwell,2\n" * 3)
+    ranker = RankRLS(1.0).fit(DATA.X, DATA.y, **QUERIES)
+    for made, words in (
+        (read_comparisons(items, votes), "2 comparisons of 3 items, 1 tie) with 1 feature)"),
+        (read_chosen_rejected(answers), "1 comparison of 2 items, 1 group) with 1 feature)"),
+        (make_battles(5, 300, random_state=0), "300 battles of 5 items"),
+        (read_samples(samples, label="outcome"), "6 samples, 1 feature; 3 of class"),
+        (to_json(ranker), "<Export to json, "),
+        (linear_model(ranker), "<LinearModel of 2 features>"),
+        (distil(ranker, DATA.X, qid=DATA.qid), "<Distilled: On held-out rows, "),
+    ):
+        assert words in repr(made)
+        assert len(repr(made)) < 300
 
 
 def test_generated_data_prints_three_lines():

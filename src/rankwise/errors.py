@@ -123,8 +123,8 @@ class ExportError(RankwiseError, ValueError):
     >>> try:
     ...     to_solr(ranker)
     ... except ExportError as error:
-    ...     print(str(error)[:77])
-    Solr takes a linear model, and RankRLS is none: its kernel is rbf, so that sc
+    ...     print(str(error)[:76])
+    Solr takes a linear model, and this RankRLS is not linear: its kernel is rbf
     """
 
 

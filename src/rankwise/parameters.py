@@ -23,7 +23,7 @@ from numbers import Integral, Real
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from rankwise.errors import ParameterError
 
@@ -181,6 +181,13 @@ def _low(low: float, is_open: bool) -> str:
     if is_open:
         return f" above {low:g}"
     return f", {low:g} or more" if low == 0 else f" of at least {low:g}"
+
+
+def check_float_type(dtype: DTypeLike) -> type[np.float32 | np.float64]:
+    """The type of numbers to read, float64 or float32; raises `ParameterError` for others."""
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise ParameterError(f"dtype must be float64 or float32: got {np.dtype(dtype)}.")
+    return np.float64 if np.dtype(dtype) == np.float64 else np.float32
 
 
 def check_alphas(alphas: Any) -> NDArray[np.float64]:

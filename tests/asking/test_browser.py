@@ -17,6 +17,7 @@ pytest.importorskip("uvicorn", reason="needs the extra ask")
 from rankwise.asking.web.app import make_app  # noqa: E402
 from rankwise.asking.web.guards import Doorkeeper  # noqa: E402
 from rankwise.asking.web.server import serving  # noqa: E402
+from tests.asking.serve_session import make_session  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
@@ -40,7 +41,7 @@ class Thread:
 
     def start(self):
         self.running = ExitStack()
-        session = self.running.enter_context(Session("abcdefgh", path=self.path))
+        session = self.running.enter_context(make_session(self.path))
         self.address = self.running.enter_context(serving(make_app(session), port=self.port))
         self.port = urlsplit(self.address).port
         self.link = f"{self.address}/start?token={Doorkeeper(session).organizer_key}"
@@ -127,6 +128,13 @@ def test_a_session_from_first_to_last(browser, server):
     page.focus("button[value=first]")  # with the keyboard alone, without shortcuts
     press(page, "Enter")
     assert page.evaluate("document.activeElement.value") == "first"
+    before = token(page)
+    page.dblclick("button[value=second]")  # the second click is not for the next pair
+    wait_for_next(page, before)
+    before = token(page)
+    page.click("#first-heading + .content img")
+    wait_for_next(page, before)
+    assert "6 answers" in page.inner_text("footer")
     assert problems == []
 
     server.stop()
@@ -136,7 +144,7 @@ def test_a_session_from_first_to_last(browser, server):
     server.start()
     page.click("button[value=second]")  # the page was open all the time
     wait_for_next(page, before)
-    assert "5 answers" in page.inner_text("footer")
+    assert "7 answers" in page.inner_text("footer")
 
     page.click("nav >> text=Organize")
     assert page.locator("table.ranking tbody tr").count() == 8
@@ -163,5 +171,5 @@ def test_a_session_from_first_to_last(browser, server):
     page.wait_for_selector("tr.dropped")
     server.stop()
     with Session(path=server.path) as session:
-        assert session.n_answers() == 5
+        assert session.n_answers() == 7
         assert len([a for a in session.answers if a.withdrawn]) == 2

@@ -78,6 +78,19 @@ def test_a_goal_is_reached_when_little_is_open():
     assert Goal("top", k=6).progress(mean, np.eye(6)).met
 
 
+def test_a_goal_for_so_many_items():
+    assert Goal("top", k=5, wrong=1).for_items(3) == Goal("top", k=3)
+    assert Goal("top", k=5, wrong=1).for_items(6) == Goal("top", k=5, wrong=1)
+    assert Goal(wrong=0.01).for_items(3) == Goal(wrong=0.01)
+    assert Goal().for_items(7) == Goal()
+    assert str(Goal().for_items(6)).startswith("The whole order, with at most 6.67% of pairs wrong")
+    mean = np.arange(5.0)
+    one_wrong = mean[[1, 0, 2, 3, 4]][None]
+    for n in (2, 3, 5):
+        goal = Goal().for_items(n)
+        assert (goal.errors(mean[:n], one_wrong[:, :n])[0] <= goal.tolerance) == (n > 2)
+
+
 def test_goals_in_words():
     assert str(Goal("top", k=5, wrong=1, sure=0.9)) == "The top 5, but for 1 item (90% sure)"
     for wrong in (

@@ -55,6 +55,35 @@ def test_other_tables(tmp_path, keep):
     assert [item.id for item in read_items(tmp_path / "items.json", keep)] == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("text", "ids", "texts"),
+    [
+        ("Idea,description,cost\nbikes,,8\nplants,green,9\n", "bikes plants", " green"),
+        ("cost,who,idea\n8,Ann,bikes\n8,Ann,plants\n", "bikes plants", " "),
+        ("title,body\none,two\nthree,four\n", "one three", "two four"),
+        ("text\none\nthree\n", "one three", " "),
+        ("text,n\none,1\nthree,1\n", "one three", " "),
+    ],
+)
+def test_which_column_has_the_names(tmp_path, keep, text, ids, texts):
+    path = tmp_path / "items.csv"
+    path.write_text(text)
+    items = read_items(path, keep)
+    assert [item.id for item in items] == ids.split()
+    assert [item.text for item in items] == texts.split(" ")
+
+
+def test_a_list(tmp_path, keep):
+    path = tmp_path / "ideas.txt"
+    path.write_text("\ufeffbikes, roofed\n\n  plants \n", encoding="utf-8")
+    assert read_items(path, keep) == [Item("bikes, roofed"), Item("plants")]
+    with pytest.raises(DataError, match="is a list: it has no columns"):
+        read_items(path, keep, id_column="x")
+    path.write_text("a\n\nb\na\n")
+    with pytest.raises(DataError, match=r"ideas.txt: lines 1 and 4 have the same id, 'a'"):
+        read_items(path, keep)
+
+
 def test_a_folder(tmp_path, keep):
     (tmp_path / "b.md").write_text("# Title")
     (tmp_path / "a.txt").write_text("\ufeffplain", encoding="utf-8")
@@ -101,7 +130,8 @@ def test_embeddings(tmp_path, keep):
         ("id,image\na,\nb,/etc/passwd\n", {}, "line 3: the image .* is outside the folder"),
         ("id,image\na,none.png\nb,\n", {}, "there is no image 'none.png'"),
         ("id,x\na,1\n,2\n", {}, "line 3: column 'id' is empty"),
-        ("id,x\na,1\na,2\n", {}, "Two items have the id 'a'"),
+        ("id,x\na,1\n\na,2\n", {}, "lines 2 and 4 have the same id, 'a'"),
+        ("apples\npears\nplums\n", {}, "one column, 'apples'. If that is its name, use --id"),
         ("id,x\na,1\nb,?\n", {"features": ["x"]}, "line 3: 'x' is '\\?', not a finite number"),
         ("id,x\na,1\nb,\n", {"features": ["x"]}, "not a finite number"),
         ("id,x\na,u\nb,v\n", {"features": ["all"]}, "no column of numbers"),
@@ -130,6 +160,13 @@ def test_files_that_cannot_be_used(tmp_path, keep):
     (tmp_path / "latin.csv").write_bytes("id\nmüll\nb\n".encode("latin-1"))
     with pytest.raises(DataError, match="not UTF-8"):
         read_items(tmp_path / "latin.csv", keep)
+    for name, words in (
+        ("a.xlsx", "save it as CSV"),
+        ("a.jpg", "give the folder"),
+        ("a.md", "folder"),
+    ):
+        with pytest.raises(DataError, match=words):
+            read_items(tmp_path / name, keep)
     for name, data in (("a.png", b"<script>"), ("a.svg", b"no"), ("a.webp", PNG), ("a.exe", PNG)):
         with pytest.raises(DataError, match=re.escape(name)):
             keep_image(name, data, keep)

@@ -1,8 +1,10 @@
 """The pages of a session, over a real connection: who may do what, and what is refused."""
 
+import asyncio
 import csv
 import json
 import re
+from asyncio import CancelledError
 
 import pytest
 
@@ -97,6 +99,29 @@ def test_answering(served, client, enter):
     wrong = client.post("/answer", data=form | {"outcome": "maybe", "token": token})
     assert wrong.status_code == 400
     assert "outcome" in wrong.text
+
+
+def test_a_skip_can_be_undone(served, client, enter):
+    session, _ = served
+    name = session.add_rater("new").name
+    csrf = enter(name)
+    assert re.search(r'data-key="u" disabled', client.get("/").text)
+    answer(client, "skip")
+    assert not re.search(r'data-key="u" disabled', client.get("/").text)
+    client.post("/undo", data={"csrf": csrf})
+    assert re.search(r'data-key="u" disabled', client.get("/").text)
+
+
+def test_a_second_interrupt_says_nothing():
+    session = Session("ab")
+
+    async def interrupted():
+        async with (app := make_app(session)).router.lifespan_context(app):
+            assert session.ahead
+            raise CancelledError
+
+    asyncio.run(interrupted())
+    assert not session.ahead
 
 
 def test_wrong_hosts_are_refused_before_anything_else(served, client):
@@ -239,7 +264,9 @@ def test_the_organizer(served, client, enter):
     with httpx.Client(trust_env=False, follow_redirects=True, timeout=300) as carol:
         assert "your" in carol.get(link).text
         assert post("pause", paused="1").status_code == 303
-        assert "paused" in carol.get(f"{address}/").text
+        waiting = carol.get(f"{address}/").text
+        assert "paused" in waiting
+        assert 'hx-get="/" hx-trigger="every 5s"' in waiting  # it goes on by itself
         assert post("pause", paused="0").status_code == 303
     answer(client, "first")
     number = str(session.answers[-1].number)

@@ -134,7 +134,7 @@ def test_tables(data, fitted):
     assert "optimistic" in text
     assert "<table>" in fitted.results_._repr_html_()
     assert repr(fitted.results_).startswith("<AutoResults: 14 rankers")
-    assert repr(fitted.score_estimate_).startswith("<ScoreEstimate: ndcg@10 0.")
+    assert repr(fitted.score_estimate_).startswith("<ScoreEstimate: NDCG@10 0.")
     assert repr(fitted.gain_over_best_).endswith(
         f" over {fitted.score_estimate_.n_queries} queries>"
     )

@@ -58,12 +58,14 @@ def test_a_file_is_enough(samples, run, tmp_path):
     assert roc.read_text().count("<svg") == 1
 
 
+@pytest.mark.filterwarnings("default:In 20 of 20 fits, alpha was chosen by all pairs")
 def test_strata_and_groups(samples, run):
     strata = run("auc", samples, "--label", "outcome", "--stratum", "site", "--permutations", 9)
     assert "the stratum" in strata.stdout
     assert "of the same stratum with probability" in " ".join(strata.stdout.split())
     groups = run("auc", samples, "--label", "outcome", "--group", "site", "--permutations", 9)
     assert "Two groups have all rows of a class" in " ".join(groups.stdout.split())
+    assert "In 20 of 20 fits, alpha was chosen by all pairs" in groups.stderr
     refused = run(
         "auc", samples, "--label", "outcome", "--group", "site", "--roc", "a.svg", ok=False
     )
@@ -105,6 +107,7 @@ def test_copies_are_noted(samples, run):
         (5, ",7,", ",seven,", "line 5: the column 'constant' has numbers in other lines, but 'sev"),
         (5, ",7,", ",,", "line 5: the column 'constant' has no value here. Use --missing"),
         (5, "ill", "", "line 5: the label 'outcome' is missing"),
+        (1, "age,", "", "line 2: got 7 values for 6 columns"),
         (5, "ill", "dead", "has 3 different values, such as 'dead', 'ill', 'well'"),
         (5, ",ill", "", "line 5: got 6 values for 7 columns"),
     ],
@@ -112,6 +115,54 @@ def test_copies_are_noted(samples, run):
 def test_bad_values_are_named(samples, run, line, old, new, words):
     error = run("auc", edited(samples, line, old, new), "--label", "outcome", ok=False)
     assert words in error
+
+
+@pytest.mark.parametrize(
+    ("how", "names", "words"),
+    [
+        (
+            "drop-rows",
+            ["age", "dose", "risk=high", "risk=low"],
+            "2 samples with missing values were",
+        ),
+        ("drop-columns", ["dose"], "2 columns with missing values were left out."),
+        (
+            "median",
+            ["age", "dose", "risk=high", "risk=low", "risk=missing"],
+            "Missing values of 2 columns were replaced by the median",
+        ),
+    ],
+)
+def test_missing_values(samples, how, names, words):
+    lines = samples.read_text().splitlines()
+    lines[4] = "p3,NA,70.1,low,7,A,ill"
+    lines[9] = "p8,61,70.1,,7,A,well"
+    samples.write_text("\n".join(lines) + "\n")
+    data = read_samples(samples, "outcome", ignore=["site"], missing=how)
+    assert data.names == names
+    assert data.missing.startswith(words)
+    assert len(data.y) == (28 if how == "drop-rows" else 30)
+
+
+def test_columns_of_any_program(tmp_path, run):
+    """A column without a name, as pandas writes it; one that counts the rows; true and false."""
+    path = tmp_path / "samples.csv"
+    rows = [f"{k},{k + 7},{'TRUE' if k % 3 else 'FALSE'},{k * k % 7},{k % 2}" for k in range(12)]
+    path.write_text("\n".join([",sample,treated,dose,ill", *rows]) + "\n")
+    data = read_samples(path, "ill")
+    assert data.names == ["sample", "treated", "dose"]
+    assert data.X[:4, 1].tolist() == [0.0, 1.0, 1.0, 0.0]
+    assert data.columns[0] == ("", "no name: left out")
+    result = run("auc", path, "--label", "ill", "--permutations", 0)
+    assert "The column 'sample' counts the rows" in " ".join(result.stderr.split())
+
+
+def test_numbers_and_semicolons(samples, run):
+    error = run("auc", samples, "--label", "age", ok=False)
+    assert "different numbers, from" in error
+    assert "above and below a threshold" in error
+    samples.write_text("age;dose;outcome\n61,5;3,1;ill\n35,5;2,1;well\n")
+    assert "seem to be separated by" in run("auc", samples, "--label", "outcome", ok=False)
 
 
 def test_classes_with_too_few_rows(samples, run):

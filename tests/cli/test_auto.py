@@ -23,7 +23,7 @@ def test_a_file_is_enough(files, run, tmp_path):
     estimate = want.score_estimate_
     assert f"Expected on new queries: {estimate}." in result.stdout
     assert f"has {estimate.optimistic:.4f}, which is optimistic" in result.stdout
-    assert "than the best single ranker in ndcg@10, with a standard error of" in result.stdout
+    assert "than the best single ranker in NDCG@10, with a standard error of" in result.stdout
     assert "The best single ranker (linear, " in result.stdout
     assert "linear, query-ranks" in result.stdout
     assert "mean of all" in result.stdout

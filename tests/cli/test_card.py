@@ -71,3 +71,14 @@ def test_errors(run, model, tmp_path):
     assert "reading --rows" in run("card", model, "--fill", 0, ok=False)
     run("card", model)
     assert "exists" in run("card", model, ok=False)
+
+
+def test_weights_of_categories(run, tmp_path):
+    path, model, card = tmp_path / "t.csv", tmp_path / "m.rankwise", tmp_path / "m.md"
+    rows = (f"{k // 6},{k * 7 % 3},{k * 5 % 11},{'xyz'[k % 3]}\n" for k in range(36))
+    path.write_text("qid,label,price,brand\n" + "".join(rows))
+    run("fit", path, "--encode", "onehot", "--alpha", 1, "--scale", "standard", "-o", model)
+    for given in ((), ("--rows", path)):
+        run("card", model, "-o", card, "--force", *given)
+        for name in ("price", "brand_x", "brand_y", "brand_z"):
+            assert f"| {name} | " in card.read_text(encoding="utf-8")

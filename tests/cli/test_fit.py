@@ -28,7 +28,7 @@ from rankwise import (
 )
 from rankwise.cli.options import CHOICES, ELSEWHERE, MODELS, RankerOptions, parse_numbers
 from rankwise.data import LetorBlocks, normalize_per_query, read_letor
-from rankwise.metrics import average_precision, disagreement_error
+from rankwise.metrics import average_precision, disagreement_error, ndcg
 from rankwise.rankers import RANKERS, ranker_class
 
 
@@ -72,7 +72,8 @@ def test_options_reach_the_ranker(files, run, tmp_path, options, want):
 @pytest.mark.parametrize(
     ("options", "metric", "choose"),
     [
-        ([], disagreement_error, np.argmin),
+        ([], partial(ndcg, k=10), np.argmax),
+        (["--metric", "disagreement"], disagreement_error, np.argmin),
         (
             ["--metric", "MAP", "--relevant", "2"],
             partial(average_precision, relevant=2),
@@ -305,7 +306,7 @@ def test_a_ranker_without_a_path_is_refitted_for_each_alpha(files, run, tmp_path
     out, alphas = tmp_path / "model.rankwise", [0.1, 10.0]
     result = run(
         "fit", files.train, "--model", "ranksvm", "--valid", files.valid, "--alphas", "0.1,10",
-        "-o", out,
+        "--metric", "disagreement", "-o", out,
     )  # fmt: skip
     train, valid = read_letor(files.train), read_letor(files.valid)
     X, new = (normalize_per_query(part.X, part.qid) for part in (train, valid))
@@ -480,12 +481,12 @@ def test_fit_chooses_alpha_and_says_which(files, run, tmp_path):
         message = run("fit", files.train, "-o", out, "--force", *given).stderr
         assert load_model(out).alpha_ == want.alpha_
         best = want.alpha_curve_.best_index
-        assert f"Chose alpha {want.alpha_:.3g}: held-out ndcg@10 is" in message
+        assert f"Chose alpha {want.alpha_:.3g}: held-out NDCG@10 is" in message
         beside = want.alpha_curve_.alphas[best - 1]
         assert f"{want.alpha_curve_.score[best - 1]:.4f} at alpha {beside:.3g}" in message
     assert f"{want.alpha_:.4g}"[:4] in run("info", out).stdout
     streamed = ["--model", "sparse-rankrls", "--landmarks", 5, "--seed", 0, "--force"]
-    assert "held-out squared_error" in run("fit", files.train, *streamed, "-o", out).stderr
+    assert "held-out squared error" in run("fit", files.train, *streamed, "-o", out).stderr
     for wrong in ("automatic", "-1", "nan"):
         message = run("fit", files.train, "--alpha", wrong, "-o", out, "--force", ok=False)
         assert "Give a number of at least 0, or auto" in message

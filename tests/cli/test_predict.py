@@ -17,6 +17,13 @@ def test_scores_are_those_of_the_model_to_the_last_digit(files, run, model, tmp_
     assert_array_equal([float(line) for line in printed.splitlines()], want)
 
 
+def test_scores_are_not_written_as_a_spreadsheet(files, run, model, tmp_path):
+    assert "name it s.csv" in run("predict", model, files.test, "-o", tmp_path / "s.xlsx", ok=False)
+    path = tmp_path / "table.xlsx"
+    path.write_bytes(b"PK\3\4")
+    assert "is a spreadsheet. Save the sheet as a CSV" in run("fit", path, "-o", "m", ok=False)
+
+
 def test_features_are_scaled_within_the_queries_of_the_file(files, run, model):
     result = run("predict", model, files.test)
     got = [float(line) for line in result.stdout.splitlines()]

@@ -20,7 +20,7 @@ from rankwise.cli.main import app
 from rankwise.cli.terminal import complain, duration, note, say
 
 COMMANDS = ("demo", "auto", "fit", "tune", "predict", "evaluate", "info")
-PROGRAM = [sys.executable, "-m", "rankwise.cli.main"]
+PROGRAM = [sys.executable, "-m", "rankwise"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -261,7 +261,7 @@ def test_errors_of_the_process_are_one_line():
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
-    assert "No such command" in done.stderr
+    assert "No such command 'fitt'. Did you mean 'fit'? Try 'python -m rankwise" in done.stderr
 
 
 def test_a_reader_that_closes_the_pipe_early():

@@ -9,7 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise import load_model
+from rankwise.cli import data_options
 from rankwise.data import read_letor, read_table
+from rankwise.data.tables import formats
 from rankwise.metrics import evaluate_ranking
 from rankwise.routing import predict_with_queries
 
@@ -229,3 +231,7 @@ def test_columns_of_the_rows_of_exports_and_cards(odd, run, tmp_path):
         assert "reading --rows" in run(*command, *query, "--force", ok=False)
     refused = run("export", model, "--to", "solr", ok=False)
     assert "rankwise fit --scale standard" in refused
+
+
+def test_commands_take_every_format_of_tables():
+    assert ("letor", *formats.FORMATS) == data_options.FORMATS

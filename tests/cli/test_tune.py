@@ -113,7 +113,8 @@ def test_every_setting_is_scored_and_the_best_is_written(files, tune, tmp_path):
 
 
 def test_one_setting_shows_every_alpha(files, tune, tmp_path):
-    result = tune(files.train, "-o", tmp_path / "m.rankwise", "--alphas", "0.1:1000:5")
+    options = ("--alphas", "0.1:1000:5", "--metric", "disagreement")
+    result = tune(files.train, "-o", tmp_path / "m.rankwise", *options)
     data = read_letor(files.train)
     ranker = RankRLS(scale="query-minmax")
     want = leave_query_out(ranker, data.X, data.y, qid=data.qid, alphas=GRID)
@@ -140,7 +141,8 @@ def test_folds_of_queries(files, tune, tmp_path):
     result = tune(files.train, "-o", tmp_path / "m.rankwise", "--alphas", "1", "--folds", 5)
     data = read_letor(files.train)
     ranker = RankRLS(1.0, scale="query-minmax")
-    want = leave_query_out(ranker, data.X, data.y, qid=data.qid, n_splits=5)
+    want = leave_query_out(ranker, data.X, data.y, qid=data.qid, n_splits=5, metric="ndcg@10")
+    assert "  NDCG@10  " in result.stdout  # the metric of grades
     assert result.stdout.startswith("5 folds of whole queries out of 10 queries, ")
     assert_allclose(float(lines_of(result)[0][1]), want.score[0], atol=6e-5)
 
@@ -202,7 +204,7 @@ def test_the_table_has_the_ten_best(files, tune, tmp_path):
     rows = lines_of(result)
     assert len(rows) == 10
     values = [float(row[-3]) for row in rows]
-    assert values == sorted(values)
+    assert values == sorted(values, reverse=True)
     assert "The best 10 of 18 settings. The first is chosen." in result.stdout
 
 
@@ -210,7 +212,7 @@ def test_rankers_without_exact_hold_outs_are_refitted(files, tune, tmp_path):
     out = tmp_path / "m.rankwise"
     result = tune(
         files.train, "-o", out, "--model", "ranksvm", "--alphas", "0.1,10", "--folds", 2,
-        "--weighting", "rows,queries",
+        "--weighting", "rows,queries", "--metric", "disagreement",
     )  # fmt: skip
     data = read_letor(files.train)
     grid = {"ranksvm__alpha": [0.1, 10.0], "ranksvm__weighting": ["rows", "queries"]}
@@ -229,7 +231,7 @@ def test_rankers_without_exact_hold_outs_are_refitted(files, tune, tmp_path):
 
 def test_rankers_that_choose_for_themselves(files, tune, tmp_path):
     out, options = tmp_path / "m.rankwise", ("--model", "kpcrank", "--components", 2)
-    result = tune(files.train, "-o", out, *options, "--folds", 2)
+    result = tune(files.train, "-o", out, *options, "--folds", 2, "--metric", "disagreement")
     (row,) = lines_of(result)
     data = read_letor(files.train)
     ranker = KPCRank(2, scale="query-minmax", random_state=0)
@@ -424,7 +426,7 @@ def test_words_say_how_far_the_choice_is_from_the_next(files, tune, tmp_path):
     gap = gap if gap.mean() >= 0 else -gap
     error = gap.std(ddof=1) / np.sqrt(len(gap))
     assert f"The best is {gap.mean():.4f} better than the next (ties" in result.stderr
-    assert f"in ndcg@3, with a standard error of {error:.4f}: the data cannot" in result.stderr
+    assert f"in NDCG@3, with a standard error of {error:.4f}: the data cannot" in result.stderr
     assert "The best of 10 scores is optimistic" in result.stderr
 
     alone = tune(files.train, "-fo", out, *options)
@@ -434,4 +436,4 @@ def test_words_say_how_far_the_choice_is_from_the_next(files, tune, tmp_path):
     )
     single = tune(files.train, "-fo", out, "--alphas", "1")
     assert "The best" not in single.stderr
-    assert single.stderr.startswith("alpha 1: disagreement 0.")
+    assert single.stderr.startswith("alpha 1: NDCG@10 0.")

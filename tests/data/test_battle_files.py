@@ -224,7 +224,7 @@ def test_bad_tables_are_refused(change, options, message):
         ("head.csv", b"model_a,model_b,winner\n", "needs a line with the names"),
         ("marks.csv", b"model_a;model_b\n1;2\n", "separated by semicolons"),
         ("short.csv", b"a,b\n1,2\n3\n", "line 3: got 1 values for 2"),
-        ("twice.csv", b"a,a\n1,2\n", "two columns 'a'"),
+        ("twice.csv", b"a,a\n1,2\n", "2 columns 'a'"),
         ("bytes.csv", b"a,b\n\xff\xfe,1\n", "not UTF-8"),
         (
             "half.csv.gz",

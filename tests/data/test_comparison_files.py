@@ -101,7 +101,7 @@ def test_chosen_and_rejected_answers(write):
             {},
             "line 2: .* must hold numbers",
         ),
-        (ITEMS, "first,first\na,b\n", {}, "two columns 'first'"),
+        (ITEMS, "first,first\na,b\n", {}, "2 columns 'first'"),
         (ITEMS, "first,second\n", {}, "needs a line with the names of columns"),
         (ITEMS, "first,second\na,b\n", {"first": "first"}, "Name both columns"),
         ("id\na\nb\n", "first,second\na,b\n", {}, "has no features"),

@@ -53,7 +53,8 @@ def test_group_sizes(capsys):
         ([1], {}, "got a list"),
         (pl.from_pandas(FRAME).lazy(), {}, "is lazy: call its collect method"),
         (pd.DataFrame([[1, 2]]), {}, "must be text: got 0"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "two columns 'a'"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "2 columns 'a'"),
+        (pa.table([[1], [2]], names=["a", "a"]), {}, "2 columns 'a'"),
         (pd.DataFrame({"a": [1, "x"]}), {}, "'a' holds values of several types"),
         (pd.DataFrame({"qid": [1, None], "a": [1, 2]}), {}, "row 1: the column 'qid'"),
         (pd.DataFrame({"label": [1, None], "a": [1, 2]}), {}, "row 1: the label 'label'"),
@@ -83,3 +84,8 @@ def test_an_index_of_queries_or_ids_is_a_column():
     named = frame.rename_axis("search")
     assert from_frame(named, qid="search", verbose=False).qid.tolist() == ["a", "a", "b"]
     assert from_frame(named, verbose=False).feature_names == ("price",)  # not a feature
+
+
+def test_sparse_columns_of_pandas():
+    columns = {"grade": [0, 1], "word": pd.arrays.SparseArray([0.0, 2.0])}
+    assert from_frame(pd.DataFrame(columns), verbose=False).X["word"].tolist() == [0.0, 2.0]

@@ -3,11 +3,22 @@
 import json
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
+from rankwise import RankRLS
 from rankwise.errors import ExportError
-from rankwise.export import elasticsearch_scores, json_scores, solr_scores, vespa_scores
+from rankwise.export import (
+    elasticsearch_scores,
+    json_scores,
+    solr_scores,
+    to_elasticsearch,
+    to_json,
+    to_solr,
+    vespa_scores,
+)
 
 ELASTICSEARCH = {
     "type": "model/linear",
@@ -115,3 +126,17 @@ def test_vespa():
 def test_json():
     model = {"constant": 0.5, "features": [{"name": "a b", "weight": 2.0, "missing": -1.0}]}
     assert json_scores(json.dumps(model), {"a b": [1.0, np.nan]}).tolist() == [2.5, -1.5]
+
+
+def test_rows_may_be_a_data_frame_and_bodies_may_be_read_already():
+    X = pd.DataFrame({"a": [1.0, 2.0, 4.0], "b": [3.0, 5.0, 0.0]})
+    model = RankRLS(1.0).fit(X, [0, 1, 2])
+    for to, scores in (
+        (to_elasticsearch, elasticsearch_scores),
+        (to_solr, solr_scores),
+        (to_json, json_scores),
+    ):
+        text = to(model).content
+        wanted = scores(text, {name: X[name] for name in X})
+        for body, rows in ((text, X), (json.loads(text), pl.from_pandas(X))):
+            assert_allclose(scores(body, rows), wanted)

@@ -8,10 +8,12 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from rankwise import RankingSearchCV, RankRLS
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.model_selection import (
     auc_difference,
     auc_interval,
@@ -172,6 +174,47 @@ def test_groups_are_held_out_together():
         for training in fitted:
             assert set(np.bincount(training[:, 3].astype(int))) <= {0, 2}
         assert all(len(training) == 20 for training in fitted[:-1] if outer == "pairs")
+
+
+@pytest.mark.parametrize("given", ["groups", "strata"])
+def test_alpha_is_chosen_by_pairs_of_groups_and_within_strata(given):
+    """Two samples of a patient are almost the same: held out one by one, they would be found."""
+    rng = np.random.default_rng(0)
+    units = np.repeat(np.arange(15), 2) if given == "groups" else np.arange(30) % 2
+    rows = np.repeat(rng.standard_normal((15, 8)), 2, axis=0) + 0.01 * rng.standard_normal((30, 8))
+    y = np.repeat(rng.permutation(np.arange(15) % 2), 2)
+    fitted = []
+
+    class Watched(RankRLS):
+        def fit(self, X, y):
+            if self.alpha != "auto":
+                fitted.append((X, y, self.alpha))
+            return super().fit(X, y)
+
+    pipeline = make_pipeline(FunctionTransformer(), Watched(kernel="rbf", scale=None))
+    rows = np.column_stack((rows, 0.1 * units))
+    options = {"n_repeats": 1, "random_state": 0, given: units}
+    result = nested_leave_pair_out(pipeline, rows, y, outer=3, **options)
+    assert len(fitted) == 4  # three folds, and all rows
+    for X_rest, y_rest, alpha in fitted:
+        ids = {given: X_rest[:, 8]}
+        held = leave_pair_out(RankRLS(kernel="rbf", scale=None), X_rest, y_rest, **ids)
+        assert alpha == pytest.approx(held.best_alpha)
+    assert_allclose(result.alphas, [alpha for _, _, alpha in fitted[:3]])
+    whole = leave_pair_out(RankRLS(kernel="rbf", scale=None), rows, y, **{given: units})
+    assert result.unnested == pytest.approx(whole.auc.max())
+
+
+def test_groups_of_a_grid_search_and_too_few_groups():
+    groups = np.arange(24) // 2
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, cv=GroupKFold(2))
+    options = {"outer": 3, "n_repeats": 1, "random_state": 0}
+    assert 0 < nested_leave_pair_out(search, X, Y, groups=groups, **options).auc < 1
+    with pytest.warns(RankwiseWarning, match="In 2 of 2 fits, alpha was chosen by all pairs"):
+        nested_leave_pair_out(RankRLS(), X, Y, groups=np.arange(24) % 2, **options)
+    search = RankingSearchCV(RankRLS(), {"alpha": [0.1, 10.0]}, cv="leave_pair_out")
+    with pytest.warns(RankwiseWarning, match="not by groups"):
+        nested_leave_pair_out(search, X, Y, groups=groups, **options)
 
 
 def test_the_choice_of_features_flatters_unless_it_is_nested():

@@ -120,7 +120,7 @@ def test_it_prints_itself_and_compares_rankers():
         cross_validate(ranker, X, Y, qid=QID, scoring=["ndcg@10", "disagreement"])
         for ranker in (RankRLS(1.0), make_pipeline(StandardScaler(with_std=False), RankRLS(1e9)))
     )
-    assert repr(good).startswith("<CrossValidation of 5 splits: ndcg@10 0.")
+    assert repr(good).startswith("<CrossValidation of 5 splits: NDCG@10 0.")
     assert "disagreement (lower is better)" in str(good)
     assert "<table>" in good._repr_html_()
     assert good.to_frame().loc["ndcg@10", "values"] == 15

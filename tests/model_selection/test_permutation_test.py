@@ -12,6 +12,7 @@ from rankwise import RLS, RankRLS, SparseBilinearRanker
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.permuted_labels import permuted
+from rankwise.metric_labels import metric_label
 from rankwise.model_selection import (
     PermutationTest,
     cross_validate,
@@ -150,7 +151,7 @@ def test_other_held_out_scores(ranker, cv, qid, scoring):
     assert result.greater_is_better == (scoring != "disagreement")
     better = np.array(want[1:]) >= want[0] if result.greater_is_better else want[1:] <= want[:1]
     assert result.n_as_good == np.sum(better)
-    assert scoring in str(result)
+    assert metric_label(scoring) in str(result)
 
 
 def test_folds_with_one_label_are_left_out():

@@ -312,7 +312,7 @@ def test_a_search_as_a_frame_and_as_a_picture(problem):
     ax = search.plot(top=2)
     names = [tick.get_text().split(":")[0] for tick in ax.get_yticklabels()]
     assert names == [f"alpha {alpha:.4g}" for alpha in frame["alpha"][:2]]
-    assert ax.get_xlabel() == "auc behind the best, by query, the best 2 of 3"
+    assert ax.get_xlabel() == "AUC behind the best, by query, the best 2 of 3"
 
 
 def test_a_search_over_pairs_has_no_splits_to_plot(problem):

@@ -38,7 +38,7 @@ def demo_settings() -> dict[str, Any]:
     """What the demo asks."""
     return {
         "question": "Which pattern would look better on a mug?",
-        "advice": "Trust your first impression. Keys: **← →** for the better one, **↓** for a tie.",
+        "advice": "Trust your first impression. Small differences do not matter.",
         "goal": Goal("top", k=3, wrong=1, sure=0.9),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from rankwise.parameters import Choice, Number, Whole, check_value
 from rankwise.tables import plural
 
 _DRAWS, _FEW_DRAWS, _MANY_ITEMS = 400, 100, 400
-_FUTURES, _FUTURE_DRAWS = 4, 60  # simulated futures, and draws in each
+_FUTURES, _FEW_FUTURES, _FUTURE_DRAWS = 9, 5, 60  # simulated futures, and draws in each
 _MOST_LEFT = 200  # answers left for each item, at most
 KINDS = ("order", "top")
 
@@ -29,8 +29,9 @@ class Goal:
     k : int, default=1
         How many are the best: 1 finds the best item.
     wrong : float, optional
-        What may be wrong at the end. For "order" the share of pairs (default 0.05), for "top"
-        the number of the best items that are not among the k best (default 0).
+        What may be wrong at the end. For "order" the share of pairs (default 0.05, or one pair of
+        few items), for "top" the number of the best items that are not among the k best
+        (default 0).
     sure : float, default=0.95
         The probability with which no more is wrong.
 
@@ -65,6 +66,20 @@ class Goal:
             return float(self.wrong)
         return 0.05 if self.kind == "order" else 0.0
 
+    def for_items(self, n_items: int) -> Goal:
+        """What the goal means for so many items.
+
+        There are no more best items than items. If no share was given, one pair may be wrong.
+        """
+        if self.kind == "top":
+            return self if self.k < n_items else replace(self, k=n_items, wrong=None)
+        one_pair = min(0.5, 2.0 / (n_items * (n_items - 1)))
+        return (
+            replace(self, wrong=one_pair)
+            if self.tolerance < one_pair and self.wrong is None
+            else self
+        )
+
     @property
     def demanded(self) -> float:
         """The certainty at which to stop.
@@ -77,7 +92,9 @@ class Goal:
     def __str__(self) -> str:
         sure = f"({100 * self.sure:g}% sure)"
         if self.kind == "order":
-            return f"The whole order, with at most {100 * self.tolerance:g}% of pairs wrong {sure}"
+            return (
+                f"The whole order, with at most {100 * self.tolerance:.3g}% of pairs wrong {sure}"
+            )
         if self.k == 1:
             return f"The best item {sure}"
         but = f", but for {plural(int(self.tolerance), 'item')}" if self.tolerance else ""
@@ -125,8 +142,9 @@ class Goal:
 
         An answer about near equals has the information (1 - 2 slips)^2 2 / pi. Further answers,
         spread over the items that matter, add that to their precision. The ranking then follows
-        the truth as far as the precision allows: this is simulated for a number of answers, which
-        is found by bisection.
+        the truth as far as the precision allows. Some futures with a number of answers are
+        simulated; the number that reaches the goal in half of them is found by bisection. Where
+        items are close to each other it takes far more.
         """
         n = len(mean)
         weights = self.weights(mean, covariance) if self.kind == "top" else None
@@ -135,7 +153,7 @@ class Goal:
         jitter = 1e-9 * float(np.trace(covariance)) / n
         precision = np.linalg.inv(covariance + jitter * np.eye(n))
         rng = np.random.default_rng(0)
-        z = rng.standard_normal((_FUTURES, n))
+        z = rng.standard_normal((_FUTURES if n <= 100 else _FEW_FUTURES, n))
 
         def reached(answers: int) -> bool:
             after = np.linalg.inv(precision + np.diag(2.0 * answers * information * share))
@@ -148,7 +166,7 @@ class Goal:
                 )
                 for m in futures
             ]
-            return bool(np.mean(sure) >= self.demanded)
+            return bool(np.median(sure) >= self.demanded)
 
         low, high = 0, max(4, n // 4)
         while not reached(high):

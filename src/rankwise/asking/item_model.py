@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,17 @@ _BOUNDS = (0.02, 200.0)
 _SLIPS = 0.04  # share of slips to expect
 _PRIOR_SCALE, _SLIPS_SCALE = 1.2, 0.5  # of logarithms of hyperparameters
 MARGINS = {"first": "first", "second": "second", "tie": "tie", "both_bad": "tie"}
+
+
+_filters = Lock()  # those of warnings belong to all threads
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Items that were not compared yet, and raters who are new, are nothing to warn about."""
+    with _filters, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @dataclass(frozen=True, order=True)
@@ -73,9 +86,7 @@ class ItemModel:
         given: dict[str, Any] = {}
         if len({c.rater for c in ordered}) > 1:
             given["rater"] = [c.rater for c in ordered]
-        with warnings.catch_warnings():
-            # Items that were not compared yet, and raters who are new, are nothing to warn about.
-            warnings.simplefilter("ignore")
+        with _without_warnings():
             self.gp = gp.fit_pairs(self.X, _pairs(ordered), margin=_margins(ordered), **given)
         return self
 
@@ -85,8 +96,7 @@ class ItemModel:
         if not comparisons:
             return
         rater = None if self.gp.raters_ is None else [c.rater for c in comparisons]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _without_warnings():
             self.gp.tell(_pairs(comparisons), margin=_margins(comparisons), rater=rater)
 
     def moments(self) -> tuple[Array, Array]:

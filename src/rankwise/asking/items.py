@@ -12,7 +12,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.data.comparison_files import ITEM_COLUMNS
-from rankwise.data.tables.records import place_of_row, read_records
+from rankwise.data.tables.records import place_of_row, read_records, row_numbers, row_word
 from rankwise.errors import DataError
 
 TEXTS = ("text", "title", "description", "body", "answer")
@@ -27,6 +27,7 @@ IMAGE_TYPES = {
     ".svg": "image/svg+xml",
 }
 TEXT_TYPES = {".txt": False, ".md": True}
+SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 MOST_ITEMS = 5000
 LARGEST_IMAGE = 20 * 2**20
 LARGEST_TEXT = 100_000  # characters
@@ -128,13 +129,14 @@ def read_items(
     features: Sequence[str] = (),
     embeddings: Path | None = None,
 ) -> list[Item]:
-    """Items of a table (CSV, JSON lines, JSON or Parquet), or of a folder of images or texts.
+    """Items of a table (CSV, JSON lines, JSON or Parquet), a list, or a folder.
 
     Parameters
     ----------
     path : Path
-        In a table, the columns that are neither id, text nor image are shown as facts. In a
-        folder, each file is an item whose id is the name of the file.
+        In a table, the columns that are neither id, text nor image are shown as facts. In a .txt
+        file, each line is an item. In a folder, each image or text is an item whose id is the name
+        of the file.
     keep_file : callable
         Keeps the bytes of a picture and gives its name.
     id_column, text_column, image_column : str, optional
@@ -149,12 +151,14 @@ def read_items(
     -------
     list of Item
     """
-    if path.is_dir():
+    if path.is_dir() or path.suffix.lower() == ".txt":
         given = (id_column, text_column, image_column, *features)
+        kind, read = ("a folder", _folder_items) if path.is_dir() else ("a list", _listed_items)
         if any(given):
-            raise DataError(f"{path} is a folder: it has no columns.")
-        items = _folder_items(path, keep_file)
+            raise DataError(f"{path} is {kind}: it has no columns.")
+        items = read(path, keep_file)
     else:
+        _check_kind(path)
         columns = {"id": id_column, "text": text_column, "image": image_column}
         items = _table_items(path, columns, features, keep_file)
     matrix = None if embeddings is None else _read_matrix(embeddings)
@@ -208,6 +212,35 @@ def _folder_items(folder: Path, keep_file: KeepFile) -> list[Item]:
     return items
 
 
+def _listed_items(path: Path, keep_file: KeepFile) -> list[Item]:
+    """One item for each line."""
+    lines = [line.strip() for line in _read_text(path).splitlines()]
+    items = [Item(line) for line in lines if line]
+    _check_different(path, [item.id for item in items], [k for k, v in enumerate(lines, 1) if v])
+    return items
+
+
+def _check_different(path: Path, ids: Sequence[str], numbers: Sequence[int]) -> None:
+    """Refuse two items of the same id, with the lines or rows where they are."""
+    first: dict[str, int] = {}
+    for number, name in zip(numbers, ids, strict=True):
+        if name in first:
+            raise DataError(
+                f"{path}: {row_word(path)}s {first[name]} and {number} have the same id, {name!r}. "
+                "Ids must differ."
+            )
+        first[name] = number
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse files that are no tables, in words that lead on."""
+    suffix = path.suffix.lower()
+    if suffix in SHEETS:
+        raise DataError(f"{path} is a spreadsheet: save it as CSV, and give that file.")
+    if suffix in (*IMAGE_TYPES, ".md"):
+        raise DataError(f"{path} is one item: give the folder of all items to compare.")
+
+
 def _read_text(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8-sig").strip()
@@ -234,16 +267,17 @@ def _table_items(
 
     image = column("image", IMAGES)
     markdown = None if wanted["text"] else column("text", MARKDOWNS)
-    text = markdown or column("text", TEXTS)
-    name = column("id", ITEM_COLUMNS)
+    name = column("id", (*ITEM_COLUMNS, "title"))
+    text = markdown or column("text", [t for t in TEXTS if lower.get(t) != name])
     if name is None:
-        name = text or next(iter(table))
+        name = _name_column(path, table, text, image)
     if text == name:
         text = None
     ids = [_as_text(value) for value in table[name]]
     for row, value in enumerate(ids):
         if not value:
             raise DataError(f"{place_of_row(path, row)}: column {name!r} is empty.")
+    _check_different(path, ids, row_numbers(path, len(ids)))
     numbers = _feature_columns(path, table, features, {name, text, image})
     facts = [c for c in table if c not in (name, text, image)]
     items = []
@@ -260,6 +294,23 @@ def _table_items(
             )
         )
     return items
+
+
+def _name_column(
+    path: Path, table: dict[str, list[Any]], text: str | None, image: str | None
+) -> str:
+    """The column of names where none has a usual name: the first one whose values can be."""
+    if len(table) == 1 and text is None:
+        (only,) = table
+        raise DataError(
+            f"{path} has one column, {only!r}. If that is its name, use --id {only!r}; if it is "
+            "an item, put a line with the word id above it."
+        )
+    for name, values in table.items():
+        words = {_as_text(value) for value in values}
+        if name not in (text, image) and "" not in words and len(words) == len(values):
+            return name
+    return text or next(iter(table))
 
 
 def _table_image(path: Path, row: int, value: Any, keep_file: KeepFile) -> str:

@@ -355,6 +355,11 @@ class Session:
             )
             return self._show(rater, first, second)
 
+    def can_undo(self, rater: str = "me") -> bool:
+        """Whether a rater has an answer or skip to undo."""
+        with self._lock:
+            return self._ledger.last(rater) is not None
+
     # For the organizer
 
     def add_rater(self, name: str) -> Rater:
@@ -570,9 +575,7 @@ class Session:
         return min(most, max(least, 3 * active))
 
     def _goal(self) -> Goal:
-        """The goal, with no more best items than there are."""
-        goal, n = self._ledger.settings.goal, len(self._ledger.items)
-        return goal if goal.kind == "order" or goal.k < n else replace(goal, k=n, wrong=None)
+        return self._ledger.settings.goal.for_items(len(self._ledger.items))
 
     def _top_k(self) -> int:
         goal, n = self._ledger.settings.goal, len(self._ledger.items)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
+from rankwise.metric_labels import metric_label
 from rankwise.model_selection.best_mean import PairedDifference
 from rankwise.parameters import Whole, check_value
 from rankwise.tables import Column, Table, TableMixin
@@ -95,7 +96,7 @@ class AutoResults(TableMixin):
         columns = (
             Column("ranker", ""),
             Column("alpha" if self.n_estimators is None else "alpha or trees", ".3g"),
-            Column(self.metric),
+            Column(metric_label(self.metric)),
             Column("behind best"),
             Column("s.e."),
             Column("seconds", ".2f"),
@@ -194,7 +195,7 @@ class Explanation(TableMixin):
         columns = (
             Column("part", ""),
             Column("weight", ".3f"),
-            Column(f"{self.metric} alone"),
+            Column(f"{metric_label(self.metric)} alone"),
             Column("mean without it"),
             Column("correlation", ".3f"),
         )

@@ -179,9 +179,9 @@ def ask(
     items: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[ITEMS]",
+            metavar="ITEMS",
             exists=True,
-            help="CSV, JSON or Parquet file, folder of images or texts, or an earlier session.",
+            help="CSV, JSON or Parquet file, list (.txt), folder of images or texts, or session.",
         ),
     ] = None,
     *,

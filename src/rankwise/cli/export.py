@@ -50,7 +50,7 @@ def export(
         str,
         option(
             "TARGET",
-            f"{', '.join(list(TARGETS)[:-1])} or json (names and weights, for a program of yours).",
+            f"{', '.join(list(TARGETS)[:-1])} or json (names and weights, for your own program).",
             autocompletion=lambda: list(TARGETS),
         ),
     ],

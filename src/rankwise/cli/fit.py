@@ -23,6 +23,7 @@ from rankwise.cli.options import (
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
 from rankwise.cli.training_rows import InMemory, connected, open_rows
+from rankwise.metric_labels import metric_label
 from rankwise.routing import last_step
 from rankwise.tables import plural
 
@@ -142,7 +143,7 @@ def fit(
             held_out = data.read_like(
                 valid, rows.preparation, rows.feature_names, rows.n_features, train
             )
-            ranker = _best(rows.path(ranker, grid), held_out, selection)
+            ranker = _best(rows.path(ranker, grid), held_out, selection.for_rows(held_out))
     save_model(rows.preparation.around(ranker), out)
     note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
@@ -161,7 +162,7 @@ def _chosen(ranker: Any) -> str:
         return f"alpha {ranker.alpha_:.3g} by a rule: too few rows or queries to hold any out."
     best = curve.best_index
     score = f"{curve.score[best]:.4f}"
-    found = f"Chose alpha {curve.best_alpha:.3g}: held-out {curve.metric} is {score}"
+    found = f"Chose alpha {curve.best_alpha:.3g}: held-out {metric_label(curve.metric)} is {score}"
     beside = [k for k in (best - 1, best + 1) if 0 <= k < len(curve.alphas)]
     others = " and ".join(f"{curve.score[k]:.4f} at alpha {curve.alphas[k]:.3g}" for k in beside)
     return f"{found}{f', and {others}' if others else ''}."
@@ -217,7 +218,7 @@ def _best(path: Any, valid: LetorData, selection: SelectionOptions) -> Any:
         (alpha, value, "chosen" if i == best else "")
         for i, (alpha, value) in enumerate(zip(selection.grid, values.tolist(), strict=True))
     )
-    columns = (Column("alpha", ".4g"), Column(selection.metric_name), Column("", ""))
+    columns = (Column("alpha", ".4g"), Column(metric_label(selection.metric_name)), Column("", ""))
     show(Table(columns, rows, best=frozenset({(best, 1)})))
     hint = selection.remark_on(selection.grid[best])
     if hint:

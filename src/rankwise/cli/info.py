@@ -9,7 +9,7 @@ import typer
 
 from rankwise.cli.data_options import FillOption, TableOptions
 from rankwise.cli.hashed_features import seen_by
-from rankwise.cli.input_files import read_letor_file, read_model
+from rankwise.cli.input_files import in_one_line, read_letor_file, read_model
 from rankwise.cli.options import grouped, input_argument, refuse
 from rankwise.cli.terminal import show
 from rankwise.routing import last_step
@@ -156,7 +156,7 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     if isinstance(ranker, AutoRanker):
         facts["expected on new queries"] = str(ranker.score_estimate_)
         facts["parts"] = {
-            f"{k}: {part.name}": repr(part.ranker) for k, part in enumerate(ranker.parts_, 1)
+            f"{k}: {part.name}": in_one_line(part.ranker) for k, part in enumerate(ranker.parts_, 1)
         }
     facts["form"] = getattr(ranker, "solver_", None)
     facts["written by"] = f"rankwise {file.version}" if file.version else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from inspect import Parameter, signature
 from itertools import product
@@ -361,7 +361,7 @@ class SelectionOptions:
             "NAME",
             "What to choose by: disagreement, kendall_tau, auc, MAP, MRR, ndcg, ndcg@10, "
             "precision@10, ...",
-            "disagreement",
+            "ndcg@10 for grades in queries, else disagreement",
         ),
     ] = None
     relevant: Annotated[
@@ -377,6 +377,17 @@ class SelectionOptions:
     def grid(self) -> list[float]:
         """The values of alpha to try."""
         return parse_numbers(ALPHAS if self.alphas is None else self.alphas, "alphas")
+
+    def for_rows(self, rows: Any) -> SelectionOptions:
+        """The same with the metric that suits rows, if none is named."""
+        if self.metric is not None:
+            return self
+        import numpy as np
+
+        from rankwise.metrics.metric_names import default_metric
+
+        n_queries = 1 if rows.qid is None else len(np.unique(rows.qid))
+        return replace(self, metric=default_metric(rows.y, n_queries))
 
     @property
     def metric_name(self) -> str:

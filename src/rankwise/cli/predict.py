@@ -59,12 +59,14 @@ def predict(
       rankwise predict model.rankwise new.csv --out scores.csv
       rankwise predict model.rankwise new.parquet --id product --out scores.parquet
     """
-    from rankwise.data.tables.formats import COMPRESSED, format_of
+    from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of
     from rankwise.files import replacing
 
     if out is not None:
         if out.suffix.lower() in COMPRESSED:
             refuse("out", f"Scores are written without compression: leave {out.suffix} out.")
+        if out.suffix.lower() in SPREADSHEETS:
+            refuse("out", f"Spreadsheets are not written: name it {out.stem}.csv, which they open.")
         check_writable(out, model, data, force=force)
     file = read_model(model)
     rows = table.read_for(file, model, data, fill, features, needs_label=False)

@@ -118,7 +118,8 @@ def _report(error: Exception) -> int:
     if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rankwise"
-        message = f"{error.format_message().rstrip('.')}. Try '{command} --help'."
+        message = error.format_message().rstrip(".")
+        message += f"{'' if message.endswith('?') else '.'} Try '{command} --help'."
     elif isinstance(error, OSError) and error.strerror and error.filename:
         message = f"{error.filename}: {error.strerror}."
     elif isinstance(error, MemoryError):

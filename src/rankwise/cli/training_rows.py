@@ -23,7 +23,7 @@ from rankwise.errors import DataError, MissingExtraError
 from rankwise.routing import last_step, predict_with_queries
 
 if TYPE_CHECKING:
-    from rankwise.data import LetorData
+    from rankwise.data import LetorData, TableData
 
 
 class InMemory:
@@ -96,7 +96,11 @@ class _Refits:
 
     @classmethod
     def of(
-        cls, ranker: Any, alphas: Sequence[float], data: LetorData, report: Callable[..., None]
+        cls,
+        ranker: Any,
+        alphas: Sequence[float],
+        data: LetorData | TableData,
+        report: Callable[..., None],
     ) -> _Refits:
         from sklearn.base import clone
 
@@ -174,7 +178,7 @@ class Streamed:
         with self._showing("Fitting to"):
             return ranker.path_blocks(self, alphas)
 
-    def __iter__(self) -> Iterator[LetorData]:
+    def __iter__(self) -> Iterator[LetorData | TableData]:
         yield from self._blocks
 
     @contextmanager

@@ -15,7 +15,7 @@ from rankwise.parameters import Number, Whole, as_generator, check_value
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GeneratedBattles:
     """Battles and the truth behind them; made by `make_battles`.
 
@@ -45,6 +45,9 @@ class GeneratedBattles:
     style: float
     position: float
     slips: Floats
+
+    def __repr__(self) -> str:
+        return f"GeneratedBattles({self.battles!r}, style={self.style}, position={self.position})"
 
 
 def make_battles(

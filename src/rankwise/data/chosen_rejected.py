@@ -11,9 +11,10 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.graph.comparisons import Comparisons
+from rankwise.tables import plural
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnswerComparisons:
     """Answers and comparisons between them; made by `read_chosen_rejected`.
 
@@ -47,6 +48,10 @@ class AnswerComparisons:
     def comparisons(self) -> Comparisons:
         """The pairs with their groups, for `fit_pairs`, hold-outs and searches."""
         return Comparisons.of(*self.pairs.T, groups=self.groups)
+
+    def __repr__(self) -> str:
+        features = plural(self.X.shape[1], "feature")
+        return f"AnswerComparisons({self.comparisons!r} with {features})"
 
 
 def read_chosen_rejected(

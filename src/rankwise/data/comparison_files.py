@@ -17,6 +17,7 @@ from rankwise.data.tables.records import place_of_row, read_records
 from rankwise.errors import DataError
 from rankwise.graph.comparison_checks import MARGIN_OF_WINNER
 from rankwise.graph.comparisons import Comparisons
+from rankwise.tables import plural
 
 ITEM_COLUMNS = ("id", "item", "name")
 PAIRS = (
@@ -35,7 +36,7 @@ GROUPS = ("group", "prompt", "rater", "session", "judge", "annotator", "user")
 CONTEXT = "context_"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ComparisonData:
     """Items with features, and comparisons between them; made by `read_comparisons`.
 
@@ -61,6 +62,10 @@ class ComparisonData:
     comparisons: Comparisons
     feature_names: list[str]
     names: list[str]
+
+    def __repr__(self) -> str:
+        features = plural(self.X.shape[1], "feature")
+        return f"ComparisonData({self.comparisons!r} with {features})"
 
 
 def read_comparisons(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from rankwise.backends.arrays import is_sparse
-from rankwise.data.letor.reading import LetorData
+from rankwise.data._described_rows import DescribedRows
+
+Rows = TypeVar("Rows", bound=DescribedRows)
 
 BLOCK_BYTES = 32 * 2**20  # of features in a block, about
 
@@ -25,9 +28,9 @@ def file_version(path: str | os.PathLike[str]) -> FileVersion:
     return status.st_size, status.st_mtime_ns
 
 
-def whole_queries(pieces: Iterator[LetorData], block_bytes: int) -> Iterator[LetorData]:
+def whole_queries(pieces: Iterator[Rows], block_bytes: int) -> Iterator[Rows]:
     """Join and cut pieces of any size into blocks of about `block_bytes`, at ends of queries."""
-    held_back: list[LetorData] = []
+    held_back: list[Rows] = []
     held, enough = 0, block_bytes
     for piece in pieces:
         held_back.append(piece)
@@ -59,16 +62,16 @@ def _size(X: Any) -> int:
     return int(X.data.nbytes + X.indices.nbytes) if is_sparse(X) else int(X.nbytes)
 
 
-def _joined(pieces: list[LetorData]) -> LetorData:
+def _joined(pieces: list[Any]) -> Any:
     if len(pieces) == 1:
         return pieces[0]
     Xs: list[Any] = [piece.X for piece in pieces]
     X = sparse.vstack(Xs, format="csr") if is_sparse(Xs[0]) else np.concatenate(Xs)
     ids: list[Any] = [piece.qid for piece in pieces]
     qid = None if ids[0] is None else np.concatenate(ids)
-    return LetorData(X, np.concatenate([piece.y for piece in pieces]), qid)
+    return replace(pieces[0], X=X, y=np.concatenate([piece.y for piece in pieces]), qid=qid)
 
 
-def _rows(data: LetorData, rows: slice) -> LetorData:
-    qid: Any = None if data.qid is None else data.qid[rows].copy()
-    return LetorData(data.X[rows].copy(), data.y[rows].copy(), qid)
+def _rows(data: Any, rows: slice) -> Any:
+    qid = None if data.qid is None else data.qid[rows].copy()
+    return replace(data, X=data.X[rows].copy(), y=data.y[rows].copy(), qid=qid)

@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data.tables.records import Columns, read_records, row_numbers, row_word
+from rankwise.data.tables.formats import MISSING_WORDS
+from rankwise.data.tables.records import read_records, row_numbers, row_word
+from rankwise.data.tables.roles import listed
 from rankwise.errors import DataError, ParameterError
 from rankwise.tables import plural
 
 MISSING = ("refuse", "drop-rows", "drop-columns", "median")
-NOTHING = {"", "na", "n/a", "nan", "null", "none", "?"}
+NOTHING = {word.lower() for word in MISSING_WORDS}
 MANY = 10  # values of a text column, above which it is not a category
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SampleData:
     """Samples of two classes.
 
@@ -40,6 +42,8 @@ class SampleData:
         Each column of the file, and what became of it.
     lines : ndarray of shape (n_rows,)
         The line, or row, of each sample in the file.
+    missing : str, default=""
+        What was done with missing values, as a sentence; empty if there were none.
 
     Examples
     --------
@@ -57,6 +61,19 @@ class SampleData:
     groups: NDArray[Any] | None
     columns: list[tuple[str, str]]
     lines: NDArray[np.intp]
+    missing: str = ""
+
+    def row_counters(self) -> list[str]:
+        """Features that count the rows: 1, 2, 3, ... from some number on."""
+        steps = np.diff(self.X, axis=0) == 1.0
+        return [name for name, counts in zip(self.names, steps.all(axis=0), strict=True) if counts]
+
+    def __repr__(self) -> str:
+        size = f"{plural(len(self.y), 'sample')}, {plural(self.X.shape[1], 'feature')}"
+        n_positive = int(self.y.sum())
+        other, positive = self.classes
+        counts = f"{len(self.y) - n_positive:,} of class {other!r}, {n_positive:,} of {positive!r}"
+        return f"SampleData({size}; {counts})"
 
     def copies(self) -> list[tuple[int, int]]:
         """Lines of samples with the same features as an earlier one, each with the earlier line."""
@@ -93,8 +110,9 @@ def read_samples(
 ) -> SampleData:
     """Read labelled samples from a CSV, TSV, JSON or Parquet file.
 
-    Columns of numbers are features. A column of words becomes a feature for each word, if there are
-    at most ten of them; with more, it is left out, as are constant columns.
+    Columns of numbers, and of true and false, are features. A column of words becomes a feature for
+    each word, if there are at most ten of them; with more, it is left out, as are constant columns
+    and columns without a name.
 
     Parameters
     ----------
@@ -110,7 +128,7 @@ def read_samples(
         Columns to leave out.
     missing : {"refuse", "drop-rows", "drop-columns", "median"}, default="refuse"
         What to do with missing values: raise an error, leave out the rows or the columns that have
-        some, or replace them by the median of their column.
+        some, or replace numbers by the median of their column, and words by the word "missing".
 
     Returns
     -------
@@ -138,19 +156,22 @@ def read_samples(
     special = {"label": label, "stratum": stratum, "group": group}
     for name in (*special.values(), *ignore):
         if name is not None and name not in table:
-            raise DataError(f"{file} has no column {name!r}: it has {_listed(table)}.")
+            raise DataError(f"{file} has no column {name!r}: it has {listed(list(table))}.")
     lines = np.array(row_numbers(file, len(table[label])))
     word = row_word(file)
     told = {name: f"the {role}" for role, name in special.items() if name is not None}
     told |= dict.fromkeys(ignore, "left out as asked")
+    if "" in table and "" not in told:  # such as the row numbers that pandas writes
+        told[""] = "no name: left out"
     features = [name for name in table if name not in told]
+    dropped = 0
     if missing == "drop-rows":
         used = [name for name in (*features, *special.values()) if name is not None]
         whole = np.array([all(table[n][k] is not None for n in used) for k in range(len(lines))])
         if not whole.any():
             raise DataError(f"{file}: every row has a missing value. Use --missing drop-columns.")
         table = {n: [v for v, keep in zip(table[n], whole, strict=True) if keep] for n in table}
-        lines = lines[whole]
+        lines, dropped = lines[whole], int((~whole).sum())
     places = [f"{file}, {word} {line}" for line in lines]
     y, classes = _classes(file, table[label], label, positive, places)
     parts: list[NDArray[np.float64]] = []
@@ -163,7 +184,28 @@ def read_samples(
         raise DataError(f"{file} has no column of numbers or categories besides {label!r}.")
     ids = [None if n is None else _ids(n, table[n], places) for n in (stratum, group)]
     columns = [(name, told[name]) for name in table]
-    return SampleData(np.column_stack(parts), y, names, classes, ids[0], ids[1], columns, lines)
+    handled = _handled(dropped, [what for _, what in columns])
+    X = np.column_stack(parts)
+    return SampleData(X, y, names, classes, ids[0], ids[1], columns, lines, handled)
+
+
+def _handled(dropped: int, told: list[str]) -> str:
+    """What was done with missing values."""
+    replaced = sum("missing value" in what and "replaced" in what for what in told)
+    left_out = sum("missing value" in what and "left out" in what for what in told)
+    for number, what in ((dropped, "sample"), (left_out, "column")):
+        if number:
+            return f"{plural(number, what)} with missing values {_were(number)} left out."
+    if replaced:
+        return (
+            f"Missing values of {plural(replaced, 'column')} were replaced by the median or, among "
+            'words, by the word "missing".'
+        )
+    return ""
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _tidy(value: Any) -> Any:
@@ -194,6 +236,13 @@ def _classes(
         )
     known = sorted(counts, key=lambda word: (_number(word) is None, _number(word) or 0.0, word))
     if positive is None:
+        if len(counts) > MANY and _number(known[-1]) is not None:
+            raise DataError(
+                f"{file}: the label {label!r} has {len(counts)} different numbers, from {known[0]} "
+                f"to {known[-1]}. An AUC compares two classes: make two of them, such as those "
+                "above and below a threshold. For the order of numbers, use leave_pair_out in "
+                "Python."
+            )
         if len(counts) > 2:
             some = ", ".join(repr(word) for word in known[:5])
             raise DataError(
@@ -203,7 +252,7 @@ def _classes(
             )
         positive = known[-1]
     elif positive not in counts:
-        raise DataError(f"{file}: no row has the label {positive!r}: labels are {_listed(known)}.")
+        raise DataError(f"{file}: no row has the label {positive!r}: labels are {listed(known)}.")
     others = [word for word in known if word != positive]
     other = others[0] if len(others) == 1 else f"not {positive}"
     y = np.array([float(word == positive) for word in words])
@@ -222,6 +271,8 @@ def _feature(
 ) -> tuple[str, list[NDArray[np.float64]], list[str]]:
     """What became of a column, and its features with their names."""
     holes = [k for k, value in enumerate(values) if value is None]
+    if {str(value).lower() for value in values if value is not None} <= {"true", "false"}:
+        values = [None if value is None else str(value).lower() == "true" for value in values]
     numbers = [None if value is None else _number(value) for value in values]
     bad = [k for k, v in enumerate(values) if v is not None and numbers[k] is None]
     if len(holes) == len(values):
@@ -234,26 +285,28 @@ def _feature(
             f"{places[k]}: the column {name!r} has numbers in other lines, but "
             f"{values[k]!r} here. Correct it, or leave the column out with --ignore."
         )
-    if holes and (missing == "refuse" or bad):
+    if holes and missing == "refuse":
         raise DataError(
             f"{places[holes[0]]}: the column {name!r} has no value here"
             f"{f' and in {len(holes) - 1} more lines' if len(holes) > 1 else ''}. Use --missing "
-            + ("drop-rows or drop-columns." if bad else "drop-rows, drop-columns or median.")
+            "drop-rows, drop-columns or median."
         )
+    gaps = f", {plural(len(holes), 'missing value')} replaced by " if holes else ""
     if bad:
-        words = [_word(value) for value in values]
+        words = ["missing" if value is None else _word(value) for value in values]
         known = sorted(set(words))
         if len(known) == 1:
             return "constant: left out", [], []
         if len(known) > MANY:
             return f"{len(known)} different words: left out", [], []
         columns = [np.array([float(word == k) for word in words]) for k in known]
-        return f"{len(known)} words: a feature for each", columns, [f"{name}={k}" for k in known]
+        what = f"{len(known)} words: a feature for each" + (gaps and f'{gaps}"missing"')
+        return what, columns, [f"{name}={k}" for k in known]
     column = np.array([np.nan if number is None else number for number in numbers])
     what = "a feature"
     if holes:
         column[holes] = np.nanmedian(column)
-        what += f", {plural(len(holes), 'missing value')} replaced by the median"
+        what += f"{gaps}the median"
     if np.ptp(column) == 0:
         return "constant: left out", [], []
     return what, [column], [name]
@@ -284,9 +337,3 @@ def _word(value: Any) -> str:
     if number is not None and not isinstance(value, bool):
         return f"{number:g}" if float(f"{number:g}") == number else repr(number)
     return str(value)
-
-
-def _listed(names: Columns | list[str]) -> str:
-    """The first names."""
-    known = list(names)
-    return ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ExportError
 from rankwise.export._graph import ML, Graph, Value
-from rankwise.export._stages import Branches, Columns, Linear
+from rankwise.export._stages import Branches, Columns, Linear, Stage
 
 NO_CATEGORY = "\x00"  # a text that no table has
 OTHER = -1.0  # the number of a text that is no category
@@ -68,11 +68,12 @@ class Lookup:
         return np.array([*(self.texts or ()), NO_CATEGORY], dtype=object)[numbers.astype(np.intp)]
 
 
-def lookups(step: Any, widths: Sequence[int], *, takes_others: bool) -> list[Any]:
+def lookups(step: Any, widths: Sequence[int], *, takes_others: bool) -> list[Stage]:
     """The stages of an encoder that makes `widths` columns of its columns, one by one."""
     n = len(step.categories_)
     values = [_values(categories) for categories in step.categories_]
-    parts, begin = [], 0
+    parts: list[list[Stage]] = []
+    begin = 0
     for k, (categories, width) in enumerate(zip(values, widths, strict=True)):
         texts = tuple(categories) if categories.dtype.kind == "O" else None
         probes = [others[:1].repeat(len(categories) + takes_others) for others in values]

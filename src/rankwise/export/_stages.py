@@ -177,7 +177,7 @@ class WithinQuery:
 class Branches:
     """Several sequences of stages on the same columns, side by side."""
 
-    parts: Sequence[Sequence[Any]]
+    parts: Sequence[Sequence[Stage]]
     widths: Sequence[int]  # columns of each
 
     def pull(self, linear: Linear) -> Linear:
@@ -209,7 +209,7 @@ def linear_of(stages: Sequence[Any]) -> Linear:
     return pull_through(before, last.linear)
 
 
-def pull_through(stages: Sequence[Any], linear: Linear) -> Linear:
+def pull_through(stages: Sequence[Stage], linear: Linear) -> Linear:
     """Stages and then a linear function, as one linear function."""
     for stage in reversed(stages):
         linear = stage.pull(linear)
@@ -223,7 +223,7 @@ def emit_all(graph: Graph, stages: Sequence[Any], x: Value) -> Value:
     return x
 
 
-def undo_all(stages: Sequence[Any], rows: Array) -> Array:
+def undo_all(stages: Sequence[Stage], rows: Array) -> Array:
     """Rows that stages map to given ones; where anything will do, values in a known range."""
     for stage in reversed(stages):
         rows = stage.undo(rows)

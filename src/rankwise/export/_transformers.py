@@ -34,15 +34,16 @@ from rankwise.export._stages import (
     Columns,
     FillMissing,
     Project,
+    Stage,
     WithinQuery,
 )
 from rankwise.preprocessing.query_scalers import QueryScaler
 from rankwise.preprocessing.seen_features import SeenFeatures
 
 
-def stages_in_order(steps: Sequence[tuple[str, Any]], n_columns: int) -> list[Any]:
+def stages_in_order(steps: Sequence[tuple[str, Any]], n_columns: int) -> list[Stage]:
     """The stages of transformers that follow one another."""
-    stages: list[Any] = []
+    stages: list[Stage] = []
     for _, step in steps:
         if step is None or step == "passthrough":
             continue
@@ -67,7 +68,7 @@ def width(stages: Sequence[Any], n_columns: int) -> int:
 
 
 @singledispatch
-def transformer_stages(step: Any, n_columns: int) -> list[Any]:
+def transformer_stages(step: Any, n_columns: int) -> list[Stage]:
     """The stages of a transformer with this many columns before it."""
     raise ExportError(
         f"{type(step).__name__} cannot be exported. StandardScaler, MinMaxScaler, MaxAbsScaler, "
@@ -78,12 +79,12 @@ def transformer_stages(step: Any, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: Pipeline, n_columns: int) -> list[Any]:
+def _(step: Pipeline, n_columns: int) -> list[Stage]:
     return stages_in_order(step.steps, n_columns)
 
 
 @transformer_stages.register
-def _(step: StandardScaler, n_columns: int) -> list[Any]:
+def _(step: StandardScaler, n_columns: int) -> list[Stage]:
     mean = _or(step.mean_, np.zeros(n_columns))
     scale = _or(step.scale_, np.ones(n_columns))
     centre = mean if step.with_mean else np.zeros(n_columns)
@@ -95,7 +96,7 @@ def _(step: StandardScaler, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: MinMaxScaler, n_columns: int) -> list[Any]:
+def _(step: MinMaxScaler, n_columns: int) -> list[Stage]:
     # X scale_ + min_, written as a difference first: (x + min_ / scale_) scale_.
     centre = -np.asarray(step.min_) / step.scale_
     span = np.stack([step.data_min_, step.data_max_])
@@ -107,7 +108,7 @@ def _(step: MinMaxScaler, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: MaxAbsScaler, n_columns: int) -> list[Any]:
+def _(step: MaxAbsScaler, n_columns: int) -> list[Stage]:
     if getattr(step, "clip", False):
         raise ExportError("MaxAbsScaler with clip=True cannot be exported: use clip=False.")
     span = np.stack([-np.asarray(step.max_abs_), step.max_abs_])
@@ -115,7 +116,7 @@ def _(step: MaxAbsScaler, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: RobustScaler, n_columns: int) -> list[Any]:
+def _(step: RobustScaler, n_columns: int) -> list[Stage]:
     centre = _or(step.center_, np.zeros(n_columns))
     scale = _or(step.scale_, np.ones(n_columns))
     known = step.center_ is not None and step.scale_ is not None
@@ -124,7 +125,7 @@ def _(step: RobustScaler, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: SimpleImputer, n_columns: int) -> list[Any]:
+def _(step: SimpleImputer, n_columns: int) -> list[Stage]:
     if step.add_indicator:
         raise ExportError(
             "SimpleImputer with add_indicator=True cannot be exported: use add_indicator=False."
@@ -144,7 +145,7 @@ def _(step: SimpleImputer, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: OneHotEncoder, n_columns: int) -> list[Any]:
+def _(step: OneHotEncoder, n_columns: int) -> list[Stage]:
     dropped = step.drop_idx_ if step.drop_idx_ is not None else [None] * n_columns
     seldom = getattr(step, "infrequent_categories_", [None] * n_columns)  # one column for all
     widths = [
@@ -155,13 +156,13 @@ def _(step: OneHotEncoder, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: OrdinalEncoder, n_columns: int) -> list[Any]:
+def _(step: OrdinalEncoder, n_columns: int) -> list[Stage]:
     takes_others = step.handle_unknown != "error" and not np.isnan(step.unknown_value)
     return lookups(step, [1] * n_columns, takes_others=takes_others)
 
 
 @transformer_stages.register
-def _(step: HashingVectorizer, n_columns: int) -> list[Any]:
+def _(step: HashingVectorizer, n_columns: int) -> list[Stage]:
     raise ExportError(
         "HashingVectorizer (--encode hashing) computes hashes of words, for which ONNX has no "
         "operators. Fit with one-hot features (--encode onehot), or hash the words before they "
@@ -170,12 +171,12 @@ def _(step: HashingVectorizer, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: SelectorMixin, n_columns: int) -> list[Any]:
+def _(step: SelectorMixin, n_columns: int) -> list[Stage]:
     return [Columns(np.flatnonzero(step.get_support()), n_columns)]
 
 
 @transformer_stages.register
-def _(step: PCA, n_columns: int) -> list[Any]:
+def _(step: PCA, n_columns: int) -> list[Stage]:
     matrix = np.asarray(step.components_).T
     if step.whiten:
         matrix = matrix / np.sqrt(step.explained_variance_)
@@ -183,12 +184,12 @@ def _(step: PCA, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: TruncatedSVD, n_columns: int) -> list[Any]:
+def _(step: TruncatedSVD, n_columns: int) -> list[Stage]:
     return [Project(np.zeros(n_columns), np.asarray(step.components_).T)]
 
 
 @transformer_stages.register
-def _(step: FunctionTransformer, n_columns: int) -> list[Any]:
+def _(step: FunctionTransformer, n_columns: int) -> list[Stage]:
     if step.func is None:
         return []
     raise ExportError(
@@ -198,7 +199,7 @@ def _(step: FunctionTransformer, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: FeatureUnion, n_columns: int) -> list[Any]:
+def _(step: FeatureUnion, n_columns: int) -> list[Stage]:
     parts = {
         name: stages_in_order([(name, transformer)], n_columns)
         for name, transformer in step.transformer_list
@@ -208,7 +209,7 @@ def _(step: FeatureUnion, n_columns: int) -> list[Any]:
 
 
 @transformer_stages.register
-def _(step: ColumnTransformer, n_columns: int) -> list[Any]:
+def _(step: ColumnTransformer, n_columns: int) -> list[Stage]:
     parts, numbers = {}, _column_numbers(step)
     for name, transformer, _ in step.transformers_:
         chosen = numbers[name]
@@ -219,8 +220,8 @@ def _(step: ColumnTransformer, n_columns: int) -> list[Any]:
 
 
 def _side_by_side(
-    parts: Mapping[str, list[Any]], n_columns: int, weights: Mapping[str, float] | None
-) -> list[Any]:
+    parts: Mapping[str, list[Stage]], n_columns: int, weights: Mapping[str, float] | None
+) -> list[Stage]:
     """The stages of named transformers on the same columns, each multiplied by its weight."""
     made, widths = [], []
     for name, stages in parts.items():
@@ -234,12 +235,12 @@ def _side_by_side(
 
 
 @transformer_stages.register
-def _(step: SeenFeatures, n_columns: int) -> list[Any]:
+def _(step: SeenFeatures, n_columns: int) -> list[Stage]:
     return [Columns(np.asarray(step.columns_), n_columns)]
 
 
 @transformer_stages.register
-def _(step: QueryScaler, n_columns: int) -> list[Any]:
+def _(step: QueryScaler, n_columns: int) -> list[Stage]:
     return [WithinQuery(step.scaling.name)]
 
 

@@ -26,11 +26,6 @@ class FirstUses:
     factor: Array
     min_max: Array  # whether the scaler is one of minima and maxima
 
-    @property
-    def any_filled(self) -> bool:
-        """Whether missing values are filled in."""
-        return bool((~np.isnan(self.value)).any())
-
 
 def first_uses(stages: Sequence[Any], n_features: int) -> FirstUses:
     """Follow the features through the first stages."""

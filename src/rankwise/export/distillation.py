@@ -22,7 +22,7 @@ FOLDS = 5
 CUTOFF = 10  # of NDCG
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Distilled:
     """A linear ranker fitted to the scores of a model, and what that costs; made by `distil`.
 
@@ -52,6 +52,9 @@ class Distilled:
         change = "lower" if self.loss.difference >= 0 else "higher"
         amount = f"{abs(self.loss.difference):.4f} {change}"
         return f"{held_out}, and NDCG@{CUTOFF} is {amount} than the model's{spread}."
+
+    def __repr__(self) -> str:
+        return f"<Distilled: {self}>"
 
 
 def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:

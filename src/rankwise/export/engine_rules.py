@@ -18,8 +18,8 @@ import numpy as np
 from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError
 
-Features = Mapping[str, Array]
-"""The values of each feature in all rows."""
+Features = Any
+"""The values of each feature in all rows: a mapping of names to columns, or a data frame."""
 
 _NUMBER = r"\d+(?:\.\d+)?"
 _FEATURE = r"[A-Za-z_]\w*(?:\([^()]*\))?(?:\.\w+)*"
@@ -39,7 +39,7 @@ def elasticsearch_scores(text: str, features: Features) -> Array:
     ----------
     text : str
         The body of ``_createmodel``.
-    features : mapping of str to ndarray of shape (n_rows,)
+    features : mapping of str to array-like of shape (n_rows,), or data frame
 
     Returns
     -------
@@ -53,7 +53,7 @@ def elasticsearch_scores(text: str, features: Features) -> Array:
     >>> elasticsearch_scores(body, {"title_query": [3.0], "year": [2000.0]})
     array([3.5])
     """
-    model = json.loads(text)["model"]["model"]
+    model = _body(text)["model"]["model"]
     if model["type"] != "model/linear":
         raise ExportError(f"A linear model has the type model/linear: got {model['type']!r}.")
     definition = model["definition"]
@@ -73,7 +73,7 @@ def solr_scores(text: str, features: Features) -> Array:
     ----------
     text : str
         What is uploaded to the model store.
-    features : mapping of str to ndarray of shape (n_rows,)
+    features : mapping of str to array-like of shape (n_rows,), or data frame
 
     Returns
     -------
@@ -89,7 +89,7 @@ def solr_scores(text: str, features: Features) -> Array:
     >>> solr_scores(body, {"a": [5.0], "b": [1.0]})
     array([3.])
     """
-    model = json.loads(text)
+    model = _body(text)
     if model["class"] != "org.apache.solr.ltr.model.LinearModel":
         raise ExportError(f"A linear model has the class LinearModel: got {model['class']!r}.")
     weights = model["params"]["weights"]
@@ -118,7 +118,7 @@ def vespa_scores(text: str, features: Features) -> Array:
     ----------
     text : str
         The expression.
-    features : mapping of str to ndarray of shape (n_rows,)
+    features : mapping of str to array-like of shape (n_rows,), or data frame
         Rank features, such as ``bm25(title)``.
 
     Returns
@@ -155,7 +155,7 @@ def json_scores(text: str, features: Features) -> Array:
     Parameters
     ----------
     text : str
-    features : mapping of str to ndarray of shape (n_rows,)
+    features : mapping of str to array-like of shape (n_rows,), or data frame
 
     Returns
     -------
@@ -167,7 +167,7 @@ def json_scores(text: str, features: Features) -> Array:
     >>> json_scores(body, {"a": [3.0, float("nan")]})
     array([7., 2.])
     """
-    model = json.loads(text)
+    model = _body(text)
     listed = model["features"]
     table = np.array([features[each["name"]] for each in listed], dtype=np.float64)
     fill = np.array([each.get("missing", np.nan) for each in listed], dtype=np.float64)
@@ -189,17 +189,29 @@ def _elasticsearch_normalizer(norm: Any) -> tuple[float, float]:
     raise ExportError(f"Normalizers are standard and min_max: got {kind!r}.")
 
 
+def _body(text: Any) -> Any:
+    """What is sent to an engine, which may have been read already."""
+    return text if isinstance(text, Mapping) else json.loads(text)
+
+
+def _columns(features: Features) -> dict[str, Array]:
+    names = getattr(features, "columns", None)
+    names = features.keys() if names is None else names
+    return {str(name): np.asarray(features[name], dtype=np.float64) for name in names}
+
+
 def _float32_sum(
     weights: Mapping[str, float], scale: Mapping[str, tuple[float, float]], features: Features
 ) -> Array:
     """Weighted sums as single precision adds them up, feature after feature."""
-    n_rows = len(next(iter(features.values())))
+    columns = _columns(features)
+    n_rows = len(next(iter(columns.values())))
     total = np.zeros(n_rows, dtype=np.float32)
     with np.errstate(over="ignore", invalid="ignore"):  # the check finds what is not finite
         for name, weight in weights.items():
             if not math.isfinite(float(np.float32(weight))):
                 raise ExportError(f"The weight of {name!r} overflows float32: {weight:g}.")
-            values = np.asarray(features.get(name, np.nan), dtype=np.float64)
+            values = columns.get(name, np.full(n_rows, np.nan))
             column = np.where(np.isnan(values), 0.0, values).astype(np.float32)  # missing is 0
             if name in scale:
                 centre, width = (np.float32(number) for number in scale[name])

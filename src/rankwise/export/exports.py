@@ -10,7 +10,7 @@ from rankwise.export.checks import ExportCheck
 from rankwise.files import replacing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Export:
     """A model in the form that a target takes; made by `to_onnx`, `to_elasticsearch` and others.
 
@@ -27,6 +27,10 @@ class Export:
     target: str
     content: str | bytes
     check: ExportCheck
+
+    def __repr__(self) -> str:
+        unit = "bytes" if isinstance(self.content, bytes) else "characters"
+        return f"<Export to {self.target}, {len(self.content):,} {unit}. {self.check}>"
 
     def with_notes(self, *notes: str) -> Export:
         """The same with further notes in its check.

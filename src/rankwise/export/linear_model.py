@@ -15,11 +15,12 @@ from rankwise.export._model_stages import ModelStages, read_stages
 from rankwise.export._stages import WithinQuery, draw_rows, linear_of
 from rankwise.export._uses import first_uses
 from rankwise.routing import last_step
+from rankwise.tables import plural
 
 WIDER = 0.05  # share of the range of drawn rows that is added at both ends, which they do not reach
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearModel:
     """score(x) = sum_j weights_j x_j + constant, with a name for each feature.
 
@@ -37,6 +38,9 @@ class LinearModel:
     weights: Array
     constant: float
     missing: dict[str, float]
+
+    def __repr__(self) -> str:
+        return f"<LinearModel of {plural(len(self.names), 'feature')}>"
 
     def scores(self, X: Any) -> Array:
         """The scores of rows.
@@ -137,15 +141,15 @@ def feature_weights(
 
 
 def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) -> LinearModel:
-    """The linear model of stages; `whose` is the target, for the error of a model that is none."""
+    """The linear model of stages; `whose` is the target, for errors about other models."""
     try:
         linear = linear_of(stages.stages)
     except ExportError as error:
         name = type(last_step(model)).__name__
         raise ExportError(
-            f"{whose} takes a linear model, and {name} is none: {error}. Export it to ONNX, fit a "
-            'linear ranker with scale="standard" (rankwise fit --scale standard), or distil it '
-            "into a linear model (rankwise.export.distil, or --distil)."
+            f"{whose} takes a linear model, and this {name} is not linear: {error}. Export it to "
+            'ONNX, fit a linear ranker with scale="standard" (rankwise fit --scale standard), or '
+            "distil it into a linear model (rankwise.export.distil, or --distil)."
         ) from None
     if linear.weights.shape[1] != 1:
         raise ExportError(

@@ -8,7 +8,7 @@ a factorization for each of these, and a system of the size of both groups for e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,10 +38,31 @@ class _System(NamedTuple):
     entries: Callable[[Index, Index], tuple[Array, Array]]
 
 
+class _Part(NamedTuple):
+    """Pairs of groups with equally many rows, and the pairs of rows in them.
+
+    `rows` has the rows of each pair of groups; `at_first` and `at_second` are positions in it.
+    """
+
+    rows: Index
+    first: Index
+    second: Index
+    at_first: Index
+    at_second: Index
+
+
 def group_pairs(
-    query: Conditional, labels: Array, loss: Loss, lam: float, pairs: Index, groups: QueryGroups
-) -> Iterator[PairDifferences]:
-    """Predictions for listed pairs of rows of different groups, by a fit without both groups."""
+    query: Conditional,
+    labels: Array,
+    loss: Loss,
+    lams: Sequence[float],
+    pairs: Index,
+    groups: QueryGroups,
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Predictions for listed pairs of rows of different groups, by fits without both groups.
+
+    With the index of the lam of each block of pairs.
+    """
     both, block = np.unique(np.sort(groups.codes[pairs], axis=1), axis=0, return_inverse=True)
     by_block = np.argsort(block.ravel(), kind="stable")
     ends = np.searchsorted(block.ravel()[by_block], np.arange(len(both) + 1))
@@ -53,24 +74,29 @@ def group_pairs(
     all_count = loss.ties == "include" or left.shape[1] == len(labels)
     kinds = left.sum(axis=1)[:, None] if all_count else left
     basis = LevelBasis(None, None) if all_count else level_basis(query)
+
+    def part_of(blocks: Index) -> _Part:
+        rows = np.array([np.concatenate([_rows(groups, g) for g in both[b]]) for b in blocks])
+        listed = np.concatenate([by_block[ends[b] : ends[b + 1]] for b in blocks])
+        here = np.repeat(np.arange(len(blocks)), ends[blocks + 1] - ends[blocks])
+        second = groups.codes[pairs[listed]] == both[blocks[here], 1:]
+        at = position[pairs[listed]] + np.where(second, groups.sizes[both[blocks[here], :1]], 0)
+        places = (on.index(here * rows.shape[1] + at[:, side]) for side in (0, 1))
+        return _Part(rows, *np.ascontiguousarray(pairs[listed].T), *places)
+
     for kind, of_kind in zip(*_distinct(kinds), strict=True):
-        if all_count:
-            system = _all_pairs_count(query, loss, lam, int(kind[0]))
-        else:
-            system = _ties_excluded(query, basis, labels, loss, lam, kind)
         s = len(labels) - int(kind.sum())
         step = max(1, BLOCK_ENTRIES // (s * (s + n_outputs)))
-        for start in range(0, len(of_kind), step):
-            part = of_kind[start : start + step]
-            rows = np.array([np.concatenate([_rows(groups, g) for g in both[b]]) for b in part])
-            f = _held_out(system, rows)
-            listed = np.concatenate([by_block[ends[b] : ends[b + 1]] for b in part])
-            here = np.repeat(np.arange(len(part)), ends[part + 1] - ends[part])
-            second = groups.codes[pairs[listed]] == both[part[here], 1:]
-            at = position[pairs[listed]] + np.where(second, groups.sizes[both[part[here], :1]], 0)
-            i, j = (on.index(here * s + at[:, side]) for side in (0, 1))
-            first, second = np.ascontiguousarray(pairs[listed].T)
-            yield PairDifferences(first, second, f[i] - f[j])
+        parts = [part_of(of_kind[k : k + step]) for k in range(0, len(of_kind), step)]
+        for a, lam in enumerate(lams):
+            if all_count:
+                system = _all_pairs_count(query, loss, lam, int(kind[0]))
+            else:
+                system = _ties_excluded(query, basis, labels, loss, lam, kind)
+            for part in parts:
+                f = _held_out(system, part.rows)
+                difference = f[part.at_first] - f[part.at_second]
+                yield a, PairDifferences(part.first, part.second, difference)
 
 
 def _held_out(system: _System, rows: Index) -> Array:

@@ -148,9 +148,11 @@ def _one_ranking(
     labels = to_host(query.target[:, 0])
     if pairs.groups is not None:
         assert pairs.listed is not None
-        for a, lam in enumerate(problem.lams):
-            for block in group_pairs(query, labels, loss, lam, pairs.listed, pairs.groups):
-                yield a, block
+        chosen = pairs.listed
+        if query.target.shape[1] == 1 and not pairs.keep_ties:  # the others are of other outputs
+            chosen = chosen[labels[chosen[:, 0]] != labels[chosen[:, 1]]]
+        if len(chosen):
+            yield from group_pairs(query, labels, loss, problem.lams, chosen, pairs.groups)
         return
     if groups.n_groups == 1:
         listed = pairs.of_query(query.rows, groups.codes, loss)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.metric_labels import metric_label
 from rankwise.metrics import get_metric
 from rankwise.tables import Column, Table, TableMixin, plural
 
@@ -70,7 +71,7 @@ class HeldOutScores(TableMixin):
     def to_table(self) -> Table:
         """A row for each alpha: its score, the standard error, and which is best."""
         return alpha_table(
-            self.metric, self.alphas, self.score, self.standard_error, self.best_index
+            metric_label(self.metric), self.alphas, self.score, self.standard_error, self.best_index
         )
 
     def _frame_columns(self) -> dict[str, Array]:
@@ -84,8 +85,8 @@ class HeldOutScores(TableMixin):
         k = self.best_index
         return (
             f"<{type(self).__name__}: {plural(len(self.alphas), 'alpha')}, best "
-            f"{self.metric} {self.score[k]:.4f} ± {self.standard_error[k]:.4f} at alpha = "
-            f"{self.alphas[k]:.4g}>"
+            f"{metric_label(self.metric)} {self.score[k]:.4f} ± {self.standard_error[k]:.4f} at "
+            f"alpha = {self.alphas[k]:.4g}>"
         )
 
     def plot(self, **options: Any) -> Axes:

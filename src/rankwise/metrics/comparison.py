@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.errors import DataError, ParameterError
+from rankwise.metric_labels import metric_label
 from rankwise.metrics.graded_metrics import GAIN_OPTIONS
-from rankwise.metrics.metric_names import are_grades, get_metric
+from rankwise.metrics.metric_names import are_grades, find_name, get_metric
 from rankwise.metrics.ranking_metric import QueryValues
 from rankwise.metrics.significance import PairedTest, holm, paired_test
 from rankwise.parameters import Choice, Number, check_value
@@ -73,7 +74,7 @@ class RankingComparison(TableMixin):
     >>> from rankwise.metrics import compare_rankings
     >>> y, qid = [0, 1, 0, 1, 0, 1], [1, 1, 2, 2, 3, 3]
     >>> compare_rankings(y, {"good": y, "bad": [1, 0, 1, 0, 0, 1]}, qid, metrics=["map"])
-    <RankingComparison of good, bad on 3 queries in map>
+    <RankingComparison of good, bad on 3 queries in MAP>
     """
 
     rankers: tuple[str, ...]
@@ -103,7 +104,7 @@ class RankingComparison(TableMixin):
         columns = (Column("metric", ""), Column("rankers", ""), *signed, Column("p", ".2g"))
         rows = tuple(
             (
-                pair.metric,
+                metric_label(pair.metric),
                 f"{pair.first} − {pair.second}",
                 pair.test.difference,
                 *pair.test.interval(self.level),
@@ -163,7 +164,8 @@ class RankingComparison(TableMixin):
         return self.means_table().to_html() + self.to_table().to_html()
 
     def __repr__(self) -> str:
-        listed = f"{', '.join(self.rankers)} on {self._size} in {', '.join(self.values)}"
+        metrics = ", ".join(map(metric_label, self.values))
+        listed = f"{', '.join(self.rankers)} on {self._size} in {metrics}"
         return f"<RankingComparison of {listed}>"
 
     def plot(self, metric: str | None = None, **options: Any) -> Axes:
@@ -183,6 +185,7 @@ class RankingComparison(TableMixin):
         from rankwise.plots import plot_differences_from_best
 
         metric = next(iter(self.values)) if metric is None else metric
+        metric = find_name(self.values, metric) or metric
         check_value("metric", metric, Choice(*self.values))
         values = {ranker: found.values for ranker, found in self.values[metric].items()}
         greater = get_metric(metric).greater_is_better
@@ -197,7 +200,7 @@ class RankingComparison(TableMixin):
 
 def compare_rankings(
     y: Any,
-    scores: Mapping[str, Any],
+    scores: Any,
     qid: Any = None,
     *,
     metrics: Sequence[str] | None = None,
@@ -218,7 +221,7 @@ def compare_rankings(
     ----------
     y : array-like of shape (n_rows,)
         Labels, or qrels as a dictionary.
-    scores : mapping of str to array-like of shape (n_rows,)
+    scores : mapping of str to array-like of shape (n_rows,), or data frame
         The scores of at least two rankers by name, or runs as dictionaries.
     qid : array-like of shape (n_rows,), optional
     metrics : sequence of str, optional
@@ -261,6 +264,8 @@ def compare_rankings(
     check_value("relevant", relevant, Number())
     check_value("gain", gain, GAIN_OPTIONS["gain"])
     check_value("level", level, Number(0, 1, open_low=True, open_high=True))
+    if hasattr(scores, "columns"):
+        scores = {str(name): scores[name] for name in scores.columns}
     if not isinstance(scores, Mapping) or len(scores) < 2:
         raise ParameterError(
             "scores must be a dictionary with the scores of at least two rankers by name: got "
@@ -307,4 +312,5 @@ def _with_options(function: Any, **options: Any) -> Any:
 
 
 def _described(metric: str) -> str:
-    return metric if get_metric(metric).greater_is_better else f"{metric} (lower is better)"
+    greater, label = get_metric(metric).greater_is_better, metric_label(metric)
+    return label if greater else f"{label} (lower is better)"

@@ -123,7 +123,7 @@ def ndcg(
     Parameters
     ----------
     k : int or sequence of int, optional
-        The cut-off. Several give an array, at hardly the cost of one. None: the whole ranking.
+        The cut-off. Several give an array, at almost no extra cost. None: the whole ranking.
     gain : {"exponential", "linear"}, default="exponential"
         :math:`g(y) = 2^y - 1`, or :math:`g(y) = y`.
     discount : {"log2", "letor"}, default="log2"

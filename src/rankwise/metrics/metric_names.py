@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwise.errors import ParameterError
+from rankwise.metric_labels import name_parts
 from rankwise.metrics.graded_metrics import expected_reciprocal_rank, ndcg
 from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
 from rankwise.metrics.relevance_metrics import (
@@ -55,14 +55,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 )
 _OF_RELEVANCE = ("map", "mrr", "precision", "recall", "success")
 _WITH_CUTOFF = ("map", "mrr", "precision", "recall", "success", "err", "ndcg")
-# The names in tables, and those of trec_eval and ir-measures.
-_OTHER_NAMES = {
-    "p": "precision",
-    "r": "recall",
-    "ap": "map",
-    "rr": "mrr",
-    "kendall tau_b": "kendall_tau",
-}
 
 LARGEST_GRADE = 30
 """Larger whole numbers are not grades: the gain 2^y - 1 of NDCG would see only the largest."""
@@ -88,7 +80,7 @@ def get_metric(name: str) -> Metric:
     >>> function([1, 0], [0.2, 0.7]), greater_is_better
     (0.0, True)
     """
-    base, cutoff = _parts(name)
+    base, cutoff = name_parts(name)
     if base not in METRICS or (cutoff and base not in _WITH_CUTOFF):
         listed = ", ".join(repr(key) for key in METRICS)
         raise ParameterError(
@@ -99,13 +91,6 @@ def get_metric(name: str) -> Metric:
     if not cutoff:
         return metric
     return metric._replace(function=partial(metric.function, k=int(cutoff)))
-
-
-def _parts(name: str) -> tuple[str, str | None]:
-    """A name without its cut-off, and the cut-off."""
-    match = re.fullmatch(r"([a-z_ ]+)(?:@([1-9][0-9]*))?", str(name).lower())
-    base, cutoff = match.groups() if match else ("", None)
-    return _OTHER_NAMES.get(base, base), cutoff
 
 
 def find_name(known: Iterable[str], name: str) -> str | None:
@@ -128,8 +113,8 @@ def find_name(known: Iterable[str], name: str) -> str | None:
     known = list(known)
     if name in known:
         return name
-    wanted = _parts(name)
-    return next((each for each in known if wanted[0] and _parts(each) == wanted), None)
+    wanted = name_parts(name)
+    return next((each for each in known if wanted[0] and name_parts(each) == wanted), None)
 
 
 def look_up(means: Mapping[str, float], name: str, notes: Sequence[str] = ()) -> float:
@@ -179,7 +164,7 @@ def counts_relevant(name: str) -> bool:
     >>> counts_relevant("map@5"), counts_relevant("ndcg@5")
     (True, False)
     """
-    return _parts(name)[0] in _OF_RELEVANCE
+    return name_parts(name)[0] in _OF_RELEVANCE
 
 
 def are_grades(y: Any) -> bool:

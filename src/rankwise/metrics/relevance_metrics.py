@@ -53,7 +53,7 @@ def average_precision(
     Parameters
     ----------
     k : int or sequence of int, optional
-        The cut-off. Several give an array, at hardly the cost of one. None: the whole ranking.
+        The cut-off. Several give an array, at almost no extra cost. None: the whole ranking.
     relevant : float, default=1
         Rows with at least this label are relevant.
     score_ties : {"average", "order"}, default="average"
@@ -141,7 +141,7 @@ def precision_at_k(
     Parameters
     ----------
     k : int or sequence of int, default=10
-        The cut-off. Several give an array, at hardly the cost of one.
+        The cut-off. Several give an array, at almost no extra cost.
     relevant, score_ties : float, str
         As for `average_precision`.
 
@@ -179,7 +179,7 @@ def recall_at_k(
     Parameters
     ----------
     k : int or sequence of int, default=10
-        The cut-off. Several give an array, at hardly the cost of one.
+        The cut-off. Several give an array, at almost no extra cost.
     relevant, score_ties : float, str
         As for `average_precision`.
 
@@ -213,7 +213,7 @@ def success_at_k(
     Parameters
     ----------
     k : int or sequence of int, default=10
-        The cut-off. Several give an array, at hardly the cost of one.
+        The cut-off. Several give an array, at almost no extra cost.
     relevant, score_ties : float, str
         As for `average_precision`.
 

@@ -9,6 +9,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from rankwise.errors import DataError, ParameterError
+from rankwise.metric_labels import metric_label
+from rankwise.metrics.metric_names import find_name
 from rankwise.metrics.ranked_queries import Array
 from rankwise.metrics.ranking_metric import QueryValues
 from rankwise.parameters import Choice, Whole, as_generator, check_value
@@ -23,7 +25,8 @@ _SIGNS = 2**20  # signs drawn at a time
 
 def described(metric: str) -> str:
     """The name of a metric in a table."""
-    return f"{metric} (lower is better)" if metric in LOWER_IS_BETTER else metric
+    label = metric_label(metric)
+    return f"{label} (lower is better)" if metric in LOWER_IS_BETTER else label
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class PairedTest:
         return self.difference - width, self.difference + width
 
     def __str__(self) -> str:
-        name = f"{self.metric}: " if self.metric else ""
+        name = f"{metric_label(self.metric)}: " if self.metric else ""
         return (
             f"{name}{self.mean_a:.4f} against {self.mean_b:.4f} ({self.difference:+.4f}) on "
             f"{self.n_queries} queries: {self.wins} won, {self.ties} tied, {self.losses} lost; "
@@ -218,10 +221,11 @@ def _permutation_p(gap: Array, n_permutations: int, rng: np.random.Generator) ->
 def _values(source: QueryValues | RankingEvaluation, metric: str | None, which: str) -> QueryValues:
     if not isinstance(source, QueryValues):
         known = source.per_query
-        if metric is None or metric not in known:
+        name = None if metric is None else find_name(known, metric)
+        if name is None:
             listed = ", ".join(repr(name) for name in known)
             raise ParameterError(f"metric must be one of {listed} for {which}: got {metric!r}.")
-        source = known[metric]
+        source = known[name]
     if source.values.ndim != 1:
         raise DataError(
             f"A paired test needs one value per query: {which} has shape {source.values.shape}. "

@@ -12,8 +12,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._call_errors import explain_calls
+from rankwise.metric_labels import metric_label
 from rankwise.metrics import QueryValues, get_metric
-from rankwise.metrics.metric_names import default_metric, look_up
+from rankwise.metrics.metric_names import default_metric, find_name, look_up
 from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, in_columns
 from rankwise.metrics.significance import PairedTest, paired_test
 from rankwise.model_selection.search.candidates import make_batches
@@ -63,7 +64,7 @@ class CrossValidation(TableMixin):
     >>> print(result)
     metric    mean    s.e.  values  over
     ------  ------  ------  ------  -------
-    map     0.7500  0.1443       3  queries
+    MAP     0.7500  0.1443       3  queries
     >>> result["map"]
     0.75
     """
@@ -89,7 +90,7 @@ class CrossValidation(TableMixin):
         """A row for each metric: mean, standard error, and the values that they are from."""
         columns = Column("metric", ""), Column("mean"), Column("s.e."), Column("values")
         rows = [
-            (name if self.greater_is_better[name] else f"{name} (lower is better)", *row)
+            (metric_label(name) + " (lower is better)" * (not self.greater_is_better[name]), *row)
             for name, *row in zip(*self._frame_columns().values(), strict=True)
         ]
         return Table((*columns, Column("over", "")), tuple(rows))
@@ -152,13 +153,17 @@ class CrossValidation(TableMixin):
         from rankwise.plots import plot_query_values
 
         metric = next(iter(self.per_query)) if metric is None else metric
+        metric = find_name(self.per_query, metric) or metric
         check_value("metric", metric, Choice(*self.per_query))
         found = self.per_query[metric]
         return plot_query_values(found.values, names=found.qid.tolist(), metric=metric, **options)
 
     def __repr__(self) -> str:
         errors = self.standard_errors
-        found = (f"{name} {mean:.4f} ± {errors[name]:.4f}" for name, mean in self.means.items())
+        found = (
+            f"{metric_label(name)} {mean:.4f} ± {errors[name]:.4f}"
+            for name, mean in self.means.items()
+        )
         return f"<CrossValidation of {self.n_splits} splits: {', '.join(found)}>"
 
 

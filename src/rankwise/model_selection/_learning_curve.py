@@ -11,6 +11,7 @@ from sklearn.base import clone
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
+from rankwise.metric_labels import metric_label
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
 from rankwise.model_selection.search.refits import fit_with_queries
@@ -58,7 +59,7 @@ class QueryLearningCurve(TableMixin):
 
     def to_table(self) -> Table:
         """A row for each number of training queries."""
-        columns = (Column("training queries"), Column(self.metric), Column("s.e."))
+        columns = (Column("training queries"), Column(metric_label(self.metric)), Column("s.e."))
         values = (self.n_training_queries, self.score, self.standard_error)
         return Table(columns, tuple(zip(*(part.tolist() for part in values), strict=True)))
 
@@ -71,7 +72,7 @@ class QueryLearningCurve(TableMixin):
 
     def __repr__(self) -> str:
         return (
-            f"<QueryLearningCurve: {self.metric} {self.score[0]:.4f} with "
+            f"<QueryLearningCurve: {metric_label(self.metric)} {self.score[0]:.4f} with "
             f"{plural(int(self.n_training_queries[0]), 'query')}, {self.score[-1]:.4f} with "
             f"{self.n_training_queries[-1]:,}>"
         )

@@ -8,19 +8,26 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
 from sklearn.pipeline import Pipeline
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.model_selection._held_out_pairs import leave_pair_out
 from rankwise.model_selection._pair_outcomes import PairOutcomes
 from rankwise.model_selection._strata import check_two_rows
 from rankwise.model_selection.search.labelled_rows import take
+from rankwise.model_selection.search.ranking_search import RankingSearchCV
 from rankwise.parameters import Whole, as_generator, check_value
-from rankwise.tables import Column, Table, TableMixin
+from rankwise.tables import Column, Table, TableMixin, plural
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,9 +133,13 @@ def nested_leave_pair_out(
         Number of random pairs.
     groups : array-like of shape (n_rows,), optional
         Such as patients: rows of a group are held out together. With ``outer="pairs"``, these are
-        pairs of groups, and rows of one are compared with rows of the other.
+        pairs of groups, and rows of one are compared with rows of the other. ``alpha="auto"`` is
+        chosen by pairs of groups as well, and by pairs of rows, with a warning, if the training
+        rows have too few groups. GridSearchCV and RandomizedSearchCV get the groups of the
+        training rows; RankingSearchCV does not know groups, and a warning says so.
     strata : array-like of shape (n_rows,), optional
-        Such as hospitals: only rows of the same stratum are compared.
+        Such as hospitals: only rows of the same stratum are compared, also for the choice of
+        ``alpha="auto"``.
     random_state : int or Generator, optional
 
     Returns
@@ -169,14 +180,23 @@ def nested_leave_pair_out(
     m = len(labels)
     units = np.arange(m) if groups is None else QueryGroups.of(groups, m, "groups").codes
     stratum = QueryGroups.of(strata, m, "strata").codes
+    within = None if strata is None else stratum, None if groups is None else units
+    if groups is not None and isinstance(estimator, RankingSearchCV):
+        warn(
+            "RankingSearchCV chooses by rows or pairs of rows, not by groups. Use "
+            'RankRLS(alpha="auto"), or GridSearchCV with a splitter of groups, such as GroupKFold.'
+        )
     if outer == "pairs":
         parts = _pairs_of_units(labels, units, stratum, n_pairs, rng)
     else:
         parts = _folds(labels, None if groups is None else units, int(outer), n_repeats, rng)
     first, second, differences, alphas = [], [], [], []
+    faults: list[DataError] = []
     for out in parts:
         rest = np.setdiff1d(np.arange(m), out)
-        fitted = clone(estimator).fit(take(X, rest), values[rest])
+        given = take(X, rest), values[rest], *(_some(codes, rest) for codes in within)
+        fitted, fault = _fitted(estimator, *given)
+        faults += [] if fault is None else [fault]
         f = np.asarray(fitted.predict(take(X, out)), dtype=np.float64)
         i, j = np.triu_indices(len(out), 1)
         compared = stratum[out[i]] == stratum[out[j]]
@@ -190,10 +210,40 @@ def nested_leave_pair_out(
     dependent = None if groups is None else units
     found = PairOutcomes.of(labels, pairs, np.concatenate(differences), dependent)
     low, high = found.interval(0.95)
-    whole = _unnested(clone(estimator).fit(X, y), X, y, strata, groups)
+    if faults:
+        warn(
+            f"In {len(faults)} of {plural(len(alphas), 'fit')}, alpha was chosen by all pairs of "
+            f"training rows, without strata and groups: {faults[0]}"
+        )
+    whole = _unnested(_fitted(estimator, X, values, *within)[0], X, values, *within)
     return NestedLeavePairOut(
         found.auc, low, high, found.standard_error(), whole, np.array(alphas), found.n_pairs
     )
+
+
+def _some(codes: Index | None, rows: Index) -> Index | None:
+    return None if codes is None else codes[rows]
+
+
+def _fitted(
+    estimator: Any, X: Any, y: Any, strata: Index | None, groups: Index | None
+) -> tuple[Any, DataError | None]:
+    """A fitted clone; ``alpha="auto"`` is chosen by pairs within strata and of different groups.
+
+    And why this was not possible, if it was not.
+    """
+    fitted, searches = clone(estimator), (GridSearchCV, RandomizedSearchCV)
+    fitted.fit(X, y, **({"groups": groups} if isinstance(fitted, searches) else {}))
+    ranker, rows = _last_step(fitted, X)
+    alone = strata is None and groups is None
+    if alone or not isinstance(ranker, LeastSquaresRanker) or ranker.alpha != "auto":
+        return fitted, None
+    try:
+        held = leave_pair_out(ranker, rows, y, strata=strata, groups=groups)
+    except DataError as error:
+        return fitted, error
+    ranker.set_params(alpha=held.best_alpha).fit(rows, y)
+    return fitted, None
 
 
 def _folds(

@@ -13,6 +13,7 @@ from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.graph import QueryGroups
+from rankwise.metric_labels import metric_label
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.routing import predict_with_queries
@@ -72,7 +73,8 @@ class PermutationImportance(TableMixin):
             (self.names[k], float(self.importance[k]), float(self.standard_error[k])) for k in order
         )
         note = (
-            f"How much worse {self.metric} is without the feature; it is {self.score:.4f} with all."
+            f"How much worse {metric_label(self.metric)} is without the feature; it is "
+            f"{self.score:.4f} with all."
         )
         return Table((Column("feature", ""), Column("importance"), Column("s.e.")), rows, note=note)
 

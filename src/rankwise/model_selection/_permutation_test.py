@@ -22,6 +22,7 @@ from rankwise.holdout.permuted_labels import (
     standard_labels,
 )
 from rankwise.holdout.permuted_levels import stacked_errors, stacks
+from rankwise.metric_labels import metric_label
 from rankwise.model_selection._cross_validation import scores_of_columns
 from rankwise.model_selection._hold_outs import hold_out_problem
 from rankwise.model_selection._strata import Units, check_two_rows
@@ -82,7 +83,7 @@ class PermutationTest(TableMixin):
     def to_table(self) -> Table:
         """The score, the mean and spread of permuted scores, and the p-value."""
         columns = (
-            Column(self.metric),
+            Column(metric_label(self.metric)),
             Column("by chance"),
             Column("s.d."),
             Column("p", ".3g"),
@@ -108,7 +109,8 @@ class PermutationTest(TableMixin):
 
     def __repr__(self) -> str:
         return (
-            f"<PermutationTest: {self.metric} {self.score:.4f}, {self.null.mean():.4f} by chance, "
+            f"<PermutationTest: {metric_label(self.metric)} {self.score:.4f}, "
+            f"{self.null.mean():.4f} by chance, "
             f"p = {self.p_value:.3g} ± {self.standard_error:.2g} from "
             f"{plural(len(self.null), 'permutation')}>"
         )

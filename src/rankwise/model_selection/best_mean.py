@@ -12,6 +12,7 @@ from scipy.special import stdtrit
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.graph import QueryGroups
+from rankwise.metric_labels import metric_label
 from rankwise.metrics import get_metric
 from rankwise.model_selection.mean_ranker import standardized
 from rankwise.model_selection.search.labelled_rows import LabelledRows
@@ -46,7 +47,7 @@ class ScoreEstimate:
     --------
     >>> estimate = ScoreEstimate("ndcg@10", True, 0.512, 0.01, 0.52, 100)
     >>> print(estimate)
-    ndcg@10 0.5120, 95% interval 0.4924 to 0.5316 (100 queries)
+    NDCG@10 0.5120, 95% interval 0.4924 to 0.5316 (100 queries)
     """
 
     metric: str
@@ -79,7 +80,8 @@ class ScoreEstimate:
 
     def __str__(self) -> str:
         low, high = self.interval()
-        found, units = f"{self.metric} {self.score:.4f}", f"{self.n_queries:,} {self.unit}"
+        found = f"{metric_label(self.metric)} {self.score:.4f}"
+        units = f"{self.n_queries:,} {self.unit}"
         if self.n_queries < FEWEST:
             return f"{found} ({units}, too few for an interval)"
         if np.isnan(low):
@@ -109,7 +111,7 @@ class PairedDifference:
     >>> round(gap.difference, 3), round(gap.standard_error, 3), gap.is_clear
     (0.1, 0.041, False)
     >>> gap.words("This ranker", "that one", "ndcg@10")
-    'This ranker is 0.1000 better than that one in ndcg@10, with a standard error of 0.0408: the \
+    'This ranker is 0.1000 better than that one in NDCG@10, with a standard error of 0.0408: the \
 data cannot tell them apart.'
     """
 
@@ -137,6 +139,7 @@ data cannot tell them apart.'
 
     def words(self, first: str, second: str, metric: str) -> str:
         """One sentence: how far the first is ahead of the second, and whether that is clear."""
+        metric = metric_label(metric)
         if self.n_queries < 2:
             return f"With a single value of {metric}, {first} and {second} cannot be compared."
         verdict = "a clear difference" if self.is_clear else "the data cannot tell them apart"

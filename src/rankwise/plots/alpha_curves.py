@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError, ParameterError
+from rankwise.metric_labels import metric_label
 from rankwise.parameters import AnyOf, Choice, check_value
 from rankwise.plots._look import (
     SIZE,
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
 
 Result = Any  # a HeldOut or LeavePairOut of model_selection, which may import this module
 Values = NDArray[np.float64]
-NAMES = {
-    "disagreement": "disagreement error",
-    "auc": "AUC",
-    "kendall_tau": "Kendall's τ",
-    "map": "MAP",
-    "mrr": "MRR",
-    "ndcg": "NDCG",
-    "squared_error": "squared error",
-}
 
 
 def plot_alpha_path(
@@ -117,7 +109,7 @@ def plot_hold_out(
     >>> data = load_dataset("diabetes")
     >>> result = k_fold(RankRLS(), data.X, data.y, alphas=[1.0, 10.0, 100.0])
     >>> plot_hold_out(result).get_ylabel()
-    'held-out disagreement error (± s.e.)'
+    'held-out disagreement (± s.e.)'
     """
     check_value("quantity", quantity, AnyOf(Choice("error", "auc"), None))
     named: dict[str, Result] = by_name(results)
@@ -174,8 +166,7 @@ def _scores(result: Result, quantity: str | None) -> tuple[str, Values, bool]:
         raise ParameterError(
             f"quantity is for results of leave_pair_out: this result has only {result.metric}."
         )
-    name, at, cutoff = result.metric.lower().partition("@")
-    kind = f"held-out {NAMES.get(name, name)}{at}{cutoff}"
+    kind = f"held-out {metric_label(result.metric)}"
     return kind, result.score, not result.greater_is_better
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError
+from rankwise.metric_labels import metric_label
 from rankwise.parameters import Flag, Whole, check_value
 from rankwise.plots._look import BAND, COLORS, INK, PAPER, SIZE, axes_or_new
 
@@ -105,7 +106,7 @@ def draw_differences(
     ax.grid(axis="x", color=INK, alpha=0.13, lw=0.8)
     fewer = len(labels) < n_candidates
     more = f", the best {len(labels)} of {n_candidates:,}" if fewer else ""
-    ax.set_xlabel(f"{metric} behind the best, by query{more}")
+    ax.set_xlabel(f"{metric_label(metric)} behind the best, by query{more}")
     ax.xaxis.set_major_formatter(
         lambda value, _: f"{-value:.3g}".replace("-", "\N{MINUS SIGN}") if value else "0"
     )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError
+from rankwise.metric_labels import metric_label
 from rankwise.parameters import Whole, check_value
 from rankwise.plots._look import COLORS, INK, axes_or_new, axis_names
 from rankwise.routing import last_step
@@ -92,7 +93,7 @@ def plot_importance(importance: Any, *, top: int = 20, ax: Axes | None = None) -
     change = "drop" if importance.greater_is_better else "rise"
     n = len(importance.importance)
     more = f", the {len(order)} largest of {n:,}" if len(order) < n else ""
-    ax.set_xlabel(f"{change} in {importance.metric} without the feature{more}")
+    ax.set_xlabel(f"{change} in {metric_label(importance.metric)} without the feature{more}")
     return ax
 
 

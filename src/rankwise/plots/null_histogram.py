@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.errors import DataError
+from rankwise.metric_labels import metric_label
 from rankwise.plots._look import COLORS, axes_or_new, name_curves
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def plot_null(test: Any, *, ax: Axes | None = None) -> Axes:
     given = f"given labels: p = {test.p_value:.3g}"
     ax.axvline(test.score, color=COLORS[1], lw=2, label=given)
     of_pairs = test.metric == "AUC"
-    name = "AUC of held-out pairs" if of_pairs else f"{test.metric} of held-out rows"
+    name = "AUC of held-out pairs" if of_pairs else f"{metric_label(test.metric)} of held-out rows"
     ax.set(xlabel=name, ylabel="permutations of the labels")
     name_curves(ax, [given])
     return ax

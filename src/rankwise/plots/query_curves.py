@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError
+from rankwise.metric_labels import metric_label
 from rankwise.plots._look import (
     BAND,
     COLORS,
@@ -113,7 +114,8 @@ def plot_query_differences(
             color=color, weight="bold", fontsize=10,
         )  # fmt: skip
     ax.axhline(0, color=INK, lw=1, zorder=4)
-    ax.set(xlabel="queries, ordered by difference", ylabel=f"difference in {metric}")
+    label = f"difference in {metric_label(metric)}"
+    ax.set(xlabel="queries, ordered by difference", ylabel=label)
     ax.set_xlim(0, len(gaps) + 1)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return ax
@@ -167,7 +169,8 @@ def plot_query_values(
     ax.axhline(mean, color=COLORS[1], lw=1.8, zorder=4, label=text)
     name_curves(ax, [text])
     ax.set_xlim(0, n + 1)
-    ax.set(xlabel=f"{n:,} queries, ordered by {metric}", ylabel=metric)
+    label = metric_label(metric)
+    ax.set(xlabel=f"{n:,} queries, ordered by {label}", ylabel=label)
     if labels and n <= MOST_NAMES:
         turn = 0 if max(map(len, labels)) * n <= 50 else 90
         ax.set_xticks(ranks, [labels[k] for k in order], rotation=turn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rankwise.errors import DataError
+from rankwise.metric_labels import metric_label
 from rankwise.plots._look import axes_or_new, by_name, look, name_curves
 
 if TYPE_CHECKING:
@@ -56,6 +57,6 @@ def plot_training_sizes(curves: Any, *, ax: Axes | None = None) -> Axes:
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set(xlabel="training queries", ylabel=f"held-out {metrics.pop()} (± s.e.)")
+    ax.set(xlabel="training queries", ylabel=f"held-out {metric_label(metrics.pop())} (± s.e.)")
     name_curves(ax, list(named))
     return ax

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -70,6 +71,8 @@ def make_app(
         organizer.background = background
         try:
             yield
+        except CancelledError:  # Ctrl-C, twice
+            pass
         finally:
             await run_in_threadpool(background.close)
 

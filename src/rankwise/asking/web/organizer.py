@@ -16,7 +16,6 @@ from starlette.routing import Route
 
 from rankwise.asking.background import Background
 from rankwise.asking.charts import hour_bars, interval_bar
-from rankwise.asking.goals import about
 from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, keep_image, read_items
 from rankwise.asking.session import Refused, Session
 from rankwise.asking.standings import RaterReport
@@ -98,6 +97,7 @@ class OrganizerRoutes:
         for row in rows:
             bar = interval_bar(row["low"], row["score"], row["high"], least, most)
             row["bar"] = Markup(bar)
+            row["score"] = round(row["score"], 2) + 0.0  # not "-0.00"
             row["p_top"] = row[f"p_top_{ranking.k}"]
         reports = {report.name: report for report in self._rater_reports()}
         base = f"{request.url.scheme}://{request.url.netloc}/start?token="
@@ -114,7 +114,6 @@ class OrganizerRoutes:
             "rows": rows,
             "done": done,
             "total": done + (left or 0),
-            "left": "" if left is None or progress.met else about(left),
             "raters": [
                 (rater, reports.get(rater.name), base + rater.key) for rater in session.raters
             ],

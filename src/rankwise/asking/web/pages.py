@@ -10,7 +10,6 @@ from jinja2 import DictLoader, Environment, StrictUndefined, select_autoescape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from rankwise.asking.goals import about
 from rankwise.asking.session import Question, Session
 from rankwise.asking.web.guards import Doorkeeper, Visitor
 from rankwise.asking.web.markdown import markdown
@@ -75,8 +74,8 @@ class Pages:
             progress=progress,
             done=done,
             mine=session.n_answers(visitor.rater),
+            undoable=session.can_undo(visitor.rater),
             total=done + (left or 0),
-            left="" if left is None or progress.met else about(left),
             said=said,
             alert=alert,
         )

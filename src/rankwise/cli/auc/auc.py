@@ -69,8 +69,8 @@ def auc(
     --group, all samples of two patients, ... are held out together, and the labels of patients are
     permuted.
 
-    Columns of numbers are features, columns of at most ten words become a feature for each word,
-    and other columns are left out.
+    Columns of numbers, and of true and false, are features, columns of at most ten words become a
+    feature for each word, and other columns are left out.
 
     \b
     Examples:
@@ -112,6 +112,11 @@ def auc(
             f"{len(copies)} samples have the same features as an earlier one (lines {first} and "
             f"{second}). If they are copies, the AUC is too high: remove them, or name a column "
             "with --group so that they are held out together."
+        )
+    for name in data.row_counters():
+        note(
+            f"The column {name!r} counts the rows. If it is not a measurement, leave it out with "
+            "--ignore."
         )
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.cli.auc.auc_study import AUCStudy

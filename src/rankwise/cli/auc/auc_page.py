@@ -9,6 +9,8 @@ from rankwise.cli.auc.auc_study import AUCStudy
 from rankwise.plots import figure_svg, plot_hold_out, plot_null, plot_roc
 from rankwise.report import Facts, Figure, Page, Section, Text
 
+LISTED = 100  # features in the table of columns
+
 
 def write_page(study: AUCStudy, path: Path, source: str) -> None:
     """The AUC with its interval, the pictures, a methods paragraph, and the columns."""
@@ -29,7 +31,7 @@ def write_page(study: AUCStudy, path: Path, source: str) -> None:
             figure_svg(plot_roc(study.data.y, scores).figure),
             "True positive rate against false positive rate of held-out samples",
             "ROC curve of tournament scores: the share of held-out pairs that a sample wins. The "
-            "band has 95% of bootstrap samples.",
+            "band and the interval of its area have 95% of bootstrap samples.",
         )
         pictures.append(Section("ROC curve", [figure]))
     if study.test is not None:
@@ -52,7 +54,7 @@ def write_page(study: AUCStudy, path: Path, source: str) -> None:
             results,
             *pictures,
             Section("Methods", [Text(study.methods(source, __version__))]),
-            Section("Columns", [study.columns_table(None)]),
+            Section("Columns", [study.columns_table(LISTED)]),
         ],
         footer=f"Made by `rankwise auc`, rankwise {__version__}.",
     ).write(path)

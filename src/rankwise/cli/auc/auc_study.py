@@ -68,14 +68,15 @@ class AUCStudy:
         )
         return cls(data, kernel, curve, interval, test, nested)
 
-    def columns_table(self, shown: int | None) -> Table:
+    def columns_table(self, shown: int) -> Table:
         """What became of each column; features beyond the first ones are counted only."""
         rows = [(name, what) for name, what in self.data.columns if what != "a feature"]
         plain = [name for name, what in self.data.columns if what == "a feature"]
-        listed = plain if shown is None else plain[:shown]
+        listed = plain[:shown]
         rows += [(name, "a feature") for name in listed]
         rest = len(plain) - len(listed)
-        note = f"And {plural(rest, 'more feature')}." if rest else ""
+        more = f"And {plural(rest, 'more feature')}." if rest else ""
+        note = " ".join(words for words in (more, self.data.missing) if words)
         return Table((Column("column", ""), Column("used as", "")), tuple(rows), note=note)
 
     def table(self) -> Table:
@@ -153,6 +154,7 @@ class AUCStudy:
             f"{len(data.y) - positive} {data.classes[0]}) by {data.X.shape[1]} standardized "
             f"features with regularized least-squares ranking (RankRLS) and {kernel}."
         ]
+        parts += [data.missing] if data.missing else []
         within = " within strata" if data.strata is not None else ""
         if self.interval is not None:
             rest, error = "other samples", "DeLong's standard error"

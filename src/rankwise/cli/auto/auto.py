@@ -1,4 +1,4 @@
-"""rankwise auto: from a file to a good ranker, without any choice of yours."""
+"""rankwise auto: from a file to a good ranker, without tuning."""
 
 from __future__ import annotations
 

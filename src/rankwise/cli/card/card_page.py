@@ -15,6 +15,7 @@ from rankwise.errors import DataError, ExportError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.export import feature_weights
 from rankwise.graph import QueryGroups
+from rankwise.metric_labels import metric_label
 from rankwise.metrics import RankingEvaluation, evaluate_ranking
 from rankwise.metrics.significance import described
 from rankwise.model_selection import permutation_importance
@@ -164,7 +165,7 @@ def _remembered(model: Any) -> str:
     ranker = last_step(model)
     if isinstance(model, RankingSearchCV) and hasattr(model, "best_score_"):
         scoring = getattr(model.scorer_, "scoring", "score")
-        metric = scoring if isinstance(scoring, str) else "score"
+        metric = metric_label(scoring) if isinstance(scoring, str) else "score"
         return (
             f"In training, {metric} of held-out rows was {abs(model.best_score_):.4f} with the "
             "best setting of the search. As it is the best of several, it is a little too good."
@@ -177,23 +178,21 @@ def _remembered(model: Any) -> str:
     k = curve.best_index
     spread = "" if np.isnan(curve.standard_error[k]) else f" ± {curve.standard_error[k]:.4f}"
     return (
-        f"In training, alpha was chosen by hold-outs: {curve.metric} {curve.score[k]:.4f}{spread} "
+        f"In training, alpha was chosen by hold-outs: {metric_label(curve.metric)} "
+        f"{curve.score[k]:.4f}{spread} "
         "(standard error) at the best alpha. As it is the best of several, it is a little too good."
     )
 
 
 def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> list[Any]:
     """Weights of a linear model, or importance for the order of rows; with a picture."""
-    try:
-        found = feature_weights(model, features=names)
-    except ExportError:
-        found = None
+    found, X = _weights(model, rows, names)
     if found is not None:
         labels: Sequence[str]
         labels, weights, units = found
         caption = f"Weights of {units}."
         if rows is not None and units == "features as they are":
-            dense = rows.X.toarray() if hasattr(rows.X, "toarray") else rows.X
+            dense = X.toarray() if hasattr(X, "toarray") else X
             weights = weights * np.nanstd(np.asarray(dense, dtype=np.float64), axis=0)
             caption = (
                 f"The change of the score for one standard deviation of each feature in "
@@ -208,7 +207,7 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
     else:
         result = permutation_importance(model, rows.X, rows.y, qid=rows.qid, random_state=0)
         labels = result.names if names is None else tuple(names)
-        weights, heading = result.importance, f"rise in {result.metric}"
+        weights, heading = result.importance, f"rise in {metric_label(result.metric)}"
         caption = (
             f"How much worse the order of {rows.source} gets if the values of a feature are "
             "permuted within queries, with 95% intervals."
@@ -225,6 +224,25 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
         Figure(figure_svg(ax.figure), f"Bars of features. The largest: {best}.", caption),
         table,
     ]
+
+
+def _weights(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> tuple[Any, Any]:
+    """The weights of a linear model, and the rows that they belong to.
+
+    Those of a pipeline with encoders are weights of the categories.
+    """
+    X = None if rows is None else rows.X
+    try:
+        found = feature_weights(model, features=names)
+        if found is None and hasattr(model, "steps") and len(model.steps) > 1:
+            before = model[:-1]
+            names = [str(name) for name in before.get_feature_names_out()]
+            found = feature_weights(model[-1], features=names)
+            if found is not None and X is not None:
+                X = before.transform(X)
+    except (AttributeError, ExportError, ValueError):  # steps without names, or no export
+        return None, X
+    return found, X
 
 
 def _limits(model: Any, rows: CardRows | None) -> list[str]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.cli.options import SelectionOptions, refuse
 from rankwise.data import LetorData
+from rankwise.metric_labels import metric_label
 from rankwise.model_selection import (
     HeldOut,
     LeavePairOut,
@@ -252,7 +253,7 @@ class Study:
         """The choice, how far it is from the runner-up, and what its score is worth."""
         best = self.best
         value, error = best.values[best.best], best.result.standard_error[best.best]
-        chosen = f"{self.named(best) or 'The ranker'}: {self.plan.metric} {value:.4f}"
+        chosen = f"{self.named(best) or 'The ranker'}: {metric_label(self.plan.metric)} {value:.4f}"
         lines = [f"{chosen}, with a standard error of {error:.4f}."]
         if self.n_scores == 1:
             return lines

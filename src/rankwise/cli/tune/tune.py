@@ -116,6 +116,7 @@ def tune(
     refitted = options.is_refitted or any(
         is_too_wide(last_step(ranker), rows.X) for _, ranker in rankers
     )
+    selection = selection.for_rows(rows)
     plan = HoldOutPlan(rows, selection, folds or (REFITS if refitted else None), refitted)
     with progress("Holding out") as report:
         study = run_trials(plan, rankers, grid, report)

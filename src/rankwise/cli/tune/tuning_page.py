@@ -11,6 +11,7 @@ import numpy as np
 from rankwise import __version__
 from rankwise.cli.input_files import in_one_line
 from rankwise.cli.tune.trials import Study, Trial
+from rankwise.metric_labels import metric_label
 from rankwise.plots import (
     figure_svg,
     new_axes,
@@ -70,7 +71,7 @@ def alphas_table(study: Study, trial: Trial, *, title: str) -> Table:
 def _score_columns(study: Study) -> tuple[Column, ...]:
     """The metric, and how far it is behind the best, if there are queries to compare it on."""
     behind = (Column("behind"),) if study.is_paired else ()
-    return (Column(study.plan.metric), *behind, Column("s.e."))
+    return (Column(metric_label(study.plan.metric)), *behind, Column("s.e."))
 
 
 def _scores(study: Study, trial: Trial, k: int) -> tuple[float | None, ...]:
@@ -118,7 +119,7 @@ def write_picture(study: Study, path: Path, train: Path) -> None:
     if path.suffix.lower() != ".html":
         save_figure(drawn, path)
         return
-    best, metric = study.best, study.plan.metric
+    best, metric = study.best, metric_label(study.plan.metric)
     value = f"{best.values[best.best]:.4f} ± {best.result.standard_error[best.best]:.4f}"
     chosen, against = study.named(best), " against alpha" if study.has_alpha else ""
     figure = Figure(

@@ -19,8 +19,8 @@ from scipy import sparse
 from rankwise.data._described_rows import DescribedRows
 from rankwise.data.letor.parsing import MAX_INDEX, TEXT_QID, copy_tokens
 from rankwise.data.letor.text_blocks import Float, Span, TextBlock, parsed_blocks, text_size
-from rankwise.errors import LetorFormatError, ParameterError
-from rankwise.parameters import AnyOf, Choice, Number, Whole, check_value
+from rankwise.errors import LetorFormatError
+from rankwise.parameters import AnyOf, Choice, Number, Whole, check_float_type, check_value
 
 Layout = Literal["auto", "dense", "sparse"]
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -182,9 +182,7 @@ def check_arguments(
     check_value("layout", layout, Choice("auto", "dense", "sparse"))
     if fill is not None and fill == fill:  # NaN is allowed
         check_value("fill", fill, Number())
-    if np.dtype(dtype) not in (np.float64, np.float32):
-        raise ParameterError(f"dtype must be float64 or float32: got {np.dtype(dtype)}.")
-    return np.float64 if np.dtype(dtype) == np.float64 else np.float32
+    return check_float_type(dtype)
 
 
 class GrowingArray(Generic[Scalar]):

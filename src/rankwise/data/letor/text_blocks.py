@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from rankwise.data.letor.faults import archive, explain
 from rankwise.data.letor.parsing import MAX_INDEX, NO_QID, PADDING, Null, ParsedRows, parse_lines
+from rankwise.data.tables.formats import SPREADSHEETS
 from rankwise.errors import LetorFormatError
 from rankwise.files import check_regular
 
@@ -33,7 +34,6 @@ MAX_WORKERS = 8
 Float = type[np.float32 | np.float64]
 Span = tuple[int, int]  # the first byte, and the one after the last
 
-SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _TOKEN = re.compile(rb"[^ \t\r\n#]+")

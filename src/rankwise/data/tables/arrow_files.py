@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from typing import Any, Protocol
 
 from rankwise.data.tables.formats import (
     FORMATS,
+    MISSING_WORDS,
     SEPARATORS,
+    check_names_differ,
     compression_of,
     csv_rows,
     encoding_fault,
+    even_rows,
     format_of,
     opened_bytes,
     require_pyarrow,
 )
 from rankwise.data.tables.records import broken_file, json_lines, json_list, place_of_row
 from rankwise.errors import DataError, ParameterError
-
-MISSING = ["", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "#N/A", "?"]
-"""What stands for a missing number in CSV files."""
 
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
 JSON_BLOCK = 1 << 23
@@ -94,13 +94,7 @@ class TableFile:
         """The names of the columns, checked to differ."""
         with self._explained():
             names = _NAMES[self.format](self)
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if twice:
-            where = ", ".join(str(k) for k, name in enumerate(names, 1) if name == twice[0])
-            raise DataError(
-                f"{self.path} has {names.count(twice[0])} columns {twice[0]!r} (columns {where}): "
-                "give each its own name."
-            )
+        check_names_differ(self.path, names)
         return names
 
     def read(self, columns: Sequence[str], texts: Sequence[str] = ()) -> Any:
@@ -132,7 +126,7 @@ class TableFile:
         """What is wrong with a file that pyarrow cannot read; text is read again to find out."""
         try:
             if self.format in ("csv", "tsv"):
-                self.check_csv()
+                _check_csv(self)
             elif self.format == "jsonl":
                 _check_records(self.path, json_lines(self.path), "line")
             elif self.format == "json":
@@ -148,17 +142,6 @@ class TableFile:
             f"{self.path} cannot be read as {what}: {reason}. Is the file whole, and is this its "
             "format?"
         )
-
-    def check_csv(self) -> None:
-        """Raise an error about the first row of a CSV file that is not like the others."""
-        rows = csv_rows(self.path, self.separator)
-        _, names = next(rows, (1, []))
-        for line, row in rows:
-            if len(row) != len(names):
-                raise DataError(
-                    f"{self.path}, line {line}: got {len(row)} values for {len(names)} columns. "
-                    "Put values that contain the separator in quotation marks."
-                )
 
 
 def _check_records(path: Path, records: Iterator[tuple[int, Any]], unit: str) -> None:
@@ -188,6 +171,11 @@ def _kind(value: Any) -> str | None:
 
 
 # CSV
+
+
+def _check_csv(file: TableFile) -> None:
+    """Read a CSV file for its errors only."""
+    deque(even_rows(file.path, file.separator), maxlen=0)
 
 
 def _csv_names(file: TableFile) -> list[str]:
@@ -232,7 +220,7 @@ def _csv_options(
         "convert_options": csv.ConvertOptions(
             include_columns=list(columns),
             column_types=types,
-            null_values=MISSING,
+            null_values=MISSING_WORDS,
             decimal_point=file.decimal,
             timestamp_parsers=[csv.ISO8601],
         ),
@@ -264,7 +252,7 @@ def _read_csv(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> 
         table = csv.read_csv(_csv_input(file.path), **options)
     _check_utf8(file, table.schema)
     if quoted and _may_lack_a_quote(table):
-        file.check_csv()
+        _check_csv(file)
     return table
 
 
@@ -308,7 +296,7 @@ def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) 
             for batch in reader:
                 table = arrow.Table.from_batches([batch])
                 if not is_checked and _may_lack_a_quote(table):
-                    file.check_csv()
+                    _check_csv(file)
                     is_checked = True
                 yield table
         except arrow.ArrowInvalid:
@@ -325,7 +313,7 @@ def _refuse_words(file: TableFile, names: Sequence[str]) -> None:
     for line, row in rows:
         for k, name in places if len(row) == len(known) else ():
             value = row[k].strip()
-            if value not in MISSING and not _is_number(value.replace(file.decimal, ".")):
+            if value not in MISSING_WORDS and not _is_number(value.replace(file.decimal, ".")):
                 raise DataError(
                     f"{file.path}, line {line}: the column {name!r} has numbers in other rows, but "
                     f"{value[:40]!r} here. Correct it, or leave the column out by --ignore."

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from rankwise.data.letor.reading import LetorData, check_arguments
 from rankwise.data.query_blocks import (
     BLOCK_BYTES,
     FileVersion,
@@ -22,10 +21,10 @@ from rankwise.data.query_blocks import (
 )
 from rankwise.data.tables.arrow_files import TableFile
 from rankwise.data.tables.columns import check_features, check_values, ids, labels, matrix
-from rankwise.data.tables.reading import as_frame
+from rankwise.data.tables.reading import TableData, as_frame
 from rankwise.data.tables.roles import Roles
 from rankwise.errors import DataError
-from rankwise.parameters import AnyOf, Whole, check_value
+from rankwise.parameters import AnyOf, Whole, check_float_type, check_value
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,9 @@ class TableSurvey:
 class TableBlocks:
     """The rows of a table, block by block; a block never splits a query.
 
-    Each iteration reads the file again and yields blocks with `X` (a data frame), `y` and `qid`.
-    Before the first one, a pass over the whole file checks that every row can be read, that no
-    value is missing, and that the rows of each query are contiguous. Features are numbers.
+    Each iteration reads the file again and yields a `TableData` per block. Before the first one,
+    a pass over the whole file checks that every row can be read, that no value is missing, and
+    that the rows of each query are contiguous. Features are numbers.
 
     Time is linear in the size of the file. Memory: about three blocks, or the longest query if
     that is larger, and the query ids.
@@ -95,7 +94,7 @@ class TableBlocks:
             self.file.path, self.file.names, query=query, label=label, features=features,
             ignore=ignore,
         )  # fmt: skip
-        self._dtype = check_arguments(None, "auto", dtype)
+        self._dtype = check_float_type(dtype)
         self._block_bytes = BLOCK_BYTES if block_bytes is None else int(block_bytes)
         self._progress = progress or (lambda done, total: None)
 
@@ -119,12 +118,12 @@ class TableBlocks:
                         )
                     seen.add(name)
                     last = name
-            n_rows += len(piece.y)
+            n_rows += len(piece.X)
         if n_rows == 0:
             raise DataError(f"{self.file.path} has no rows: only the names of its columns.")
         return TableSurvey(version, n_rows, len(seen), len(self.roles.features), text_ids)
 
-    def __iter__(self) -> Iterator[LetorData]:
+    def __iter__(self) -> Iterator[TableData]:
         if file_version(self.file.path) != self.survey.version:
             raise DataError(
                 f"{self.file.path} has changed since it was first read: make a new TableBlocks."
@@ -135,7 +134,7 @@ class TableBlocks:
     def __repr__(self) -> str:
         return f"TableBlocks({str(self.file.path)!r})"
 
-    def _read(self, n_rows: int) -> Iterator[LetorData]:
+    def _read(self, n_rows: int) -> Iterator[TableData]:
         """The rows of each batch in arrays; after the survey, all ids are of one type."""
         roles, done = self.roles, 0
         used = [name for name in (roles.query, roles.label) if name is not None]
@@ -154,5 +153,5 @@ class TableBlocks:
             X = matrix(table, roles.features, self._dtype)
             check_values(self.file, X, roles.features, keep_missing=False, first=done)
             done += table.num_rows
-            yield LetorData(X, y, qid)
+            yield TableData(X, y, qid, None, roles)
             self._progress(done, n_rows)

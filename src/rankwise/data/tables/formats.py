@@ -6,7 +6,8 @@ import bz2
 import csv
 import gzip
 import io
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,12 @@ SUFFIXES = {
 }
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}  # other than commas
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+MISSING_WORDS = [
+    "", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "#N/A", "?",
+]  # fmt: skip
+"""What stands for a missing value in text files."""
 MAGIC = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bz2",
@@ -93,6 +99,30 @@ def csv_rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
             ) from error
         except UnicodeDecodeError as error:
             raise encoding_fault(path) from error
+
+
+def even_rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The same, with an error about the first row that is longer or shorter than the first."""
+    width = None
+    for line, row in csv_rows(path, separator):
+        width = len(row) if width is None else width
+        if len(row) != width:
+            raise DataError(
+                f"{path}, line {line}: got {len(row)} values for {width} columns. Put values that "
+                "contain the separator in quotation marks."
+            )
+        yield line, row
+
+
+def check_names_differ(source: Any, names: Sequence[Any]) -> None:
+    """Refuse a table with two columns of the same name."""
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        places = [str(k) for k, name in enumerate(names, 1) if name == twice]
+        raise DataError(
+            f"{source} has {len(places)} columns {twice!r} (columns {', '.join(places)}): give "
+            "each its own name."
+        )
 
 
 def encoding_fault(path: Path) -> DataError:

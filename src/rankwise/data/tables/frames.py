@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.data.letor.group_files import qid_from_groups
-from rankwise.data.tables.formats import require_pyarrow
+from rankwise.data.tables.formats import check_names_differ, require_pyarrow
 from rankwise.data.tables.reading import TableData, of_table
 from rankwise.data.tables.roles import Roles, is_guessed
 from rankwise.errors import DataError, MissingExtraError, ParameterError
@@ -133,10 +133,9 @@ def _arrow_table(frame: Any) -> Any:
         raise MissingExtraError("narwhals", "tables") from error
     if hasattr(frame, "collect"):
         raise DataError("The frame is lazy: call its collect method first.")
-    names = list(getattr(frame, "columns", []))
-    twice = next((name for name in names if isinstance(name, str) and names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"The frame has two columns {twice!r}: give each its own name.")
+    names: Any = getattr(frame, "columns", ())
+    names = getattr(frame, "column_names", names)  # columns of pyarrow's tables are no names
+    check_names_differ("The frame", list(names))
     try:
         eager = narwhals.from_native(frame, eager_only=True)
     except TypeError as error:
@@ -149,7 +148,10 @@ def _arrow_table(frame: Any) -> Any:
     columns = {}
     for name in eager.columns:
         try:
-            columns[name] = eager[name].to_arrow()
+            if hasattr(getattr(frame[name], "dtype", None), "fill_value"):  # a sparse column
+                columns[name] = arrow.array(np.asarray(frame[name]))
+            else:
+                columns[name] = eager[name].to_arrow()
         except (arrow.ArrowException, TypeError, ValueError) as error:
             reason = str(error).partition("\n")[0]
             raise DataError(

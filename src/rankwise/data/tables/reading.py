@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from rankwise.data._described_rows import DescribedRows
-from rankwise.data.letor.reading import check_arguments
 from rankwise.data.tables.arrow_files import Source, TableFile
 from rankwise.data.tables.columns import (
     check_features,
@@ -28,6 +27,7 @@ from rankwise.data.tables.columns import (
 )
 from rankwise.data.tables.roles import Roles
 from rankwise.errors import DataError, MissingExtraError
+from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table
 
 
@@ -158,7 +158,7 @@ def read_table(
     array(['price', 'stars'], dtype=object)
     """
     file = TableFile.of(Path(path), format, separator, decimal)
-    float_type = check_arguments(None, "auto", dtype)
+    float_type = check_float_type(dtype)
     roles = Roles.of(
         file.path, file.names, query=query, label=label, id=id, features=features, ignore=ignore,
         needs_label=False,

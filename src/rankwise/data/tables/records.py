@@ -11,9 +11,11 @@ from typing import Any
 
 from rankwise.data.tables.formats import (
     SEPARATORS,
+    check_names_differ,
     compression_of,
     csv_rows,
     encoding_fault,
+    even_rows,
     format_of,
     opened_bytes,
     opened_text,
@@ -38,7 +40,7 @@ def read_records(path: Path) -> Columns:
             return _of_records(path, json_lines(path))
         if format == "json":
             return _of_records(path, enumerate(json_list(path), 1))
-        return _csv(path, csv_rows(path, _separator(path)))
+        return _csv(path, even_rows(path, _separator(path)))
     except (EOFError, OSError, zlib.error) as error:
         raise broken_file(path, error) from error
 
@@ -88,23 +90,18 @@ def _separator(path: Path) -> str:
 
 
 def _csv(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Columns:
-    rows = list(lines)
-    if len(rows) < 2:
-        raise DataError(f"{path} needs a line with the names of columns, and lines of values.")
-    names = [name.strip() for name in rows[0][1]]
+    names = [name.strip() for name in next(lines, (1, []))[1]]
     mark = next((mark for mark in SEPARATORS if len(names) == 1 and mark in names[0]), None)
     if mark is not None:
         raise DataError(
             f"{path}, line 1: one column, {names[0][:40]!r}. Its values seem to be separated by "
             f"{SEPARATORS[mark]}: separate them by commas, or by tabs in a file .tsv."
         )
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path} has two columns {twice!r}.")
-    for line, row in rows[1:]:
-        if len(row) != len(names):
-            raise DataError(f"{path}, line {line}: got {len(row)} values for {len(names)} columns.")
-    values = zip(*(row for _, row in rows[1:]), strict=True)
+    rows = [row for _, row in lines]
+    if not rows:
+        raise DataError(f"{path} needs a line with the names of columns, and lines of values.")
+    check_names_differ(path, names)
+    values = zip(*rows, strict=True)
     return {name: list(column) for name, column in zip(names, values, strict=True)}
 
 

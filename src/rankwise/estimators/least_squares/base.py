@@ -24,6 +24,7 @@ from rankwise.estimators._scaling import prepare_rows, scale_training
 from rankwise.estimators._scores import predicted_scores
 from rankwise.estimators._validation import check_training, query_groups
 from rankwise.estimators.ranker_mixin import RankerMixin
+from rankwise.metric_labels import metric_label
 from rankwise.parameters import Rule, check_alphas, check_parameters
 from rankwise.problem import FeatureBasis, Fit, Loss, Problem, Space
 from rankwise.problem.feature_space import unscaled_solution
@@ -415,8 +416,8 @@ def warn_of_end(curve: HeldOutScores) -> None:
     end = "smallest" if curve.best_index == 0 else "largest"
     warn(
         f"alpha={curve.best_alpha:.2g} is the {end} of the {len(curve.alphas)} values that were "
-        f"tried, and the held-out {curve.metric} still improves there. Scale the features, or try "
-        "other values: RankingSearchCV(ranker, {'alpha': [...]}).",
+        f"tried, and the held-out {metric_label(curve.metric)} still improves there. Scale the "
+        "features, or try other values: RankingSearchCV(ranker, {'alpha': [...]}).",
     )
 
 

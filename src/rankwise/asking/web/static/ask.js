@@ -53,6 +53,20 @@
     button.click();
   });
 
+  document.addEventListener("click", function (event) {
+    const side = event.target.closest(".side");
+    if (event.detail > 1 && event.target.closest(".pair")) {
+      event.preventDefault(); // the second click of a double click is for no pair that was seen
+      event.stopPropagation();
+    } else if (side && event.target.matches(".item img") && !busy) {
+      side.querySelector("button.choose").click();
+    }
+  }, true);
+
+  document.addEventListener("focusin", function (event) {
+    if (event.target.matches("input.link")) event.target.select(); // ready to be copied
+  });
+
   let last = "";
   document.addEventListener("htmx:beforeRequest", function () {
     setBusy(true);
@@ -68,6 +82,7 @@
     const status = document.getElementById("status");
     if (!main || !status) return;
     showKeys();
+    if (!main.querySelector(".pair") && !main.dataset.said) return; // nothing new to tell
     const question = document.getElementById("question");
     const same = last && document.querySelector('button[data-key="' + last + '"]:not([disabled])');
     (same || question).focus({ preventScroll: true });
