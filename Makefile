@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo ask-demo test test-all lint bench gpu reproduce clean
+.PHONY: help demo ask-demo test test-all fuzz lint bench gpu reproduce clean
 
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
 	@echo "make ask-demo   install, then open a page that asks which of two patterns is better"
 	@echo "make test       install, then run all tests but the slowest"
 	@echo "make test-all   the slowest tests as well"
+	@echo "make fuzz       read hostile inputs for a minute, or for SECONDS=3600; counts them"
 	@echo "make lint       ruff, mypy and the import order"
 	@echo "make bench      measure every claim about speed; writes benchmarks/results/"
 	@echo "make gpu        on a machine with a GPU: compare every ranker with NumPy, then measure the claims"
@@ -50,6 +51,9 @@ test: $(VENV)/.dev
 
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow"
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

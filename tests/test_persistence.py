@@ -2,6 +2,7 @@
 
 import copy
 import io
+import itertools
 import json
 import pickle
 import sys
@@ -366,3 +367,30 @@ def test_edited_documents_are_refused(tmp_path, change, words):
             archive.writestr(name, content)
     with pytest.raises(ModelFileError, match=words):
         load_model(path)
+
+
+@pytest.mark.parametrize("name", ["n_queries_", "max_query_rows_", "n_features_in_"])
+def test_a_file_without_an_attribute_that_scores_need(path, name):
+    """It is refused when it is read, and not when it is used."""
+    save_model(RankRLS(scale="query-minmax").fit(X, y, qid=qid), path)
+    with zipfile.ZipFile(path) as archive:
+        tree = json.loads(archive.read("model.json"))
+    del tree["model"]["ranker"]["fitted"][name]
+    rewrite(path, {"model.json": json.dumps(tree)})
+    with pytest.raises(ModelFileError, match="its RankRLS cannot score rows"):
+        load_model(path)
+
+
+def test_arrays_in_each_others_places(path):
+    save_model(SparseRankRLS(n_landmarks=5, random_state=0, scale="standard").fit(X, y), path)
+    with zipfile.ZipFile(path) as archive:
+        text = archive.read("model.json").decode()
+        names = [name for name in archive.namelist() if name.endswith(".npy")]
+    for first, second in itertools.combinations(names, 2):
+        swapped = text.replace(first, "?").replace(second, first).replace("?", second)
+        rewrite(path, {"model.json": swapped})
+        try:
+            model = load_model(path)
+        except ModelFileError:
+            continue
+        assert np.isfinite(model.predict(X)).all()  # arrays of the same kind and shape

@@ -5,6 +5,7 @@ import gzip
 import io
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import warnings
@@ -122,13 +123,14 @@ def test_a_traceback_on_request(files, monkeypatch):
     assert isinstance(result.exception, ValueError)
 
 
-def test_an_interrupt_ends_without_traceback(files, monkeypatch):
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (entry.Terminated, 143)])
+def test_an_interrupt_ends_without_traceback(files, monkeypatch, error, code):
     def stop(*_, **__):
-        raise KeyboardInterrupt
+        raise error
 
     monkeypatch.setattr("rankwise.data.read_letor", stop)
     result = CliRunner().invoke(app, ["info", str(files.train)])
-    assert result.exit_code == 130
+    assert result.exit_code == code
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"rankwise: interrupted: Reading {files.train} (")
@@ -145,6 +147,14 @@ def test_an_interrupt_of_the_imports_ends_without_traceback(monkeypatch, capsys)
         entry.run()
     assert end.value.code == 130
     assert capsys.readouterr().err == "rankwise: interrupted: nothing was written.\n"
+
+
+def test_sigterm_ends_the_program_as_an_interrupt_does(monkeypatch):
+    monkeypatch.setattr("rankwise.cli.main.run", lambda: signal.raise_signal(signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(entry.Terminated):
+        entry.run()
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.parametrize("columns", ["60", "100"])

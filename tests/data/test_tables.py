@@ -135,6 +135,9 @@ def test_features_are_names_or_patterns():
     assert Roles.of("t", names, ignore=["url", "price_*"], **same).features == ["stars"]
     assert Roles.of("t", names, like=["stars", "price_a"], **same).features == ["stars", "price_a"]
     assert Roles.of("t", ["label", "user_id", "grid"]).looking_like_ids == ["user_id"]
+    found = Roles.of("t", ["qid", "query", "label", "grade", "x", ""])
+    assert (found.looking_like_ids, found.looking_like_labels) == (["query"], ["grade"])
+    assert "left out: (no name)" in found.words()
     for wrong, words in (
         ({"features": ["prise_a"]}, "matches no column. Is it 'price_a'"),
         ({"ignore": ["nothing"]}, "--ignore 'nothing' matches no column"),

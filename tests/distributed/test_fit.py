@@ -220,6 +220,12 @@ def test_errors_name_a_row_with_text(tmp_path, column, what):
         fit(RankRLS(1.0), tmp_path)
 
 
+def test_a_whole_number_beyond_float64_names_its_row():
+    huge = da.from_array(np.array([[1], [10**400]], dtype=object), chunks=2)
+    with pytest.raises(DataError, match="row 1: a feature must be a number: got 1000"):
+        fit(RankRLS(), (huge, da.from_array(np.array([0.0, 1.0]))))
+
+
 @pytest.mark.parametrize("dtype", [complex, "datetime64[ns]"])
 def test_values_that_are_not_numbers_raise_an_error(dtype):
     with pytest.raises(DataError, match="a feature must be a number: got dtype"):

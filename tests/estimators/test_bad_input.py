@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF
 
 from rankwise import (
     KPCR,
@@ -68,6 +69,11 @@ def test_lengths(estimator):
         (lambda: RankRLS().fit(1e200 * X, Y), "overflow"),
         (lambda: RankRLS(kernel="poly", degree=99, scale=None).fit(1e6 * X, Y), "not finite"),
         (lambda: RankRLS(kernel=lambda a, b: np.nan, scale=None).fit(X, Y), "not finite"),
+        (
+            lambda: RankRLS(kernel="poly", degree=1.5, coef0=0, scale=None).fit(X - 9, Y),
+            "Use a whole degree",
+        ),
+        (lambda: RankRLS(kernel=RBF()).fit(sp.csr_array(X), Y), "take dense rows: pass X.toarray"),
     ],
 )
 def test_invalid_data(call, message):

@@ -1,5 +1,6 @@
 """Fits of the bilinear ranker that are stopped, killed, recorded and resumed."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -139,6 +140,21 @@ def test_a_damaged_checkpoint_is_refused(problem, tmp_path, name, value, words):
     members[name] = members[name] * 0 + value if value else np.zeros(0)
     np.savez(path, **members)
     with pytest.raises(ModelFileError, match=f"The saved state is damaged: {words}"):
+        ranker().fit_classes(X, labels, checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("lam", "fit"), ("eta0", -1), ("seed", None), ("trials", {}), ("stage", 1)]
+)
+def test_a_damaged_note_is_refused(problem, tmp_path, name, value):
+    X, labels, _ = problem
+    path = tmp_path / "run.npz"
+    ranker().fit_classes(X, labels, checkpoint=path)
+    with np.load(path) as file:
+        members = dict(file)
+    members["note"] = np.array(json.dumps({**json.loads(str(members["note"])), name: value}))
+    np.savez(path, **members)
+    with pytest.raises(ModelFileError, match=f"{name} is missing, or has impossible values"):
         ranker().fit_classes(X, labels, checkpoint=path)
 
 

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from rankwise.metrics import (
     average_precision,
     compare_rankings,
     disagreement_error,
+    evaluate_ranking,
+    ndcg,
     paired_test,
 )
 from rankwise.metrics.significance import holm
@@ -154,3 +157,21 @@ def test_fitted_rankers_are_compared_by_their_scores():
     found = compare_rankers(rankers, X, y, qid=qid, metrics=["disagreement"])
     mean = disagreement_error(y, rankers["pairs"].predict(X, qid=qid), qid)
     assert found.pairs[0].test.mean_a == pytest.approx(mean)
+
+
+def test_metrics_go_by_any_of_their_names_and_scores_may_be_a_frame():
+    y, qid = [0, 1, 2, 0, 1, 2], [1, 1, 1, 2, 2, 2]
+    scores = pd.DataFrame({"good": y, "bad": [1, 0, 2, 2, 1, 0]})
+    found = compare_rankings(y, scores, qid, metrics=["ndcg@2"])
+    assert found.rankers == ("good", "bad")
+    assert found.plot("NDCG@2").get_xlabel() == "NDCG@2 behind the best, by query"
+    assert list(found.values) == ["ndcg@2"]  # as typed
+    one, two = (evaluate_ranking(y, scores[name], qid, k=2) for name in scores)
+    assert paired_test(one, two, "ndcg@2").mean_a == 1.0
+
+
+def test_dictionaries_hold_dictionaries():
+    with pytest.raises(DataError, match="as qrels: query 'q' has a list"):
+        ndcg({"q": ["d"]}, {"q": {"d": 1.0}})
+    with pytest.raises(DataError, match="as run: query 'q' has a list"):
+        ndcg({"q": {"d": 1}}, {"q": ["d"]})

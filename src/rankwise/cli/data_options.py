@@ -393,10 +393,11 @@ def read_letor_for(
 
 
 def note_ids(roles: Any) -> None:
-    """Say which features look like identifiers."""
-    if roles.looking_like_ids:
-        names = ", ".join(roles.looking_like_ids)
-        note(f"These features look like ids: {names}. Leave them out by --ignore if they are.")
+    """Say which features look like identifiers or labels."""
+    for what, names in (("ids", roles.looking_like_ids), ("labels", roles.looking_like_labels)):
+        if names:
+            listed = ", ".join(names)
+            note(f"These features look like {what}: {listed}. Leave them out by --ignore if so.")
 
 
 def split_names(text: str | None) -> list[str] | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rankwise.cli.entry import INTERRUPTED
+from rankwise.cli.entry import exit_code
 from rankwise.cli.output_files import OutputFiles, output_files
 from rankwise.progress import is_quiet, quiet
 
@@ -73,7 +73,7 @@ class Program(ReadableHelp, TyperGroup):
             sys.stdout.flush()  # now: an error at interpreter exit can no longer be handled
         except KeyboardInterrupt as stop:
             _report_interrupt(stop, files)
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(exit_code(stop)) from None
         except BrokenPipeError:
             # The reader has closed the pipe: discard what is left.
             _silence_stdout()

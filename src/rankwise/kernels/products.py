@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.kernels.functions import Kernel, NamedKernel, Precomputed
@@ -54,10 +54,31 @@ def finite_kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
         product = kernel_product(kernel, X, Y, V)
     if not backend_of(product).is_finite(product):
         raise DataError(
-            "The kernel overflows between these rows and the training rows: scale the features "
+            _without_roots(kernel)
+            or "The kernel overflows between these rows and the training rows: scale the features "
             "of both in the same way, for example in a pipeline with a scaler."
         )
     return product
+
+
+def _without_roots(kernel: Kernel) -> str:
+    """An explanation, if the degree of a polynomial kernel is not whole."""
+    degree = getattr(kernel, "degree", 1)
+    if getattr(kernel, "name", "") not in ("polynomial", "poly") or float(degree).is_integer():
+        return ""
+    return (
+        f"The polynomial kernel of degree {degree:g} is not finite: gamma x'y + coef0 is negative "
+        "for some rows, and has no such power. Use a whole degree, or a larger coef0."
+    )
+
+
+def why_not_finite(kernel: Kernel, row: int) -> str:
+    """Why a kernel matrix of training rows is not finite, the first time in a row."""
+    return _without_roots(kernel) or (
+        f"The kernel matrix has values that are not finite, the first of them in row {row}. "
+        "Scale the features, for example with sklearn.preprocessing.StandardScaler, or lower "
+        "gamma or degree."
+    )
 
 
 def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
@@ -66,6 +87,11 @@ def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
     if isinstance(kernel, (NamedKernel, Precomputed)):
         return kernel(X, Y)
     X, Y = (X, Y) if on.is_host else (to_host(as_given(X)), to_host(Y))
+    if (is_sparse(X) or is_sparse(Y)) and hasattr(kernel, "clone_with_theta"):
+        raise DataError(
+            f"Kernels of scikit-learn, such as {kernel}, take dense rows: pass X.toarray(), or use "
+            'a kernel with a name, such as "rbf".'
+        )
     return on.array(with_own_parts(kernel, X, Y, kernel(X, Y)))
 
 

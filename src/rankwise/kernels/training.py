@@ -10,7 +10,7 @@ from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.kernels.functions import Kernel, Precomputed
-from rankwise.kernels.products import kernel_values
+from rankwise.kernels.products import kernel_values, why_not_finite
 
 
 def training_kernel(kernel: Kernel, X: Any) -> Array:
@@ -24,11 +24,7 @@ def training_kernel(kernel: Kernel, X: Any) -> Array:
         finite = on.is_finite(K.diagonal()) and on.is_finite(K.sum())
     if not finite:
         row = int(np.argmin(np.isfinite(to_host(K)).all(axis=1)))
-        raise DataError(
-            f"The kernel matrix has values that are not finite, the first of them in row {row}. "
-            "Scale the features, for example with sklearn.preprocessing.StandardScaler, or lower "
-            "gamma or degree."
-        )
+        raise DataError(why_not_finite(kernel, row))
     return K
 
 

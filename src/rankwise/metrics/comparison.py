@@ -14,7 +14,7 @@ import numpy as np
 from rankwise.errors import DataError, ParameterError
 from rankwise.metric_labels import metric_label
 from rankwise.metrics.graded_metrics import GAIN_OPTIONS
-from rankwise.metrics.metric_names import are_grades, get_metric
+from rankwise.metrics.metric_names import are_grades, find_name, get_metric
 from rankwise.metrics.ranking_metric import QueryValues
 from rankwise.metrics.significance import PairedTest, holm, paired_test
 from rankwise.parameters import Choice, Number, check_value
@@ -185,6 +185,7 @@ class RankingComparison(TableMixin):
         from rankwise.plots import plot_differences_from_best
 
         metric = next(iter(self.values)) if metric is None else metric
+        metric = find_name(self.values, metric) or metric
         check_value("metric", metric, Choice(*self.values))
         values = {ranker: found.values for ranker, found in self.values[metric].items()}
         greater = get_metric(metric).greater_is_better
@@ -199,7 +200,7 @@ class RankingComparison(TableMixin):
 
 def compare_rankings(
     y: Any,
-    scores: Mapping[str, Any],
+    scores: Any,
     qid: Any = None,
     *,
     metrics: Sequence[str] | None = None,
@@ -220,7 +221,7 @@ def compare_rankings(
     ----------
     y : array-like of shape (n_rows,)
         Labels, or qrels as a dictionary.
-    scores : mapping of str to array-like of shape (n_rows,)
+    scores : mapping of str to array-like of shape (n_rows,), or data frame
         The scores of at least two rankers by name, or runs as dictionaries.
     qid : array-like of shape (n_rows,), optional
     metrics : sequence of str, optional
@@ -263,6 +264,8 @@ def compare_rankings(
     check_value("relevant", relevant, Number())
     check_value("gain", gain, GAIN_OPTIONS["gain"])
     check_value("level", level, Number(0, 1, open_low=True, open_high=True))
+    if hasattr(scores, "columns"):
+        scores = {str(name): scores[name] for name in scores.columns}
     if not isinstance(scores, Mapping) or len(scores) < 2:
         raise ParameterError(
             "scores must be a dictionary with the scores of at least two rankers by name: got "

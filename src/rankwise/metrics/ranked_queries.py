@@ -87,6 +87,12 @@ class RankedQueries:
         counts: list[tuple[int, int]] = []
         for query, judged in qrels.items():
             scored = run.get(query, {})
+            for name, documents in (("qrels", judged), ("run", scored)):
+                if not isinstance(documents, Mapping):
+                    raise DataError(
+                        f"Expected {{query: {{document: value}}}} as {name}: query {query!r} has a "
+                        f"{type(documents).__name__}."
+                    )
             missed = [label for document, label in judged.items() if document not in scored]
             if not (scored or missed):
                 continue

@@ -10,6 +10,7 @@ from scipy.special import stdtrit
 
 from rankwise.errors import DataError, ParameterError
 from rankwise.metric_labels import metric_label
+from rankwise.metrics.metric_names import find_name
 from rankwise.metrics.ranked_queries import Array
 from rankwise.metrics.ranking_metric import QueryValues
 from rankwise.parameters import Choice, Whole, as_generator, check_value
@@ -220,10 +221,11 @@ def _permutation_p(gap: Array, n_permutations: int, rng: np.random.Generator) ->
 def _values(source: QueryValues | RankingEvaluation, metric: str | None, which: str) -> QueryValues:
     if not isinstance(source, QueryValues):
         known = source.per_query
-        if metric is None or metric not in known:
+        name = None if metric is None else find_name(known, metric)
+        if name is None:
             listed = ", ".join(repr(name) for name in known)
             raise ParameterError(f"metric must be one of {listed} for {which}: got {metric!r}.")
-        source = known[metric]
+        source = known[name]
     if source.values.ndim != 1:
         raise DataError(
             f"A paired test needs one value per query: {which} has shape {source.values.shape}. "

@@ -14,7 +14,7 @@ from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.metric_labels import metric_label
 from rankwise.metrics import QueryValues, get_metric
-from rankwise.metrics.metric_names import default_metric, look_up
+from rankwise.metrics.metric_names import default_metric, find_name, look_up
 from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, in_columns
 from rankwise.metrics.significance import PairedTest, paired_test
 from rankwise.model_selection.search.candidates import make_batches
@@ -153,6 +153,7 @@ class CrossValidation(TableMixin):
         from rankwise.plots import plot_query_values
 
         metric = next(iter(self.per_query)) if metric is None else metric
+        metric = find_name(self.per_query, metric) or metric
         check_value("metric", metric, Choice(*self.per_query))
         found = self.per_query[metric]
         return plot_query_values(found.values, names=found.qid.tolist(), metric=metric, **options)

@@ -13,6 +13,7 @@ from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._scaling import speaking_for_parts, warn_of_queries
+from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
@@ -146,8 +147,9 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             scores = standardized(scores, groups)
         else:
             scores = self._scores_of_parts(X, qid)
-            scores = (scores - self.means_[:, None]) / self.scales_[:, None]
-        return np.tensordot(self.weights_, scores, axes=1)
+            with np.errstate(over="ignore", invalid="ignore"):  # checked below
+                scores = (scores - self.means_[:, None]) / self.scales_[:, None]
+        return in_dtype(np.tensordot(self.weights_, scores, axes=1), np.float64)
 
     def _scores_of_parts(self, X: Any, qid: Any) -> Array:
         return np.stack([_scores(ranker, X, qid) for ranker in self.rankers_])

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.errors import ModelFileError
 from rankwise.files import replacing
 from rankwise.persistence.archive import check_members
+from rankwise.persistence.trial_scores import check_that_it_scores
 from rankwise.persistence.values import decode, encode
 
 FORMAT = 1
@@ -163,6 +164,7 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
             if not hasattr(model, "predict"):
                 raise ModelFileError(f"it holds a {type(model).__name__}, not a ranker")
             check_is_fitted(model, msg="it holds a %(name)s that is not fitted")
+            check_that_it_scores(model)
             return ModelFile(model, tree["rankwise"])
         except Exception as error:  # whatever a damaged archive can lead to
             reason = f"missing {error}" if isinstance(error, KeyError) else str(error)

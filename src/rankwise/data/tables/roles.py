@@ -130,9 +130,17 @@ class Roles:
     @property
     def looking_like_ids(self) -> list[str]:
         """Features that are named like identifiers, which say little about relevance."""
+        known = (*QUERY_NAMES, *ID_NAMES)
         return [
-            name for name in self.features if re.search(r"(^|[_ -])(id|ID|Id)$|[a-z]I[dD]$", name)
+            name
+            for name in self.features
+            if _plain(name) in known or re.search(r"(^|[_ -])(id|ID|Id)$|[a-z]I[dD]$", name)
         ]
+
+    @property
+    def looking_like_labels(self) -> list[str]:
+        """Features that are named like labels, which new rows do not have."""
+        return [name for name in self.features if _plain(name) in LABEL_NAMES]
 
     def role(self, name: str) -> str:
         """What a column is, in a few words."""
@@ -158,7 +166,10 @@ class Roles:
 def listed(names: Sequence[str]) -> str:
     """The first names; long ones are cut."""
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    shown = (name if len(name) <= SHORT else f"{name[: SHORT - 1]}…" for name in names[:FEW])
+    shown = (
+        name if 0 < len(name) <= SHORT else f"{name[: SHORT - 1]}…" if name else "(no name)"
+        for name in names[:FEW]
+    )
     return ", ".join(shown) + more
 
 

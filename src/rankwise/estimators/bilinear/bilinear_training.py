@@ -52,6 +52,35 @@ class TrainingRecord:
     curve: Curve = field(default_factory=new_curve)
     refit_curve: Curve = field(default_factory=new_curve)
 
+    @classmethod
+    def of(cls, note: dict[str, Any]) -> TrainingRecord:
+        """The record in the note of a checkpoint, checked."""
+        for name, known in vars(cls()).items():
+            if not _is_like(note.get(name), known):
+                raise ModelFileError(
+                    f"The checkpoint is damaged: {name} is missing, or has impossible values. "
+                    "Delete it to start again."
+                )
+        return cls(**{name: note[name] for name in vars(cls())})
+
+
+def _is_like(value: Any, known: Any) -> bool:
+    """Whether a value of a checkpoint is of the kind of a known one."""
+    if isinstance(known, dict):
+        return (
+            isinstance(value, dict)
+            and list(value) == list(known)
+            and all(_is_like(value[name], known[name]) for name in known)
+            and len({len(numbers) for numbers in value.values()}) == 1
+        )
+    if isinstance(known, list):
+        return isinstance(value, list) and all(type(entry) in (int, float) for entry in value)
+    if isinstance(known, str):
+        return value in (FIT, REFIT)
+    if isinstance(known, int):
+        return type(value) is int and value >= 0
+    return type(value) in (int, float) and 0 <= value < math.inf
+
 
 @dataclass
 class BilinearTraining:
@@ -167,14 +196,7 @@ class BilinearTraining:
         if saved is None:
             return None
         note, arrays = saved
-        try:
-            names = TrainingRecord.__dataclass_fields__
-            self.record = TrainingRecord(**{name: note[name] for name in names})
-            for curve in (self.record.curve, self.record.refit_curve):
-                if list(curve) != list(new_curve()):
-                    raise KeyError("curve")
-        except (KeyError, TypeError) as error:
-            raise ModelFileError(f"The checkpoint is damaged: {error} is missing.") from None
+        self.record = TrainingRecord.of(note)
         learner = self._learner(sp.csr_array(self.start.shape, dtype=self.start.dtype))
         learner.restore(arrays)
         return learner

@@ -81,7 +81,9 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
         Start of t, in units of the noise; its value if there is no optimizer.
     flips : "auto" or float, default="auto"
         Share of comparisons that are flipped, whatever the scores, so that a wrong answer has
-        little influence: p = flips + (1 - 2 flips) Phi(...). 0: none. Between 0 and 0.5: the
+        little influence: p = flips + (1 - 2 flips) Phi(...). With a tie threshold, this is the
+        chance that each of the two wins, so that the chance of a tie is multiplied by 1 - 2 flips
+        as well. 0: none. Between 0 and 0.5: the
         start of the share, which is learned. "auto": 0, unless a share that is learned raises
         the log evidence by more than log(n_comparisons) / 2. Only expectation propagation with
         an optimizer can learn it.

@@ -6,8 +6,9 @@ one factor: a wins, b losses and c ties (weights, so not always whole) have
 
     l(d) = a log Phi(d - t) + b log Phi(-d - t) + c log(Phi(t - d) - Phi(-t - d)),
 
-which is concave. If a share e of the outcomes other than ties is flipped, whatever d is, then
-e + (1 - 2 e) Phi replaces Phi, and l is not concave: a comparison that contradicts all others then
+which is concave. If each side wins with chance e whatever d is, and d decides in the other cases
+only, then e + (1 - 2 e) Phi replaces Phi in wins and losses, 1 - 2 e multiplies the chance of a
+tie, and l is not concave: a comparison that contradicts all others then
 has less influence, not more. The loops are compiled: one call per factor, some of them integrals.
 """
 

@@ -1,0 +1,48 @@
+"""A trial of a model that was read: what an edited file lacks shows at once, not in the middle."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rankwise.errors import ModelFileError, RankwiseError
+
+MOST_DENSE = 10_000  # features of rows that are not sparse
+
+
+def check_that_it_scores(model: Any) -> None:
+    """Raise an error if a model cannot score two rows of zeros, or gives no finite numbers.
+
+    A model may refuse such rows in words; any other error is one of the file.
+    """
+    ranker = getattr(model, "best_estimator_", model)
+    ranker = ranker.steps[-1][1] if hasattr(ranker, "steps") else ranker
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            rows = _rows(ranker)
+            scores = np.asarray(ranker.predict(*rows), dtype=np.float64)
+    except (RankwiseError, MemoryError):
+        return
+    except Exception as error:
+        raise ModelFileError(f"its {type(ranker).__name__} cannot score rows: {error}") from error
+    if not np.isfinite(scores).all() or (rows and (len(scores) != 2 or not scores.size)):
+        raise ModelFileError(
+            f"its {type(ranker).__name__} does not give finite scores, one per row"
+        )
+
+
+def _rows(ranker: Any) -> list[Any]:
+    """What `predict` takes: nothing for the ratings of items, and two kinds of rows for pairs."""
+    if hasattr(ranker, "ratings_"):
+        return []
+    widths = [ranker.n_features_in_]
+    if hasattr(ranker, "n_document_features_"):
+        widths.append(ranker.n_document_features_)
+    return [
+        np.zeros((2, width)) if width <= MOST_DENSE else sp.csr_array((2, width))
+        for width in widths
+    ]
