@@ -1,6 +1,7 @@
 """Ten raters at once on the page that asks: answers a second, waiting times, nothing lost.
 
-Usage: python -m benchmarks.ask_load [seconds]
+Usage: python -m benchmarks.ask_load [seconds [pause]], where a rater pauses for so many seconds on
+average before the next answer (default 0).
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import numpy as np
 from rankwise.asking import Session
 
 N_ITEMS, N_RATERS, SECONDS = 200, 10, 60.0
-PAUSE = 0.1  # mean seconds between an answer and the next
 _TOKEN = re.compile(r'name="token" value="([^"]+)"')
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 _NAMES = re.compile(r'<h2 id="(?:first|second)-heading">item (\d+)</h2>')
@@ -48,7 +48,7 @@ def page(folder: Path) -> Iterator[tuple[int, list[str]]]:
         process.wait()
 
 
-def rate(link: str, seed: int, seconds: float) -> tuple[list[float], list[str]]:
+def rate(link: str, seed: int, seconds: float, pause: float) -> tuple[list[float], list[str]]:
     """Answer for some time: how long each answer took, and the tokens of those confirmed."""
     parts = urlsplit(link)
     rng = np.random.default_rng(seed)
@@ -75,7 +75,7 @@ def rate(link: str, seed: int, seconds: float) -> tuple[list[float], list[str]]:
         times.append(time.perf_counter() - begin)
         assert response.status == 200, text
         tokens.append(token[1])
-        time.sleep(max(0.0, rng.exponential(PAUSE)))
+        time.sleep(rng.exponential(pause))
     return times, tokens
 
 
@@ -85,11 +85,11 @@ def cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def main(seconds: float) -> None:
+def main(seconds: float = SECONDS, pause: float = 0.0) -> None:
     with tempfile.TemporaryDirectory() as name:
         with page(Path(name)) as (process, links), ThreadPool(N_RATERS) as pool:
             before = cpu_seconds(process)
-            given = [(link, k, seconds) for k, link in enumerate(links)]
+            given = [(link, k, seconds, pause) for k, link in enumerate(links)]
             found = pool.starmap(rate, given)
             spent = cpu_seconds(process) - before
         times = np.concatenate([times for times, _ in found])
@@ -98,11 +98,12 @@ def main(seconds: float) -> None:
             saved = [entry.token for entry in session.log.entries() if entry.kind == "answer"]
         lost, double = set(confirmed) - set(saved), len(saved) - len(set(saved))
         share = np.quantile(times, (0.5, 0.95, 0.99))
-        print(f"{len(times) / seconds:.1f} answers a second")
+        load = os.getloadavg()[0]
+        print(f"{len(times) / seconds:.1f} answers a second (load of the machine: {load:.1f})")
         print(f"{spent / seconds:.2f} cores used by the page")
         print("50%, 95%, 99% under", ", ".join(f"{1000 * t:.0f} ms" for t in share))
         print(f"{len(confirmed)} confirmed, {len(saved)} saved, {len(lost)} lost, {double} double")
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS)
+    main(*map(float, sys.argv[1:]))

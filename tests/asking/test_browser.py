@@ -95,6 +95,7 @@ def wait_for_next(page, before):
         "before => document.body.dataset.busy === 'no' &&"
         " (document.querySelector('input[name=token]') || {}).value !== before",
         arg=before,
+        polling=50,  # milliseconds; every frame would keep the machine busy
     )
 
 

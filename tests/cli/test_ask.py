@@ -59,6 +59,15 @@ def test_links_and_settings(ask, items, tmp_path):
         assert session.settings.goal == Goal("top", k=1, sure=0.9)
 
 
+def test_a_session_by_any_name(ask, items, tmp_path):
+    ask(items, "--session", tmp_path / "teas.db")
+    result = ask(tmp_path / "teas.db")
+    assert "3 items" in result.stderr
+    assert f"in {tmp_path / 'teas.db'}." in result.stderr
+    assert "already" in ask(tmp_path / "teas.db", "--session", tmp_path / "b.ask", ok=False)
+    assert {path.name for path in tmp_path.iterdir()} == {"teas.csv", "teas.db"}
+
+
 def test_the_demo(ask, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = NoServer.started

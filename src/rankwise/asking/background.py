@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
-from threading import Thread
+import time
+from threading import Event, Thread
 
 from rankwise.asking.session import Session
 
 _IDLE = 0.5  # seconds without an answer, after which a whole fit is worth its time
+_REST = 1.0  # seconds, at most, that are left to the pages after an update
 
 
 class Background:
     """A thread that updates a session after every answer, and fits from scratch when it is idle.
+
+    If many answers come at once, it rests after each update for as long as that took, as pages
+    wait for it; what it has chosen ahead is asked meanwhile.
 
     Parameters
     ----------
@@ -30,7 +35,7 @@ class Background:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.error: str = ""  # why the last update failed
-        self._stop = False
+        self._stop = Event()
         session.update()
         session.ahead = True
         self._thread = Thread(target=self._run, name="rankwise-ask", daemon=True)
@@ -39,7 +44,7 @@ class Background:
     def close(self) -> None:
         """End the thread; the session computes by itself again."""
         with self.session.changed:
-            self._stop = True
+            self._stop.set()
             self.session.changed.notify_all()
         self._thread.join()
         self.session.ahead = False
@@ -56,15 +61,17 @@ class Background:
         settled = False
         while True:
             with session.changed:
-                if not self._stop and session.version == done:
+                if not self._stop.is_set() and session.version == done:
                     session.changed.wait(None if settled else _IDLE)
-                if self._stop:
+                if self._stop.is_set():
                     return
                 new = session.version != done
                 done = session.version
             try:
                 if new:
+                    begin = time.monotonic()
                     session.update()
+                    self._stop.wait(min(_REST, time.monotonic() - begin))
                     settled = False
                 elif not settled:
                     session.settle()

@@ -159,13 +159,8 @@ class Goal:
             after = np.linalg.inv(precision + np.diag(2.0 * answers * information * share))
             values, vectors = np.linalg.eigh(covariance - after)
             futures = mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-            sure = [
-                np.mean(
-                    self.errors(m, posterior_draws(m, after, _FUTURE_DRAWS))
-                    <= self.tolerance + 1e-9
-                )
-                for m in futures
-            ]
+            around = posterior_draws(np.zeros(n), after, _FUTURE_DRAWS)
+            sure = [np.mean(self.errors(m, m + around) <= self.tolerance + 1e-9) for m in futures]
             return bool(np.median(sure) >= self.demanded)
 
         low, high = 0, max(4, n // 4)

@@ -241,7 +241,7 @@ def ask(
         for rater in _listed(raters):
             found.add_rater(rater)
         page = f"{address}/start?token={door.organizer_key}"
-        print(f"organizer  {page}")
+        print(f"organizer  {page}", flush=True)
         for person in found.raters:
             if person.name != door.ORGANIZER and not person.dropped:
                 print(f"{person.name}  {address}/start?token={person.key}", flush=True)
@@ -269,7 +269,7 @@ def _open(items: Path | None, session: Path | None, columns: TableOptions, demo:
 
     path = _path(items, session, demo)
     given = columns.given()
-    if items is not None and items.is_file() and is_session_file(items):
+    if items is not None and is_session_file(items):
         if given is not None:
             refuse(given, f"{items} is an earlier session: its items are known.")
         return Session(log=SqliteLog(items))
@@ -292,6 +292,13 @@ def _open(items: Path | None, session: Path | None, columns: TableOptions, demo:
 
 
 def _path(items: Path | None, session: Path | None, demo: bool) -> Path:
+    """The file that keeps the answers."""
+    from rankwise.asking.log import is_session_file
+
+    if items is not None and is_session_file(items):
+        if session is not None:
+            refuse("session", f"{items} is a session already, which goes on.")
+        return items
     if session is not None:
         return session
     if demo or items is None:

@@ -25,6 +25,7 @@ from rankwise.asking.web.api import ApiRoutes
 from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor
 from rankwise.asking.web.organizer import OrganizerRoutes
 from rankwise.asking.web.pages import Pages
+from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.errors import DataError, ParameterError
 
 ASSETS = {
@@ -67,14 +68,15 @@ def make_app(
 
     @asynccontextmanager
     async def running(app: Any) -> Any:
-        background = await run_in_threadpool(Background, session)
-        organizer.background = background
-        try:
-            yield
-        except CancelledError:  # Ctrl-C, twice
-            pass
-        finally:
-            await run_in_threadpool(background.close)
+        with blas_threads_for(len(session.items)):  # other threads answer requests
+            background = await run_in_threadpool(Background, session)
+            organizer.background = background
+            try:
+                yield
+            except CancelledError:  # Ctrl-C, twice
+                pass
+            finally:
+                await run_in_threadpool(background.close)
 
     return Starlette(
         routes=[*routes.routes(), *organizer.routes(), *api.routes()],
