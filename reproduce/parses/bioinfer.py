@@ -51,6 +51,7 @@ def run() -> dict:
         found[name] = {
             "kendall_tau": kendall_tau(*truth),
             "disagreement": disagreement_error(*truth),
+            "disagreement, all pairs": disagreement_error(*truth, label_ties="half"),
             "kernel": kernel,
             "alpha": alpha,
             "held-out": float(error),
