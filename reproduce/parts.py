@@ -143,6 +143,18 @@ PAPERS = (
         uses=("letor",),
     ),
     Paper(
+        "transductive",
+        "RankRLS with rows without labels",
+        "The RankRLS paper plans to evaluate a transductive version on retrieval tasks. Here, 5, "
+        "10 and 20% of the queries of OHSUMED and MQ2008 have labels, and the others are ranked.",
+        "The paper has no table for this.",
+        (
+            Part("transductive/labels", _module("transductive", "labels"), ("labels",), LETOR),
+            Part("transductive/time", _module("transductive", "time"), ("time",), LETOR),
+        ),
+        minutes=4,
+    ),
+    Paper(
         "kpcrank",
         "KPCRank",
         "Table 1 of the KPCRank paper (noise) and its sinc experiment.",

@@ -32,6 +32,7 @@ from rankwise import (
     RankingSearchCV,
     RankRLS,
     RankSVM,
+    SeenFeatures,
     SparseRankRLS,
     SparseRLS,
     load_model,
@@ -394,3 +395,15 @@ def test_arrays_in_each_others_places(path):
         except ModelFileError:
             continue
         assert np.isfinite(model.predict(X)).all()  # arrays of the same kind and shape
+
+
+def test_a_step_of_a_pipeline_that_is_not_fitted(path):
+    sparse = sp.csr_array(X)
+    save_model(make_pipeline(SeenFeatures(), RankRLS(scale=None)).fit(sparse, y), path)
+    with zipfile.ZipFile(path) as archive:
+        tree = json.loads(archive.read("model.json"))
+    (seen, _) = tree["model"]["scikit-learn"]["values"]
+    seen["ranker"]["fitted"].clear()
+    rewrite(path, {"model.json": json.dumps(tree)})
+    with pytest.raises(ModelFileError, match="its SeenFeatures is not fitted"):
+        load_model(path)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rankwise.estimators.least_squares.rankrls import RankRLS as RankRLS
     from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS as SparseRankRLS
     from rankwise.estimators.least_squares.sparse_rankrls import SparseRLS as SparseRLS
+    from rankwise.estimators.least_squares.transductive_rankrls import (
+        TransductiveRankRLS as TransductiveRankRLS,
+    )
     from rankwise.estimators.rank_svm import RankSVM as RankSVM
     from rankwise.model_selection.mean_ranker import MeanRanker as MeanRanker
     from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
@@ -83,6 +86,7 @@ __all__ = [
     "SparseBilinearRanker",
     "SparseRLS",
     "SparseRankRLS",
+    "TransductiveRankRLS",
     "__version__",
     "load_model",
     "save_model",

@@ -20,6 +20,9 @@ RANKERS = {
     "sparse-bilinear": "rankwise.estimators.bilinear.sparse_bilinear.SparseBilinearRanker",
     "ranksvm": "rankwise.estimators.rank_svm.RankSVM",
     "boosted": "rankwise.estimators.boosted.boosted_ranker.BoostedRanker",
+    "transductive-rankrls": (
+        "rankwise.estimators.least_squares.transductive_rankrls.TransductiveRankRLS"
+    ),
     "additive-rankrls": "rankwise.estimators.least_squares.additive_rankrls.AdditiveRankRLS",
     "mean": "rankwise.model_selection.mean_ranker.MeanRanker",
     "auto": "rankwise.auto.auto_ranker.AutoRanker",

@@ -23,6 +23,7 @@ from rankwise import (
     RankSVM,
     SparseRankRLS,
     SparseRLS,
+    TransductiveRankRLS,
     load_model,
 )
 from rankwise.cli.options import CHOICES, ELSEWHERE, MODELS, RankerOptions, parse_numbers
@@ -218,6 +219,8 @@ def test_the_help_shows_the_defaults_of_the_rankers():
                 assert shown["landmark_method"] == parameter.default
             if name == "n_ramps":
                 assert shown["ramps"] == str(parameter.default)
+            if name in ("smoothness", "n_neighbors"):
+                assert float(shown[name.removeprefix("n_")]) == parameter.default
     assert shown["kernel"] == "linear, or rbf for sparse models and components"
 
 
@@ -249,6 +252,47 @@ def test_other_rankers(files, run, tmp_path, options, want):
     assert ("(query-" in said) == ("none" not in others)
     assert ("choose it with --valid" in said) == (model == "ranksvm" and "--alpha" not in others)
     run("evaluate", out, files.test)
+
+
+def test_rows_without_labels(files, run, tmp_path):
+    out = tmp_path / "model.rankwise"
+    options = [
+        "--model",
+        "transductive-rankrls",
+        "--alpha",
+        "2",
+        "--neighbors",
+        "3",
+        "--smoothness",
+        "5",
+    ]
+    run("fit", files.train, "--unlabelled", files.test, *options, "-o", out)
+    train, more = read_letor(files.train), read_letor(files.test)
+    X, qid = np.vstack([train.X, more.X]), np.append(train.qid, more.qid)
+    y = np.append(train.y, np.full(len(more.y), np.nan))
+    want = TransductiveRankRLS(2.0, smoothness=5.0, n_neighbors=3, scale="query-minmax")
+    want.fit(X, y, qid=qid)
+    assert_allclose(load_model(out).coef_, want.coef_, rtol=1e-6, atol=1e-9)
+
+
+def test_rows_without_labels_in_tables(run, tmp_path):
+    train, more, out = (tmp_path / name for name in ("a.csv", "b.csv", "model.rankwise"))
+    train.write_text("qid,label,x,z\n" + "".join(f"q{k // 3},{k % 3},{k},{-k}\n" for k in range(9)))
+    more.write_text("qid,x,z\n" + "".join(f"r{k // 3},{k},{k}\n" for k in range(9)))
+    options = ["--model", "transductive-rankrls", "--alpha", "1"]
+    said = run("fit", train, "--unlabelled", more, *options, "-o", out).stderr
+    assert "fitted to 18 rows, 2 features" in said
+    assert load_model(out).n_queries_ == 3
+
+
+def test_rows_without_labels_are_refused(files, run, tmp_path):
+    out = tmp_path / "model.rankwise"
+    more = ("--unlabelled", files.test, "-o", out)
+    said = run("fit", files.train, *more, ok=False)
+    assert "This is for the model transductive-rankrls: got rankrls" in said
+    model = ("--model", "transductive-rankrls")
+    assert "On a cluster" in run("fit", files.train, *more, *model, "--workers", 2, ok=False)
+    assert not out.exists()
 
 
 def test_a_pairwise_gp_is_scaled_by_a_pipeline():
@@ -386,10 +430,13 @@ def test_a_sparse_model_needs_adjacent_rows_of_a_query(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--landmarks", 3], "for the models sparse-rankrls, sparse-rls, kpcrank, kpcr, pairwise"),
+        (
+            ["--landmarks", 3],
+            "for the models sparse-rankrls, sparse-rls, transductive-rankrls, kpcrank",
+        ),
         (
             ["--model", "rls", "--seed", 3],
-            "for the models sparse-rankrls, sparse-rls, kpcrank, kpcr, pairwise-gp, boosted: got",
+            "sparse-rls, transductive-rankrls, kpcrank, kpcr, pairwise-gp, boosted: got",
         ),
         (["--model", "sparse-rls", "--ties", "exclude"], "for the models rankrls, sparse-rankrls"),
         (["--model", "sparse-rankrls", "--landmarks", 99999], "more than the"),

@@ -24,6 +24,7 @@ from rankwise import (
     RankSVM,
     SparseBilinearRanker,
     SparseRankRLS,
+    TransductiveRankRLS,
 )
 from rankwise.data import make_ranking
 from rankwise.errors import RankwiseWarning
@@ -222,6 +223,7 @@ CONSTANT = [
     RankRLS(1.0),
     SparseRankRLS(1.0, n_landmarks=5, random_state=0),
     AdditiveRankRLS(1.0),
+    TransductiveRankRLS(1.0),
     RankSVM(),
     PairwiseGP(optimizer=None),
 ]

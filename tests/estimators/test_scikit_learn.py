@@ -25,6 +25,7 @@ from rankwise import (
     RankSVM,
     SparseRankRLS,
     SparseRLS,
+    TransductiveRankRLS,
 )
 from rankwise.errors import RankwiseWarning
 
@@ -36,6 +37,7 @@ ESTIMATORS = [
     RLS(),
     RankSVM(),
     AdditiveRankRLS(),
+    TransductiveRankRLS(1.0),
     MeanRanker([RankRLS(1.0), RankSVM()]),
     AutoRanker(candidates="linear"),
     SparseRankRLS(n_landmarks=2, landmarks="rpcholesky"),

@@ -32,6 +32,7 @@ from rankwise import (
     SparseBilinearRanker,
     SparseRankRLS,
     SparseRLS,
+    TransductiveRankRLS,
     save_model,
 )
 from rankwise.persistence.model_files import FORMAT
@@ -73,6 +74,9 @@ def fitted_models(X, y, qid):
         ).fit(X, X, triplets),
         "sparse-bilinear-stream": stream.partial_fit(X, X, triplets),
         "additive-rankrls": AdditiveRankRLS(2.0, scale="query-minmax").fit(X, y, qid=qid),
+        "transductive-rankrls": TransductiveRankRLS(2.0, kernel="rbf", n_landmarks=5).fit(
+            X, np.where(qid == qid[0], y, np.nan), qid=qid
+        ),
         "leaderboard": Leaderboard(n_draws=100).fit(
             ["a", "b", "c"] * 8, ["b", "c", "a"] * 8, ["first", "second", "tie", "first"] * 6
         ),

@@ -156,6 +156,15 @@ def test_all_outer_pairs_are_leave_pair_out():
     assert set(result.alphas) == {1.0}
 
 
+@pytest.mark.parametrize("options", [{}, {"groups": np.arange(24) // 2}])
+def test_a_kernel_matrix_instead_of_features(options):
+    options = {"outer": 3, "n_repeats": 1, "random_state": 0, **options}
+    one = nested_leave_pair_out(RankRLS(1.0, scale=None), X, Y, **options)
+    kernel = RankRLS(1.0, kernel="precomputed", scale=None)
+    other = nested_leave_pair_out(kernel, X @ X.T, Y, **options)
+    assert_allclose([one.auc, one.unnested], [other.auc, other.unnested])
+
+
 def test_groups_are_held_out_together():
     groups = np.arange(24) // 2
     fitted = []

@@ -322,6 +322,8 @@ class DataOptions(TableOptions):
         names: Sequence[str] | None,
         n_features: int,
         whose: Path,
+        *,
+        needs_label: bool = True,
     ) -> Any:
         """All rows of another file, with the features of the training file `whose`, prepared."""
         from rankwise.errors import DataError
@@ -339,8 +341,9 @@ class DataOptions(TableOptions):
                 note_unseen(seen, rows, path)
             return preparation.transformed(rows)
         data = self.read_table(
-            path, like=names, keep_text=self.encode is not None, keep_missing=True
-        )
+            path, like=names, needs_label=needs_label, keep_text=self.encode is not None,
+            keep_missing=True,
+        )  # fmt: skip
         self.check_queries(path, len(data.X), has_queries=data.qid is not None)
         return preparation.transformed(data)
 

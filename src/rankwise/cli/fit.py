@@ -22,7 +22,7 @@ from rankwise.cli.options import (
 )
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
-from rankwise.cli.training_rows import connected, open_rows
+from rankwise.cli.training_rows import InMemory, connected, open_rows
 from rankwise.metric_labels import metric_label
 from rankwise.routing import last_step
 from rankwise.tables import plural
@@ -45,6 +45,12 @@ def fit(
         option("A", "Regularization strength: a number, or auto to choose it.", "auto"),
     ] = None,
     valid: Annotated[Path | None, input_option("FILE", "File to choose alpha on.")] = None,
+    unlabelled: Annotated[
+        Path | None,
+        input_option(
+            "FILE", "More rows for transductive-rankrls; their labels, if any, are not used."
+        ),
+    ] = None,
     selection: SelectionOptions,
     options: RankerOptions,
     data: DataOptions,
@@ -87,6 +93,9 @@ def fit(
     With --workers or --cluster, many processes read parts of the file, and the queries may be in
     any order. This works for linear models and for models named sparse-....
 
+    transductive-rankrls prefers functions that are smooth on a graph of the rows of TRAIN and of
+    --unlabelled. Equal query ids in the two files are the same query.
+
     Features are scaled within each query (see --scale). The model file remembers it: predict and
     evaluate scale their data in the same way. Model files contain no pickle: reading one runs no
     code from it.
@@ -99,6 +108,7 @@ def fit(
       rankwise fit train.txt --kernel rbf --valid valid.txt \\
           --alphas 1e-3:1e3:13 --out model.rankwise
       rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.rankwise
+      rankwise fit train.txt --model transductive-rankrls --unlabelled more.txt -o m.rankwise
       rankwise fit train.txt --model boosted -o m.rankwise
       rankwise fit train.txt --model ranksvm --valid valid.txt -o m.rankwise
       rankwise fit big.txt --workers 4 -o m.rankwise
@@ -113,14 +123,19 @@ def fit(
     _check_selection(alpha, valid, selection)
     options.check_alpha(*_given(alpha=alpha, valid=valid))
     ranker = options.single()
+    if unlabelled is not None and options.model != "transductive-rankrls":
+        refuse("unlabelled", f"This is for the model transductive-rankrls: got {options.model}.")
     grid = selection.grid
     selection.metric_function()  # raises an error where the options do not fit together
-    check_writable(out, train, valid, force=force)
+    check_writable(out, train, valid, unlabelled, force=force)
     if alpha is not None:
         last_step(ranker).set_params(alpha=parse_alpha(alpha))
     _check_workers(ranker, workers, cluster, data)
     with connected(workers, cluster) as client:
         rows = open_rows(train, data, ranker, client)
+        if unlabelled is not None:
+            assert isinstance(rows, InMemory)  # other forms are refused for this model
+            rows.add_unlabelled(unlabelled)
         ranker = options.settle_scale(ranker, has_queries=rows.has_queries)
         if valid is None:
             ranker = rows.fit(ranker)

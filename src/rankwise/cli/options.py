@@ -18,6 +18,7 @@ from rankwise.rankers import ranker_class
 ALPHAS = "1e-3:1e8:23"
 MODELS = (
     *("rankrls", "rls", "sparse-rankrls", "sparse-rls", "additive-rankrls"),
+    "transductive-rankrls",
     *("kpcrank", "kpcr", "ranksvm", "pairwise-gp", "boosted"),
 )
 # Rankers of the library that these commands do not fit, and what to use instead.
@@ -58,6 +59,7 @@ PARAMETERS = {
     "seed": "random_state",
     "components": "n_components",
     "ramps": "n_ramps",
+    "neighbors": "n_neighbors",
 }
 
 
@@ -138,7 +140,8 @@ class RankerOptions:
             "NAME",
             "rankrls compares the rows of a query; rls is plain regression; sparse-rankrls "
             "and sparse-rls use a kernel on landmarks, for very many rows; additive-rankrls sums "
-            "functions of single features; kpcrank and kpcr use kernel components, whose number "
+            "functions of single features; transductive-rankrls learns from rows without labels as "
+            "well; kpcrank and kpcr use kernel components, whose number "
             "they choose; ranksvm is linear with the squared hinge loss; pairwise-gp is a Gaussian "
             "process, for few rows; boosted grows trees with LightGBM and chooses their number on "
             "held-out queries of TRAIN.",
@@ -221,6 +224,16 @@ class RankerOptions:
         int | None,
         ranker_option("N", "Ramps of each feature in additive-rankrls.", "4", min=1),
     ] = None
+    smoothness: Annotated[
+        float | None,
+        ranker_option(
+            "S", "How smooth transductive-rankrls is between neighbouring rows.", "10", min=0
+        ),
+    ] = None
+    neighbors: Annotated[
+        int | None,
+        ranker_option("N", "Neighbours of each row in transductive-rankrls.", "10", min=1),
+    ] = None
     seed: Annotated[
         int | None, ranker_option("N", "Seed for random choices, as of landmarks.", "0", min=0)
     ] = None
@@ -262,6 +275,8 @@ class RankerOptions:
             "n_landmarks": self.landmarks,
             "n_components": self.components,
             "n_ramps": self.ramps,
+            "smoothness": self.smoothness,
+            "n_neighbors": self.neighbors,
         }
         if self.landmark_method is not None:
             fixed["landmarks"] = _word("landmark_method", self.landmark_method)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
 from logging import CRITICAL, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,21 @@ class InMemory:
         self.feature_names = None if roles is None else roles.features
         self.n_rows, self.n_features = self._data.X.shape
         self.has_queries = self._data.qid is not None
+        self._read_like = partial(
+            options.read_like,
+            preparation=self.preparation,
+            names=self.feature_names,
+            n_features=self.n_features,
+            whose=path,
+        )
+
+    def add_unlabelled(self, path: Path) -> None:
+        """Add the rows of another file, whose labels are not used."""
+        more = self._read_like(path, needs_label=False)
+        if (more.qid is None) != (self._data.qid is None):
+            raise DataError(f"{path} and the training file must both have query ids, or neither.")
+        self._data = _with_unlabelled(self._data, more)
+        self.n_rows = self._data.X.shape[0]
 
     def fit(self, ranker: Any) -> Any:
         from rankwise.model_selection.search.refits import fit_with_queries
@@ -47,6 +64,28 @@ class InMemory:
             if hasattr(ranker, "path"):
                 return ranker.path(data.X, data.y, alphas, qid=data.qid)
             return _Refits.of(ranker, alphas, data, report)
+
+
+def _with_unlabelled(data: Any, more: Any) -> Any:
+    """Rows, and others whose labels are NaN. Equal query ids are the same query."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    parts = data.X, more.X
+    if hasattr(data.X, "columns"):
+        import pandas as pd
+
+        X = pd.concat(parts, ignore_index=True)
+    else:
+        X = sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else np.vstack(parts)
+    ids = None
+    if data.qid is not None:
+        numbers = all(one.qid.dtype.kind in "iu" for one in (data, more))
+        ids = np.concatenate(
+            [one.qid if numbers else one.qid.astype(str).astype(object) for one in (data, more)]
+        )
+    y = np.concatenate([data.y, np.full(more.X.shape[0], np.nan)])
+    return replace(data, X=X, y=y, qid=ids)
 
 
 class _Refits:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
+from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._device import send_rows
@@ -30,18 +30,28 @@ WITH_GAMMA = ("rbf", "laplacian", "polynomial", "poly", "sigmoid")
 
 
 def scale_training(
-    ranker: Any, X: Any, groups: QueryGroups, *, has_queries: bool, y: Array | None = None
+    ranker: Any,
+    X: Any,
+    groups: QueryGroups,
+    *,
+    has_queries: bool,
+    y: Array | None = None,
+    labelled: Index | None = None,
 ) -> Any:
     """Choose the scaling of a ranker, store it as fitted attributes, and return scaled rows.
 
     With labels, and if alpha is chosen by hold-outs, these choose between scaling within queries
-    and over all rows.
+    and over all rows. `labelled` has the numbers of the rows with labels, if not all have one.
     """
     overview = column_sample(ranker, X)
     name = choose_scale(ranker, overview, has_queries=has_queries)
     is_open = ranker.scale == "auto" and isinstance(ranker.alpha, str) and groups.n_groups > 1
     if is_open and y is not None and name == WITHIN_QUERIES:
-        name = better_scale(ranker, X, y, groups)
+        name = (
+            better_scale(ranker, X, y, groups)
+            if labelled is None
+            else better_scale(ranker, as_given(X)[labelled], y[labelled], groups.take(labelled))
+        )
 
     def statistics(scaling: Scaling | None) -> ColumnStatistics:
         rows = X if scaling is None else scaling.scale(as_given(X), groups)

@@ -36,6 +36,7 @@ from rankwise.problem import (
     LandmarkSpace,
     Problem,
     RampSpace,
+    SmoothSpace,
 )
 from rankwise.problem.context_space import ContextSpace
 
@@ -58,7 +59,7 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
     """
     with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
         try:
-            if isinstance(problem.space, RampSpace):
+            if isinstance(problem.space, RampSpace | SmoothSpace):
                 problem = problem.space.linear_problem(problem)
             if isinstance(problem.tasks[0].graph, ComparisonGraph):
                 return by_comparisons(problem)

@@ -9,14 +9,14 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import ParameterError
+from rankwise.errors import DataError, ParameterError
 from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
 from rankwise.holdout.held_out_scores import alpha_table
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_pair_out import PairDifferences
 from rankwise.holdout.pair_choice import choose_pairs
 from rankwise.holdout.pair_differences import add_wins
-from rankwise.model_selection._hold_outs import hold_out_problem, with_one_alpha
+from rankwise.model_selection._hold_outs import hold_out_problem, labelled_rows, with_one_alpha
 from rankwise.model_selection._strata import Units, check_two_rows
 from rankwise.tables import Table, TableMixin, plural
 
@@ -188,7 +188,14 @@ def leave_pair_out(
     >>> result.best_alpha, result.auc.round(3)
     (10.0, array([0.993, 0.994, 0.99 ]))
     """
-    problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight)
+    problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight, unlabelled=True)
+    labelled = labelled_rows(problem.problem)
+    given = strata is not None or groups is not None or np.ndim(pairs) > 0
+    if labelled is not None and given:
+        raise DataError(
+            "With rows without labels, pairs are all pairs of a query or a number of random ones: "
+            "leave out pairs, strata and groups, or the rows where y is NaN."
+        )
     units = Units.of(strata, groups, qid, len(problem.y))
     if units.given:
         if pairs is not None:
@@ -214,6 +221,7 @@ def leave_pair_out(
         return LeavePairOut(problem.alphas, error, standard_error)
     rows, differences = _collect(kept, problem, chosen.listed)
     magnitude = problem.by_output(_magnitude_error(problem, rows, differences))
+    rows = rows if labelled is None else labelled[rows]
     return LeavePairOut(problem.alphas, error, standard_error, rows, differences, magnitude)
 
 

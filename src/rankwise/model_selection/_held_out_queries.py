@@ -19,6 +19,7 @@ from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding
 from rankwise.metrics import get_metric
 from rankwise.model_selection._hold_outs import hold_out_problem, is_on_components
 from rankwise.parameters import Whole, as_generator, check_value
+from rankwise.problem import SmoothSpace
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +31,8 @@ class HeldOut(HeldOutScores):
     alphas, score, standard_error, metric, greater_is_better
         As for `HeldOutScores`.
     predictions : ndarray of shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs)
-        The prediction for each row by a ranker trained without its fold.
+        The prediction for each row by a ranker trained without its fold; NaN for rows without a
+        label (see `TransductiveRankRLS`), which are not held out.
 
     Examples
     --------
@@ -66,7 +68,8 @@ def leave_query_out(
     number of features or of the rows of the query, whichever is smaller.
 
     Landmarks of `SparseRankRLS` and components of `KPCRank` are computed from all rows: held-out
-    rows do not affect the weights, but they may affect the landmarks or components.
+    rows do not affect the weights, but they may affect the landmarks or components. The graph of
+    `TransductiveRankRLS` has all rows: held-out rows are rows without labels.
 
     Parameters
     ----------
@@ -107,7 +110,9 @@ def leave_query_out(
     if qid is None:
         raise DataError("leave_query_out needs qid. For one global ranking use k_fold.")
     get_metric(metric)  # raise an error for an unknown metric before any work
-    problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight, sample_weight)
+    problem = hold_out_problem(
+        estimator, X, y, qid, alphas, query_weight, sample_weight, unlabelled=True
+    )
     groups = problem.groups
     if sample_weight is not None:
         _check_weights(problem, estimator, len(sample_weight))
@@ -166,7 +171,7 @@ def k_fold(
     array([0.255, 0.264])
     """
     get_metric(metric)  # raise an error for an unknown metric before any work
-    problem = hold_out_problem(estimator, X, y, None, alphas)
+    problem = hold_out_problem(estimator, X, y, None, alphas, unlabelled=True)
     m = len(problem.y)
     if m < 4:
         raise DataError(f"k_fold needs at least 4 rows: got {m}.")
@@ -260,4 +265,7 @@ def _scored(problem: HoldOutProblem, predictions: Array, metric: str, qid: Index
     """Evaluate predictions by a metric, query by query."""
     found = score_predictions(problem.alphas, problem.labels, to_host(predictions), metric, qid)
     outputs = problem.by_output(problem.returned(predictions))
+    space = problem.problem.space
+    if isinstance(space, SmoothSpace) and space.chosen is not None:
+        outputs = space.chosen.for_all_rows(outputs)
     return HeldOut(**vars(found), predictions=outputs)

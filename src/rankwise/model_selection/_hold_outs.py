@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.errors import ParameterError
+from rankwise.backends.arrays import Index
+from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
@@ -16,7 +17,7 @@ from rankwise.holdout.alpha_choice import choose_alpha, settled
 from rankwise.holdout.alpha_grid import data_alphas
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.parameters import check_alphas
-from rankwise.problem import Problem
+from rankwise.problem import Problem, SmoothSpace
 
 
 def hold_out_problem(
@@ -27,8 +28,13 @@ def hold_out_problem(
     alphas: Any,
     query_weight: Any = None,
     sample_weight: Any = None,
+    *,
+    unlabelled: bool = False,
 ) -> HoldOutProblem:
-    """Validate an estimator, which is cloned, and its training data."""
+    """Validate an estimator, which is cloned, and its training data.
+
+    `unlabelled` says whether some rows may have no label, if the estimator takes them.
+    """
     if not isinstance(estimator, LeastSquaresRanker):
         raise ParameterError(
             "Exact hold-outs need a least-squares ranker, such as RankRLS: got "
@@ -40,6 +46,8 @@ def hold_out_problem(
         given = check_alphas(ranker.alpha if alphas is None else alphas)
     weights = {"query_weight": query_weight, "sample_weight": sample_weight}
     problem = settled(ranker.make_problem(X, y, qid=qid, **weights))
+    if labelled_rows(problem) is not None and not unlabelled:
+        raise DataError("This hold-out needs a label for every row: y has NaN.")
     values = data_alphas(problem) if given is None else given
     if values.min() == 0 and not is_on_components(problem):
         raise ParameterError(
@@ -54,6 +62,12 @@ def with_one_alpha(estimator: Any, problem: HoldOutProblem) -> HoldOutProblem:
     if estimator.alpha != "auto":
         return problem
     return replace(problem, alphas=np.array([choose_alpha(problem.problem).alpha]))
+
+
+def labelled_rows(problem: Problem) -> Index | None:
+    """The numbers of the rows of a problem, if the user passed unlabelled rows as well."""
+    found = problem.space.chosen if isinstance(problem.space, SmoothSpace) else None
+    return None if found is None or len(found.rows) == found.n_rows else found.rows
 
 
 def is_on_components(problem: Problem) -> bool:

@@ -16,6 +16,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError, warn
@@ -122,6 +123,7 @@ def nested_leave_pair_out(
     estimator : estimator with fit and predict
         A ranker, a search or a Pipeline; it is cloned, not fitted.
     X : array-like or sparse of shape (n_rows, n_features)
+        With ``kernel="precomputed"``, the kernel matrix of the rows.
     y : array-like of shape (n_rows,)
     outer : int or "pairs", default=5
         Number of folds, stratified by label if there are two; or "pairs": random pairs of rows with
@@ -192,12 +194,14 @@ def nested_leave_pair_out(
         parts = _folds(labels, None if groups is None else units, int(outer), n_repeats, rng)
     first, second, differences, alphas = [], [], [], []
     faults: list[DataError] = []
+    is_kernel = get_tags(estimator).input_tags.pairwise
     for out in parts:
         rest = np.setdiff1d(np.arange(m), out)
-        given = take(X, rest), values[rest], *(_some(codes, rest) for codes in within)
+        columns = rest if is_kernel else None
+        given = take(X, rest, columns), values[rest], *(_some(codes, rest) for codes in within)
         fitted, fault = _fitted(estimator, *given)
         faults += [] if fault is None else [fault]
-        f = np.asarray(fitted.predict(take(X, out)), dtype=np.float64)
+        f = np.asarray(fitted.predict(take(X, out, columns)), dtype=np.float64)
         i, j = np.triu_indices(len(out), 1)
         compared = stratum[out[i]] == stratum[out[j]]
         if outer == "pairs":

@@ -146,8 +146,9 @@ def permutation_test(
 
     With ``ties="include"``, and for RLS, permutations share the factorization of `leave_pair_out`;
     each then takes O(m^2) time. With ``ties="exclude"``, the system depends on the labels, and each
-    takes at most as long as one `leave_pair_out`: up to 256 rows and five labels, the systems of
-    many permutations are solved as one stack.
+    takes at most as long as one `leave_pair_out`. Up to 256 rows and five labels, the systems of
+    many permutations are solved as one stack; beyond that, with queries and with groups, one
+    permutation follows another.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import ModelFileError, RankwiseError
 
@@ -19,7 +20,11 @@ def check_that_it_scores(model: Any) -> None:
     A model may refuse such rows in words; any other error is one of the file.
     """
     ranker = getattr(model, "best_estimator_", model)
-    ranker = ranker.steps[-1][1] if hasattr(ranker, "steps") else ranker
+    if hasattr(ranker, "steps"):
+        for _, step in ranker.steps:
+            if hasattr(step, "fit"):  # not "passthrough"
+                check_is_fitted(step, msg="its %(name)s is not fitted")
+        ranker = ranker.steps[-1][1]
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

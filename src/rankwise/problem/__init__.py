@@ -5,7 +5,8 @@ A `Problem` holds training rows and two value objects:
 - a `Loss` defines which errors count: those of pairs (`PairLoss`) or of single rows (`RowLoss`);
 - a `Space` defines the ranking functions: linear ones (`FeatureSpace`), sums of piecewise linear
   functions of single features (`RampSpace`), kernel expansions on all rows (`KernelSpace`) or on
-  landmarks (`LandmarkSpace`), or functions of kernel components.
+  landmarks (`LandmarkSpace`), functions of kernel components, or functions that are smooth on a
+  graph of labelled and unlabelled rows (`SmoothSpace`).
 
 ``problem.solve(alphas)`` returns a `Fit`: a `Basis`, which predicts, and one `Solution` per alpha.
 ``problem.coordinates()`` returns the rows in the form that exact hold-outs need.
@@ -21,6 +22,7 @@ from rankwise.problem.landmark_space import LandmarkBasis, Landmarks, LandmarkSp
 from rankwise.problem.loss import Loss, PairLoss, RowLoss, Task
 from rankwise.problem.problem import Basis, Coordinates, Fit, Problem, Solution, Space, System
 from rankwise.problem.ramp_space import RampBasis, RampSpace
+from rankwise.problem.smooth_space import SmoothSpace
 
 __all__ = [
     "Basis",
@@ -42,6 +44,7 @@ __all__ = [
     "RampBasis",
     "RampSpace",
     "RowLoss",
+    "SmoothSpace",
     "Solution",
     "Space",
     "System",

@@ -67,7 +67,7 @@ def tune(
     difference; draws a picture of it, and writes the best model. Says how far the best is from the
     next, and whether the data could tell.
 
-    Models other than rankrls, rls, additive-rankrls and the sparse ones have no exact hold-outs:
+    Models whose names do not end in rls have no exact hold-outs:
     they are refitted for each of 5 folds, and so are linear models of many sparse features. Of the
     other models, only ranksvm has an alpha to choose.
 

@@ -21,7 +21,7 @@ class LabelledRows:
     """Rows, their labels, their queries and, if there are any, the weights of these.
 
     `X` is not converted, since a pipeline may select columns of a data frame by name. `qid` is None
-    for one global ranking.
+    for one global ranking. `labelled` has the numbers of the rows with labels; None: all rows.
     """
 
     X: Any
@@ -29,13 +29,20 @@ class LabelledRows:
     qid: NDArray[Any] | None
     groups: QueryGroups
     query_weight: NDArray[Any] | None = None
+    labelled: Index | None = None
 
     @classmethod
-    def of(cls, X: Any, y: Any, qid: Any, query_weight: Any = None) -> LabelledRows:
+    def of(
+        cls, X: Any, y: Any, qid: Any, query_weight: Any = None, *, unlabelled: bool = False
+    ) -> LabelledRows:
+        """Check rows and labels; with `unlabelled`, y may be NaN in some rows."""
         if y is None:
             raise DataError("A ranker requires y to be passed, but the target y is None.")
         y, qid = numeric_labels(to_host(y)), to_host(qid)
-        y = check_array(y, ensure_2d=False, ensure_min_samples=2, input_name="y")
+        finite = "allow-nan" if unlabelled else True
+        y = check_array(
+            y, ensure_2d=False, ensure_min_samples=2, input_name="y", ensure_all_finite=finite
+        )
         if is_sparse(X):
             X = X.tocsr()
         elif not (
@@ -44,13 +51,26 @@ class LabelledRows:
             X = np.asarray(X)
         check_consistent_length(X, y)
         groups = query_groups(qid, len(y), query_weight)
-        if not labels_differ(y, QueryGroups.of(None, len(y))):  # a regressor compares all rows
-            raise nothing_to_rank(groups.n_groups, len(y))
+        rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).any(axis=1)) if unlabelled else None
+        given = y if rows is None else y[rows]
+        if not labels_differ(given, QueryGroups.of(None, len(given))):  # a regressor compares all
+            raise nothing_to_rank(groups.n_groups, len(given))
         ids, weights = (
             None if values is None else np.asarray(to_host(values)).ravel()
             for values in (qid, query_weight)
         )
-        return cls(X, y, ids, groups, weights)
+        return cls(X, y, ids, groups, weights, None if len(given) == len(y) else rows)
+
+    @property
+    def with_labels(self) -> LabelledRows:
+        """The labelled rows alone."""
+        if self.labelled is None:
+            return self
+        rows = self.labelled
+        return LabelledRows(
+            take(self.X, rows), self.y[rows], self.queries(rows), self.groups.take(rows),
+            self.weights(rows),
+        )  # fmt: skip
 
     @property
     def labels(self) -> Array:

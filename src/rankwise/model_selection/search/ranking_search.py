@@ -220,6 +220,8 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         ----------
         X : array-like, sparse or data frame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            NaN for rows without a label, which only `TransductiveRankRLS` takes. They are not held
+            out.
         qid : array-like of shape (n_rows,), optional
             The query of every row, of any dtype and in any order. None: one global ranking.
 
@@ -230,7 +232,12 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         self._check_estimator()
         scorer = RankingScorer.of(self.scoring)
         forget(self)
-        data = LabelledRows.of(X, y, qid)
+        unlabelled = getattr(self.estimator, "takes_unlabelled", False)
+        data = LabelledRows.of(X, y, qid, unlabelled=unlabelled)
+        if self.refit == MEAN_OF_BEST and data.labelled is not None:
+            raise ParameterError(
+                'refit="mean-of-best" needs a label for every row: use refit=True.'
+            )
         if self.refit == MEAN_OF_BEST:
             check_mean_search(self.cv, scorer, data)
         validate_data(self, X, skip_check_array=True)
@@ -238,7 +245,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         batches = make_batches(self.estimator, candidates)
         if isinstance(self.cv, str) and self.cv == "leave_pair_out":
             outcomes = score_pairs(batches, data, scorer, self._run)
-            sizes = data.groups.sizes
+            sizes = data.with_labels.groups.sizes
             self.n_splits_ = int((sizes * (sizes - 1) // 2).sum())
         else:
             splits = make_splits(self.cv, data, self.random_state)
@@ -249,7 +256,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         each_query = isinstance(self.cv, str) and self.cv == "leave_query_out"
         self._keep_results(candidates, batches, outcomes, by_split=not each_query)
         self.scorer_ = scorer
-        self.n_queries_ = data.groups.n_groups
+        self.n_queries_ = data.with_labels.groups.n_groups
         if self.refit:
             start = perf_counter()
             best: Any = with_params(self.estimator, self.best_params_)

@@ -60,7 +60,9 @@ class Splits:
 
 
 def make_splits(cv: Any, data: LabelledRows, random_state: Any) -> Splits:
-    """Splits of whole queries, or of rows if there are no queries."""
+    """Splits of whole queries, or of rows if there are no queries; all are of labelled rows."""
+    if data.labelled is not None:
+        return _among_labelled(cv, data, data.labelled, random_state)
     if isinstance(cv, str):
         check_value("cv", cv, Choice(*NAMES))
         return _leave_query_out(data)
@@ -72,6 +74,19 @@ def make_splits(cv: Any, data: LabelledRows, random_state: Any) -> Splits:
             f"splitter, or a list of (train, test) row numbers: got {cv!r}."
         )
     return _listed(cv, data)
+
+
+def _among_labelled(cv: Any, data: LabelledRows, rows: Index, random_state: Any) -> Splits:
+    """The splits of labelled rows; all other rows belong to every training part."""
+    found = make_splits(cv, data.with_labels, random_state)
+    rest = np.setdiff1d(np.arange(len(data)), rows)
+    trains = found.trains
+    return Splits(
+        [rows[test] for test in found.tests],
+        None if trains is None else [np.append(rows[train], rest) for train in trains],
+        found.n_folds,
+        None if found.order is None else np.append(rows[found.order], rest),
+    )
 
 
 def _leave_query_out(data: LabelledRows) -> Splits:

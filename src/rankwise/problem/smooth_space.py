@@ -1,0 +1,161 @@
+"""Functions that are smooth on a graph of rows, labelled or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.dispatch import NUMPY
+from rankwise.errors import DataError
+from rankwise.graph.neighbor_graph import neighbor_laplacian
+from rankwise.graph.query_groups import QueryGroups
+from rankwise.problem.feature_space import FeatureBasis, FeatureSpace, direct_form
+from rankwise.problem.landmark_space import LandmarkSpace
+from rankwise.problem.memory import check_features_fit, check_kernel_fits
+from rankwise.problem.problem import Basis, Coordinates, Fit, Problem
+from rankwise.solvers.landmark_factor import LandmarkFactor
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothRows:
+    """Rows in coordinates in which the regularizer of a `SmoothSpace` is the identity.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_labelled,)
+        The numbers of the labelled rows, which are those of the problem.
+    n_rows : int
+        The number of all rows.
+    features : ndarray of shape (n_labelled, n_coordinates)
+        F C^-T of the labelled rows.
+    C : ndarray of shape (n_coordinates, n_coordinates)
+        Lower triangular.
+    basis : Basis
+        That of the other space.
+    weights : callable
+        Weights in this basis, given those of the features F.
+    """
+
+    rows: Index
+    n_rows: int
+    features: Array
+    C: Array
+    basis: Basis
+    weights: Callable[[Array], Array]
+
+    def for_all_rows(self, values: Array) -> Array:
+        """Values for labelled rows, which are the second axis, and NaN for the others."""
+        whole = np.full((len(values), self.n_rows, *values.shape[2:]), np.nan)
+        whole[:, self.rows] = values
+        return whole
+
+    def weights_of(self, z: Array) -> Array:
+        """Weights in the basis, given those of the coordinates."""
+        return self.weights(solve_triangular(self.C, z, lower=True, trans="T"))
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothSpace:
+    """The functions of another space, with a penalty for slopes between neighbouring rows.
+
+    The regularizer is |f|^2 + s f'Mf / t, where f has the values at all rows, labelled or not, and
+    M is the Laplacian of a graph on them. With features F in which |f| is that of the weights, t is
+    the trace of F'MF: the sum of the squared lengths of the edges. So f'Mf / t is a mean of squared
+    slopes, and at most |f|^2.
+
+    With I + s F'MF / t = CC', the rows F C^-T have the identity as regularizer. They are all that a
+    solution and exact hold-outs need.
+
+    Attributes
+    ----------
+    space : FeatureSpace or LandmarkSpace
+    smoothness : float
+        s above.
+    n_neighbors : int
+        Number of nearest rows to which each row is connected.
+    within_queries : bool
+        Whether these are rows of the same query.
+    chosen : SmoothRows or None
+        What follows from the rows. None: those of the problem are all rows.
+    """
+
+    space: FeatureSpace | LandmarkSpace
+    smoothness: float
+    n_neighbors: int = 10
+    within_queries: bool = True
+    chosen: SmoothRows | None = None
+
+    def on_rows(self, X: Any, qid: Any, groups: QueryGroups, labelled: Index) -> SmoothSpace:
+        """The same space with a graph of the rows X, of which some are labelled.
+
+        O(n^2) time for each row, and O(n^3), with n features or landmarks.
+        """
+        F, basis, weights = _explicit(self.space, X, qid)
+        near = groups if self.within_queries else QueryGroups.of(None, groups.n_rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            S = F.T @ (neighbor_laplacian(X, near, self.n_neighbors) @ F)
+            S = np.asarray(S.toarray() if is_sparse(S) else S, dtype=np.float64)
+            lengths = float(S.trace())
+        if not np.isfinite(lengths):
+            raise DataError("Products of features overflow. Scale the features.")
+        Omega = np.eye(len(S))
+        if lengths > 0:
+            Omega += self.smoothness * (S + S.T) / (2 * lengths)
+        C: Array = np.linalg.cholesky(Omega).astype(np.float64, copy=False)
+        some = F[labelled]
+        dense = some.toarray() if is_sparse(some) else some
+        features = solve_triangular(C, dense.T.astype(np.float64), lower=True).T
+        found = SmoothRows(
+            labelled, groups.n_rows, np.ascontiguousarray(features), C, basis, weights
+        )
+        return replace(self, chosen=found)
+
+    def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
+        """As for linear functions, on features with the identity as regularizer."""
+        rows = self._chosen(problem)
+        solutions = _on_features(problem, rows).solve(alphas).solutions
+        return Fit(rows.basis, [replace(s, weights=rows.weights_of(s.weights)) for s in solutions])
+
+    def coordinates(self, problem: Problem) -> Coordinates:
+        """Features with the identity as regularizer, or their products."""
+        return self.linear_problem(problem).coordinates()
+
+    def linear_problem(self, problem: Problem) -> Problem:
+        """The same problem on these features, which has the same solution."""
+        return _on_features(problem, self._chosen(problem))
+
+    def _chosen(self, problem: Problem) -> SmoothRows:
+        if self.chosen is not None:
+            return self.chosen
+        rows = np.arange(problem.n_rows)
+        chosen = self.on_rows(problem.X, problem.qid, problem.groups, rows).chosen
+        assert chosen is not None
+        return chosen
+
+
+def _on_features(problem: Problem, rows: SmoothRows) -> Problem:
+    return replace(problem, X=rows.features, space=FeatureSpace(direct_form(rows.features)))
+
+
+def _explicit(
+    space: FeatureSpace | LandmarkSpace, X: Any, qid: Any
+) -> tuple[Any, Basis, Callable[[Array], Array]]:
+    """Features of rows in which the squared norm of a function is that of its weights."""
+    if isinstance(space, LandmarkSpace):
+        system = space.system(X, qid)
+        check_features_fit(X.shape[0], system.n_coordinates, NUMPY)
+        F = system.coordinates(X)(slice(None))
+        return F, system.basis, system.factor.coefficients
+    if X.shape[1] <= X.shape[0]:
+        return X, FeatureBasis("primal"), lambda w: w
+    check_kernel_fits(X.shape[0], NUMPY, n_matrices=3)
+    K = X @ X.T
+    K = np.asarray(K.toarray() if is_sparse(K) else K, dtype=np.float64)
+    factor = LandmarkFactor.of(K.copy())
+    F = factor.whiten(K[:, factor.kept])
+    return F, FeatureBasis("dual"), lambda w: np.asarray(X.T @ factor.coefficients(w))
