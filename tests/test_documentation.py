@@ -12,7 +12,10 @@ from tests.scripts import run_commands, run_script
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs" / "guide").glob("*.md"))]
-LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]
+LINKED = [
+    *(*PAGES, ROOT / "CONTRIBUTING.md"),
+    *(ROOT / "docs" / name for name in ("architecture.md", "papers.md")),
+]
 BLOCK = re.compile(r"```(python|bash)\n(.*?)```", flags=re.DOTALL)
 
 

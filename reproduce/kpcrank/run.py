@@ -9,10 +9,12 @@ Sinc (6.2): 379 comparisons with margins for training, 48 comparisons of other p
 20 seeds. The width of the kernel and the number of components are chosen by five folds of the
 training comparisons.
 
+Region: a simulation of where a cut-off after p components is better than a ridge; see region.py.
+
 Usage: RANKWISE_DATA=folder python -m reproduce.kpcrank.run [--write] [names ...]
 
-Names are those of the tasks, and "sinc"; all by default. ``--write`` writes the tables to the
-README and the figure to a file.
+Names are those of the tasks, "sinc" and "region"; all by default. ``--write`` writes the tables to
+the README, and the figures to files.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from rankwise.data import load_dataset, normalize_per_query
 from rankwise.errors import DataError
 from rankwise.metrics import disagreement_error
 from rankwise.model_selection import leave_query_out
+from reproduce.kpcrank import region
 from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
 from reproduce.pages import put_block
 
@@ -299,19 +302,25 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", action="store_true", help="put tables and figure into files")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(TASKS)}, sinc; all by default")
+    every = [*TASKS, "sinc", "region"]
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(every)}; all by default")
     arguments = parser.parse_args()
-    unknown = set(arguments.names) - {*TASKS, "sinc"}
+    unknown = set(arguments.names) - set(every)
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(TASKS)}, sinc")
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(every)}")
     paper = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
-    for name in arguments.names or [*TASKS, "sinc"]:
+    for name in arguments.names or every:
         try:
             if name == "sinc":
                 errors, first = sinc_experiment()
                 tables = [sinc_table(errors, paper["sinc"])]
                 if arguments.write:
                     draw_sinc(first, HERE / "sinc.svg")
+            elif name == "region":
+                values = region.run()
+                tables = [region.text(values)]
+                if arguments.write:
+                    region.figure(values, HERE / "region.svg")
             else:
                 of_paper = paper["parses"] if name.endswith("parses") else None
                 tables = [

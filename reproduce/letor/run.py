@@ -25,6 +25,7 @@ from reproduce.letor.problems import PROBLEMS
 HERE = Path(__file__).parent
 DATA = ("ohsumed", "mq2008")
 QUOTED = "(paper, quoted)"
+TREC = {"trec2003": "Tables 4 and 5", "trec2004": "Tables 6 and 7"}
 REFERENCE = "(LETOR 1.0, quoted)"
 
 
@@ -55,6 +56,7 @@ def paper_text(results: dict, paper: dict) -> str:
         table_1(found, paper).to_markdown(),
         ohsumed_table(found["ohsumed"], paper["ohsumed"], reference).to_markdown(),
         mq2008_table(found["mq2008"], paper).to_markdown(),
+        *(trec_table(name, numbers, paper).to_markdown() for name, numbers in TREC.items()),
     ]
     return "\n\n".join(parts)
 
@@ -128,6 +130,18 @@ def mq2008_table(ours: dict, paper: dict) -> Table:
     rows.append((protocol.NDCG10, *(ours[r]["NDCG10"] for r in rankers), *none))
     rows.append(("seconds for 5 searches", *(ours[r]["seconds"] for r in rankers), *none))
     return Table(header, tuple(rows), "MQ2008 instead of TREC")
+
+
+def trec_table(name: str, numbers: str, paper: dict) -> Table:
+    """The paper's tables of data that are not to be had."""
+    rankers = ("RankRLS", "RLS", "RankSVM", "RankBoost")
+    rows = [("MAP", *(paper[name][r]["MAP"] for r in rankers))]
+    for metric in ("NDCG", "P"):
+        rows += [
+            (f"{metric}@{k}", *(paper[name][r][metric][k - 1] for r in rankers)) for k in POSITIONS
+        ]
+    header = (Column(name.upper()), *(Column(f"{r} {QUOTED}", ".3f") for r in rankers))
+    return Table(header, tuple(rows), f"{numbers}: quoted; the data are not to be had")
 
 
 def boosters_text(results: dict) -> str:

@@ -107,3 +107,55 @@ def test_error_messages(problem):
         leave_pair_out(KPCRank(3, scale=None), X, y, qid=qid)
     with pytest.raises(ParameterError, match="needs a KPCRank"):
         component_errors(RankRLS(), X, y, qid=qid)
+
+
+@pytest.mark.parametrize("cv", [4, "leave_query_out"])
+@pytest.mark.parametrize("kind", [KPCRank, KPCR])
+def test_alpha_and_the_number_of_components_are_chosen_together(problem, kind, cv):
+    X, y, qid = problem
+    ranker = kind(alpha="auto", cv=cv, max_components=12, scale=None).fit(X, y, qid=qid)
+    assert ranker.alpha_ > 0  # noise asks for a ridge here
+    tried = [0.0, *(ranker.alpha_ * 10.0 ** np.arange(-3, 3, 0.75))]
+    fixed = kind(cv=cv, max_components=12, scale=None)
+    errors = component_errors(fixed, X, y, qid=qid, alphas=tried)
+    assert ranker.component_errors_.error.min() <= min(e.error.min() for e in errors) + 1e-12
+    for alpha, found in zip(tried, errors, strict=True):
+        alone = component_errors(fixed.set_params(alpha=alpha), X, y, qid=qid)
+        assert_allclose(found.error, alone.error)
+        if alpha == ranker.alpha_:
+            assert_allclose(found.error, ranker.component_errors_.error)
+    again = kind(ranker.n_components_, alpha=ranker.alpha_, scale=None).fit(X, y, qid=qid)
+    assert_allclose(ranker.predict(X), again.predict(X), atol=1e-9)
+
+
+def test_alpha_alone_is_chosen_for_a_fixed_number_of_components(problem):
+    X, y, qid = problem
+    ranker = KPCRank(5, alpha="auto", scale=None).fit(X, y, qid=qid)
+    assert ranker.n_components_ == 5
+    plain = component_errors(KPCRank(scale=None), X, y, qid=qid)
+    assert ranker.component_errors_.error[4] <= plain.error[4]
+    assert_allclose(
+        leave_query_out(KPCRank(5, alpha="auto", scale=None), X, y, qid=qid, alphas=[0.5]).score,
+        leave_query_out(KPCRank(5, alpha=0.5, scale=None), X, y, qid=qid).score,
+    )
+    pairs = KPCRank(5, alpha="auto", scale=None).fit_pairs(X, np.arange(48).reshape(24, 2))
+    assert pairs.n_components_ == 5
+    assert np.isfinite(pairs.predict(X)).all()
+
+
+def test_one_standard_error_takes_fewer_components_and_more_ridge(problem):
+    X, y, qid = problem
+    best, simple = (
+        KPCRank(alpha="auto", rule=rule, scale=None).fit(X, y, qid=qid)
+        for rule in ("best", "one_se")
+    )
+    assert simple.n_components_ <= best.n_components_
+    errors = best.component_errors_
+    limit = errors.error.min() + errors.standard_error[np.argmin(errors.error)]
+    assert simple.component_errors_.error[simple.n_components_ - 1] <= limit
+
+
+def test_component_errors_need_numbers(problem):
+    X, y, qid = problem
+    with pytest.raises(ParameterError, match="Give alphas"):
+        component_errors(KPCRank(alpha="auto"), X, y, qid=qid)

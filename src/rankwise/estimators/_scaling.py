@@ -45,7 +45,8 @@ def scale_training(
     """
     overview = column_sample(ranker, X)
     name = choose_scale(ranker, overview, has_queries=has_queries)
-    is_open = ranker.scale == "auto" and isinstance(ranker.alpha, str) and groups.n_groups > 1
+    by_hold_outs = isinstance(ranker.alpha, str) and ranker.exact_search
+    is_open = ranker.scale == "auto" and by_hold_outs and groups.n_groups > 1
     if is_open and y is not None and name == WITHIN_QUERIES:
         name = (
             better_scale(ranker, X, y, groups)

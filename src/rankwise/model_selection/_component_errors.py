@@ -9,9 +9,12 @@ from sklearn.base import clone
 from rankwise.errors import ParameterError
 from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.estimators.components.kpcrank import ComponentMixin
+from rankwise.parameters import check_alphas
 
 
-def component_errors(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> ComponentErrors:
+def component_errors(
+    estimator: Any, X: Any, y: Any, *, qid: Any = None, alphas: Any = None
+) -> ComponentErrors | list[ComponentErrors]:
     """Held-out errors for 1, 2, 3, ... components, which ``n_components="cv"`` chooses by.
 
     The parameter `cv` of the estimator defines what is held out:
@@ -31,10 +34,13 @@ def component_errors(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Comp
         Its parameter `n_components` is ignored.
     X, y, qid
         As for `fit` of the estimator.
+    alphas : sequence of float, optional
+        Ridge penalties to use in place of the parameter `alpha`. All share the components.
 
     Returns
     -------
-    ComponentErrors
+    ComponentErrors or list of ComponentErrors
+        With `alphas`, a list with the errors for each of them.
 
     Examples
     --------
@@ -49,12 +55,20 @@ def component_errors(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Comp
     array([1, 2, 3, 4, 5, 6, 7, 8])
     >>> found.one_se_n_components <= found.best_n_components
     True
+    >>> len(component_errors(KPCRank(max_components=8), X, y, qid=qid, alphas=[0.0, 1.0]))
+    2
     """
     if not isinstance(estimator, ComponentMixin):
         raise ParameterError(
             f"component_errors needs a KPCRank or KPCR: got {type(estimator).__name__}."
         )
+    if alphas is None and estimator.alpha == "auto":
+        raise ParameterError(
+            'component_errors needs numbers: alpha is "auto". Give alphas, as in '
+            "alphas=[0.0, 0.1, 1.0], or set alpha to a number."
+        )
     ranker = clone(estimator).set_params(n_components="cv")
     problem = ranker.make_problem(X, y, qid=qid)
-    (errors,) = problem.space.errors(problem, [float(ranker.alpha)])
-    return errors
+    given = [float(ranker.alpha)] if alphas is None else check_alphas(alphas).tolist()
+    errors: list[ComponentErrors] = problem.space.errors(problem, given)
+    return errors[0] if alphas is None else errors

@@ -11,6 +11,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.components.held_out_errors import predict_held_out_queries
 from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows
@@ -254,8 +255,8 @@ def _check_weights(problem: HoldOutProblem, estimator: Any, n_rows: int) -> None
 def _component_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
     """Folds held out of the weights, on the components of all rows."""
     space = problem.problem.space
-    if not isinstance(space, ComponentSpace):
-        problem.problem.coordinates()  # raises an error, as the number is not fixed
+    if isinstance(space, ChosenComponentSpace):
+        space = space.fixed()
     assert isinstance(space, ComponentSpace)
     found = predict_held_out_queries(space, problem.problem, problem.lams, space.count, folds)
     return found[:, :, -1]

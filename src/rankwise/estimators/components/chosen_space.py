@@ -1,10 +1,12 @@
-"""Components whose number is chosen by cross-validation."""
+"""Components whose number, or ridge penalty, or both are chosen by cross-validation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from rankwise.errors import ParameterError
 from rankwise.estimators.components.component_space import ComponentSpace
@@ -15,35 +17,101 @@ from rankwise.solvers.kpca import Count
 
 @dataclass(frozen=True, eq=False)
 class ChosenComponentSpace:
-    """Functions of kernel components, whose number is chosen by held-out pairs.
+    """Functions of kernel components, chosen by held-out pairs.
 
-    `cv`, `rule` and `max_components` are the parameters of `KPCRank`.
+    `cv`, `rule` and `max_components` are the parameters of `KPCRank`. If `chooses_number` is false,
+    the number is that of the space, and only alpha is chosen.
     """
 
     space: ComponentSpace
     cv: Any
     rule: str
     max_components: int | None
+    chooses_number: bool = True
+
+    @property
+    def limit(self) -> Count:
+        """The largest number of components that is tried."""
+        if self.chooses_number:
+            return Count(self.max_components, strict=False)
+        return self.space.count
+
+    def settled(self, problem: Problem) -> ChosenComponentSpace:
+        """The same with the components of all rows, which are then computed only once."""
+        return replace(self, space=self.space.settled(problem, self.limit))
 
     def errors(self, problem: Problem, alphas: Sequence[float]) -> list[ComponentErrors]:
         """Held-out errors for every number of components, for each alpha."""
-        limit = Count(self.max_components, strict=False)
+        limit = replace(self.limit, strict=False)
         return held_out_errors(self.space, problem, alphas, self.cv, limit)
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Choose the number of components for each alpha, and fit to all rows."""
-        errors = self.errors(problem, alphas)
-        numbers = [found.chosen(self.rule) for found in errors]
-        fit = replace(self.space, count=Count(max(numbers), strict=False)).solve(problem, alphas)
+        exact = isinstance(self.cv, str)  # folds have components of their own
+        settled = self.settled(problem) if exact else self
+        errors = settled.errors(problem, alphas)
+        return settled.fit(problem, alphas, errors, [one.chosen(self.rule) for one in errors])
+
+    def solve_best(self, problem: Problem) -> tuple[float, Fit]:
+        """Choose alpha and the number of components together, and fit to all rows.
+
+        The alphas are 0 and `ComponentSpace.alphas`. With the rule "one_se", the fewest components
+        within one standard error of the smallest error are used, with the largest such alpha.
+        """
+        settled = self.settled(problem)
+        alphas = [0.0, *settled.space.alphas(problem, self.limit)]
+        errors = settled.errors(problem, alphas)
+        a, p = _best(errors, self.rule, self.chooses_number)
+        return alphas[a], settled.fit(problem, [alphas[a]], [errors[a]], [p])
+
+    def fit(
+        self,
+        problem: Problem,
+        alphas: Sequence[float],
+        errors: Sequence[ComponentErrors],
+        numbers: Sequence[int],
+    ) -> Fit:
+        """Fit to all rows, with these numbers of components if they are to be chosen."""
+        space = self.space
+        if self.chooses_number:
+            space = replace(space, count=Count(max(numbers), strict=False))
+        fit = space.solve(problem, alphas)
+        if not self.chooses_number:
+            numbers = [solution.n_components for solution in fit.solutions]
         solutions = [
             solution.with_number(min(p, solution.n_components), found)
             for solution, p, found in zip(fit.solutions, numbers, errors, strict=True)
         ]
         return Fit(fit.basis, solutions)
 
-    def coordinates(self, problem: Problem) -> Coordinates:
-        """Raise an error, since exact hold-outs need a fixed number of components."""
+    def fixed(self) -> ComponentSpace:
+        """The space for exact hold-outs, which need a fixed number of components."""
+        if not self.chooses_number:
+            return self.space
         raise ParameterError(
             "Exact hold-outs keep the components fixed and need a fixed n_components: got "
             'n_components="cv". Use RankingSearchCV with a number of folds, which refits.'
         )
+
+    def coordinates(self, problem: Problem) -> Coordinates:
+        """Coordinates on the components of all rows."""
+        return self.fixed().coordinates(problem)
+
+
+def _best(errors: list[ComponentErrors], rule: str, any_number: bool) -> tuple[int, int]:
+    """Which alpha, in ascending order, and how many components a rule chooses.
+
+    The fewest components that the rule allows, and the largest alpha with so many.
+    """
+    p = min(len(found.error) for found in errors)
+    tried = slice(0, p) if any_number else slice(p - 1, p)
+    error = np.array([found.error[tried] for found in errors])
+    limit = error.min()
+    if rule == "one_se":
+        a, k = np.unravel_index(np.argmin(error), error.shape)
+        spread = errors[a].standard_error[tried][k]
+        limit += spread if np.isfinite(spread) else 0.0
+    allowed = error <= limit
+    first = np.where(allowed.any(axis=1), np.argmax(allowed, axis=1), p)
+    fewest = int(first.min())
+    return int(np.flatnonzero(first == fewest)[-1]), fewest + 1

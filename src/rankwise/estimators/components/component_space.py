@@ -12,6 +12,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import LandmarkChoice
+from rankwise.holdout.alpha_grid import alpha_grid, coordinate_squares
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product
 from rankwise.kernels.training import training_kernel
@@ -145,6 +146,14 @@ class Projection:
         """Coordinates of the training rows X."""
         return self.basis.coordinates(X) if self.features is None else self.features
 
+    def leading(self, count: Count) -> Projection:
+        """The first components, at most as many as there are."""
+        p = len(self.basis.eigenvalues)
+        if count.number is None or count.number >= p:
+            return self
+        features = None if self.features is None else self.features[:, : count.number]
+        return Projection(self.basis.leading(count.number), features)
+
 
 @dataclass(frozen=True, eq=False)
 class ComponentSpace:
@@ -160,6 +169,8 @@ class ComponentSpace:
         None: components of all rows.
     random_state
         For landmarks.
+    learned : Projection or None
+        Components of the rows of the problem, if they have been computed before.
     """
 
     kernel: Kernel
@@ -167,9 +178,23 @@ class ComponentSpace:
     selection: str = "leading"
     choice: LandmarkChoice | None = None
     random_state: Any = None
+    learned: Projection | None = None
+
+    def settled(self, problem: Problem, count: Count) -> ComponentSpace:
+        """The same space with the components of the rows of a problem."""
+        count = Count() if self.selection == "spectral" else count
+        return replace(self, learned=self.learn(problem.X, problem.qid, count))
+
+    def alphas(self, problem: Problem, count: Count) -> list[float]:
+        """Ridge penalties that follow the scale of the components, ascending."""
+        features = self.learn(problem.X, problem.qid, count).of(problem.X)
+        squares = coordinate_squares(problem.tasks, Coordinates(features=features))
+        return alpha_grid(squares, problem.n_rows).tolist()
 
     def learn(self, X: Any, qid: Any, count: Count) -> Projection:
         """Learn components from rows."""
+        if self.learned is not None:
+            return self.learned.leading(count)
         if self.choice is not None:
             return self._learn_on_landmarks(self.choice, X, qid, count)
         m = X.shape[0]
@@ -238,9 +263,8 @@ class ComponentSpace:
 
     def for_part(self, part: Index, n_rows: int) -> ComponentSpace:
         """The same space for a part of the rows, given by ascending row numbers."""
-        if self.choice is None:
-            return self
-        return replace(self, choice=self.choice.for_part(part, n_rows))
+        choice = None if self.choice is None else self.choice.for_part(part, n_rows)
+        return replace(self, choice=choice, learned=None)
 
 
 def _basis(

@@ -26,6 +26,8 @@ from rankwise.tables import Column, Table, TableMixin
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+ROWS_AT_ONCE = 2**19  # of held-out scores ranked in one call
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComponentErrors(TableMixin):
@@ -369,15 +371,21 @@ def _query_errors(y: Array, predictions: Array, queries: Index, method: str) -> 
     """Disagreement for every number of components; predictions have shape (rows, p, outputs)."""
     from rankwise.metrics import disagreement_error  # imported late, as it compiles loops
 
-    p = predictions.shape[1]
-    error, spread = np.empty(p), np.empty(p)
-    for k in range(p):
-        by_output = [
-            disagreement_error(y[:, o], predictions[:, k, o], queries, per_query=True).values
-            for o in range(y.shape[1])
-        ]
-        error[k] = np.mean([values.mean() for values in by_output])
-        spread[k] = np.mean([_standard_error(values) for values in by_output])
+    (n, p, n_outputs), groups = predictions.shape, QueryGroups.of(queries, len(y))
+    by_output = np.empty((2, n_outputs, p))
+    step = max(1, ROWS_AT_ONCE // n)
+    for start in range(0, p, step):
+        columns = predictions[:, start : start + step]
+        k = columns.shape[1]
+        ids = groups.codes + groups.n_groups * np.arange(k)[:, None]  # a ranking for each column
+        for o in range(n_outputs):
+            found = disagreement_error(
+                np.tile(y[:, o], k), columns[:, :, o].T.ravel(), ids.ravel(), per_query=True
+            )
+            values = found.values.reshape(k, -1)
+            by_output[0, o, start : start + k] = values.mean(axis=1)
+            by_output[1, o, start : start + k] = [_standard_error(one) for one in values]
+    error, spread = by_output.mean(axis=1)
     return ComponentErrors(np.arange(1, p + 1), error, spread, method)
 
 

@@ -15,20 +15,21 @@ from rankwise.estimators._ranker_parameters import (
     LOSS_PARAMETERS,
     make_kernel,
 )
+from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import prepare_rows
 from rankwise.estimators._scores import returned_scores
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.least_squares.base import LeastSquaresRanker, only_solution
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole
-from rankwise.problem import PairLoss, RowLoss
+from rankwise.problem import PairLoss, Problem, RowLoss
 from rankwise.solvers.kpca import Count
 
 MOST_COMPONENTS = 10**6
 COMPONENT_PARAMETERS: dict[str, Rule] = {
     "n_components": AnyOf(Whole(1), Number(0, 1, open_low=True), Choice("auto", "cv")),
-    "alpha": Number(0),
+    "alpha": AnyOf(Number(0), Choice("auto")),
     **KERNEL_PARAMETERS,
     "cv": AnyOf(Whole(2), Choice("leave_query_out", "leave_pair_out")),
     "rule": Choice("best", "one_se"),
@@ -104,6 +105,25 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
+    def fit_problem(self, problem: Problem) -> Self:
+        """Choose alpha together with the number of components if it is "auto", and fit.
+
+        Parameters
+        ----------
+        problem : rankwise.problem.Problem
+
+        Returns
+        -------
+        self
+        """
+        if self.alpha != "auto":
+            return super().fit_problem(problem)
+        assert isinstance(problem.space, ChosenComponentSpace)
+        alpha, fit = problem.space.solve_best(problem)
+        self.set_fitted(*only_solution(fit, problem.X))
+        warn_of_scales(self, problem.X)
+        return self.set_alpha(alpha)
+
     def set_fitted(self, basis: Any, solution: Any) -> Self:
         """Store a solution and the components that it uses as the fitted model."""
         p = solution.n_components
@@ -152,8 +172,11 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         - a float from 0 to 1: the smallest number with this share of the variance of the kernel;
         - "auto": the numerical rank of the kernel;
         - "cv": chosen by held-out errors, see `cv` and `rule`.
-    alpha : float, default=0.0
-        Ridge penalty on the weights, at least 0. With all components, this is `RankRLS`.
+    alpha : float or "auto", default=0.0
+        Ridge penalty on the weights, at least 0. With all components, this is `RankRLS`. "auto":
+        the held-out errors of `cv` choose among 0 and values that follow the scale of the
+        components, together with the number of components if that is "cv". All numbers and alphas
+        share the components: one eigendecomposition for each fold, or one for all exact hold-outs.
     kernel, gamma, degree, coef0, scale
         As for `RankRLS`, but with "rbf" as default. If landmarks are points, scale="auto" leaves
         rows as they are.
@@ -199,8 +222,11 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         Column j has the weights for j + 1 components.
     idle_components_ : ndarray
         Indices of components with weight 0.
+    alpha_ : float
+        The ridge penalty in use.
     component_errors_ : ComponentErrors
-        Held-out errors for every number of components; only with "cv".
+        Held-out errors for every number of components, with the alpha in use; only if the number
+        or alpha is chosen.
     dual_components_ : ndarray of shape (n_points, n_components_)
         Weights of the training rows or landmarks in each component.
     component_means_ : ndarray of shape (n_components_,)
@@ -242,7 +268,7 @@ max_query_rows_, basis_, solution_, n_queries_
         self,
         n_components: Any = "cv",
         *,
-        alpha: float = 0.0,
+        alpha: float | str = 0.0,
         kernel: Any = "rbf",
         gamma: float | str | None = None,
         degree: float = 3,
@@ -331,7 +357,7 @@ max_query_rows_, n_queries_, n_features_in_, feature_names_in_
         self,
         n_components: Any = "cv",
         *,
-        alpha: float = 0.0,
+        alpha: float | str = 0.0,
         kernel: Any = "rbf",
         gamma: float | str | None = None,
         degree: float = 3,
@@ -388,6 +414,8 @@ def _make_space(
     if choice is not None:
         check_for_landmarks(kernel)
     space = ComponentSpace(kernel, count, selection, choice, ranker.random_state)
-    if number == "cv":
-        return ChosenComponentSpace(space, ranker.cv, ranker.rule, ranker.max_components)
+    if number == "cv" or ranker.alpha == "auto":
+        return ChosenComponentSpace(
+            space, ranker.cv, ranker.rule, ranker.max_components, chooses_number=number == "cv"
+        )
     return space

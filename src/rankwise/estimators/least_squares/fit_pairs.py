@@ -29,6 +29,7 @@ class FitPairsMixin:
     make_loss: Any
     make_space: Any
     fit_problem: Any
+    exact_search: ClassVar[bool]
     path_of_problem: Any
     predict: Any
     alpha: Any
@@ -94,7 +95,7 @@ class FitPairsMixin:
         self.fit_problem(problem)
         self.n_comparisons_ = int((comparisons.weight > 0).sum())
         self.preference_slope_ = preference_slope(
-            problem, float(self.alpha_), kernels=self.alpha == "auto"
+            problem, float(self.alpha_), kernels=self.alpha == "auto" and self.exact_search
         )
         warn_of_parts(self, X, comparisons, problem.n_rows)
         return self
