@@ -97,7 +97,7 @@ def test_interval_and_words():
     estimate = ScoreEstimate("map", True, 0.5, 0.01, 0.6, 1000)
     assert_allclose(estimate.interval(0.95), (0.4804, 0.5196), atol=1e-4)
     assert_allclose(estimate.interval(0.5), (0.49326, 0.50674), atol=1e-4)
-    assert str(estimate) == "map 0.5000, 95% interval 0.4804 to 0.5196 (1,000 queries)"
+    assert str(estimate) == "MAP 0.5000, 95% interval 0.4804 to 0.5196 (1,000 queries)"
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_whether_a_difference_is_clear(gap, clear):
 @pytest.mark.parametrize(
     ("error", "n", "unit", "words"),
     [
-        (0.0, 2, "folds", "map 0.5000 (2 folds, too few for an interval)"),
-        (0.1, 4, "queries", "map 0.5000 (4 queries, too few for an interval)"),
-        (0.0, 9, "queries", "map 0.5000 (9 queries, all with the same score: no interval)"),
+        (0.0, 2, "folds", "MAP 0.5000 (2 folds, too few for an interval)"),
+        (0.1, 4, "queries", "MAP 0.5000 (4 queries, too few for an interval)"),
+        (0.0, 9, "queries", "MAP 0.5000 (9 queries, all with the same score: no interval)"),
     ],
 )
 def test_no_interval_from_too_little(error, n, unit, words):

@@ -107,9 +107,9 @@ class SmoothSpace:
         if lengths > 0:
             Omega += self.smoothness * (S + S.T) / (2 * lengths)
         C: Array = np.linalg.cholesky(Omega).astype(np.float64, copy=False)
-        some = F[labelled]
-        dense = some.toarray() if is_sparse(some) else some
-        features = solve_triangular(C, dense.T.astype(np.float64), lower=True).T
+        some = F[labelled]  # a copy
+        dense = (some.toarray() if is_sparse(some) else some).astype(np.float64, copy=False)
+        features = solve_triangular(C, dense.T, lower=True, overwrite_b=True, check_finite=False).T
         found = SmoothRows(
             labelled, groups.n_rows, np.ascontiguousarray(features), C, basis, weights
         )
