@@ -82,6 +82,19 @@ class SmoothSpace:
         Whether these are rows of the same query.
     chosen : SmoothRows or None
         What follows from the rows. None: those of the problem are all rows.
+
+    Examples
+    --------
+    Of five rows on a line, the first and the third are labelled:
+
+    >>> import numpy as np
+    >>> from rankwise.graph import QueryGroups
+    >>> from rankwise.problem import FeatureSpace
+    >>> X = np.arange(5.0)[:, None]
+    >>> space = SmoothSpace(FeatureSpace(), 1.0, n_neighbors=1)
+    >>> space.on_rows(X, None, QueryGroups.of(None, 5), np.array([0, 2])).chosen.features.round(3)
+    array([[0.   ],
+           [1.414]])
     """
 
     space: FeatureSpace | LandmarkSpace
