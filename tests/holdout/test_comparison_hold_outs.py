@@ -222,7 +222,7 @@ def test_tables_and_frames():
     assert "first wins" in text
     assert "best" in text
     assert found.to_frame().shape == (len(found.alphas), 9)
-    assert "best squared_error" in repr(found)
+    assert "best squared error" in repr(found)
     best = next(line for line in text.splitlines() if line.endswith("best"))
     assert f"{found.squared_error.min():.4f}" in best
 

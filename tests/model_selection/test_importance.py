@@ -133,7 +133,7 @@ def test_a_learning_curve_is_that_of_refits():
     assert_allclose(curve.score, np.mean(values, axis=1))
     assert_allclose(curve.standard_error, np.std(values, axis=1, ddof=1) / np.sqrt(12))
     assert curve.greater_is_better
-    assert repr(curve).startswith("<QueryLearningCurve: ndcg 0.")
+    assert repr(curve).startswith("<QueryLearningCurve: NDCG 0.")
     assert list(curve.to_frame().columns) == ["ndcg", "standard_error"]
     assert curve._repr_html_().count("<tr>") == 3
 

@@ -87,12 +87,16 @@ def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
     if isinstance(kernel, (NamedKernel, Precomputed)):
         return kernel(X, Y)
     X, Y = (X, Y) if on.is_host else (to_host(as_given(X)), to_host(Y))
-    if (is_sparse(X) or is_sparse(Y)) and hasattr(kernel, "clone_with_theta"):
+    try:
+        values = kernel(X, Y)
+    except (TypeError, ValueError) as error:  # of SciPy's distances, for example
+        if not (is_sparse(X) or is_sparse(Y)):
+            raise
         raise DataError(
             f"Kernels of scikit-learn, such as {kernel}, take dense rows: pass X.toarray(), or use "
             'a kernel with a name, such as "rbf".'
-        )
-    return on.array(with_own_parts(kernel, X, Y, kernel(X, Y)))
+        ) from error
+    return on.array(with_own_parts(kernel, X, Y, values))
 
 
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:

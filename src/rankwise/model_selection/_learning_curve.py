@@ -45,7 +45,7 @@ class QueryLearningCurve(TableMixin):
     ...     np.array([5, 20]), np.array([0.6, 0.7]), np.array([0.02, 0.01]), "map", True
     ... )
     >>> print(curve)
-    training queries     map    s.e.
+    training queries     MAP    s.e.
     ----------------  ------  ------
                    5  0.6000  0.0200
                   20  0.7000  0.0100

@@ -56,7 +56,7 @@ class PermutationImportance(TableMixin):
     b            0.3000  0.0500
     a            0.1000  0.0200
     <BLANKLINE>
-    How much worse map is without the feature; it is 0.8000 with all.
+    How much worse MAP is without the feature; it is 0.8000 with all.
     """
 
     names: list[str]
