@@ -24,7 +24,7 @@ def blocks(page, language):
     return [block for kind, block in found if kind == language]
 
 
-SLOW = {"trees"}
+SLOW = {"best-ranker", "comparisons", "components", "preferences", "trees"}
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def test_all_examples_are_tested():
     ]
 
 
+@pytest.mark.slow
 def test_from_raw_data_to_the_best_ranker(tmp_path):
     printed = example("from_raw_data_to_the_best_ranker", tmp_path)
     low, high = map(float, re.search(r"expected:.*interval (\S+) to (\S+)", printed).groups())
@@ -114,6 +115,7 @@ def test_pooled_auc_bias(tmp_path):
     assert abs(bias["leave-pair-out"]) < 0.1  # 20 samples: the standard error is 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_data")
 def test_a_search_that_explains_its_hits(tmp_path):
     printed = example("search_that_explains", tmp_path)

@@ -82,6 +82,7 @@ def sent_bytes(client):
     return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
 
 
+@pytest.mark.slow
 def test_leave_query_out_on_a_cluster(client):
     ours = leave_query_out(RankRLS(1.0), in_chunks(X), client=client)
     assert_allclose(ours.score, leave_query_out_here(RankRLS(1.0), X, Y, qid=QID).score, atol=1e-10)
@@ -117,6 +118,7 @@ def test_a_killed_worker_does_not_change_the_result(client, tmp_path):
     assert_allclose(ours, fit(RankRLS(1.0), in_chunks(X), client=client).coef_, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_errors_of_workers_are_raised(client):
     bad = X.copy()
     bad[200, 1] = np.inf

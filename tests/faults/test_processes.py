@@ -30,6 +30,7 @@ def several(_=None):
     return np.concatenate((linear, svm, bilinear().ravel()))
 
 
+@pytest.mark.slow
 def test_fits_in_threads():
     want = several()
     with ThreadPoolExecutor(3) as pool:

@@ -42,6 +42,7 @@ def small_folds(noise=None):
         yield problems.make_fold(pool, new, noise)
 
 
+@pytest.mark.slow
 def test_labels_of_test_queries_do_not_change_any_choice():
     contestants = SMALL | {name: trees(name) for name in ("LightGBM",)}
     real = contest.compete(small_folds(), contestants)

@@ -195,6 +195,7 @@ def test_the_list_names_what_is_there():
     assert len(names) == len(set(names))
 
 
+@pytest.mark.slow
 def test_no_folder_needs_the_packages_of_the_tests():
     """`make reproduce` installs the extra of that name, and not that of the tests."""
     modules = {part.arguments[1] for listed in PAPERS for part in listed.parts}
