@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from importlib.resources import files
 from typing import Any
 
@@ -68,7 +69,7 @@ def make_app(
 
     @asynccontextmanager
     async def running(app: Any) -> Any:
-        with blas_threads_for(len(session.items)):  # other threads answer requests
+        with blas_threads_for(len(session.items)), _quick_turns():
             background = await run_in_threadpool(Background, session)
             organizer.background = background
             try:
@@ -89,6 +90,17 @@ def make_app(
         },
         lifespan=running,
     )
+
+
+@contextmanager
+def _quick_turns() -> Iterator[None]:
+    """Threads that answer requests wait less for the one that computes: 0.2 ms instead of 5."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(2e-4)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 class _AskRoutes:
