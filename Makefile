@@ -53,7 +53,7 @@ test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow"
 
 fuzz: $(VENV)/.dev
-	$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60)
+	$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) $(FUZZ)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -69,6 +69,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", default=[], help=f"of {', '.join(TARGETS)}; all")
     parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together")
+    parser.add_argument("--inputs", type=int, default=None, help="of each target, at most")
     parser.add_argument("--seed", type=int, default=None, help="a new one each time")
     options = parser.parse_args()
     targets = options.targets or list(TARGETS)
@@ -78,7 +79,7 @@ def main() -> int:
     seed = int(np.random.SeedSequence().entropy % 2**32) if options.seed is None else options.seed
     total, n_found = 0, 0
     for target in targets:
-        n_tried, found = run(target, seed, options.seconds / len(targets))
+        n_tried, found = run(target, seed, options.seconds / len(targets), options.inputs)
         print(f"{target:12} {n_tried:10,} inputs, {len(found)} found", flush=True)
         for words in found:
             print(f"  {words}", flush=True)

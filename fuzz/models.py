@@ -127,7 +127,8 @@ def _damaged(content: bytes, rng: np.random.Generator) -> bytes:
                 array.T.copy() if array.ndim > 1 else np.concatenate((array.ravel(), array.ravel()))
             )
         case 3:
-            array = array.astype(str(rng.choice(["f4", "i8", "u1", "U3", "?", "c16"])), copy=True)
+            kinds = ["U3"] if array.dtype.kind == "U" else ["f4", "i8", "u1", "U3", "?", "c16"]
+            array = array.astype(str(rng.choice(kinds)), copy=True)
         case 4 if array.size and array.dtype.kind in "iuf":
             value = rng.choice([-1, 2**30, -(2**30), 0, 255])
             with np.errstate(all="ignore"):

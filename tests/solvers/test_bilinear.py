@@ -173,6 +173,16 @@ def test_a_state_with_values_outside_of_their_range_is_refused(name, place, valu
     assert_array_equal(learner.weights().toarray(), before)
 
 
+def test_a_state_with_a_vector_that_no_row_has_is_refused():
+    """The row could never become a vector again, and asked for more and more memory."""
+    learner = learned(random_problem(0, 40), lam=0.01, eta0=0.5, dense_from=0)
+    state = learner.state()
+    lost = int(np.flatnonzero(state["rows"][:, 2] == -1)[0])
+    state["rows"][lost, :3] = 0
+    with pytest.raises(ModelFileError, match="state is damaged: rows has values outside"):
+        learner.restore(state)
+
+
 def test_a_state_with_arrays_of_other_shapes_or_types_is_refused():
     learner = learned(random_problem(0, 40), lam=0.01, eta0=0.5, dense_from=8)
     for name, array in learner.state().items():

@@ -209,7 +209,11 @@ class BilinearSGD:
                 )
 
     def _check_places(self, state: dict[str, Any], rows: Any) -> None:
-        """Raise an error if a row has entries outside of the arrays, or those of another row."""
+        """Raise an error if a row has entries outside of the arrays, or those of another row.
+
+        Each vector must belong to a row: more are never made than there are rows, so that one
+        that no row has would be missing for ever.
+        """
         pool, vectors = state["sizes"].tolist()
         n_entries, n_vectors = len(state["cols"]), len(state["dense"])
         room, start, length = rows["room"], rows["start"], rows["length"]
@@ -224,7 +228,7 @@ class BilinearSGD:
             "step": state["step"] >= 0,
             "rows": np.where(compact, in_pool, is_vector).all()
             and (begin[1:] - begin[:-1] >= size[:-1]).all()
-            and len(np.unique(numbers)) == len(numbers),
+            and len(np.unique(numbers)) == len(numbers) == n_vectors,
             "cols": ((state["cols"] >= 0) & (state["cols"] < self.shape[1])).all(),
             "sizes": n_entries <= pool <= limit and n_vectors <= vectors <= self.shape[0],
             "rates": np.isfinite(state["rates"]).all(),
