@@ -1,4 +1,4 @@
-"""Metrics at the edges of floating point: those of 60 digits, or refused in words."""
+"""Metrics at the edges of floating point: those of 400 digits, or refused in words."""
 
 import mpmath
 import numpy as np
@@ -69,7 +69,7 @@ def check(name, labels, scores):
         found = get_metric(name).function(y, f, undefined=-7.0)
     except RankwiseError:
         return
-    with mpmath.workdps(60):
+    with mpmath.workdps(400):
         exact = [mpmath.mpf(value) for value in y.tolist()]
         want = ORACLES[name](exact, f.tolist())
         assert_allclose(found, -7.0 if want is None else float(want), rtol=1e-11, atol=1e-14)

@@ -39,14 +39,14 @@ class HoldOutProblem:
         targets = [task.y for task in problem.tasks if task.y is not None]
         columns = backend_of(targets[0]).xp.column_stack(targets)
         n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
-        largest = _largest(columns)
+        largest, most = _largest(columns), float(alphas.max(initial=0.0))
         if max(_largest(as_given(problem.X)), largest) > LARGEST:
             raise DataError(
                 f"Products of values above {LARGEST:g} overflow. Scale the features and labels."
             )
-        if 0.0 < largest < LEAST * float(alphas.max()):
+        if 0.0 < largest < LEAST * most:
             raise DataError(
-                f"Labels of at most {largest:.0e} divided by an alpha of {float(alphas.max()):.0e} "
+                f"Labels of at most {largest:.0e} divided by an alpha of {most:.0e} "
                 "underflow. Scale the labels, or use a smaller alpha."
             )
         return cls(problem, alphas, columns, n_outputs)
