@@ -32,11 +32,14 @@ class Page(HTMLParser):
                 self.links += [part.split()[0] for part in value.split(",") if part.strip()]
 
 
+def pages_of(site: Path) -> list[Path]:
+    """The pages of the site; themes keep templates in _static."""
+    return [path for path in site.rglob("*.html") if "_static" not in path.parts]
+
+
 def dead_links(site: Path) -> list[str]:
     """Every link to a page, a file or an anchor of the site that does not exist."""
-    pages = {
-        path.resolve(): Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")
-    }
+    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in pages_of(site)}
     found = []
     for path, page in sorted(pages.items()):
         for link in dict.fromkeys(page.links):
@@ -56,7 +59,7 @@ def dead_links(site: Path) -> list[str]:
 def main(folder: str) -> int:
     site = Path(folder)
     dead = dead_links(site)
-    pages = sum(1 for _ in site.rglob("*.html"))
+    pages = len(pages_of(site))
     print("\n".join([*dead, f"{pages} pages, {len(dead)} links inside the site lead nowhere"]))
     return 1 if dead or not pages else 0
 
