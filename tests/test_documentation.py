@@ -11,10 +11,13 @@ from tests.scripts import run_commands, run_script
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+PAGES = [
+    README,
+    *(page for page in sorted((ROOT / "docs" / "guide").glob("*.md")) if page.stem != "index"),
+]
 LINKED = [
     *(*PAGES, ROOT / "CONTRIBUTING.md"),
-    *(ROOT / "docs" / name for name in ("architecture.md", "papers.md")),
+    *(ROOT / "docs" / name for name in ("architecture.md", "choosing.md", "index.md", "papers.md")),
 ]
 BLOCK = re.compile(r"```(python|bash)\n(.*?)```", flags=re.DOTALL)
 

@@ -245,7 +245,7 @@ class RankSVM(RankerMixin, BaseEstimator):
     ) -> Self:
         """Fit to comparisons between rows.
 
-        Minimizes sum_l w_l max(0, margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2 over the
+        Minimizes ``sum_l w_l max(0, margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2`` over the
         comparisons l = (i, j). If the margin is negative, the second row should be ahead by as
         much. A tie, whose margin is 0, has the loss w_l (f(x_i) - f(x_j))^2. `weighting` has no
         effect here.
