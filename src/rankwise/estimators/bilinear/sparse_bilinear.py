@@ -117,9 +117,9 @@ class SparseBilinearRanker(BilinearScorer):
         feature of queries and a column for each feature of documents. Identity needs queries and
         documents of the same features.
     shrink_to : {"zeros", "init"}, default="zeros"
-        What the penalty is measured from: with "init", the sum of |W_ij - init_ij|, so that
-        weights without evidence stay at their values in `init`, for example those of related words
-        or of an earlier fit. A refit changes the weights that differ from `init`.
+        What the penalty is measured from: with "init", the sum of ``|W_ij - init_ij|``, so
+        that weights without evidence stay at their values in `init`, for example those of related
+        words or of an earlier fit. A refit changes the weights that differ from `init`.
     penalty : {"l1", "rows", "columns"}, default="l1"
         The sum of absolute values, or the sum of the Euclidean norms of rows or columns: a
         feature of queries, or of documents, then leaves with all of its weights. With "columns",
