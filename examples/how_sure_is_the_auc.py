@@ -71,5 +71,5 @@ print(auc_difference(ranker, ranker, X, y, X_second=X[:, :2]))
 
 noise = np.random.default_rng(1).standard_normal((40, 300))
 pipeline = make_pipeline(SelectKBest(k=10), RankRLS(scale="standard"))
-nested = nested_leave_pair_out(pipeline, noise, y, n_repeats=1 if quick else 10, random_state=0)
+nested = nested_leave_pair_out(pipeline, noise, y, n_repeats=1 if quick else 4, random_state=0)
 print(nested)

@@ -60,6 +60,12 @@ for ax, spread in zip(axes, (0.5, 3.0), strict=True):
     ax.set_xlabel("number of components p")
     ax.set_title(f"features of queries vary by {spread:g}", pad=24)
 
+axes[0]
+
+# %%
+# One ranking
+# -----------
+# Without queries, all rows are compared with each other, and the two methods agree.
+
 one = [KPCRank(5, selection=s, gamma=0.02).fit(X, y).predict(X) for s in ("leading", "spectral")]
 print(f"one ranking of all rows: they differ by {np.abs(one[0] - one[1]).max():.0e}")
-axes[0]
