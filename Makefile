@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo ask-demo test test-all fuzz lint bench gpu reproduce package clean
+.PHONY: help demo ask-demo test test-all fuzz lint docs docs-check bench gpu reproduce package clean
 
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
@@ -13,7 +13,9 @@ help:
 	@echo "make test-all   the slowest tests as well"
 	@echo "make fuzz       read hostile inputs for a minute, or for SECONDS=3600; counts them"
 	@echo "make lint       ruff, mypy and the import order"
-	@echo "make bench      measure every claim about speed; writes benchmarks/results/"
+	@echo "make docs       build the site with its gallery to docs/_build/html, and check its links"
+	@echo "make docs-check the same without running the gallery"
+	@echo "make bench      measure every claim about speed; writes docs/benchmarks.md"
 	@echo "make gpu        on a machine with a GPU: compare every ranker with NumPy, then measure the claims"
 	@echo "make reproduce  write the papers' tables to docs/results.md (needs RANKWISE_DATA)"
 	@echo "make package    build a wheel and an sdist in dist/, and try them in new environments"
@@ -31,7 +33,11 @@ $(VENV)/.ask: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/.demo $(VENV)/.ask
+	@touch $@ $(VENV)/.demo $(VENV)/.ask $(VENV)/.docs
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[docs]'
+	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[bench]'
@@ -62,6 +68,17 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+SITE := docs/_build/html
+SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2
+
+docs: $(VENV)/.docs
+	$(SPHINX) docs $(SITE)
+	$(BIN)/python docs/site_parts/check_links.py $(SITE)
+
+docs-check: $(VENV)/.docs
+	$(SPHINX) --define plot_gallery=0 docs docs/_build/check
+	$(BIN)/python docs/site_parts/check_links.py docs/_build/check
+
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
@@ -78,4 +95,4 @@ package: | $(BIN)/python
 	$(BIN)/python tests/package/check.py
 
 clean:
-	rm -rf $(VENV) demo-output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-output build dist docs/_build docs/auto_examples docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,18 +1,35 @@
-"""Run all benchmarks, print the ratios, and write them as a Markdown table.
+"""Run all benchmarks, print the ratios, and write them to docs/benchmarks.md.
+
+The ratios of each module are kept with the date, the commit and the machine of their run, in
+benchmarks/results.json, until the module runs again.
 
 Usage: python -m benchmarks [name ...], where a name is that of a module without ``bench_``.
 """
 
 from __future__ import annotations
 
-import platform
 import sys
+from dataclasses import asdict
 from importlib import import_module
+from math import inf, isfinite
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness import Result
+from rankwise.files import replacing
+from reproduce.pages import keep, kept
+from reproduce.provenance import provenance, provenance_line
 
 HERE = Path(__file__).parent
+RESULTS = HERE / "results.json"
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+INTRODUCTION = """\
+# Benchmarks
+
+Claims about speed and memory. Each is a ratio to a named peer, measured in the same run, and a
+limit that the ratio must not exceed. `make bench` measures them and writes this page. Below each
+table are the date, the commit and the machine of its run.
+"""
 NAMES = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
 
 
@@ -25,22 +42,52 @@ def table(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
+def written(results: list[Result]) -> list[dict[str, Any]]:
+    """Results as JSON has them: it has no infinity."""
+    return [
+        asdict(result) | {"at_most": result.at_most if isfinite(result.at_most) else None}
+        for result in results
+    ]
+
+
+def read(run: dict[str, Any]) -> list[Result]:
+    """The results of a module that were kept."""
+    limits = [result["at_most"] for result in run["results"]]
+    return [
+        Result(**result | {"at_most": inf if limit is None else limit})
+        for result, limit in zip(run["results"], limits, strict=True)
+    ]
+
+
+def page(runs: dict[str, Any]) -> str:
+    """All ratios that were kept, module by module."""
+    parts = [INTRODUCTION.strip()]
+    for name in NAMES:
+        title = f"## {name.replace('_', ' ')}"
+        if name in runs:
+            parts += [title, table(read(runs[name])), provenance_line(runs[name], name)]
+        else:
+            parts += [title, f"*{name} was not run; `python -m benchmarks {name}` does.*"]
+    return "\n\n".join(parts) + "\n"
+
+
 def main(names: list[str]) -> int:
     unknown = set(names) - set(NAMES)
     if unknown:
         print(f"Unknown: {', '.join(sorted(unknown))}. There are: {', '.join(NAMES)}.")
         return 2
+    (HERE / "results").mkdir(exist_ok=True)  # for figures
     results: list[Result] = []
     for name in names or NAMES:
         print(f"running {name} ...", file=sys.stderr, flush=True)
+        origin = provenance(HERE.parent)
         new = import_module(f"benchmarks.bench_{name}").cases()
         print(table(new), flush=True)
+        keep(RESULTS, {name: origin | {"results": written(new)}})
         results += new
-    folder = HERE / "results"
-    folder.mkdir(exist_ok=True)
-    machine = f"{platform.machine()}, Python {platform.python_version()}"
-    (folder / "benchmarks.md").write_text(f"# Benchmarks\n\n{machine}\n\n{table(results)}\n")
-    print(f"\nWritten to {folder / 'benchmarks.md'}")
+    with replacing(PAGE) as temporary:
+        temporary.write_text(page(kept(RESULTS)), encoding="utf-8")
+    print(f"\nWritten to {PAGE}")
     return 0 if all(result.holds for result in results) else 1
 
 

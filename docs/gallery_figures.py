@@ -1,4 +1,4 @@
-"""The figures of the examples, for the tests and as files.
+"""The figures of the examples, for the gallery, for the tests and as files.
 
 ``python docs/gallery_figures.py examples/first_ranking.py --out pictures`` runs an example and
 writes its figures. They are not managed by pyplot, so they are found by the names of their axes: a
@@ -21,13 +21,14 @@ from rankwise.plots import save_figure
 
 
 def figures(names: Mapping[str, Any]) -> Iterator[Figure]:
-    """Every figure that has axes among these values, or in lists of them, once."""
+    """Every figure, but those of pyplot, that has axes among these values or in lists of them."""
     found = set()
     for value in list(names.values()):
         for ax in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(ax, Axes) and ax.figure not in found:
-                found.add(ax.figure)
-                yield ax.figure
+            figure = ax.get_figure(root=True) if isinstance(ax, Axes) else None
+            if figure is not None and figure.canvas.manager is None and figure not in found:
+                found.add(figure)
+                yield figure
 
 
 def run_example(path: Path) -> list[Figure]:

@@ -23,10 +23,12 @@ from pathlib import Path
 from rankwise.files import replacing
 from reproduce.pages import BEGIN, END, keep, kept
 from reproduce.parts import PAPERS, Paper, Part
+from reproduce.provenance import provenance, provenance_line
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "results.md"
 DONE = ROOT / ".cache" / "done.json"  # not in the repository
+RUNS = ROOT / "reproduce" / "runs.json"  # when, from which commit and where each part ran
 CODE = (".py", ".sh")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _REMEMBERING = threading.Lock()
@@ -37,7 +39,8 @@ The tables of the papers, reproduced with this library. `make reproduce` writes 
 `RANKWISE_DATA`, the folder of the data. That command recomputes every figure except those marked
 "quoted", which are from the papers or from published reference results. The README of each folder
 describes the experiments and what was tried. Seconds are those of the machine that ran them, with
-another part running on its other core.
+another part running on its other core. Below each part are the date, the commit and the machine of
+its run, if they were recorded.
 """
 
 
@@ -102,6 +105,7 @@ def run_part(paper: Paper, part: Part, data: Path | None, say: Callable[[str], N
         say(f"{part.name}: kept from an earlier run")
         return Outcome(part, "kept")
     say(f"{part.name}: started")
+    origin = provenance(ROOT)
     start = time.perf_counter()
     code, last = _call(part, say)
     spent = time.perf_counter() - start
@@ -110,6 +114,7 @@ def run_part(paper: Paper, part: Part, data: Path | None, say: Callable[[str], N
         return Outcome(part, "failed", last or f"exit code {code}")
     with _REMEMBERING:
         keep(DONE, {part.name: {"key": key, "seconds": round(spent, 1)}})
+        keep(RUNS, {part.name: origin})
     say(f"{part.name}: done in {spent:.0f} s")
     return Outcome(part, "done")
 
@@ -171,7 +176,7 @@ def section(paper: Paper, notes: dict[str, str]) -> str:
     readme = (ROOT / "reproduce" / paper.folder / "README.md").read_text(encoding="utf-8")
     link = f"[reproduce/{paper.folder}](../reproduce/{paper.folder}/README.md)"
     lines = [f"## {paper.title}", f"{paper.about} {paper.differences} More: {link}."]
-    written = blocks(readme)
+    written, runs = blocks(readme), kept(RUNS)
     for part in paper.parts:
         for name in part.blocks:
             text = written.get(name, "")
@@ -179,13 +184,15 @@ def section(paper: Paper, notes: dict[str, str]) -> str:
             if note and text:
                 lines.append(f"*{part.name} did not run here ({note}): from an earlier run.*")
             lines.append(_moved(text, paper.folder) if text else f"*{part.name} was not run.*")
+        if any(written.get(name) for name in part.blocks):
+            lines.append(provenance_line(runs.get(part.name, {}), part.name))
     return "\n\n".join(lines)
 
 
 def _moved(text: str, folder: str) -> str:
     """Links to figures relative to docs/, and headings one level below that of the section."""
     text = re.sub(r"(!\[[^]]*\]\()(?!http)", rf"\1../reproduce/{folder}/", text)
-    return re.sub(r"^#{2,3} ", "#### ", text, flags=re.MULTILINE)
+    return re.sub(r"^#{2,3} ", "### ", text, flags=re.MULTILINE)
 
 
 def write_page(outcomes: list[Outcome]) -> None:

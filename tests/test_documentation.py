@@ -17,12 +17,13 @@ DOCS = ROOT / "docs"
 PAGES = [
     README,
     DOCS / "faq.md",
-    *sorted((DOCS / "guide").glob("*.md")),
+    *(page for page in sorted((DOCS / "guide").glob("*.md")) if page.stem != "index"),
     *sorted((DOCS / "coming-from").glob("*.md")),
 ]
+WITH_LINKS = {"architecture", "choosing", "citing", "glossary", "index", "papers"}
 LINKED = [
     *(*PAGES, ROOT / "CONTRIBUTING.md"),
-    *(DOCS / name for name in ("architecture.md", "citing.md", "glossary.md", "papers.md")),
+    *(page for page in sorted(DOCS.glob("*.md")) if page.stem in WITH_LINKS),
 ]
 PEERS = {
     DOCS / "coming-from" / f"{page}.md": packages

@@ -120,7 +120,8 @@ class RankRLSObjective:
                                                                     `xgboost_metric`
     ``XGBRegressor``,                 ``objective``: `on_rows`
     ``LGBMRegressor``
-    ``CatBoostRanker``                ``loss_function="QueryRMSE"``, with `catboost_weights`
+    ``CatBoostRanker``                ``"QueryRMSE"``, with
+                                      `catboost_weights`
     ================================  ============================  ==============================
 
     These libraries need the rows of a query next to each other, except with `on_rows`, where

@@ -44,6 +44,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "ROOT", tmp_path)
     monkeypatch.setattr(driver, "PAGE", tmp_path / "docs" / "results.md")
     monkeypatch.setattr(driver, "DONE", tmp_path / ".cache" / "done.json")
+    monkeypatch.setattr(driver, "RUNS", tmp_path / "reproduce" / "runs.json")
     monkeypatch.setattr(driver, "PAPERS", (paper(),))
     monkeypatch.setenv("RANKWISE_DATA", str(tmp_path / "data"))
     return tmp_path

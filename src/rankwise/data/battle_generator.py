@@ -68,8 +68,8 @@ def make_battles(
 ) -> GeneratedBattles:
     """Make battles between items, as on a page on which visitors compare answers of models.
 
-    Ratings are from N(0, `spread`²). The outcome of a battle is that of Davidson's model with the
-    advantage
+    Ratings are from ``N(0, spread²)``. The outcome of a battle is that of Davidson's model with
+    the advantage
 
         eta = rating of the first - rating of the second + style * x + position.
 

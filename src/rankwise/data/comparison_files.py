@@ -105,7 +105,7 @@ def read_comparisons(
         None: "weight", "count" or "votes"; "group", "prompt", "rater", "session", "judge",
         "annotator" or "user", if there is one.
     context : sequence of str, optional
-        Columns with features of the comparison itself; those whose names begin with "context_"
+        Columns with features of the comparison itself; those whose names begin with ``context_``
         are taken as well.
 
     Returns

@@ -201,7 +201,7 @@ class RankSVM(RankerMixin, BaseEstimator):
     ) -> Self:
         """Fit to comparisons between rows.
 
-        Minimizes sum_l w_l max(0, margin_l - w'(x_i - x_j))^2 + alpha |w|^2 over the comparisons
+        Minimizes ``sum_l w_l max(0, margin_l - w'(x_i - x_j))^2 + alpha |w|^2`` over comparisons
         l = (i, j). If the margin is negative, the second row should be ahead by as much. A tie,
         whose margin is 0, has the loss w_l (w'(x_i - x_j))^2. `weighting` has no effect here.
 

@@ -63,10 +63,10 @@ class SmoothRows:
 class SmoothSpace:
     """The functions of another space, with a penalty for slopes between neighbouring rows.
 
-    The regularizer is |f|^2 + s f'Mf / t, where f has the values at all rows, labelled or not, and
-    M is the Laplacian of a graph on them. With features F in which |f| is that of the weights, t is
-    the trace of F'MF: the sum of the squared lengths of the edges. So f'Mf / t is a mean of squared
-    slopes, and at most |f|^2.
+    The regularizer is ``|f|^2 + s f'Mf / t``, where f has the values at all rows, labelled or not,
+    and M is the Laplacian of a graph on them. With features F in which ``|f|`` is that of the
+    weights, t is the trace of F'MF: the sum of the squared lengths of the edges. So f'Mf / t is a
+    mean of squared slopes, and at most ``|f|^2``.
 
     With I + s F'MF / t = CC', the rows F C^-T have the identity as regularizer. They are all that a
     solution and exact hold-outs need.

@@ -76,7 +76,7 @@ def read_letor(
     dtype: DTypeLike = np.float64,
     fill: float | None = None,
 ) -> LetorData:
-    """Read LETOR text, plain or gzipped: rows of ``label qid:ID index:value ... # comment``.
+    """Read LETOR text, plain or gzipped: rows of ``label qid:ID index:value # comment``.
 
     Blank lines and lines with only a comment are skipped. Feature indices start at 1 and ascend
     within a row; features that are not written are zero. Numbers are read exactly as by Python's

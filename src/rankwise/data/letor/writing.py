@@ -31,7 +31,7 @@ def write_letor(
     *,
     comments: Sequence[str] | None = None,
 ) -> None:
-    """Write rows as ``label qid:ID index:value ... # comment``, the format of `read_letor`.
+    """Write rows as ``label qid:ID index:value # comment``, the format of `read_letor`.
 
     Each number is written as its shortest exact decimal text, so nothing is rounded. Zeros of X
     are not written, whether X is dense or sparse; if the last columns are all zero, pass

@@ -61,7 +61,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Returns
         -------
-        ndarray of shape (n_rows, n_components_) or (n_rows, n_components_, n_outputs)
+        ndarray of shape (n_rows, n_components) or (n_rows, n_components, n_outputs)
             Column j has the scores with j + 1 components; the last column is `predict(X)`.
         """
         check_is_fitted(self)
@@ -84,7 +84,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Returns
         -------
-        ndarray of shape (n_rows, n_components_)
+        ndarray of shape (n_rows, n_components)
             The scores are ``transform(X) @ coef_.T``, plus the intercept if there is one.
         """
         check_is_fitted(self)
@@ -101,7 +101,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Returns
         -------
-        ndarray of shape (n_rows, n_components_)
+        ndarray of shape (n_rows, n_components)
         """
         return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
@@ -211,14 +211,14 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
     ----------
     n_components_ : int
         Number of components in use.
-    eigenvalues_ : ndarray of shape (n_components_,)
+    eigenvalues_ : ndarray of shape (n_components,)
         Eigenvalues of the centred kernel, which are the sums of squares of components over training
         rows. With selection="spectral", those of F'LF.
-    explained_variance_ratio_ : ndarray of shape (n_components_,)
+    explained_variance_ratio_ : ndarray of shape (n_components,)
         `eigenvalues_` divided by the sum of all eigenvalues.
-    coef_ : ndarray of shape (n_components_,) or (n_outputs, n_components_)
+    coef_ : ndarray of shape (n_components,) or (n_outputs, n_components)
         Weights of the components, equation (6).
-    path_coef_ : ndarray of shape (n_components_, n_components_) or with an axis for outputs
+    path_coef_ : ndarray of shape (n_components, n_components) or with an axis for outputs
         Column j has the weights for j + 1 components.
     idle_components_ : ndarray
         Indices of components with weight 0.
@@ -227,9 +227,9 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
     component_errors_ : ComponentErrors
         Held-out errors for every number of components, with the alpha in use; only if the number
         or alpha is chosen.
-    dual_components_ : ndarray of shape (n_points, n_components_)
+    dual_components_ : ndarray of shape (n_points, n_components)
         Weights of the training rows or landmarks in each component.
-    component_means_ : ndarray of shape (n_components_,)
+    component_means_ : ndarray of shape (n_components,)
         Means over the training rows, which are subtracted from the components.
     X_fit_, landmarks_, landmark_indices_, kernel_, scale_, scaling_, gamma_, feature_range_, \
 max_query_rows_, basis_, solution_, n_queries_

@@ -129,7 +129,7 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
     theta_ : ndarray
         Logarithms of all free hyperparameters: of the kernel, noise, threshold, slopes, flips.
     log_marginal_likelihood_value_ : float
-        The evidence at theta_.
+        The evidence at `theta_`.
     converged_, n_sweeps_ : bool and int
         Of the last posterior.
     grid_kernels_, grid_weights_ : list of kernels, and ndarray

@@ -48,7 +48,7 @@ class FitPairsMixin:
     ) -> Self:
         """Fit to comparisons between rows.
 
-        Minimizes sum_l w_l (margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2 over the comparisons
+        Minimizes ``sum_l w_l (margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2`` over the comparisons
         l = (i, j). N comparisons cost as much as N rows in `fit`, but no more than the rows of X
         if all features or kernel values are in memory. The parameters `ties` and `weighting` refer
         to queries and have no effect here.

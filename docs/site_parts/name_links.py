@@ -1,0 +1,52 @@
+"""Public names in code font become links to their pages in the API.
+
+So the guides need no markup that only Sphinx understands, and docstrings none at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docutils import nodes
+
+KINDS = {"class", "function", "exception", "method", "data"}
+# Words such as fit, Text and Item mean something else in most places; only full names are linked.
+FULL_NAMES_ONLY = ("rankwise.asking", "rankwise.distributed", "rankwise.problem", "rankwise.report")
+
+
+def targets(env: Any) -> dict[str, tuple[str, str]]:
+    """Page and anchor of every name that can be linked: in full, and its last part or parts."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, entry in env.domains["py"].objects.items():
+        if entry.objtype not in KINDS or not name.startswith("rankwise."):
+            continue
+        place = entry.docname, entry.node_id
+        found[name] = place
+        found[name.removeprefix("rankwise.")] = place
+        if not name.startswith(FULL_NAMES_ONLY):
+            found[".".join(name.split(".")[-2 if entry.objtype == "method" else -1 :])] = place
+    return found
+
+
+def link_names(app: Any, tree: nodes.document, page: str) -> None:
+    """Put every public name in code font into a link, except on its own page and in links."""
+    known = targets(app.env)
+    for node in list(tree.findall(nodes.literal)):
+        name = node.astext().strip().removesuffix("()")
+        inside = node.parent
+        while inside is not None and not isinstance(inside, nodes.reference | nodes.title):
+            inside = inside.parent
+        if inside is not None or name not in known:
+            continue
+        target, anchor = known[name]
+        if target == page:
+            continue
+        uri = f"{app.builder.get_relative_uri(page, target)}#{anchor}"
+        link = nodes.reference("", "", internal=True, refuri=uri)
+        node.replace_self(link)
+        link += node
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("doctree-resolved", link_names)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

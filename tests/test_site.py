@@ -1,0 +1,165 @@
+"""The documentation site: what its pages must have, and the tools that build it."""
+
+import json
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import page, read, written
+from benchmarks.harness import Result
+from reproduce.provenance import provenance, provenance_line
+from tests.test_public_names import MODULES
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path.append(str(DOCS))
+
+from site_parts.check_links import dead_links, main  # noqa: E402
+from site_parts.copied_pages import site_links  # noqa: E402
+from site_parts.docstrings import mark_equations  # noqa: E402
+
+
+def documented():
+    """Every object that a page of the API lists, by its full name."""
+    found = {}
+    for path in (DOCS / "api").glob("*.rst"):
+        module = "rankwise"
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith(".. currentmodule::"):
+                module = line.split()[-1]
+            name = re.fullmatch(r"   (\w+)|\.\. data:: (\w+)", line)
+            if name and hasattr(import_module(module), name[1] or name[2]):
+                full = f"{module}.{name[1] or name[2]}"
+                assert full not in found, f"{full} is listed twice"
+                found[full] = getattr(import_module(module), name[1] or name[2])
+    return found
+
+
+def test_every_public_name_is_on_a_page_of_the_api_once():
+    found = documented()
+    listed = [id(value) for value in found.values() if callable(value)]
+    assert len(listed) == len(set(listed))
+    for module in (*MODULES, "rankwise.auto"):
+        for name in import_module(module).__all__:
+            value = getattr(import_module(module), name)
+            known = id(value) in listed if callable(value) else f"{module}.{name}" in found
+            assert known, f"{module}.{name} is on no page of docs/api"
+
+
+def test_every_ranker_is_in_the_table_of_choices():
+    from rankwise.rankers import RANKERS
+
+    text = (DOCS / "choosing.md").read_text(encoding="utf-8")
+    names = {path.rpartition(".")[2] for path in RANKERS.values()}
+    assert [name for name in sorted(names) if f"`{name}" not in text] == []
+
+
+def test_every_guide_is_in_the_index():
+    text = (DOCS / "guide" / "index.md").read_text(encoding="utf-8")
+    guides = {path.stem for path in (DOCS / "guide").glob("*.md")} - {"index"}
+    assert set(re.findall(r"^([\w-]+)$", text, flags=re.MULTILINE)) == guides
+
+
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "image.png").write_text("")
+    (tmp_path / "sub" / "b.html").write_text('<h1 id="top">B</h1><a href="../a.html#one">a</a>')
+    (tmp_path / "a.html").write_text(
+        '<a href="sub/b.html#top" id="one">b</a><img src="image.png"><a href="#one">here</a>'
+        '<a href="https://example.org/x">outside</a>'
+    )
+    return tmp_path
+
+
+def test_links_that_lead_somewhere_pass(site, capsys):
+    assert dead_links(site) == []
+    assert main(str(site)) == 0
+    assert "2 pages, 0 links" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("link", ["c.html", "sub/b.html#bottom", "#two", "../outside.html"])
+def test_links_that_lead_nowhere_are_found(site, link, capsys):
+    (site / "c").mkdir()
+    (site / "new.html").write_text(f'<a href="{link}">x</a>')
+    assert dead_links(site) == [f"new.html: {link}"]
+    assert main(str(site)) == 1
+
+
+def test_an_empty_site_fails(tmp_path):
+    assert main(str(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("link", "want"),
+    [
+        ("[a](hold-outs.md#assumptions)", "[a](hold-outs.md#assumptions)"),
+        ("[a](../../examples/reward_model.py)", "[a](../auto_examples/reward_model.rst)"),
+        (
+            "[a](../../reproduce/letor/README.md#x)",
+            "[a](../repository/reproduce/letor/README.md#x)",
+        ),
+        ("[`a`](../../src/rankwise/objectives.py)", "`a`"),
+        ("![a](../../reproduce/kpcrank/region.svg)", "![a](../../reproduce/kpcrank/region.svg)"),
+        ("[a](../../README.md)", "[a](../index.md)"),
+        ("[a](https://example.org/x.md)", "[a](https://example.org/x.md)"),
+    ],
+)
+def test_links_of_guides_on_the_site(link, want):
+    guide = DOCS / "guide" / "gpu.md"
+    assert site_links(f"See {link}.", guide, guide) == f"See {want}."
+
+
+def test_links_of_pages_that_are_copied():
+    file, copy = ROOT / "CONTRIBUTING.md", DOCS / "repository" / "CONTRIBUTING.md"
+    assert site_links("[a](docs/notation.md)", file, copy) == "[a](../notation.md)"
+
+
+def test_indented_lines_of_docstrings_are_equations():
+    lines = [
+        "Minimizes",
+        "",
+        "    |f|^2",
+        "    + 1,",
+        "",
+        "where",
+        "",
+        "Notes",
+        "-----",
+        "- a",
+        "",
+        "  b",
+    ]
+    want = ["Minimizes", "", "::", "", *lines[2:]]
+    mark_equations(None, "", "", None, None, lines)
+    assert lines == want
+    again = ["As in::", "", "    x", "a : int", "    What."]
+    same = list(again)
+    mark_equations(None, "", "", None, None, again)
+    assert again == same
+
+
+def test_where_a_figure_comes_from(tmp_path):
+    found = provenance(tmp_path)
+    assert found["commit"] == ""
+    line = provenance_line(found, "toy")
+    assert line.startswith(f"*toy: {found['date']}; ")
+    assert line.endswith("; commit not recorded.*")
+    assert provenance_line({}, "toy") == "*toy: date, commit and machine were not recorded.*"
+    assert re.fullmatch(r"([0-9a-f]{10}( with changes)?)?", provenance(ROOT)["commit"])
+
+
+def test_the_page_of_benchmarks_says_when_and_where():
+    results = [
+        Result("fast", "1 s", "peer: 2 s", 0.5, 1.0),
+        Result("b", "1", "2", 3.0, float("inf")),
+    ]
+    kept = json.loads(json.dumps({"results": written(results)}, allow_nan=False))
+    assert read(kept) == results
+    text = page({"metrics": kept | {"date": "2026-01-02", "commit": "abc", "machine": "a toaster"}})
+    assert "| fast | 1 s | peer: 2 s | 0.5 | 1 | holds |" in text
+    assert "*metrics: 2026-01-02; commit abc; a toaster.*" in text
+    assert "*letor was not run;" in text
