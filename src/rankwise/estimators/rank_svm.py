@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.dispatch import NUMPY
@@ -27,7 +27,7 @@ from rankwise.estimators._row_weights import KeptRows
 from rankwise.estimators._scale_warnings import warn_of_constants
 from rankwise.estimators._scaling import SAMPLE_ROWS, check_not_tiny, evenly_spaced
 from rankwise.estimators._scores import in_dtype
-from rankwise.estimators._validation import DTYPES, check_new_ids, forget, query_groups
+from rankwise.estimators._validation import DTYPES, check_new_ids, forget, query_groups, validated
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
@@ -280,7 +280,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         check_parameters(self, self.parameters)
         forget(self)
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
-        valid = validate_data(self, X, **options)
+        valid = validated(self, X, **options)
         if is_sparse(valid) and _is_linear(self):
             check_columns_fit(valid)
         n_rows = valid.shape[0]
@@ -329,7 +329,7 @@ class RankSVM(RankerMixin, BaseEstimator):
             In the dtype of X, if that is float32 or float64.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         check_new_ids(qid, X)
         if hasattr(self, "basis_"):
             return in_dtype(self.basis_.products(X, self.dual_coef_), X.dtype)
@@ -464,7 +464,7 @@ def _training(
     check_parameters(ranker, ranker.parameters)
     forget(ranker)
     options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
-    X, y = validate_data(ranker, X, numeric_labels(y), y_numeric=True, **options)
+    X, y = validated(ranker, X, numeric_labels(y), y_numeric=True, **options)
     if is_sparse(X) and _is_linear(ranker):
         check_columns_fit(X)
     groups, kept = query_groups(qid, len(y), query_weight), None
