@@ -117,3 +117,34 @@ def _drop_last_parameters(node):
         node["ranker"]["parameters"].popitem()
         found += 1
     return found
+
+
+@pytest.mark.parametrize("pointers", [(0, 3, 6, -(2**30)), (0, 3, 6, 0), (0, 2**31 - 1, 6, 9)])
+def test_pointers_that_decrease_are_refused(pointers, tmp_path):
+    (path,) = (path for path in FILES if path.stem == "sparse-bilinear")
+    copy, member = tmp_path / "tampered.rankwise", io.BytesIO()
+    copy.write_bytes(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        tree = json.loads(archive.read("model.json"))
+    np.save(member, np.array(pointers, dtype=np.int32))
+    name = tree["model"]["ranker"]["fitted"]["coef_"]["csr"]["indptr"]
+    rewrite(copy, {name: member.getvalue()})
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        load_model(copy)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[0, 1], "passthrough", {"ranker": {"name": "seen-features", "parameters": {}, "fitted": {
+        "n_features_in_": 3, "n_queries_": 1}}}],
+)  # fmt: skip
+def test_parts_of_a_pipeline_that_are_none_are_refused(value, tmp_path):
+    path = next(path for path in FILES if path.stem == "seen-features")
+    copy = tmp_path / "tampered.rankwise"
+    copy.write_bytes(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        tree = json.loads(archive.read("model.json"))
+    tree["model"]["scikit-learn"]["values"][0] = value
+    rewrite(copy, {"model.json": json.dumps(tree)})
+    with pytest.raises(ModelFileError, match=r"is needed|is missing"):
+        load_model(copy)

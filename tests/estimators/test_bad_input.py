@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 
@@ -14,6 +15,7 @@ from rankwise import (
     RankingSearchCV,
     RankRLS,
     RankSVM,
+    SeenFeatures,
     SparseRankRLS,
     SparseRLS,
 )
@@ -164,7 +166,7 @@ def test_a_kernel_matrix_that_does_not_fit_in_memory(monkeypatch):
 
 def damaged(X):
     broken = X.copy()
-    part = broken.indices if X.format == "csc" else broken.col
+    part = broken.col if X.format == "coo" else broken.indices
     part[0] = 10**6
     return broken
 
@@ -183,6 +185,34 @@ def damaged(X):
 def test_what_conversions_would_lose_is_refused(X, y, message):
     with pytest.raises(DataError, match=message):
         RankRLS().fit(X, y)
+
+
+def with_pointers(*pointers):
+    X = sp.csr_array(np.ones((4, 3)))
+    X.indptr[:] = pointers
+    return X
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        damaged(sp.csr_array(X)),
+        with_pointers(0, 3, 6, 9, -(2**30)),
+        with_pointers(0, 3, 6, 9, 0),
+        with_pointers(0, 10**8, 6, 9, 12),
+        np.ma.masked_array(X, mask=X > 5),
+    ],
+    ids=["columns", "below zero", "none at the end", "too large", "masked"],
+)
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(), RankSVM(), SparseRankRLS(), PairwiseGP(), SeenFeatures()], ids=repr
+)
+def test_rows_that_point_outside_are_refused(ranker, bad):
+    with pytest.raises(DataError, match=r"damaged sparse matrix|masked entries"):
+        ranker.fit(bad, Y)
+    ranker = clone(ranker).fit(X, Y)
+    with pytest.raises(DataError, match=r"damaged sparse matrix|masked entries"):
+        (ranker.transform if isinstance(ranker, SeenFeatures) else ranker.predict)(bad)
 
 
 def test_scores_that_overflow_are_an_error():

@@ -55,6 +55,19 @@ def test_the_rbf_kernel_keeps_its_accuracy_far_from_the_origin():
     assert_allclose(far, NamedKernel("rbf", gamma=0.5)(X), atol=1e-8)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("size", [1e6, 1e150, 1e200])
+def test_the_rbf_kernel_of_rows_far_from_each_other(kind, size):
+    X = size * np.array([[1.0, 0.0, 0.0], [0.0, -2.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 3.0]])
+    near = X + np.array([0.0, 0.25, 0.0])  # lost by rounding, if X is large
+    kernel, want = NamedKernel("rbf", gamma=2.0), np.eye(4)
+    want[0, 2] = want[2, 0] = 1.0
+    assert_allclose(kernel(kind(X)), want)
+    assert_allclose(kernel(kind(X), kind(X.copy())), want)
+    close = np.exp(-2.0 * (X[[0, 1]] - near[[0, 1]])[:, 1] ** 2)
+    assert_allclose(kernel(kind(near), kind(X)).diagonal()[:2], close)
+
+
 def test_a_function_of_two_rows():
     X, Y = np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]]), np.array([[1.0, 1.0]])
     kernel = PairFunction(np.dot)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.auto.candidates import KINDS, Candidate, default_candidates, named
 from rankwise.auto.results import AutoResults, Explanation, Part
@@ -18,7 +18,7 @@ from rankwise.auto.trials import Folds, Trial, hold_out, learnable_queries, make
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import KernelSizeError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
-from rankwise.estimators._validation import DTYPES, forget
+from rankwise.estimators._validation import DTYPES, forget, validated
 from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph.label_checks import numeric_labels
@@ -172,7 +172,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_parameters(self, self.parameters)
         forget(self)
-        X, y = validate_data(
+        X, y = validated(
             self, X, numeric_labels(y), accept_sparse="csr", dtype=DTYPES, y_numeric=True
         )
         data = LabelledRows.of(X, y, qid)
@@ -212,7 +212,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_rows,)
         """
         check_is_fitted(self, "mean_ranker_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         return self.mean_ranker_.predict_as(type(self).__name__, X, qid)
 
     @property

@@ -24,6 +24,16 @@ def is_sparse(X: Any) -> bool:
     return bool(sp.issparse(X))
 
 
+def check_compressed(X: Sparse) -> None:
+    """Raise a ValueError if numbers in a CSR or CSC array point outside of it.
+
+    SciPy's own check stops where the last pointer is 0 or less.
+    """
+    if (X.indptr[1:] < X.indptr[:-1]).any():
+        raise ValueError("its index pointers decrease")
+    X.check_format(full_check=True)
+
+
 def is_tensor(X: Any) -> bool:
     """Whether X is a torch tensor; does not import torch."""
     torch = sys.modules.get("torch")

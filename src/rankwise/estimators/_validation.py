@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
+from rankwise.backends.arrays import Array, check_compressed, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._device import check_targets, check_tensor, send_rows
@@ -30,8 +30,7 @@ def check_training(
         return X, check_targets(y, backend_of(X), X.shape[0])
     options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
     y = numeric_labels(to_host(y))
-    _check_cells(X)
-    X, y = validate_data(estimator, X, y, reset=reset, multi_output=True, y_numeric=True, **options)
+    X, y = validated(estimator, X, y, reset=reset, multi_output=True, y_numeric=True, **options)
     if is_sparse(X):
         check_columns_fit(X)
     X = send_rows(X, estimator.device)
@@ -45,21 +44,26 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
     if is_tensor(X):
         return check_tensor(estimator, X, reset=reset, min_rows=min_rows)
     options = {"accept_sparse": "csr", "dtype": DTYPES, "ensure_min_samples": min_rows}
-    _check_cells(X)
-    X = validate_data(estimator, X, reset=reset, **options)
+    X = validated(estimator, X, reset=reset, **options)
     if reset and is_sparse(X):
         check_columns_fit(X)
     return send_rows(X, estimator.device)
+
+
+def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """scikit-learn's `validate_data`, for an X that can be converted without a loss."""
+    _check_cells(X)
+    return validate_data(estimator, X, *y, **options)
 
 
 def _check_cells(X: Any) -> None:
     """Refuse what conversions would lose: masks, and column numbers outside a sparse matrix."""
     if np.ma.is_masked(X):
         raise DataError("X has masked entries: impute them, or drop these rows.")
-    if is_sparse(X) and X.format in ("csc", "coo"):
+    if is_sparse(X) and X.format in ("csr", "csc", "coo"):
         try:
-            if X.format == "csc":
-                X.check_format(full_check=True)
+            if X.format != "coo":
+                check_compressed(X)
             elif X.nnz and any(
                 int(numbers.min()) < 0 or int(numbers.max()) >= n
                 for numbers, n in zip((X.row, X.col), X.shape, strict=True)

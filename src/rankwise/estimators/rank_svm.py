@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError, warn
@@ -21,7 +21,7 @@ from rankwise.estimators._row_weights import KeptRows
 from rankwise.estimators._scale_warnings import warn_of_constants
 from rankwise.estimators._scaling import SAMPLE_ROWS, check_not_tiny, evenly_spaced
 from rankwise.estimators._scores import in_dtype
-from rankwise.estimators._validation import DTYPES, check_new_ids, forget, query_groups
+from rankwise.estimators._validation import DTYPES, check_new_ids, forget, query_groups, validated
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
@@ -235,7 +235,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         check_parameters(self, self.parameters)
         forget(self)
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
-        rows = validate_data(self, X, **options)
+        rows = validated(self, X, **options)
         if is_sparse(rows):
             check_columns_fit(rows)
         n_rows = rows.shape[0]
@@ -283,7 +283,7 @@ class RankSVM(RankerMixin, BaseEstimator):
             In the dtype of X, if that is float32 or float64.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         check_new_ids(qid, X)
         with np.errstate(over="ignore", invalid="ignore"):  # `in_dtype` checks
             return in_dtype(X @ self.coef_, X.dtype)
@@ -341,7 +341,7 @@ def _training(
     check_parameters(ranker, ranker.parameters)
     forget(ranker)
     options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
-    X, y = validate_data(ranker, X, numeric_labels(y), y_numeric=True, **options)
+    X, y = validated(ranker, X, numeric_labels(y), y_numeric=True, **options)
     if is_sparse(X):
         check_columns_fit(X)
     groups = query_groups(qid, len(y), query_weight)

@@ -278,7 +278,7 @@ class QueryGraph(PairGraph):
         return K
 
     def root_target(self, y: Array | None) -> Array:
-        return self.root(required(y))
+        return self.root(self._from_first(y))
 
     def root_blocks(
         self, load: Loader, y: Array | None, max_rows: int
@@ -304,13 +304,17 @@ class QueryGraph(PairGraph):
         return A
 
     def rhs(self, y: Any = None) -> Array:
-        """L y, from the differences to the first label of each query.
+        return super().rhs(self._from_first(y))
+
+    def _from_first(self, y: Any) -> Array:
+        """Labels less the first of each query.
 
         These are exact for labels far from zero, where means would be rounded.
         """
         y = backend_of(required(y)).array(y)
         first = self.groups.order[self.groups.indptr[:-1]]
-        return super().rhs(y - y[first[self.groups.codes]])
+        labels: Array = y - y[first[self.groups.codes]]
+        return labels
 
     def offset_columns(self, X: Any) -> Index:
         """Columns of a sparse X that vary little around a value far from zero.

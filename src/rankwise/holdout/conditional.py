@@ -67,7 +67,7 @@ def dual_conditionals(
 
     Cost: N for each lam, or one eigendecomposition for all, and the cube of each query size.
     """
-    on, t = backend_of(K), graph.root(y)
+    on, t = backend_of(K), graph.root_target(y)
     M = lifted_root_kernel(K, graph)
     queries = [(rows, graph.take(rows)) for rows in query_rows(graph)]
     for k, N in enumerate(resolvents(M, lams, t)):
@@ -82,7 +82,8 @@ def dual_conditionals(
             target = part.root_inverse(on.contiguous(both[:, n:]))
             kernel = (kernel + kernel.T) / 2
             weight = query_weight(graph, rows)
-            yield k, Conditional(rows, y[rows] - target, target, kernel=kernel, weight=weight)
+            labels = y[rows] - y[rows[0]]  # exact, also far from zero
+            yield k, Conditional(rows, labels - target, target, kernel=kernel, weight=weight)
 
 
 def primal_conditionals(
@@ -97,18 +98,20 @@ def primal_conditionals(
     """
     on = backend_of(F)
     Z = on.contiguous(graph.root(F.toarray() if is_sparse(F) else F))
-    t = graph.root(y)
+    t = graph.root_target(y)
     folds = list(query_rows(graph))
     for first, A, b in sums_without(Z, t, folds):
         for rows, A_q, b_q in zip(folds[first:], A, b, strict=False):
             s, V = on.eigh(on.copy(A_q))
-            rotated = on.rows(F, rows) @ V
+            own = on.rows(F, rows)
+            # Constants do not matter, and differences are accurate far from zero.
+            rotated, labels = (own - own.mean(axis=0)) @ V, y[rows] - y[rows[0]]
             for k, lam in enumerate(lams):
                 divisors = s.clip(min=0.0) + lam
                 f = (rotated / divisors) @ (V.T @ b_q)
                 features = on.xp.sqrt(lam / divisors) * rotated
                 weight = query_weight(graph, rows)
-                yield k, Conditional(rows, f, y[rows] - f, features=features, weight=weight)
+                yield k, Conditional(rows, f, labels - f, features=features, weight=weight)
 
 
 def query_weight(graph: QueryGraph, rows: Index) -> float:

@@ -60,7 +60,8 @@ def check_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> None:
 def _pairwise_folds(problem: HoldOutProblem, task: int, folds: Sequence[Index]) -> Array:
     graph, rows, y = problem.graph(task), problem.coordinates, problem.targets(task)
     if rows.kernel is not None:
-        return dual_folds(backend_of(y).copy(rows.kernel), graph, y, folds, problem.lams)
+        K = backend_of(y).copy(rows.kernel)
+        return dual_folds(K, graph, y, folds, problem.lams, rows.shift)
     return primal_folds(rows.features, graph, y, folds, problem.lams)
 
 
@@ -71,10 +72,12 @@ def _same(lam: float, n_left: int) -> float:
 def _ridge_folds(
     problem: HoldOutProblem, folds: Sequence[Index], strength: Strength, *, add_intercept: bool
 ) -> Array:
-    rows, options = problem.coordinates, {"add_intercept": add_intercept}
+    rows, y, lams = problem.coordinates, problem.y, problem.lams
     if rows.kernel is not None:
-        return kernel_ridge_folds(rows.kernel, problem.y, folds, problem.lams, strength, **options)
-    return feature_ridge_folds(rows.features, problem.y, folds, problem.lams, strength, **options)
+        return kernel_ridge_folds(
+            rows.kernel, y, folds, lams, strength, add_intercept=add_intercept, shift=rows.shift
+        )
+    return feature_ridge_folds(rows.features, y, folds, lams, strength, add_intercept=add_intercept)
 
 
 def _refits(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
@@ -89,6 +92,7 @@ def _refits(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
             train, test = rows.features[rest], rows.features[fold]
         else:
             train, test = rows.kernel[rest][:, rest], rows.kernel[fold][:, rest]
+            test = test if rows.shift is None else test + rows.shift[rest]
         tasks = loss.tasks(y[rest], None)
         loss.check_learnable([task.graph.n_pairs for task in tasks], len(rest), 1)
         fit = Problem(train, tasks, loss, space).solve(problem.lams)

@@ -18,6 +18,7 @@ from rankwise.graph.query_graph import QueryGraph
 from rankwise.problem import Coordinates, Loss, Problem
 
 LARGEST = 1e70  # its fourth power does not overflow
+LEAST = 1e-300  # smallest quotient of labels and alphas
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +39,15 @@ class HoldOutProblem:
         targets = [task.y for task in problem.tasks if task.y is not None]
         columns = backend_of(targets[0]).xp.column_stack(targets)
         n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
-        if max(_largest(as_given(problem.X)), _largest(columns)) > LARGEST:
+        largest, most = _largest(columns), float(alphas.max(initial=0.0))
+        if max(_largest(as_given(problem.X)), largest) > LARGEST:
             raise DataError(
                 f"Products of values above {LARGEST:g} overflow. Scale the features and labels."
+            )
+        if 0.0 < largest < LEAST * most:
+            raise DataError(
+                f"Labels of at most {largest:.0e} divided by an alpha of {most:.0e} "
+                "underflow. Scale the labels, or use a smaller alpha."
             )
         return cls(problem, alphas, columns, n_outputs)
 

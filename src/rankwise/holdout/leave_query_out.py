@@ -21,7 +21,12 @@ THREADS = 2  # that solve small systems in parallel
 
 
 def dual_folds(
-    K: Array, graph: QueryGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
+    K: Array,
+    graph: QueryGraph,
+    y: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    shift: Array | None = None,
 ) -> Array:
     """Predictions for every fold by a fit without it; K is overwritten.
 
@@ -29,7 +34,7 @@ def dual_folds(
     |t - R f|^2 + lam |f|^2 for t = R y. R does not mix queries, so holding out queries means
     leaving out rows of t. With z = N t and v = N_UU^-1 z_U, the fit without fold U satisfies
     R (y - f) = v on U. This gives f up to its mean in each query, which is 1'K R (z - N_U v) / n.
-    If rows have weights, M = R K R', and means are weighted.
+    If rows have weights, M = R K R', and means are weighted. See `Coordinates` for `shift`.
 
     Cost: N for each lam, or one eigendecomposition for all, and the sum of |U|^3 for each lam.
 
@@ -41,8 +46,9 @@ def dual_folds(
     sizes, on = np.bincount(group, graph.row_weights), backend_of(K)
     weighted = K if graph.row_weights is None else row_scale(graph.row_weights, K)
     sums = on.group_sums(group, len(sizes), weighted)
-    k = graph.root(sums.T / on.array(sizes))  # R K 1_q / n_q for each group q
-    t = graph.root(y)
+    k = sums.T / on.array(sizes)
+    k = graph.root(k if shift is None else k + shift[:, None])  # R K 1_q / n_q for each group q
+    t = graph.root_target(y)
     M = lifted_root_kernel(K, graph)
     out = on.empty(len(lams), *y.shape)
     for f, N in zip(out, resolvents(M, lams, k), strict=True):
@@ -71,7 +77,7 @@ def primal_folds(
     """
     on = backend_of(F)
     Z = on.contiguous(graph.root(F.toarray() if is_sparse(F) else F))
-    t = graph.root(y)
+    t = graph.root_target(y)
     out = on.empty(len(lams), *y.shape)
     longest = max(len(fold) for fold in folds)
     if longest < F.shape[1]:

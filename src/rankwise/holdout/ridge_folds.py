@@ -28,15 +28,18 @@ def kernel_ridge_folds(
     strength: Strength,
     *,
     add_intercept: bool,
+    shift: Array | None = None,
 ) -> Array:
     """Predictions for every fold by a fit without it, shape (n_lams, n_rows, n_outputs).
 
     With Q = mu (Kc + mu I)^-1 on centred vectors and r = Q y, the residuals of fold U are
-    e = Q_UU^-1 r_U, and the dual weights are (r - Q_U e) / mu.
+    e = Q_UU^-1 r_U, and the dual weights are (r - Q_U e) / mu. See `Coordinates` for `shift`.
 
     Cost: one inverse for each lam and each number of remaining rows, and the sum of |U|^3.
     """
     m, on = len(y), backend_of(K)
+    level = y.mean(axis=0)
+    y = y - level
     out = on.empty(len(lams), *y.shape)
     for f, lam in zip(out, lams, strict=True):
         for mu, same in _by_strength(folds, m, lam, strength):
@@ -46,9 +49,10 @@ def kernel_ridge_folds(
             for fold in same:
                 e = on.solve(Q[fold[:, None], fold], r[fold])
                 if add_intercept:
-                    f[fold] = y[fold] - e
+                    f[fold] = y[fold] - e + level
                 else:
-                    f[fold] = K[fold] @ ((r - Q[:, fold] @ e) / mu)
+                    a = (r - Q[:, fold] @ e) / mu
+                    f[fold] = K[fold] @ a if shift is None else K[fold] @ a + shift @ a
     return out
 
 

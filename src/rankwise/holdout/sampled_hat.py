@@ -77,7 +77,7 @@ def kernel_query_residuals(
 
     See `dual_folds`. Only the diagonal block of the rows of all folds is needed; K is overwritten.
     """
-    on, t = backend_of(K), graph.root(y)
+    on, t = backend_of(K), graph.root_target(y)
     some, ends = np.concatenate(folds), np.cumsum([len(fold) for fold in folds])
     parts = [slice(end - len(fold), end) for fold, end in zip(folds, ends, strict=True)]
     for N, z in last_rows(lifted_root_kernel(K, graph), t, some, lams):

@@ -13,6 +13,8 @@ from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 
 BLOCK_BYTES = 16 * 2**20  # of a kernel matrix computed at a time, to stay in cache
+FAR = 1e8  # exponents of rbf kernels from which products of rows lose more than half of the digits
+UNDERFLOW = 750.0  # exp(-x) is 0 for larger x
 
 
 class Kernel(Protocol):
@@ -155,7 +157,8 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
 
     Dense rows are centred first: distances do not change, and smaller norms cancel less. The
     norms are appended as columns, so that a single product gives the exponent. Of sparse rows,
-    columns with few zeros are made dense, which takes no more memory.
+    columns with few zeros are made dense, which takes no more memory. If norms are so large that
+    even then the differences between them are rounding errors, see `_far_rbf`.
     """
     on = backend_of(X)
     if is_sparse(X) and (Y is None or is_sparse(Y)):
@@ -169,10 +172,14 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
     else:
         X = _float(on, X)
         Y_dense = X if Y is None else _float(on, Y)
-        centre = Y_dense.mean(axis=0)
-        left, right = _exponent_factors(on, X - centre, Y_dense - centre, k.gamma)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
+            centre = Y_dense.mean(axis=0)
+            x, y = X - centre, Y_dense - centre
+            left, right = _exponent_factors(on, x, y, k.gamma)
         blocks = _row_blocks(on, len(left), right.shape[1])
-        if len(blocks) == 1:
+        if not min(float(left[:, -2].min()), float(right[-1].min())) >= -FAR:
+            K = _far_rbf(k.gamma, on, X, Y_dense, [(x, y)])
+        elif len(blocks) == 1:
             K = _exp_nonpositive(on, on.matmul(left, right))
         else:
             K = on.empty(len(left), right.shape[1])
@@ -186,11 +193,10 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
 def _sparse_rbf(k: NamedKernel, on: Backend, X: Any, Y: Any) -> Array:
     """The rbf kernel of sparse rows."""
     parts = _sparse_and_dense(X, Y)
-    K = _products(*parts[0])
-    for part in parts[1:]:
-        K += _products(*part)
-    first = np.sum([_squared_norms(part) for part, _ in parts], axis=0)
-    second = first if Y is None else np.sum([_squared_norms(part) for _, part in parts], axis=0)
+    first, second = _norms_of_parts(parts)
+    if not k.gamma * max(float(first.max()), float(second.max())) <= FAR:
+        return _far_rbf(k.gamma, on, X, Y, parts)
+    K = _products_of_parts(parts)
     for rows in _row_blocks(on, *K.shape):
         block = K[rows]
         block *= 2.0 * k.gamma
@@ -198,6 +204,61 @@ def _sparse_rbf(k: NamedKernel, on: Backend, X: Any, Y: Any) -> Array:
         block -= k.gamma * second
         _exp_nonpositive(on, block)
     return K
+
+
+def _far_rbf(gamma: float, on: Backend, X: Any, Y: Any, parts: list[tuple[Any, Any]]) -> Array:
+    """The rbf kernel of rows whose products overflow, or lose the distances of close rows.
+
+    `parts` has the centred columns, which are divided by the largest value. Exponents that may not
+    be far below zero are then computed from differences of the rows. These are few: rows that are
+    equal or close to each other.
+    """
+    Y = X if Y is None else Y
+    parts = [(x, x if y is None else y) for x, y in parts]
+    size = max(_largest(rows) for part in parts for rows in part if rows.shape[1])
+    parts = [(x / size, y / size) for x, y in parts]
+    first, second = _norms_of_parts(parts)
+    K = _products_of_parts(parts)
+    with np.errstate(over="ignore"):  # an infinite distance is right
+        scale = min(float(np.float64(gamma) * size * size), 1e300)
+        doubt = 1e-14 * scale * float(first.max() + second.max())
+        for rows in _row_blocks(on, *K.shape):
+            block = K[rows]
+            block *= 2.0
+            block -= first[rows, None]
+            block -= second
+            block *= scale
+            i, j = np.nonzero(to_host(block) > -UNDERFLOW - doubt)
+            step = max(1, BLOCK_BYTES // (8 * X.shape[1]))
+            for start in range(0, len(i), step):
+                p, q = i[start : start + step], j[start : start + step]
+                block[p, q] = -gamma * _squared_norms(X[rows.start + p] - Y[q])
+            _exp_nonpositive(on, block)
+    return K
+
+
+def _norms_of_parts(parts: list[tuple[Any, Any]]) -> tuple[Array, Array]:
+    """Squared norms of the rows of X and of Y, whose columns are in several parts."""
+    with np.errstate(over="ignore"):  # see `_far_rbf`
+        first = _squared_norms(parts[0][0])
+        second = first if parts[0][1] is None else _squared_norms(parts[0][1])
+        for x, y in parts[1:]:
+            own = _squared_norms(x)
+            first, second = first + own, second + (own if y is None else _squared_norms(y))
+    return first, second
+
+
+def _products_of_parts(parts: list[tuple[Any, Any]]) -> Array:
+    """X Y' of rows whose columns are in several parts."""
+    K = _products(*parts[0])
+    for part in parts[1:]:
+        K += _products(*part)
+    return K
+
+
+def _largest(X: Any) -> float:
+    """The largest absolute value."""
+    return max(float(X.max()), -float(X.min()))
 
 
 def _sparse_and_dense(X: Any, Y: Any) -> list[tuple[Any, Any]]:

@@ -84,7 +84,10 @@ def expected_reciprocal_rank(
     highest = largest if max_grade is None else float(max_grade)
     if largest > highest:
         raise DataError(f"y has a label of {largest:g}, above max_grade={highest:g}.")
-    stopping = np.exp2(ranked.labels - highest) - np.exp2(-highest)
+    labels = ranked.labels
+    stopping = np.exp2(labels - highest) - np.exp2(-highest)
+    small = labels < 1.0
+    stopping[small] = np.expm1(labels[small] * np.log(2.0)) * np.exp2(-highest)  # no digits lost
 
     def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
         values = np.zeros((len(part.stops), len(cutoffs)))

@@ -143,6 +143,14 @@ def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
                 check_axes(inner, entry, dict(lengths) if isinstance(value, list) else lengths)
 
 
+def check_complete(name: str, owner: Any) -> None:
+    """Raise an error if an object lacks an attribute of `AXES`."""
+    for rule in AXES[name].split(", ") if name in AXES else ():
+        attribute = rule.partition(": ")[0]
+        if getattr(owner, attribute, None) is None:
+            raise ModelFileError(f"{attribute} of {name} is missing")
+
+
 def _check_one(where: str, value: Any, rule: str, lengths: dict[str, int]) -> None:
     """Check an array, and add the lengths of axes that are new."""
     names, _, along = rule.partition(" in ")

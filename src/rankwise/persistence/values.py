@@ -21,12 +21,13 @@ import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import BaseEstimator
 
-from rankwise.backends.arrays import is_sparse, is_tensor, to_host
+from rankwise.backends.arrays import check_compressed, is_sparse, is_tensor, to_host
 from rankwise.errors import ModelFileError
 from rankwise.parameters import Whole, check_parameters
 from rankwise.persistence.archive import add_array, add_member, check_members, read_array
 from rankwise.persistence.value_objects import (
     check_axes,
+    check_complete,
     describe,
     value_object_class,
     value_object_name,
@@ -127,7 +128,7 @@ def _encode_part(value: Any, archive: ZipFile) -> dict[str, Any]:
 
     def replace(inner: Any) -> Any:
         cls = type(inner)
-        if cls.__module__.startswith("rankwise.") or value_object_name(cls):
+        if _is_ours(cls):
             taken.append(encode(inner, archive, cls.__name__))
             return {PLACEHOLDER: len(taken) - 1}
         return to_host(inner) if is_tensor(inner) else inner
@@ -170,7 +171,7 @@ def _decode_csr(content: Any, archive: ZipFile) -> Any:
     if indices.dtype.kind != "i" or indptr.dtype.kind != "i" or data.dtype.kind not in "biuf":
         raise ModelFileError("the arrays of a CSR matrix have the wrong dtypes")
     matrix = sp.csr_array((data, indices, indptr), shape=tuple(content["shape"]))
-    matrix.check_format(full_check=True)
+    check_compressed(matrix)
     return matrix
 
 
@@ -196,6 +197,8 @@ def _decode_ranker(content: Any, archive: ZipFile) -> Any:
             getattr(ranker, f"set_{method}_request")(**requests)
     if "output" in content:
         ranker.set_output(**content["output"])
+    if name in TRANSFORMERS and fitted:
+        check_complete(name, ranker)
     check_axes(name, ranker, lengths={"2": 2})
     return ranker
 
@@ -207,10 +210,13 @@ def _decode_part(content: Any, archive: ZipFile) -> Any:
     values, part = decode(content["values"], archive), archive.read(content["member"])
     with ZipFile(io.BytesIO(part)) as members:
         check_members(members, len(part))
+    for value in values:
+        if not _is_ours(type(value)):
+            raise ModelFileError(f"it has {describe(value)} where a part of rankwise is needed")
 
     def replace(inner: Any) -> Any:
         if is_sparse(inner) and inner.format in ("csr", "csc"):
-            inner.check_format(full_check=True)
+            check_compressed(inner)
         if type(inner) is dict and inner.keys() == {PLACEHOLDER}:
             return values[inner[PLACEHOLDER]]
         return inner
@@ -240,6 +246,11 @@ DECODERS: dict[str, Callable[[Any, ZipFile], Any]] = {
 def _is_fitted_name(cls: type, key: str) -> bool:
     """Whether a file may set an attribute of this name: not a method, and nothing private."""
     return key.isidentifier() and not key.startswith("_") and not hasattr(cls, key)
+
+
+def _is_ours(cls: type) -> bool:
+    """Whether values of a class are taken out of parts of scikit-learn."""
+    return cls.__module__.startswith("rankwise.") or value_object_name(cls) is not None
 
 
 def _is_scikit_learn(value: Any) -> bool:

@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Index, is_sparse
 from rankwise.errors import DataError
-from rankwise.estimators._validation import DTYPES
+from rankwise.estimators._validation import DTYPES, validated
 
 
 class SeenFeatures(TransformerMixin, BaseEstimator):
@@ -135,7 +135,7 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
         return names[self.columns_]
 
     def _check(self, X: Any, *, reset: bool = False) -> Any:
-        return validate_data(
+        return validated(
             self, X, reset=reset, accept_sparse="csr", dtype=DTYPES, ensure_all_finite="allow-nan"
         )
 

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from rankwise.backends.arrays import Array, Loader, is_sparse, to_host
 from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.graph.query_graph import QueryGraph
 from rankwise.kernels import NamedKernel
 from rankwise.kernels.products import feature_product
 from rankwise.kernels.training import training_kernel
@@ -157,7 +161,33 @@ class FeatureSpace:
             return Coordinates(features=X)
         copies = 1 if on.is_host else 3
         check_kernel_fits(problem.n_rows, on, advice, n_matrices=copies)
-        return Coordinates(kernel=training_kernel(NamedKernel("linear"), X))
+        return _linear_coordinates(problem)
+
+
+def _linear_coordinates(problem: Problem) -> Coordinates:
+    """The linear kernel of rows less their mean, which avoids cancellation far from zero.
+
+    Of sparse rows, only columns far from zero are centred. If comparisons have a context, its rows
+    are not compared with others, and constants matter.
+    """
+    X, graph, linear = problem.X, problem.tasks[0].graph, NamedKernel("linear")
+    if isinstance(graph, ComparisonGraph) and graph.context is not None:
+        return Coordinates(kernel=training_kernel(linear, X))
+    if is_sparse(X):
+        offset = graph.offset_columns(X) if isinstance(graph, QueryGraph) else np.empty(0, np.intp)
+        if not len(offset):
+            return Coordinates(kernel=training_kernel(linear, X))
+        rest = X[:, np.setdiff1d(np.arange(X.shape[1]), offset)]
+        far = X[:, offset].toarray().astype(np.float64)
+        mean = far.mean(axis=0)
+        far -= mean
+        K = training_kernel(linear, rest) + training_kernel(linear, far)
+        return Coordinates(kernel=K, shift=far @ mean)
+    on = backend_of(X)
+    rows = on.rows(X, slice(None))
+    mean = rows.mean(axis=0)
+    centred = on.contiguous(rows - mean)
+    return Coordinates(kernel=training_kernel(linear, centred), shift=centred @ mean)
 
 
 def direct_form(X: Any) -> str:

@@ -11,7 +11,8 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, Loader
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
-from rankwise.kernels import Kernel, Precomputed
+from rankwise.errors import DataError
+from rankwise.kernels import Kernel, NamedKernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product, kernel_values
 from rankwise.kernels.training import training_kernel
 from rankwise.parameters import as_generator
@@ -22,6 +23,7 @@ from rankwise.solvers.landmark_factor import LandmarkFactor
 from rankwise.solvers.moments import CentredMoments, Moments
 
 COORDINATE_ROWS = 4096  # rows whose coordinates are computed at a time
+LEAST_SPREAD = 1e-10  # of squares of landmarks, which have a relative error of 1e-16
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +104,7 @@ class LandmarkSystem:
     ) -> LandmarkSystem:
         """Factor the kernel matrix of the landmarks: O(r^3) time."""
         check_landmarks_fit(landmarks.points.shape[0], on)
+        _check_spread(kernel, landmarks.points)
         factor = LandmarkFactor.of(landmarks.kernel_matrix(kernel, on))
         points = None if isinstance(kernel, Precomputed) else landmarks.points
         return cls(LandmarkBasis(kernel, points, landmarks.rows, factor.rank), factor, precision)
@@ -156,6 +159,20 @@ class LandmarkSystem:
         if not isinstance(moments, CentredMoments):
             return Moments(A, b)
         return replace(moments, A=A, b=b, F_mean=self.factor.whiten(moments.F_mean[None])[0])
+
+
+def _check_spread(kernel: Kernel, points: Any) -> None:
+    """Products of landmarks far from zero have no digits left for the differences between them."""
+    if not (isinstance(kernel, NamedKernel) and kernel.name == "linear"):
+        return
+    size = float(kernel.diag(points).max())
+    spread = float(kernel.diag(points - points[np.zeros(points.shape[0], dtype=np.intp)]).max())
+    if 0.0 < spread < LEAST_SPREAD * size:
+        raise DataError(
+            f"The landmarks are about {np.sqrt(size / spread):.0e} times as far from zero as from "
+            "each other, and the linear kernel loses the differences. Subtract the means of the "
+            'features, as scale="standard" does, or use RankRLS.'
+        )
 
 
 @dataclass(frozen=True, eq=False)

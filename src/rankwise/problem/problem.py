@@ -25,10 +25,16 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Training rows as features, with the identity as regularizer, or as a kernel matrix."""
+    """Training rows as features, with the identity as regularizer, or as a kernel matrix.
+
+    The linear kernel is that of centred rows. For the scores of rows as they are, `shift` is added
+    to each row of the kernel matrix: what it has in the other direction is the same for all rows,
+    and dual weights sum to zero.
+    """
 
     features: Any = None
     kernel: Array | None = None
+    shift: Array | None = None
 
 
 class Basis(Protocol):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, check_compressed
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import missing_entries
 from rankwise.solvers.bilinear.step_arrays import INT32_MAX, Ints
@@ -33,7 +33,7 @@ def check_rows(X: Any, name: str) -> sp.csr_array:
     if rows.shape[1] > INT32_MAX:
         raise DataError(f"{name} has {rows.shape[1]} features: the maximum is {INT32_MAX}.")
     try:
-        rows.check_format(full_check=True)
+        check_compressed(rows)
     except ValueError as error:
         raise DataError(f"{name} is not a valid CSR array: {error}.") from None
     if not rows.has_canonical_format or (rows.data == 0.0).any():

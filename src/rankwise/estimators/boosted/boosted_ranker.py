@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._scores import in_dtype
-from rankwise.estimators._validation import DTYPES, check_new_ids, forget
+from rankwise.estimators._validation import DTYPES, check_new_ids, forget, validated
 from rankwise.estimators.boosted.tree_text import as_lightgbm, read_trees
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
@@ -244,7 +244,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
 
         check_parameters(self, self.parameters)
         forget(self)
-        X, y = validate_data(
+        X, y = validated(
             self, X, numeric_labels(y), accept_sparse="csr", dtype=DTYPES,
             ensure_all_finite="allow-nan",
             ensure_min_samples=2, y_numeric=True,
@@ -318,7 +318,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
             In the dtype of X, if that is float32 or float64.
         """
         check_is_fitted(self)
-        X = validate_data(
+        X = validated(
             self, X, accept_sparse="csr", dtype=DTYPES, ensure_all_finite="allow-nan", reset=False
         )
         check_new_ids(qid, X)

@@ -151,7 +151,7 @@ def predict_held_out_queries(
             noise = np.concatenate(([0.0], noise))
             found = component_folds(with_ones, with_ones, y, folds, alphas, noise, free=1)
         else:
-            Z, t = task.graph.root(F), task.graph.root(y)
+            Z, t = task.graph.root(F), task.graph.root_target(y)
             found = component_folds(F, Z, t, folds, alphas, noise)
         by_task.append(found)
     return on.array(on.xp.concatenate(by_task, axis=3))

@@ -8,12 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._scale_warnings import warn_of_constants, warn_of_spread
+from rankwise.estimators._validation import validated
 from rankwise.estimators.gp.held_out_comparisons import HeldOutComparisons, hold_out
 from rankwise.estimators.gp.hyperparameters import (
     has_one_scale,
@@ -244,7 +245,7 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
         rng = as_generator(self.random_state)
         with _unchanged_on_error(self):
             options = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": True}
-            X, y = validate_data(self, X, numeric_labels(y), **options)
+            X, y = validated(self, X, numeric_labels(y), **options)
             y = np.asarray(y, dtype=np.float64)
             groups = QueryGroups.of(qid, len(y))
             if len(y) > 1:
@@ -302,7 +303,7 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
         check_gp_parameters(self)
         rng = as_generator(self.random_state)
         with _unchanged_on_error(self):
-            rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+            rows = validated(self, X, accept_sparse="csr", dtype=np.float64)
             given = check_comparisons(
                 X, rows.shape[0], pairs, margin, weight, context, self.likelihood
             )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._context import fitted_context
-from rankwise.estimators._validation import check_new_ids
+from rankwise.estimators._validation import check_new_ids, validated
 from rankwise.estimators.gp.context_columns import in_context
 from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
 from rankwise.estimators.gp.raters import RaterSlopes
@@ -338,7 +338,7 @@ class PosteriorMixin:
     def _new(self, X: Any) -> Array:
         """Check rows to predict."""
         check_is_fitted(self)
-        X = dense(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        X = dense(validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
         scale = getattr(self, "context_scale_", None)
         return X if scale is None else in_context(X, scale, None)
 

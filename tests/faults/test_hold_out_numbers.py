@@ -1,0 +1,142 @@
+"""Hold-outs at the edges of floating point: refits with 120 digits, or refused in words."""
+
+import warnings
+
+import mpmath
+import numpy as np
+import pytest
+
+from rankwise.errors import RankwiseError
+from rankwise.model_selection import (
+    k_fold,
+    leave_comparison_out,
+    leave_one_out,
+    leave_pair_out,
+    leave_query_out,
+)
+from tests.faults.problems import ALPHAS, LEAST, PROBLEMS
+from tests.faults.test_numbers import RANKERS, precise
+from tests.oracles.precise import DIGITS
+
+QID = np.array([0, 1, 0, 1, 0, 1, 1])
+ROWS = range(7)
+COMPARED = [(0, 1), (2, 1), (3, 4), (5, 6), (6, 0), (1, 3), (2, 5), (4, 2), (0, 3)]
+MARGINS = [1.0, -1.0, 0.5, 2.0, 0.0, -0.25, 1.0, 3.0, -1.0]
+
+
+def rest_of(out):
+    return [i for i in ROWS if i not in out]
+
+
+def differences(scores):
+    with mpmath.workdps(DIGITS):
+        return [float(score - scores[0]) for score in scores[1:]]
+
+
+def pairs(ranker, X, y, alpha, oracle, qid=None):
+    found = leave_pair_out(ranker, X, y, qid=qid, alphas=[alpha], return_differences=True)
+    codes = None if name_of(ranker) == "RLS" else qid
+    want = [
+        differences(oracle.scores([j, i], rest_of((i, j)), alpha, codes))[0]
+        for i, j in found.pairs.tolist()
+    ]
+    return found.differences[0], want
+
+
+def pairs_of_queries(ranker, X, y, alpha, oracle):
+    return pairs(ranker, X, y, alpha, oracle, QID)
+
+
+def queries(ranker, X, y, alpha, oracle):
+    found = leave_query_out(ranker, X, y, qid=QID, alphas=[alpha]).predictions[0]
+    return _within(found, [np.flatnonzero(q == QID) for q in (0, 1)], alpha, oracle)
+
+
+def folds(ranker, X, y, alpha, oracle):
+    found = k_fold(ranker, X, y, n_splits=3, alphas=[alpha]).predictions[0]
+    return _within(found, [np.arange(k, 7, 3) for k in range(3)], alpha, oracle)
+
+
+def _within(found, parts, alpha, oracle):
+    """Differences to the first row of each part."""
+    values, want = [], []
+    for part in parts:
+        values += (found[part[1:]] - found[part[0]]).tolist()
+        want += differences(oracle.scores(part.tolist(), rest_of(part), alpha))
+    return values, want
+
+
+def single_rows(ranker, X, y, alpha, oracle):
+    found = leave_one_out(ranker, X, y, alphas=[alpha]).predictions[0]
+    want = [oracle.scores([i], rest_of([i]), alpha, intercept=True)[0] for i in ROWS]
+    with mpmath.workdps(DIGITS):
+        mean = mpmath.fsum(oracle.y) / len(oracle.y)
+        return found - float(mean), [float(score - mean) for score in want]
+
+
+def comparisons(ranker, X, y, alpha, oracle):
+    found = leave_comparison_out(ranker, X, COMPARED, margin=MARGINS, alphas=[alpha])
+    want = [
+        float(oracle.without_comparison(COMPARED, MARGINS, k, alpha)) for k in range(len(COMPARED))
+    ]
+    return found.differences[0], want
+
+
+def name_of(ranker):
+    return type(ranker).__name__
+
+
+RANKINGS = ("primal", "dual", "rbf", "landmarks")
+HOLD_OUTS = {
+    pairs: (*RANKINGS, "regression"),
+    pairs_of_queries: (*RANKINGS, "regression"),
+    queries: RANKINGS,
+    folds: RANKINGS,
+    single_rows: ("regression",),
+    comparisons: RANKINGS,
+}
+TOLERANCES = {"dual": 1e-3}  # of the largest label, from their mean; 1e-5 for others
+
+
+def check(hold_out, problem, name, alphas=ALPHAS):
+    X, y = PROBLEMS[problem]
+    size = np.abs(y - np.mean(y, dtype=np.float64)).max()
+    size = 3.0 if hold_out is comparisons else size
+    for alpha in alphas:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                found, want = hold_out(
+                    RANKERS[name](1.0), X, y, alpha, precise(problem, rbf=name == "rbf")
+                )
+            except RankwiseError:
+                continue
+        found = np.asarray(found, dtype=np.float64)
+        assert np.isfinite(found).all()
+        if alpha == LEAST and any("too small" in str(warning.message) for warning in said):
+            continue
+        error = np.abs(found - want).max() / max(size, np.abs(want).max())
+        assert error <= TOLERANCES.get(name, 1e-5), f"alpha {alpha:g}: {error:.1e}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("hold_out", "name"),
+    [(hold_out, name) for hold_out, names in HOLD_OUTS.items() for name in names],
+)
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_hold_outs_are_right_or_refused(problem, hold_out, name):
+    check(hold_out, problem, name)
+
+
+@pytest.mark.parametrize("hold_out", [pairs, pairs_of_queries, queries, folds, comparisons])
+def test_features_and_labels_far_from_zero(hold_out):
+    for name in ("primal", "dual"):
+        check(hold_out, "far from zero", name, (1e-9,))
+        check(hold_out, "labels far from zero", name, (1e-9,))
+
+
+def test_labels_that_underflow_are_refused():
+    X, y = PROBLEMS["labels of 1e-150"]
+    with pytest.raises(RankwiseError, match=r"Labels of at most .*e-150 divided by an alpha of 1e"):
+        leave_query_out(RANKERS["dual"](1.0), X, y, qid=QID, alphas=[1e300])
