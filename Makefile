@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo ask-demo test test-all fuzz lint docs docs-check bench gpu reproduce clean
+.PHONY: help demo ask-demo test test-all fuzz lint docs docs-check bench gpu reproduce package clean
 
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench      measure every claim about speed; writes docs/benchmarks.md"
 	@echo "make gpu        on a machine with a GPU: compare every ranker with NumPy, then measure the claims"
 	@echo "make reproduce  write the papers' tables to docs/results.md (needs RANKWISE_DATA)"
+	@echo "make package    build a wheel and an sdist in dist/, and try them in new environments"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -87,6 +88,10 @@ gpu: $(VENV)/.bench
 
 reproduce: $(VENV)/.reproduce
 	$(BIN)/python -m reproduce
+
+package: | $(BIN)/python
+	$(PIP) build
+	$(BIN)/python tests/package/check.py
 
 clean:
 	rm -rf $(VENV) demo-output build dist docs/_build docs/auto_examples docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,8 +1,10 @@
 """Configuration of the documentation site, which `make docs` builds."""
 
+import os
 import sys
 from pathlib import Path
 
+os.environ["RANKWISE_DATA"] = ""  # examples run on data that everybody has
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from rankwise import __version__  # noqa: E402

@@ -13,6 +13,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
+from gallery_figures import figures
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn import config_context
@@ -117,16 +118,11 @@ def figures_of_block(block: Any, block_vars: dict[str, Any], gallery_conf: Any) 
     space = block_vars["example_globals"]
     seen = space.setdefault("__drawn_figures__", [])
     saved = []
-    for value in list(space.values()):
-        parts = value if isinstance(value, list | tuple) else [value]
-        for part in parts:
-            figure = figure_of(part)
-            if figure is None or figure.canvas.manager is not None or figure in seen:
-                continue
+    for figure in figures(space):
+        if figure not in seen:
             seen.append(figure)
             path = Path(next(block_vars["image_path_iterator"])).with_suffix(".png")
-            save_figure(figure, path)
-            saved.append(str(path))
+            saved.append(str(save_figure(figure, path)))
     return figure_rst(saved, gallery_conf["src_dir"])
 
 
