@@ -69,10 +69,10 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 SITE := docs/_build/html
-SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2
+SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 docs: $(VENV)/.docs
-	$(SPHINX) docs $(SITE)
+	$(SPHINX) --jobs 2 docs $(SITE)
 	$(BIN)/python docs/site_parts/check_links.py $(SITE)
 
 docs-check: $(VENV)/.docs

@@ -75,7 +75,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["live_ranking.js"]
 html_show_sourcelink = False
-html_sidebars = {"index": []}
+html_sidebars = {page: [] for page in ("index", "choosing", "commands")}
 toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "show_prev_next": False,

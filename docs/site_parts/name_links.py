@@ -5,10 +5,12 @@ So the guides need no markup that only Sphinx understands, and docstrings none a
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
 
+CALL = re.compile(r"\(.*\)$", flags=re.DOTALL)  # `ndcg(y, scores)` is ndcg
 KINDS = {"class", "function", "exception", "method", "data"}
 # Words such as fit, Text and Item mean something else in most places; only full names are linked.
 FULL_NAMES_ONLY = ("rankwise.asking", "rankwise.distributed", "rankwise.problem", "rankwise.report")
@@ -36,7 +38,7 @@ def find_targets(app: Any, env: Any) -> None:
 def link_names(app: Any, tree: nodes.document, page: str) -> None:
     """Put every public name in code font into a link, except on its own page and in links."""
     for node in list(tree.findall(nodes.literal)):
-        name = node.astext().strip().removesuffix("()")
+        name = CALL.sub("", node.astext().strip())
         inside = node.parent
         while inside is not None and not isinstance(inside, nodes.reference | nodes.title):
             inside = inside.parent
