@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo ask-demo test test-all fuzz lint docs docs-check bench gpu reproduce clean
+.PHONY: help demo ask-demo test test-all fuzz lint docs docs-check bench gpu reproduce package clean
 
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
@@ -14,10 +14,11 @@ help:
 	@echo "make fuzz       read hostile inputs for a minute, or for SECONDS=3600; counts them"
 	@echo "make lint       ruff, mypy and the import order"
 	@echo "make docs       build the site with its gallery to docs/_build/html, and check its links"
-	@echo "make docs-check the same without running the gallery"
+	@echo "make docs-check read all pages and resolve their links, without running the gallery"
 	@echo "make bench      measure every claim about speed; writes docs/benchmarks.md"
 	@echo "make gpu        on a machine with a GPU: compare every ranker with NumPy, then measure the claims"
 	@echo "make reproduce  write the papers' tables to docs/results.md (needs RANKWISE_DATA)"
+	@echo "make package    build a wheel and an sdist in dist/, and try them in new environments"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -68,15 +69,14 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 SITE := docs/_build/html
-SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2
+SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 docs: $(VENV)/.docs
-	$(SPHINX) docs $(SITE)
+	$(SPHINX) --jobs 2 docs $(SITE)
 	$(BIN)/python docs/site_parts/check_links.py $(SITE)
 
 docs-check: $(VENV)/.docs
-	$(SPHINX) --define plot_gallery=0 docs docs/_build/check
-	$(BIN)/python docs/site_parts/check_links.py docs/_build/check
+	$(SPHINX) --define plot_gallery=0 --builder dummy docs docs/_build/check
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
@@ -88,6 +88,10 @@ gpu: $(VENV)/.bench
 
 reproduce: $(VENV)/.reproduce
 	$(BIN)/python -m reproduce
+
+package: | $(BIN)/python
+	$(PIP) build
+	$(BIN)/python tests/package/check.py
 
 clean:
 	rm -rf $(VENV) demo-output build dist docs/_build docs/auto_examples docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

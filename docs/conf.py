@@ -1,8 +1,10 @@
 """Configuration of the documentation site, which `make docs` builds."""
 
+import os
 import sys
 from pathlib import Path
 
+os.environ["RANKWISE_DATA"] = ""  # examples run on data that everybody has
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from rankwise import __version__  # noqa: E402
@@ -56,6 +58,14 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
 }
 
+live_guides = [  # figures of their code are shown below it
+    f"guide/{name}"
+    for name in (
+        *("best-ranker", "comparisons", "hold-outs", "leaderboards", "pictures"),
+        *("scaling", "scikit-learn", "trees", "unlabelled", "words-against-words"),
+    )
+]
+
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -65,6 +75,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["live_ranking.js"]
 html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("index", "choosing", "commands")}
+toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "show_prev_next": False,
     "collapse_navigation": True,
@@ -73,4 +85,5 @@ html_theme_options = {
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
 }

@@ -3,22 +3,18 @@ From raw data to the best ranker
 ================================
 
 Raw features with very different scales, graded labels, and a score that is neither linear nor a sum
-of functions of single features: what happens with a ranker out of the box, and what `AutoRanker`
-makes of it. The bars are held-out scores of single rankers, with the standard error of their
-difference from the best. The estimate for new queries is compared with the score on queries that
-were never used.
-
-Run it: ``python examples/from_raw_data_to_the_best_ranker.py``. ``--quick`` uses fewer queries.
+of functions of single features: what happens with a ranker out of the box, and what
+``AutoRanker`` makes of it. The estimate for new queries is compared with the score on
+queries that were never used. With ``--quick``, there are fewer queries.
 """
 
 import sys
-from pathlib import Path
 
 import numpy as np
 
 from rankwise import AutoRanker, RankRLS
 from rankwise.metrics import ndcg
-from rankwise.plots import new_axes, save_figure
+from rankwise.plots import COLORS, INK, new_axes
 
 rng = np.random.default_rng(0)
 n_queries = 40 if "--quick" in sys.argv else 120
@@ -58,18 +54,19 @@ print(f"on new queries: {found:.4f}; RankRLS alone has {plain:.4f}")
 # %%
 # Held-out scores
 # ---------------
+# Single rankers at their best, with the standard errors of their differences from the best one. The
+# dashed line is the honest estimate of the mean of the best.
 
 results = auto.results_
 best = results.best_trials
 (ax,) = new_axes(size=(6.4, 4.2))
 places = np.arange(len(best))[::-1]
 trials = list(best.values())
-ax.barh(places, results.scores[trials], xerr=results.standard_errors[trials], alpha=0.6)
-ax.axvline(auto.score_estimate_.score, linestyle="--")
+ax.barh(
+    places, results.scores[trials], xerr=results.standard_errors[trials], color=COLORS[0], alpha=0.6
+)
+ax.axvline(auto.score_estimate_.score, color=INK, linestyle="--")
 ax.set_yticks(places, list(best))
 ax.set_xlim(results.scores[trials].min() - 0.05, None)
-ax.set_xlabel(f"held-out {auto.metric_}; dashed: the mean, by the honest estimate")
-
-output = Path(__file__).with_name("output")
-output.mkdir(exist_ok=True)
-print("Wrote", save_figure(ax.figure, output / "from_raw_data_to_the_best_ranker.png"))
+ax.set_xlabel(f"held-out {auto.metric_}")
+ax

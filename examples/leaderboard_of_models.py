@@ -11,13 +11,11 @@ The battles are generated, so that the truth is known. With ``--quick``, there a
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from rankwise import Leaderboard
 from rankwise.data import make_battles
-from rankwise.plots import new_axes, plot_ratings, save_figure
 
 # %%
 # The battles
@@ -43,6 +41,14 @@ style = board.coefficients()
 print(f"style {style['coefficient'][0]:.3f} ({style['low'][0]:.3f} to {style['high'][0]:.3f})\n")
 
 # %%
+# The same as a picture, with the ranks that remain possible on the right. A thin line separates
+# groups.
+
+ax = board.plot()
+ax.set_title("clustered by session")
+ax
+
+# %%
 # What if sessions are ignored?
 # -----------------------------
 # The ratings are the same, but intervals are too short: fewer of them hold the true rating.
@@ -57,25 +63,14 @@ for name, fitted in (("clustered", board), ("as if independent", alone)):
     print(f"{name}: mean width {width:.2f}, {inside:.0%} of the intervals hold the truth")
 
 # %%
+# Too many models look settled:
+
+ax = alone.plot()
+ax.set_title("as if votes were independent")
+ax
+
+# %%
 # What to compare next
 # --------------------
 
 print("compare next:", ", ".join(" and ".join(pair) for pair in board.suggest_pairs(3)))
-
-# %%
-# The picture
-# -----------
-
-axes = new_axes(columns=2, size=(5.2, 4.2))
-for ax, (name, fitted) in zip(
-    axes, (("clustered by session", board), ("as if independent", alone)), strict=True
-):
-    t = fitted.standings()
-    ranks = t["rank_low"], t["rank_high"]
-    plot_ratings(
-        t["rating"], t["low"], t["high"], names=t["item"], ranks=ranks, group=t["group"], ax=ax
-    )
-    ax.set_title(name)
-output = Path(__file__).with_name("output")
-output.mkdir(exist_ok=True)
-print("Wrote", save_figure(axes[0].figure, output / "leaderboard_of_models.png"))

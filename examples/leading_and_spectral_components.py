@@ -13,17 +13,16 @@ the order of its rows. If the features of queries vary most, the leading compone
 these features, and the spectral directions do not. If they vary little, the two methods are
 similar.
 
-Run it: ``python examples/leading_and_spectral_components.py``. ``--quick`` uses fewer queries.
+With ``--quick``, there are fewer queries.
 """
 
 import sys
-from pathlib import Path
 
 import numpy as np
 
 from rankwise import KPCRank
 from rankwise.metrics import disagreement_error
-from rankwise.plots import new_axes, plot_alpha_path, save_figure
+from rankwise.plots import new_axes, plot_alpha_path
 
 rng = np.random.default_rng(0)
 n_queries = 30 if "--quick" in sys.argv else 60
@@ -44,7 +43,7 @@ def make(n_queries, spread):
 # Without queries, M is a multiple of the diagonal matrix of eigenvalues, and the two methods are
 # the same. With queries, they differ, especially if the features of queries vary much.
 
-axes = new_axes(columns=2, size=(5.2, 3.9))
+axes = new_axes(2, size=(5.6, 3.6))
 for ax, spread in zip(axes, (0.5, 3.0), strict=True):
     X, y, qid = make(n_queries, spread)
     new, truth, new_qid = make(200, spread)
@@ -61,10 +60,12 @@ for ax, spread in zip(axes, (0.5, 3.0), strict=True):
     ax.set_xlabel("number of components p")
     ax.set_title(f"features of queries vary by {spread:g}", pad=24)
 
+axes[0]
+
+# %%
+# One ranking
+# -----------
+# Without queries, all rows are compared with each other, and the two methods agree.
+
 one = [KPCRank(5, selection=s, gamma=0.02).fit(X, y).predict(X) for s in ("leading", "spectral")]
 print(f"one ranking of all rows: they differ by {np.abs(one[0] - one[1]).max():.0e}")
-
-output = Path(__file__).with_name("output")
-output.mkdir(exist_ok=True)
-name = "leading_and_spectral_components.png"
-print("Wrote", save_figure(axes[0].figure, output / name))

@@ -23,7 +23,7 @@ from sklearn.decomposition import PCA
 from sklearn.gaussian_process.kernels import DotProduct
 
 from rankwise import PairwiseGP
-from rankwise.plots import new_axes, plot_item_ranking, plot_reliability, save_figure
+from rankwise.plots import plot_item_ranking, plot_reliability
 
 # %%
 # The data
@@ -95,6 +95,16 @@ certain = np.abs(chance - 0.5) > np.median(np.abs(chance - 0.5))
 print(f"          accuracy in the more certain half: {np.mean(chance[certain] > 0.5):.3f}")
 
 # %%
+# Are the probabilities right? Of the comparisons with a predicted probability of 70%, 70% should be
+# won.
+
+swapped = rng.random(held_out.sum()) < 0.5
+ax = plot_reliability(
+    ~swapped, np.where(swapped, 1 - chance, chance), n_bins=6, data="comparisons of new prompts"
+)
+ax
+
+# %%
 # What to compare next
 # --------------------
 # Among answers that nobody has compared: the pairs whose outcome gives most information.
@@ -104,12 +114,8 @@ for i, j in model.suggest_pair(pool, n_pairs=3, random_state=0):
     gap, std = model.predict_difference(pool[[i]], pool[[j]])
     print(f"compare {i} and {j}: difference {gap[0]:.2f}, standard deviation {std[0]:.2f}")
 
-left, right = new_axes(columns=2, size=(5.0, 5.0))
-swapped = rng.random(held_out.sum()) < 0.5
-plot_reliability(~swapped, np.where(swapped, 1 - chance, chance), n_bins=6, ax=left)
-left.set_title("new prompts: probabilities", fontsize=11)
-plot_item_ranking(model, pool[:20], ax=right)
-right.set_title("twenty new answers, with 95% intervals", fontsize=11)
-output = Path(__file__).with_name("output")
-output.mkdir(exist_ok=True)
-print("Wrote", save_figure(left.figure, output / "reward_model.png"))
+# %%
+# Twenty new answers, with 95% intervals, and their possible ranks:
+
+ax = plot_item_ranking(model, pool[:20])
+ax

@@ -16,14 +16,13 @@ scikit-learn's digits. With ``--quick``, there are fewer rows and repetitions.
 
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
 from rankwise import RankRLS, SparseRankRLS
 from rankwise.data import list_datasets, load_dataset
 from rankwise.metrics import disagreement_error
-from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure
+from rankwise.plots import COLORS, INK, MARKERS, new_axes
 from rankwise.report import Column, Table
 
 # %%
@@ -147,8 +146,4 @@ ax.minorticks_off()
 ax.set(xlabel="training rows m", ylabel="disagreement error ± s.e.")
 ax.set_title(f"{name}: images of a query, ordered by digit", size=11, weight="bold", pad=44)
 ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, labelcolor=INK)
-
-output = Path(__file__).with_name("output")
-output.mkdir(exist_ok=True)
-for suffix in ("png", "svg"):
-    print("Wrote", save_figure(ax.figure, output / f"sample_size_curve.{suffix}"))
+ax

@@ -56,7 +56,7 @@ def run_steps(
     return 0
 
 
-def run_parts(here: Path, description: str, parts: dict[str, Callable[[bool], list[Table]]]) -> int:
+def run_parts(here: Path, description: str, parts: dict[str, Callable[[bool], list[Any]]]) -> int:
     """Run the given parts, print their tables, and write them.
 
     Parameters
@@ -66,7 +66,8 @@ def run_parts(here: Path, description: str, parts: dict[str, Callable[[bool], li
     description : str
         What the command does; its first line is shown by --help.
     parts : dict of callables
-        Each gets whether to be quick, with less data or shorter runs, and returns tables.
+        Each gets whether to be quick, with less data or shorter runs, and returns tables, and
+        texts such as links to figures.
 
     Returns
     -------
@@ -85,7 +86,9 @@ def run_parts(here: Path, description: str, parts: dict[str, Callable[[bool], li
             print(f"{table}\n", flush=True)
         print(f"{part}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
         if arguments.write:
-            shown = "\n\n".join(table.to_markdown() for table in tables)
+            shown = "\n\n".join(
+                table.to_markdown() if isinstance(table, Table) else table for table in tables
+            )
             put_block(here / "README.md", part, shown)
     return 0
 

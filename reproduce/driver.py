@@ -23,7 +23,7 @@ from pathlib import Path
 from rankwise.files import replacing
 from reproduce.pages import BEGIN, END, keep, kept
 from reproduce.parts import PAPERS, Paper, Part
-from reproduce.provenance import provenance, provenance_line
+from reproduce.provenance import last_change, provenance, provenance_line
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "results.md"
@@ -40,7 +40,7 @@ The tables of the papers, reproduced with this library. `make reproduce` writes 
 "quoted", which are from the papers or from published reference results. The README of each folder
 describes the experiments and what was tried. Seconds are those of the machine that ran them, with
 another part running on its other core. Below each part are the date, the commit and the machine of
-its run, if they were recorded.
+its run, or the commit that last changed its table if these were not recorded.
 """
 
 
@@ -173,10 +173,10 @@ def blocks(readme: str) -> dict[str, str]:
 
 def section(paper: Paper, notes: dict[str, str]) -> str:
     """A heading, a description, and the blocks of a folder."""
-    readme = (ROOT / "reproduce" / paper.folder / "README.md").read_text(encoding="utf-8")
+    readme = ROOT / "reproduce" / paper.folder / "README.md"
     link = f"[reproduce/{paper.folder}](../reproduce/{paper.folder}/README.md)"
     lines = [f"## {paper.title}", f"{paper.about} {paper.differences} More: {link}."]
-    written, runs = blocks(readme), kept(RUNS)
+    written, runs = blocks(readme.read_text(encoding="utf-8")), kept(RUNS)
     for part in paper.parts:
         for name in part.blocks:
             text = written.get(name, "")
@@ -184,8 +184,10 @@ def section(paper: Paper, notes: dict[str, str]) -> str:
             if note and text:
                 lines.append(f"*{part.name} did not run here ({note}): from an earlier run.*")
             lines.append(_moved(text, paper.folder) if text else f"*{part.name} was not run.*")
-        if any(written.get(name) for name in part.blocks):
-            lines.append(provenance_line(runs.get(part.name, {}), part.name))
+        texts = [written[name] for name in part.blocks if written.get(name)]
+        if texts:
+            origin = runs.get(part.name) or last_change(readme, texts[0])
+            lines.append(provenance_line(origin, part.name))
     return "\n\n".join(lines)
 
 

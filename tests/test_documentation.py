@@ -1,8 +1,10 @@
 """All code blocks of the README and of the guides run, and all links point to existing files."""
 
+import doctest
 import re
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -11,15 +13,29 @@ from tests.scripts import run_commands, run_script
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+DOCS = ROOT / "docs"
 PAGES = [
     README,
-    *(page for page in sorted((ROOT / "docs" / "guide").glob("*.md")) if page.stem != "index"),
+    DOCS / "faq.md",
+    *(page for page in sorted((DOCS / "guide").glob("*.md")) if page.stem != "index"),
+    *sorted((DOCS / "coming-from").glob("*.md")),
 ]
+WITH_LINKS = {"architecture", "choosing", "citing", "glossary", "index", "papers"}
 LINKED = [
     *(*PAGES, ROOT / "CONTRIBUTING.md"),
-    *(ROOT / "docs" / name for name in ("architecture.md", "choosing.md", "index.md", "papers.md")),
+    *(page for page in sorted(DOCS.glob("*.md")) if page.stem in WITH_LINKS),
 ]
-BLOCK = re.compile(r"```(python|bash)\n(.*?)```", flags=re.DOTALL)
+PEERS = {
+    DOCS / "coming-from" / f"{page}.md": packages
+    for page, packages in {
+        "botorch": ["botorch"],
+        "choix": ["choix"],
+        "lightgbm": ["lightgbm"],
+        "rlscore": ["rlscore"],
+        "xgboost": ["xgboost"],
+    }.items()
+} | {DOCS / "guide" / "trees.md": ["xgboost", "catboost", "lightgbm"]}
+BLOCK = re.compile(r"```(python|py|bash|pycon)\n(.*?)```", flags=re.DOTALL)
 
 
 def blocks(page, language):
@@ -27,31 +43,66 @@ def blocks(page, language):
     return [block for kind, block in found if kind == language]
 
 
-SLOW = {"best-ranker", "comparisons", "components", "preferences", "trees"}
+def name(page):
+    return str(page.relative_to(ROOT).with_suffix(""))
+
+
+SLOW = {
+    *("README", "docs/coming-from/lightgbm"),
+    *(f"docs/guide/{page}" for page in ("best-ranker", "comparisons", "components", "preferences")),
+    *("docs/guide/tour", "docs/guide/trees"),
+}
+NEEDED = {  # page: a package of an extra, and the extra
+    "docs/coming-from/lightgbm": ("lightgbm", "boost"),
+    "docs/guide/command-line": ("onnxruntime", "onnx"),
+    "docs/guide/deploying": ("onnxruntime", "onnx"),
+    "docs/guide/gpu": ("torch", "gpu"),
+    "docs/guide/tour": ("lightgbm", "boost"),
+    "docs/guide/trees": ("lightgbm", "boost"),
+}
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.stem in SLOW else [])
+        pytest.param(page, id=name(page), marks=[pytest.mark.slow] if name(page) in SLOW else [])
         for page in PAGES
+        if BLOCK.search(page.read_text(encoding="utf-8"))
     ],
 )
 def test_blocks_run(page, tmp_path):
     """Python blocks in order, in one namespace, then the shell blocks in the same folder."""
-    if page.stem == "gpu":
-        pytest.importorskip("torch", reason="needs the extra gpu")
-    if page.stem in ("README", "trees"):
-        pytest.importorskip("lightgbm", reason="needs the extra boost")
-    if page.stem in ("README", "deploying"):
-        pytest.importorskip("onnxruntime", reason="needs the extra onnx")
-    script = tmp_path / "page.py"
-    first = 1 if page == README else 0  # its first block has a test of its own
-    script.write_text("\n".join(blocks(page, "python")[first:]), encoding="utf-8")
-    assert script.stat().st_size
+    if name(page) in NEEDED:
+        package, extra = NEEDED[name(page)]
+        pytest.importorskip(package, reason=f"needs the extra {extra}")
+    script, session = tmp_path / "page.py", "\n".join(blocks(page, "pycon"))
+    script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
     run_script(script)
     for block in blocks(page, "bash"):
         run_commands(block, tmp_path)
+    with chdir(tmp_path):
+        check_session(session, name(page))
+
+
+def check_session(text, title):
+    """Run what was typed at the prompt, and compare what it prints with what is written."""
+    test = doctest.DocTestParser().get_doctest(text, {}, title, None, 0)
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    printed = []
+    doctest.DocTestRunner(optionflags=options).run(test, out=printed.append)
+    assert not printed, "".join(printed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PEERS, ids=name)
+def test_blocks_of_other_libraries_run(page, tmp_path):
+    """Blocks marked `py` call libraries that users come from, on the data of the page."""
+    for package in PEERS[page]:
+        pytest.importorskip(package)
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(code for kind, code in found if kind in ("python", "py")))
+    run_script(script)
 
 
 @pytest.mark.slow
@@ -67,7 +118,11 @@ def test_the_first_block_of_the_readme_runs_in_a_process_of_its_own(tmp_path):
     assert "NDCG@10" in done.stdout
 
 
-@pytest.mark.parametrize("page", LINKED, ids=lambda path: path.stem)
+def test_the_readme_stays_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 160
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name)
 def test_links_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
     assert links

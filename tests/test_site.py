@@ -1,7 +1,9 @@
 """The documentation site: what its pages must have, and the tools that build it."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from benchmarks.__main__ import page, read, written
 from benchmarks.harness import Result
-from reproduce.provenance import provenance, provenance_line
+from reproduce.provenance import last_change, provenance, provenance_line
 from tests.test_public_names import MODULES
 
 ROOT = Path(__file__).parents[1]
@@ -150,6 +152,37 @@ def test_where_a_figure_comes_from(tmp_path):
     assert line.endswith("; commit not recorded.*")
     assert provenance_line({}, "toy") == "*toy: date, commit and machine were not recorded.*"
     assert re.fullmatch(r"([0-9a-f]{10}( with changes)?)?", provenance(ROOT)["commit"])
+
+
+def test_the_last_change_of_a_table(tmp_path):
+    def git(*arguments, day=1):
+        time = f"2026-01-{day:02d}T12:00:00Z"
+        roles = ("AUTHOR", "COMMITTER")
+        who = {f"GIT_{role}_{what}": "a" for role in roles for what in ("NAME", "EMAIL")}
+        when = {"GIT_AUTHOR_DATE": time, "GIT_COMMITTER_DATE": time}
+        command = ["git", "-C", tmp_path, *arguments]
+        return subprocess.run(
+            command, env=os.environ | who | when, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    path = tmp_path / "README.md"
+    path.write_text("# Toy\n")
+    assert last_change(path, "# Toy") == {}
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    assert last_change(path, "# Toy") == {}  # where the history begins, it may have been cut off
+    path.write_text("# Toy\n\none\ntwo\n")
+    assert last_change(path, "one\ntwo") == {}  # not committed
+    git("commit", "-qam", "second", day=2)
+    path.write_text("# Toy\n\none\n2\n\nlater\n")
+    git("commit", "-qam", "third", day=3)
+    third = git("rev-parse", "--short=10", "HEAD")
+    path.write_text("# Toy\n\nmore\n\none\n2\n\nlater than that\n")
+    git("commit", "-qam", "fourth", day=4)
+    found = last_change(path, "one\n2")
+    assert found == {"changed": "2026-01-03", "in": third}
+    assert f"2026-01-03 in commit {third}; the machine was not" in provenance_line(found, "toy")
 
 
 def test_the_page_of_benchmarks_says_when_and_where():

@@ -20,8 +20,8 @@ invalid input, commands print one line that says what is wrong and where, and re
 
 
 def help_of(command: str) -> str:
-    """What ``rankwise COMMAND --help`` prints, 100 characters wide."""
-    environment = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+    """What ``rankwise COMMAND --help`` prints, 84 characters wide."""
+    environment = {"COLUMNS": "84", "TERM": "dumb", "NO_COLOR": "1"}
     result = CliRunner().invoke(program, [command, "--help"], env=environment)
     if result.exit_code:
         raise RuntimeError(f"rankwise {command} --help fails: {result.output}")

@@ -5,10 +5,12 @@ So the guides need no markup that only Sphinx understands, and docstrings none a
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
 
+CALL = re.compile(r"\(.*\)$", flags=re.DOTALL)  # `ndcg(y, scores)` is ndcg
 KINDS = {"class", "function", "exception", "method", "data"}
 # Words such as fit, Text and Item mean something else in most places; only full names are linked.
 FULL_NAMES_ONLY = ("rankwise.asking", "rankwise.distributed", "rankwise.problem", "rankwise.report")
@@ -28,17 +30,21 @@ def targets(env: Any) -> dict[str, tuple[str, str]]:
     return found
 
 
+def find_targets(app: Any, env: Any) -> None:
+    """Find the names once, when all pages have been read."""
+    app.name_targets = targets(env)
+
+
 def link_names(app: Any, tree: nodes.document, page: str) -> None:
     """Put every public name in code font into a link, except on its own page and in links."""
-    known = targets(app.env)
     for node in list(tree.findall(nodes.literal)):
-        name = node.astext().strip().removesuffix("()")
+        name = CALL.sub("", node.astext().strip())
         inside = node.parent
         while inside is not None and not isinstance(inside, nodes.reference | nodes.title):
             inside = inside.parent
-        if inside is not None or name not in known:
+        if inside is not None or name not in app.name_targets:
             continue
-        target, anchor = known[name]
+        target, anchor = app.name_targets[name]
         if target == page:
             continue
         uri = f"{app.builder.get_relative_uri(page, target)}#{anchor}"
@@ -48,5 +54,6 @@ def link_names(app: Any, tree: nodes.document, page: str) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
+    app.connect("env-check-consistency", find_targets)
     app.connect("doctree-resolved", link_names)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

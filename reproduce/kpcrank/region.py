@@ -3,7 +3,7 @@
 Rows have 40 independent features with variances 1, 1/2, 1/3, ...: the components of a linear
 kernel. Scores are sums of features of unit variance. A part of their variance, from none to most,
 comes from features after the fifth. Training scores have noise; parameters are chosen by five folds
-of queries, and the order of new queries without noise is evaluated.
+of queries, as in noise.py, and the order of new queries without noise is evaluated.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from rankwise.metrics import disagreement_error
-from reproduce.kpcrank.settings import ROWS, Part, held_out
+from reproduce.kpcrank.noise import ROWS, Part, chosen, held_out, markdown
 
 FEATURES, LEADING, PER_QUERY = 40, 5, 5
 ROWS_TRAIN, ROWS_TEST, DRAWS, REPEATS = 300, 1000, 4, 5
 OUTSIDE = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)  # share of the variance of scores
 NOISES = (0.5, 1.0, 2.0, 4.0)  # times the standard deviation of scores
+KERNEL = {"kernel": "linear", "scale": None}
+COMPARED = ("KPCRank", "KPCRank, components and ridge", "RankRLS")
 
 
 def draw(rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -36,21 +38,22 @@ def draw(rng: np.random.Generator) -> dict[str, np.ndarray]:
     part = Part(X[train], np.column_stack(columns), qid[train])
     found = {}
     for row in ROWS:
-        error = held_out(row, part)
-        predicted = row.scores(part, X[test])
-        values = np.empty(shape)
-        for o, place in enumerate(places):
-            at = min(int(np.argmin(error[:, o])), predicted.shape[1] - 1)
-            truth = scores[place[0]][test]
-            values[place] = disagreement_error(truth, predicted[:, at, o], qid[test])
-        found[row.name] = values
+        if row.name in COMPARED:
+            error, spread = held_out(row, KERNEL, part)
+            predicted = row.scores(KERNEL, part, X[test])
+            values = np.empty(shape)
+            for o, place in enumerate(places):
+                at = min(chosen(error[:, o], spread[:, o], "best"), predicted.shape[1] - 1)
+                truth = scores[place[0]][test]
+                values[place] = disagreement_error(truth, predicted[:, at, o], qid[test])
+            found[row.name] = values
     return found
 
 
 def run() -> dict[str, np.ndarray]:
     """Test errors of all draws, shape (draws, shares, noises, repeats) for each ranker."""
     draws = [draw(np.random.default_rng(seed)) for seed in range(DRAWS)]
-    return {row.name: np.array([one[row.name] for one in draws]) for row in ROWS}
+    return {name: np.array([one[name] for one in draws]) for name in COMPARED}
 
 
 def text(found: dict[str, np.ndarray]) -> str:
@@ -58,7 +61,7 @@ def text(found: dict[str, np.ndarray]) -> str:
     gain = found["RankRLS"] - found["KPCRank"]
     by_draw = gain.mean(axis=3)
     mean, error = by_draw.mean(axis=0), by_draw.std(axis=0, ddof=1) / np.sqrt(DRAWS)
-    both = (found["RankRLS"] - found["KPCRank, components and ridge"]).mean(axis=(0, 3))
+    both = (found["RankRLS"] - found[COMPARED[1]]).mean(axis=(0, 3))
     header = ["outside the first five", *(f"noise = {k:g} × s.d." for k in NOISES)]
     rows = [
         [
@@ -76,9 +79,7 @@ def text(found: dict[str, np.ndarray]) -> str:
         "components with a ridge. Above 0, the components are better."
     )
     picture = "![where KPCRank is better than RankRLS, and where it is not](region.svg)"
-    lines = [header, ["---"] * len(header), *rows]
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return f"{words}\n\n{table}\n\n{picture}"
+    return f"{words}\n\n{markdown(header, rows)}\n\n{picture}"
 
 
 def figure(found: dict[str, np.ndarray], path: Path) -> None:

@@ -1,9 +1,10 @@
 """The experiments of sections 6.1 and 6.2 of the KPCRank paper.
 
-Noise (6.1): normal noise of standard deviation 0, 0.5 and 1.0 is added to training scores between 0
-and 1, three times. The parameters of four rankers are chosen by five folds of the noisy training
-queries: those with the smallest held-out error, or the simplest within one standard error of it.
-The rankers are evaluated by the disagreement error on test queries, whose scores have no noise.
+Noise (6.1): normal noise is added to training scores between 0 and 1, twenty times: of standard
+deviation 0.5 and 1.0, as in the paper, and of 1 and 3 times the standard deviation of scores within
+queries. The parameters of the rankers are chosen by five folds of the noisy training queries: those
+with the smallest held-out error, or the simplest within one standard error of it. The rankers are
+evaluated by the disagreement error on test queries, whose scores have no noise.
 
 Sinc (6.2): 379 comparisons with margins for training, 48 comparisons of other points for testing,
 20 seeds. The width of the kernel and the number of components are chosen by five folds of the
@@ -23,46 +24,26 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from rankwise import KPCR, RLS, KPCRank, RankRLS
+from rankwise import KPCRank, PairwiseGP, RankRLS
 from rankwise.data import load_dataset, normalize_per_query
 from rankwise.errors import DataError
-from rankwise.metrics import disagreement_error
-from rankwise.model_selection import leave_query_out
-from reproduce.kpcrank import region
+from reproduce.kpcrank import noise, region
+from reproduce.kpcrank.noise import Part, Task, View, markdown
 from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
 from reproduce.pages import put_block
 
 HERE = Path(__file__).parent
-SIGMAS = (0.0, 0.5, 1.0)
-REPEATS = 3
-ALPHAS = 2.0 ** np.arange(-12, 23, 2)
 SEEDS = 20
-RULES = {"best": "fewest held-out errors", "one_se": "within one standard error"}
+PROCESSES = {  # the paper does not say which of them its figure is for
+    "Gaussian process, margins": ({"likelihood": "gaussian"}, 0.0),
+    "Gaussian process, winners": ({"flips": 0.0}, 0.0),
+    "Gaussian process, winners, 5% flipped": ({"flips": 0.0}, 0.05),
+}
 PARSES = {"training rows": 500, "test rows": 2698, "per sentence": 3}  # of the paper
-
-
-@dataclass(frozen=True)
-class Part:
-    """Scored rows, scores from 0 to 1."""
-
-    X: object
-    y: np.ndarray
-    qid: np.ndarray
-
-
-@dataclass(frozen=True)
-class Task:
-    """A training and a test part, and the kernels to choose from."""
-
-    train: Part
-    test: Part
-    kernels: tuple[dict, ...]
 
 
 def parses() -> Iterator[Task]:
@@ -73,7 +54,7 @@ def parses() -> Iterator[Task]:
     for name in ("train", "test"):
         data = bioinfer.load(name)
         parts.append(Part(data.X, data.y, data.qid))
-    yield Task(*parts, ({"kernel": "linear"}, {"kernel": "cosine"}))
+    yield with_kernels(*parts)
 
 
 def genia() -> Iterator[Task]:
@@ -91,7 +72,7 @@ def genia() -> Iterator[Task]:
     train, test = cut(np.array(qid), PARSES["training rows"], PARSES["test rows"])
     counts = WalkCounts(linkages[: test.stop], max_length=2).features(2, 1.0, cosine=False)
     parts = [Part(counts[part], np.array(y)[part], np.array(qid)[part]) for part in (train, test)]
-    yield Task(*parts, ({"kernel": "linear"}, {"kernel": "cosine"}))
+    yield with_kernels(*parts)
 
 
 def cut(qid: np.ndarray, n_train: int, n_test: int) -> tuple[slice, slice]:
@@ -117,7 +98,7 @@ def ohsumed() -> Iterator[Task]:
             place[rows] = np.arange(len(rows))
         kept = np.flatnonzero(place < 8)
         sample = Part(train.X[kept], train.y[kept], train.qid[kept])
-        yield Task(sample, parts[1], widths(25))
+        yield with_widths(sample, parts[1])
 
 
 def low_dimensional() -> Iterator[Task]:
@@ -131,11 +112,20 @@ def low_dimensional() -> Iterator[Task]:
         score = (score - score.min()) / np.ptp(score)
         return Part(hidden @ mixing.T, score, np.arange(n_rows) // 5)
 
-    yield Task(part(500), part(2500), widths(30))
+    yield with_widths(part(500), part(2500))
 
 
-def widths(n_features: int) -> tuple[dict, ...]:
-    return tuple({"kernel": "rbf", "gamma": g / n_features} for g in (0.03, 0.3, 3.0))
+def with_kernels(train: Part, test: Part) -> Task:
+    """A task of sparse rows, with a linear or a cosine kernel."""
+    views = tuple(View.in_span(train.X, test.X, cosine) for cosine in (False, True))
+    return Task(train, test, views)
+
+
+def with_widths(train: Part, test: Part) -> Task:
+    """A task with rbf kernels of three widths."""
+    n_features = train.X.shape[1]
+    kernels = ({"gamma": g / n_features, "kernel": "rbf", "scale": None} for g in (0.03, 0.3, 3.0))
+    return Task(train, test, tuple(View(kernel, train.X, test.X) for kernel in kernels))
 
 
 TASKS = {
@@ -146,89 +136,6 @@ TASKS = {
 }
 
 
-def by_components(kind, task: Task) -> dict:
-    """KPCR or KPCRank: the kernel with the fewest held-out errors, and components by each rule."""
-    X, y, qid = task.train.X, task.train.y, task.train.qid
-    fitted = [kind(cv=5, rule="best", **kernel).fit(X, y, qid=qid) for kernel in task.kernels]
-    best = min(fitted, key=lambda ranker: ranker.component_errors_.error.min())
-    numbers = {rule: best.component_errors_.chosen(rule) for rule in RULES}
-    path = best.predict_path(task.test.X)  # the rule of one standard error never takes more
-    return {rule: (path[:, p - 1], f"p = {p}") for rule, p in numbers.items()}
-
-
-def by_ridge(kind, task: Task) -> dict:
-    """RLS or RankRLS: likewise, with the largest alpha that each rule allows."""
-    X, y, qid = task.train.X, task.train.y, task.train.qid
-    found = [
-        leave_query_out(kind(**kernel), X, y, qid=qid, alphas=ALPHAS, n_splits=5)
-        for kernel in task.kernels
-    ]
-    k = int(np.argmin([held_out.score.min() for held_out in found]))
-    held_out = found[k]
-    bar = held_out.score.min() + held_out.standard_error[held_out.best_index]
-    alphas = {"best": held_out.best_alpha, "one_se": ALPHAS[held_out.score <= bar].max()}
-    scores = {}
-    for rule, alpha in alphas.items():
-        ranker = kind(alpha, **task.kernels[k]).fit(X, y, qid=qid)
-        scores[rule] = (ranker.predict(task.test.X), f"alpha = {alpha:g}")
-    return scores
-
-
-RANKERS = {
-    "KPCR": lambda task: by_components(KPCR, task),
-    "KPCRank": lambda task: by_components(partial(KPCRank, weighting="pairs"), task),
-    "RLS": lambda task: by_ridge(RLS, task),
-    "RankRLS": lambda task: by_ridge(partial(RankRLS, weighting="pairs"), task),
-}
-
-
-def noise_experiment(name: str) -> dict[str, dict[str, np.ndarray]]:
-    """Test errors of every ranker by each rule, shape (sigmas, repeats): means over folds."""
-    tasks = list(TASKS[name]())
-    errors = {
-        rule: {ranker: np.zeros((len(SIGMAS), REPEATS)) for ranker in RANKERS} for rule in RULES
-    }
-    for repeat in range(REPEATS):
-        for fold, task in enumerate(tasks):
-            rng = np.random.default_rng((repeat, fold))
-            noise = rng.standard_normal(len(task.train.y))
-            for k, sigma in enumerate(SIGMAS):
-                noisy = replace(task.train, y=task.train.y + sigma * noise)
-                if sigma == 0 and repeat:  # the same every time
-                    for of_rule in errors.values():
-                        for values in of_rule.values():
-                            values[0, repeat] = values[0, 0]
-                    continue
-                for ranker, choose in RANKERS.items():
-                    for rule, (scores, chosen) in choose(replace(task, train=noisy)).items():
-                        error = disagreement_error(task.test.y, scores, task.test.qid)
-                        errors[rule][ranker][k, repeat] += error / len(tasks)
-                        print(
-                            f"{name} {fold + 1}, sigma {sigma}, repeat {repeat + 1}: {ranker}, "
-                            f"{rule}: {error:.3f} ({chosen})",
-                            file=sys.stderr,
-                            flush=True,
-                        )
-    return errors
-
-
-def noise_table(name: str, errors: dict[str, np.ndarray], paper: dict | None) -> str:
-    header = [name, "without noise", "σ = 0.5", "σ = 1.0"]
-    if paper:
-        header += [f"{column} (paper, quoted)" for column in header[1:]]
-    best = np.min([values.mean(axis=1) for values in errors.values()], axis=0)
-    rows = []
-    for ranker, values in errors.items():
-        cells = []
-        for k, row in enumerate(values):
-            text = f"{row.mean():.3f}" + (f" ± {row.std(ddof=1):.3f}" if SIGMAS[k] else "")
-            cells.append(f"**{text}**" if row.mean() <= best[k] else text)
-        if paper:
-            cells += [f"{value:.2f}" for value in paper[ranker]]
-        rows.append([ranker, *cells])
-    return markdown(header, rows)
-
-
 def wrong_pairs(ranker, data) -> float:
     scores = ranker.predict(data.X_test)
     gap = scores[data.pairs_test[:, 0]] - scores[data.pairs_test[:, 1]]
@@ -236,8 +143,8 @@ def wrong_pairs(ranker, data) -> float:
 
 
 def sinc_experiment():
-    """Errors of KPCRank and RankRLS for every seed, and the ranker of the first."""
-    errors: dict[str, list[float]] = {"KPCRank": [], "RankRLS": []}
+    """Errors of all rankers for every seed, and the KPCRank of the first."""
+    errors: dict[str, list[float]] = {name: [] for name in ("KPCRank", "RankRLS", *PROCESSES)}
     first = None
     for seed in range(SEEDS):
         data = make_sinc_comparisons(seed)
@@ -253,6 +160,12 @@ def sinc_experiment():
         whole = RankRLS(1e-6, kernel="rbf", gamma=2.0)
         whole.fit_pairs(data.X_train, data.pairs_train, margin=data.margin_train)
         errors["RankRLS"].append(wrong_pairs(whole, data))
+        for name, (settings, flipped) in PROCESSES.items():
+            seen = make_sinc_comparisons(seed, flipped=flipped)
+            margin = seen.margin_train if settings.get("likelihood") == "gaussian" else None
+            process = PairwiseGP(**settings)
+            process.fit_pairs(seen.X_train, seen.pairs_train, margin=margin)
+            errors[name].append(wrong_pairs(process, seen))
         print(
             f"sinc, seed {seed}: {errors['KPCRank'][-1]:.4f} (p = {best.n_components_})",
             file=sys.stderr,
@@ -262,16 +175,16 @@ def sinc_experiment():
 
 
 def sinc_table(errors: dict[str, list[float]], paper: dict) -> str:
-    rows = [
-        ["KPCRank", f"{np.mean(errors['KPCRank']):.4f}", f"{paper['KPCRank']:.3f}"],
-        ["RankRLS, alpha = 1e-6, gamma = 2", f"{np.mean(errors['RankRLS']):.4f}", ""],
-        [
-            "pairwise probabilistic regression",
-            "",
-            f"{paper['pairwise probabilistic regression']:.3f}",
-        ],
-    ]
-    return markdown([f"sinc, mean of {SEEDS} seeds", "wrong test pairs", "paper, quoted"], rows)
+    quoted = {"KPCRank": paper["KPCRank"]}
+    quoted |= dict.fromkeys(PROCESSES, paper["pairwise probabilistic regression"])
+    names = {"RankRLS": "RankRLS, alpha = 1e-6, gamma = 2"}
+    rows = []
+    for name, values in errors.items():
+        spread = np.std(values, ddof=1) / np.sqrt(len(values))
+        shown = f"{quoted[name]:.3f}" if name in quoted else "–"
+        rows.append([names.get(name, name), f"{np.mean(values):.4f} ± {spread:.4f}", shown])
+    title = f"sinc, 48 test pairs, mean of {SEEDS} seeds ± s.e."
+    return markdown([title, "wrong test pairs", "paper, quoted"], rows)
 
 
 def draw_sinc(first, path: Path) -> None:
@@ -292,11 +205,6 @@ def draw_sinc(first, path: Path) -> None:
     ax.set_ylabel("score, up to a constant")
     ax.legend(frameon=False)
     save_figure(ax.figure, path)
-
-
-def markdown(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def main() -> int:
@@ -323,10 +231,8 @@ def main() -> int:
                     region.figure(values, HERE / "region.svg")
             else:
                 of_paper = paper["parses"] if name.endswith("parses") else None
-                tables = [
-                    noise_table(f"{name}, {RULES[rule]}", errors, of_paper)
-                    for rule, errors in noise_experiment(name).items()
-                ]
+                found = noise.run(name, list(TASKS[name]()))
+                tables = [noise.text(name, found, of_paper)]
         except (DataError, OSError) as error:
             print(error, file=sys.stderr)
             return 2

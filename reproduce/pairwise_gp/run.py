@@ -18,9 +18,9 @@ from reproduce.pairwise_gp import asking, montecarlo, preferences, sinc
 HERE = Path(__file__).parent
 
 
-def run_sinc(quick: bool) -> list[Table]:
+def run_sinc(quick: bool) -> list[Table | str]:
     sinc.figure(HERE / "figure-1.svg")
-    return [sinc.table(3 if quick else 20)]
+    return [sinc.table(3 if quick else 20), "![Figure 1](figure-1.svg)"]
 
 
 def run_montecarlo(quick: bool) -> list[Table]:

@@ -2,10 +2,11 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--kept] [steps ...]
 
-Steps are "tables", "tried", "draws" and "bioinfer"; all by default. Link Grammar is unpacked into
-the cache (the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable LINK_GRAMMAR
-names its folder. The sentences are parsed once, and their linkages are stored in the cache. Results
-are stored in results.json; ``--write`` writes the tables to the README, ``--kept`` runs nothing.
+Steps are "tables", "tried", "draws", "ties" and "bioinfer"; all by default. Link Grammar is
+unpacked into the cache (the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable
+LINK_GRAMMAR names its folder. The sentences are parsed once, and their linkages are stored in the
+cache. Results are stored in results.json; ``--write`` writes the tables to the README, ``--kept``
+runs nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rankwise.errors import DataError
@@ -94,20 +96,23 @@ def tried_step() -> dict:
     return tried.run(experiment.Task.of(corpus()), lambda what: print(what, file=sys.stderr))
 
 
-def draws_step() -> dict:
+def _with_chosen(step: Callable[..., dict]) -> dict:
+    """Run a step with the parameters that the tables have chosen."""
     results = kept(HERE / "results.json")
     if "tables" not in results:
         raise DataError(
-            'The step "draws" takes the parameters that "tables" chooses: run that first.'
+            'The steps "draws" and "ties" take the parameters that "tables" chooses: run that '
+            "first."
         )
     chosen = results["tables"]["disagreement"]["methods"]
-    return tried.draws(corpus(), chosen, lambda what: print(what, file=sys.stderr, flush=True))
+    return step(corpus(), chosen, lambda what: print(what, file=sys.stderr, flush=True))
 
 
 STEPS = {
     "tables": tables_step,
     "tried": tried_step,
-    "draws": draws_step,
+    "draws": partial(_with_chosen, tried.draws),
+    "ties": partial(_with_chosen, tried.ties),
     "bioinfer": bioinfer.run,
 }
 
@@ -258,10 +263,33 @@ def draws_text(found: dict, paper: dict) -> str:
     return f"{words}\n\n{Table(header, tuple(rows), title).to_markdown()}"
 
 
+def ties_text(found: dict, paper: dict) -> str:
+    header = (
+        Column("ranker"), Column("all pairs, ties count 1/2"), Column("± s.e."),
+        Column(QUOTED.strip("()"), ".2f"), Column("pairs of different scores"), Column("± s.e. "),
+    )  # fmt: skip
+    rows = [
+        (
+            name, v["half"], v["half, s.e."], paper["Table 1, sparse"][name], v["exclude"],
+            v["exclude, s.e."],
+        )
+        for name, v in found.items() if name != "share"
+    ]  # fmt: skip
+    words = (
+        "Equation (1) of the sparse paper counts all pairs of a sentence; with equal true scores, "
+        f"any two different scores cost 1/2. Here {found['share']['tied']:.1%} of the pairs of a "
+        "validation sentence tie. The other tables leave these pairs out. The parameters are those "
+        "of the tables."
+    )
+    title = "Table 1 of the sparse paper, in both conventions of tied pairs"
+    return f"{words}\n\n{Table(header, tuple(rows), title).to_markdown()}"
+
+
 TEXTS = {
     "tables": tables_text,
     "tried": tried_text,
     "draws": draws_text,
+    "ties": ties_text,
     "bioinfer": bioinfer_text,
 }
 

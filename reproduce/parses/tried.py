@@ -1,4 +1,4 @@
-"""Variants of the basic rankers, and other samples of training sentences.
+"""Variants of the basic rankers, both conventions of ties, and other training sentences.
 
 For each variant, alpha is chosen by the disagreement error in ten folds of the training sentences.
 It is validated on all sentences, on those with as many candidates as the training sentences, and on
@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rankwise import RLS, RankRLS
-from rankwise.metrics import kendall_tau, paired_test
+from rankwise.metrics import disagreement_error, kendall_tau, paired_test
 from rankwise.model_selection import leave_query_out
 from reproduce.parses.candidates import PER_SENTENCE, Corpus
 from reproduce.parses.experiment import (
@@ -86,6 +86,38 @@ def run(task: Task, progress: Callable[[str], None]) -> dict:
             found[f"{name}; {kernel}"] = entry
             progress(f"tried: {name}, {kernel}")
     return found
+
+
+def ties(corpus: Corpus, chosen: dict[str, dict], progress: Callable[[str], None]) -> dict:
+    """Disagreement errors of all four rankers with and without pairs of equal scores."""
+    task = Task.of(corpus)
+    validation = task.rows(task.validation)
+    found: dict[str, dict] = {"share": {"tied": _tied_share(validation)}}
+    for method in METHODS:
+        rows = method.train_rows(task)
+        phi = task.counts.features(**chosen[method.name]["kernel"])
+        ranker = method.ranker(rows, chosen[method.name]["alpha"])
+        scores = ranker.fit(phi[rows.index], rows.y, qid=rows.qid).predict(phi[validation.index])
+        entry = {}
+        for convention in ("half", "exclude"):
+            values = disagreement_error(
+                validation.y, scores, validation.qid, label_ties=convention, per_query=True
+            )
+            entry[convention] = float(values.values.mean())
+            entry[f"{convention}, s.e."] = float(values.standard_error())
+        found[method.name] = entry
+        progress(f"ties: {method.name}")
+    return found
+
+
+def _tied_share(rows: Rows) -> float:
+    """The mean share of pairs of equal scores in a sentence."""
+    shares = []
+    for s in np.unique(rows.qid):
+        _, counts = np.unique(rows.y[rows.qid == s], return_counts=True)
+        n = counts.sum()
+        shares.append((counts * (counts - 1)).sum() / (n * (n - 1)))
+    return float(np.mean(shares))
 
 
 def draws(corpus: Corpus, chosen: dict[str, dict], progress: Callable[[str], None]) -> dict:

@@ -53,10 +53,14 @@ def _wrong(relevant: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
 
 
 def run_model(split: Split, parameters: dict[str, Any], words: tuple[str, ...] = ()) -> dict:
-    """Figures of a ranker, its learning curve, and the features related to some words."""
+    """Figures of a ranker, its learning curve, and the features related to some words.
+
+    The curve is that of test documents, unless an error decides when to stop.
+    """
     begin = time.process_time()
+    shown = None if parameters.get("early_stopping") else (split.X_test, split.y_test)
     ranker = SparseBilinearRanker(**parameters).fit_classes(
-        split.X, split.y, names=split.names, held_out=(split.X_test, split.y_test)
+        split.X, split.y, names=split.names, held_out=shown
     )
     curve = getattr(ranker, "refit_curve_", ranker.learning_curve_)
     figures = {
@@ -65,6 +69,8 @@ def run_model(split: Split, parameters: dict[str, Any], words: tuple[str, ...] =
         "alpha": ranker.alpha_,
         "density": ranker.density_,
         "MB": ranker.memory_bytes_ / 1e6,
+        "query features": int(np.count_nonzero(np.diff(ranker.coef_.indptr))),
+        "document features": len(np.unique(ranker.coef_.indices)),
         "curve": {k: v.tolist() for k, v in curve.items()},
         "related": {
             word: [name for name, _ in ranker.related_features(word)]

@@ -3,9 +3,15 @@
 import numpy as np
 
 
-def naive_sgd(W, Q, D, triplets, *, lam, eta0, schedule, T, support=None):
-    """W after one step for each triplet; `support` freezes all other entries (section III.B)."""
+def naive_sgd(
+    W, Q, D, triplets, *, lam, eta0, schedule, T, support=None, prior=None, grouped=False
+):
+    """W after one step for each triplet; `support` freezes all other entries (section III.B).
+
+    W shrinks to `prior`, or to 0; with `grouped`, the norms of its rows do.
+    """
     W = np.array(W, dtype=float)
+    prior = np.zeros_like(W) if prior is None else prior
     squares = np.zeros(len(W))
     threshold = np.zeros(len(W))
     for t, (q, better, worse) in enumerate(triplets, start=1):
@@ -24,7 +30,10 @@ def naive_sgd(W, Q, D, triplets, *, lam, eta0, schedule, T, support=None):
         W -= step if support is None else np.where(support, step, 0.0)
         threshold += lam * rate
         if t % T == 0:
-            W = np.sign(W) * np.maximum(np.abs(W) - threshold[:, None], 0.0)
+            away = W - prior
+            size = np.linalg.norm(away, axis=1)[:, None] if grouped else np.abs(away)
+            left = np.maximum(size - threshold[:, None], 0.0)
+            W = prior + np.where(size > 0, away / np.where(size > 0, size, 1.0), 0.0) * left
             threshold[:] = 0.0
     return W
 

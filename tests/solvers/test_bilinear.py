@@ -15,6 +15,7 @@ from rankwise.errors import ModelFileError
 from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
 from rankwise.solvers.bilinear.learning import DensitySearch, learn, new_curve
 from rankwise.solvers.bilinear.step_arrays import csr_parts
+from rankwise.solvers.bilinear.transposed_sgd import TransposedSGD
 from rankwise.solvers.bilinear.triplet_sampling import (
     BLOCK,
     DrawnTriplets,
@@ -77,6 +78,55 @@ def test_lazy_shrinkage_is_algorithm_1(seed, n_steps, T, schedule, lam, dense_fr
     want = naive_sgd(problem.W, problem.Q, problem.D, problem.rows, T=T, **how)
     assert_allclose(learner.weights().toarray(), want, atol=1e-9)
     assert learner.count() == learner.weights().nnz
+
+
+@given(
+    seeds,
+    st.integers(1, 150),
+    st.sampled_from([1, 7, 100]),
+    st.sampled_from(SCHEDULES),
+    st.sampled_from([1, 4, 1000]),
+    st.booleans(),
+)
+def test_shrinkage_towards_a_prior(seed, n_steps, T, schedule, dense_from, grouped):
+    problem = random_problem(seed, n_steps)
+    how = {"lam": 0.02, "eta0": 0.5, "schedule": schedule, "grouped": grouped}
+    nothing = replace(problem, W=np.zeros_like(problem.W))
+    prior = sp.csr_array(problem.W)
+    learner = learned(nothing, shrink_every=T, dense_from=dense_from, prior=prior, **how)
+    want = naive_sgd(problem.W, problem.Q, problem.D, problem.rows, T=T, prior=problem.W, **how)
+    assert_allclose(learner.weights().toarray(), want, atol=1e-9)
+    assert_allclose(learner.changes().toarray(), want - problem.W, atol=1e-9)
+    margins = learner.margins(rows_of(problem.Q), rows_of(problem.D), problem.rows)
+    q, better, worse = problem.rows.T
+    scores = problem.Q @ want @ problem.D.T
+    assert_allclose(margins, scores[q, better] - scores[q, worse], atol=1e-8)
+
+
+@given(
+    seeds,
+    st.integers(1, 250),
+    st.sampled_from([1, 7, 100]),
+    st.sampled_from(SCHEDULES),
+    st.sampled_from([0.003, 0.1]),
+    st.sampled_from([1, 4, 1000]),
+)
+def test_rows_and_columns_leave_as_groups(seed, n_steps, T, schedule, lam, dense_from):
+    problem = random_problem(seed, n_steps)
+    how = {"lam": lam, "eta0": 0.5, "schedule": schedule, "grouped": True}
+    want = naive_sgd(problem.W, problem.Q, problem.D, problem.rows, T=T, **how)
+    rows = learned(problem, shrink_every=T, dense_from=dense_from, **how)
+    assert_allclose(rows.weights().toarray(), want, atol=1e-9)
+    # Columns: of the transposed problem, in which a difference is the query.
+    steps = np.arange(n_steps)
+    differences = problem.D[problem.rows[:, 1]] - problem.D[problem.rows[:, 2]]
+    queries = np.vstack((problem.Q, np.zeros((1, problem.Q.shape[1]))))
+    triplets = np.column_stack((steps, problem.rows[:, 0], np.full(n_steps, len(problem.Q))))
+    want = naive_sgd(problem.W.T, differences, queries, triplets, T=T, **how).T
+    columns = TransposedSGD(sp.csr_array(problem.W), shrink_every=T, dense_from=dense_from, **how)
+    columns.advance(rows_of(problem.Q), rows_of(problem.D), problem.rows)
+    assert_allclose(columns.weights().toarray(), want, atol=1e-9)
+    assert columns.count() == columns.weights().nnz
 
 
 @pytest.mark.parametrize("T", [1, 7, 100])

@@ -142,9 +142,9 @@ class RankerOptions:
             "and sparse-rls use a kernel on landmarks, for very many rows; additive-rankrls sums "
             "functions of single features; transductive-rankrls learns from rows without labels as "
             "well; kpcrank and kpcr use kernel components, whose number "
-            "they choose; ranksvm is linear with the squared hinge loss; pairwise-gp is a Gaussian "
-            "process, for few rows; boosted grows trees with LightGBM and chooses their number on "
-            "held-out queries of TRAIN.",
+            "they choose; ranksvm has the squared hinge loss, and a kernel on landmarks if one is "
+            "given; pairwise-gp is a Gaussian process, for few rows; boosted grows trees with "
+            "LightGBM and chooses their number on held-out queries of TRAIN.",
             autocompletion=words_of("model"),
         ),
     ] = "rankrls"

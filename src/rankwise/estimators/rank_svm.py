@@ -1,10 +1,10 @@
-"""RankSVM: pairwise ranking with the squared hinge loss."""
+"""RankSVM: pairwise ranking with the hinge loss or its square, linear or on landmarks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,10 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, is_sparse
-from rankwise.errors import DataError, warn
+from rankwise.backends.dispatch import NUMPY
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
-from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
+from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
+from rankwise.estimators._ranker_parameters import (
+    KERNEL_PARAMETERS,
+    LOSS_PARAMETERS,
+    make_kernel,
+)
 from rankwise.estimators._row_weights import KeptRows
 from rankwise.estimators._scale_warnings import warn_of_constants
 from rankwise.estimators._scaling import SAMPLE_ROWS, check_not_tiny, evenly_spaced
@@ -26,34 +32,46 @@ from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
-from rankwise.parameters import Number, Rule, Whole, check_alphas, check_parameters
-from rankwise.problem import FeatureSpace
+from rankwise.parameters import Choice, Number, Rule, Whole, check_alphas, check_parameters
+from rankwise.problem import FeatureSpace, LandmarkSpace, LandmarkSystem
 from rankwise.problem.context_space import context_scale, with_units
-from rankwise.problem.memory import check_columns_fit
+from rankwise.problem.memory import check_columns_fit, check_features_fit
 from rankwise.scaling import ColumnStatistics
+from rankwise.solvers.hinge import hinge
 from rankwise.solvers.squared_hinge import LabelledPairs, ListedPairs, NewtonFit, squared_hinge
+
+SOLVERS = {"squared_hinge": squared_hinge, "hinge": hinge}
 
 
 class RankSVM(RankerMixin, BaseEstimator):
-    """Linear ranking support vector machine with squared hinge loss.
+    """Ranking support vector machine, linear or with a kernel on landmarks.
 
     The row with the larger label of two rows of a query should score higher by at least 1:
 
-        min_w  sum_{ij: y_i > y_j} W_ij max(0, 1 - w'(x_i - x_j))^2 + alpha |w|^2,
+        min_f  sum_{ij: y_i > y_j} W_ij max(0, 1 - (f(x_i) - f(x_j)))^2 + alpha |f|^2,
 
-    where W_ij > 0 for rows of the same query. Unlike in `RankRLS`, the size of label differences
-    does not matter, pairs that are far enough apart have no loss, and pairs with equal labels do
-    not count.
+    where W_ij > 0 for rows of the same query, and f(x) = w'x for the linear kernel. Unlike in
+    `RankRLS`, the size of label differences does not matter, pairs that are far enough apart have
+    no loss, and pairs with equal labels do not count. With another kernel, f is an expansion on
+    landmarks, as in `SparseRankRLS`.
 
     Newton's method uses all pairs at once. Each step needs some products with X and some sums over
     pairs. Sorting reduces the cost of these sums to O(m log m) for m rows, although the number of
-    pairs is quadratic. Memory is O(m) in addition to X, which may be sparse.
+    pairs is quadratic. Memory is O(m) in addition to X, which may be sparse; r landmarks take
+    O(m r^2) time once and m r numbers.
 
     Parameters
     ----------
     alpha : float, default=1.0
         Regularization strength, at least 0. In the common form ``C * loss + |w|^2 / 2``, C is
         1 / (2 alpha).
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        "hinge" has max(0, .) instead of its square; it is smoothed within 0.001 of the kink, and
+        takes about five times as long. Of a tie in `fit_pairs`, it is the absolute difference.
+    kernel, gamma, degree, coef0
+        As for `RankRLS`, but "precomputed" is not allowed, and rows are not scaled.
+    n_landmarks, landmarks, random_state
+        As for `SparseRankRLS`. Only for kernels other than "linear".
     weighting : {"pairs", "rows", "queries"}, default="rows"
         The weight of a pair: 1, one over the number of rows of its query, or one over the number
         of pairs of its query.
@@ -65,7 +83,11 @@ class RankSVM(RankerMixin, BaseEstimator):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights of the features.
+        Weights of the features; only for the linear kernel.
+    dual_coef_ : ndarray of shape (n_landmarks,)
+        Weights of the landmarks; only for other kernels.
+    landmarks_, landmark_indices_, kernel_, rank_
+        As for `SparseRankRLS`; only for kernels other than "linear".
     context_coef_ : ndarray of shape (n_columns,)
         Weights of the context of comparisons; only after `fit_pairs` with context.
     n_iter_ : int
@@ -92,6 +114,11 @@ class RankSVM(RankerMixin, BaseEstimator):
 
     parameters: ClassVar[Mapping[str, Rule]] = {
         "alpha": Number(0),
+        "loss": Choice(*SOLVERS),
+        "kernel": KERNEL_PARAMETERS["kernel"],
+        "gamma": KERNEL_PARAMETERS["gamma"],
+        "degree": KERNEL_PARAMETERS["degree"],
+        "coef0": KERNEL_PARAMETERS["coef0"],
         "weighting": LOSS_PARAMETERS["weighting"],
         "tol": Number(0, 1, open_low=True, open_high=True),
         "max_iter": Whole(1, 2**31 - 1),
@@ -106,11 +133,27 @@ class RankSVM(RankerMixin, BaseEstimator):
         self,
         alpha: float = 1.0,
         *,
+        loss: str = "squared_hinge",
+        kernel: Any = "linear",
+        gamma: float | str | None = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        n_landmarks: int | None = None,
+        landmarks: Any = None,
+        random_state: Any = None,
         weighting: str = "rows",
         tol: float = 1e-6,
         max_iter: int = 200,
     ) -> None:
         self.alpha = alpha
+        self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.random_state = random_state
         self.weighting = weighting
         self.tol = tol
         self.max_iter = max_iter
@@ -145,9 +188,9 @@ class RankSVM(RankerMixin, BaseEstimator):
         -------
         self
         """
-        X, pairs = _training(self, X, y, qid, query_weight, sample_weight)
-        self.coef_ = self._weights(X, pairs)
-        warn_of_constants(self, X)
+        rows, pairs = _training(self, X, y, qid, query_weight, sample_weight)
+        _keep(self, rows, self._minimum(rows.F, pairs))
+        warn_of_constants(self, rows.X)
         return self
 
     def path(
@@ -188,7 +231,8 @@ class RankSVM(RankerMixin, BaseEstimator):
         values = check_alphas(alphas)
         template = clone(self)
         rows, pairs = _training(template, X, y, qid, query_weight, sample_weight)
-        return RankSVMPath(values, template, _minimize(template, rows, pairs, values.tolist()))
+        fits = _minimize(template, rows.F, pairs, values.tolist())
+        return RankSVMPath(values, template, fits, rows.system)
 
     def fit_pairs(
         self,
@@ -201,9 +245,10 @@ class RankSVM(RankerMixin, BaseEstimator):
     ) -> Self:
         """Fit to comparisons between rows.
 
-        Minimizes ``sum_l w_l max(0, margin_l - w'(x_i - x_j))^2 + alpha |w|^2`` over comparisons
-        l = (i, j). If the margin is negative, the second row should be ahead by as much. A tie,
-        whose margin is 0, has the loss w_l (w'(x_i - x_j))^2. `weighting` has no effect here.
+        Minimizes ``sum_l w_l max(0, margin_l - (f(x_i) - f(x_j)))^2 + alpha |f|^2`` over the
+        comparisons l = (i, j). If the margin is negative, the second row should be ahead by as
+        much. A tie, whose margin is 0, has the loss w_l (f(x_i) - f(x_j))^2. `weighting` has no
+        effect here.
 
         Parameters
         ----------
@@ -235,10 +280,10 @@ class RankSVM(RankerMixin, BaseEstimator):
         check_parameters(self, self.parameters)
         forget(self)
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
-        rows = validated(self, X, **options)
-        if is_sparse(rows):
-            check_columns_fit(rows)
-        n_rows = rows.shape[0]
+        valid = validated(self, X, **options)
+        if is_sparse(valid) and _is_linear(self):
+            check_columns_fit(valid)
+        n_rows = valid.shape[0]
         given = Comparisons.given(X, n_rows, pairs, margin=margin, weight=weight, context=context)
         if given.margin.ndim > 1:
             raise DataError(
@@ -248,25 +293,26 @@ class RankSVM(RankerMixin, BaseEstimator):
         if not (given.weight > 0).any():
             raise DataError("All comparisons have weight 0: there is nothing to learn from.")
         self.n_queries_ = 1
+        rows = _TrainingRows.of(self, valid, None, None)
         if given.context is None:
             listed = ListedPairs(
                 ComparisonGraph.of(n_rows, given).incidence, given.margin, given.weight
             )
-            self.coef_ = self._weights(rows, listed)
+            _keep(self, rows, self._minimum(rows.F, listed))
         else:
-            scale = context_scale(FeatureSpace(), rows, given)
+            scale = context_scale(FeatureSpace(), rows.F, given)
             graph = ComparisonGraph.of(n_rows, given, given.context * scale)
             listed = ListedPairs(graph.incidence, given.margin, given.weight)
-            w = self._weights(with_units(rows, len(scale)), listed)
-            self.coef_, self.context_coef_ = w[: -len(scale)], scale * w[-len(scale) :]
+            found = self._minimum(with_units(rows.F, len(scale)), listed)
+            self.context_coef_ = scale * found.w[-len(scale) :]
+            _keep(self, rows, replace(found, w=found.w[: -len(scale)]))
         warn_of_parts(self, X, given, n_rows)
         return self
 
-    def _weights(self, X: Any, pairs: LabelledPairs | ListedPairs) -> Array:
-        """The weights of the features."""
-        (found,) = _minimize(self, X, pairs, [float(self.alpha)])
-        self.n_iter_ = found.n_iter
-        return found.w
+    def _minimum(self, F: Any, pairs: LabelledPairs | ListedPairs) -> NewtonFit:
+        """The weights of features or coordinates."""
+        (found,) = _minimize(self, F, pairs, [float(self.alpha)])
+        return found
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
@@ -285,8 +331,30 @@ class RankSVM(RankerMixin, BaseEstimator):
         check_is_fitted(self)
         X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         check_new_ids(qid, X)
+        if hasattr(self, "basis_"):
+            return in_dtype(self.basis_.products(X, self.dual_coef_), X.dtype)
         with np.errstate(over="ignore", invalid="ignore"):  # `in_dtype` checks
             return in_dtype(X @ self.coef_, X.dtype)
+
+    @property
+    def landmarks_(self) -> Any:
+        """Points of the expansion."""
+        return self.basis_.points
+
+    @property
+    def landmark_indices_(self) -> Any:
+        """Their row numbers; None if they are not training rows."""
+        return self.basis_.rows
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel function."""
+        return self.basis_.kernel
+
+    @property
+    def rank_(self) -> int:
+        """Numerical rank of the kernel matrix of the landmarks."""
+        return int(self.basis_.rank)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -305,12 +373,15 @@ class RankSVMPath:
     template : RankSVM
         The ranker, with all attributes that do not depend on alpha.
     fits : list of rankwise.solvers.squared_hinge.NewtonFit
-        Weights and Newton steps for each alpha.
+        Weights, of the features or of coordinates on landmarks, and Newton steps for each alpha.
+    system : rankwise.problem.LandmarkSystem or None
+        The landmarks, unless the kernel is linear.
     """
 
     alphas: Array
     template: RankSVM
     fits: list[NewtonFit]
+    system: LandmarkSystem | None = None
 
     def __len__(self) -> int:
         return len(self.alphas)
@@ -319,8 +390,9 @@ class RankSVMPath:
         return f"RankSVMPath({self.template!r}, {len(self)} alphas)"
 
     def coefficients(self) -> Array:
-        """The coefficients, shape (n_alphas, n_features)."""
-        return np.array([found.w for found in self.fits])
+        """The coefficients of features or landmarks, shape (n_alphas, n_coefficients)."""
+        name = "coef_" if self.system is None else "dual_coef_"
+        return np.array([getattr(self.estimator(i), name) for i in range(len(self))])
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores for every alpha, shape (n_alphas, n_rows)."""
@@ -329,32 +401,83 @@ class RankSVMPath:
     def estimator(self, i: int) -> RankSVM:
         """The ranker fitted with ``alphas[i]``."""
         fitted = copy(self.template)
-        fitted.alpha, found = float(self.alphas[i]), self.fits[i]
-        fitted.coef_, fitted.n_iter_ = found.w, found.n_iter
+        fitted.alpha = float(self.alphas[i])
+        _keep(fitted, _TrainingRows(None, None, self.system), self.fits[i])
         return fitted
+
+
+@dataclass(frozen=True, eq=False)
+class _TrainingRows:
+    """Rows X, and features F in which a function is linear, with the norm of its weights."""
+
+    X: Any
+    F: Any
+    system: LandmarkSystem | None
+
+    @classmethod
+    def of(cls, ranker: RankSVM, X: Any, qid: Any, kept: KeptRows | None) -> _TrainingRows:
+        """The rows themselves, or coordinates on landmarks that are chosen among them."""
+        if _is_linear(ranker):
+            if ranker.n_landmarks is not None or ranker.landmarks is not None:
+                raise ParameterError(
+                    'Landmarks are for kernels other than "linear": leave out n_landmarks and '
+                    'landmarks, or use another kernel, such as "rbf".'
+                )
+            return cls(X, X, None)
+        if isinstance(ranker.kernel, str) and ranker.kernel == "precomputed":
+            raise ParameterError(
+                'RankSVM computes kernels of features: got kernel="precomputed". Use a name such '
+                'as "rbf" or a callable, or SparseRankRLS, which takes kernel matrices.'
+            )
+        if ranker.gamma == "scale":
+            variance = ColumnStatistics.of(X).variance
+            ranker.gamma_ = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        kernel = make_kernel(ranker, X.shape[1])
+        check_for_landmarks(kernel)
+        method = "random" if ranker.landmarks is None else ranker.landmarks
+        names = getattr(ranker, "feature_names_in_", None)
+        choice = LandmarkChoice.of(method, ranker.n_landmarks, names)
+        space: Any = LandmarkSpace(kernel, choice, ranker.random_state)
+        space = space if kept is None else kept.of_space(space)
+        system = space.system(X, qid)
+        check_features_fit(X.shape[0], system.n_coordinates, NUMPY)
+        return cls(X, system.coordinates(X)(slice(None)), system)
+
+
+def _is_linear(ranker: RankSVM) -> bool:
+    return isinstance(ranker.kernel, str) and ranker.kernel == "linear"
+
+
+def _keep(ranker: RankSVM, rows: _TrainingRows, found: NewtonFit) -> None:
+    """Store a solution as the fitted model."""
+    ranker.n_iter_ = found.n_iter
+    if rows.system is None:
+        ranker.coef_ = found.w
+        return
+    ranker.basis_, ranker.dual_coef_ = rows.system.basis, rows.system.factor.coefficients(found.w)
 
 
 def _training(
     ranker: RankSVM, X: Any, y: Any, qid: Any, query_weight: Any, sample_weight: Any
-) -> tuple[Any, LabelledPairs]:
+) -> tuple[_TrainingRows, LabelledPairs]:
     """Validated rows and their pairs."""
     check_parameters(ranker, ranker.parameters)
     forget(ranker)
     options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
     X, y = validated(ranker, X, numeric_labels(y), y_numeric=True, **options)
-    if is_sparse(X):
+    if is_sparse(X) and _is_linear(ranker):
         check_columns_fit(X)
-    groups = query_groups(qid, len(y), query_weight)
+    groups, kept = query_groups(qid, len(y), query_weight), None
     if sample_weight is not None:
         kept = KeptRows.of(ranker, sample_weight, groups)
-        groups, (X, y, _) = kept.groups, kept.of_training(ranker, X, y, qid)
+        groups, (X, y, qid) = kept.groups, kept.of_training(ranker, X, y, qid)
     check_labels_differ(y, groups)
     ranker.n_queries_ = groups.n_groups
     labels = np.asarray(y, np.float64)
     weights = groups.weights, groups.row_weights
     pairs = LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights)
     check_not_tiny(ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS)))
-    return X, pairs
+    return _TrainingRows.of(ranker, X, qid, kept), pairs
 
 
 def _minimize(
@@ -362,7 +485,8 @@ def _minimize(
 ) -> list[NewtonFit]:
     """The fit for each alpha; a warning if one has not converged."""
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
-        fits = squared_hinge(X, pairs, alphas, tol=float(ranker.tol), max_iter=ranker.max_iter)
+        solve = SOLVERS[ranker.loss]
+        fits = solve(X, pairs, alphas, tol=float(ranker.tol), max_iter=ranker.max_iter)
     if not all(np.isfinite(found.residual) for found in fits):
         raise DataError(
             "Products of the features or of alpha overflow. Scale the features, for example "

@@ -91,6 +91,9 @@ def _(ranker: LeastSquaresRanker) -> list[Any]:
 
 @_ending.register
 def _(ranker: RankSVM) -> list[Any]:
+    basis = getattr(ranker, "basis_", None)
+    if basis is not None:
+        return [_expansion(basis.kernel, basis.points, _columns(ranker.dual_coef_), np.zeros(1))]
     return [LinearScores(_columns(ranker.coef_), np.zeros(1))]
 
 

@@ -72,8 +72,9 @@ def encode(value: Any, archive: ZipFile, where: str) -> Any:
         return {"objects": {"shape": list(value.shape), "entries": entries}}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufSUmM":
         return {"array": add_array(archive, value)}
-    if is_sparse(value) and value.format == "csr" and value.ndim == 2:
-        members = {part: add_array(archive, getattr(value, part)) for part in CSR_PARTS}
+    if is_sparse(value) and value.ndim == 2:
+        rows = value if value.format == "csr" else sp.csr_array(value)
+        members = {part: add_array(archive, getattr(rows, part)) for part in CSR_PARTS}
         return {"csr": {"shape": list(value.shape), **members}}
     return _encode_object(value, archive, where)
 

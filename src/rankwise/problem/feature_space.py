@@ -132,7 +132,7 @@ class FeatureSpace:
         basis = FeatureBasis(form)
         find = primal if form == "primal" else linear_dual
         found = [find(X, task.graph, task.y, alphas) for task in problem.tasks]
-        return Fit(basis, _join_weights(problem, basis, found))
+        return Fit(basis, solutions_of(problem, basis, found))
 
     def _by_steps(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """All tasks and alphas by conjugate gradients."""
@@ -147,7 +147,7 @@ class FeatureSpace:
         ]
         basis = FeatureBasis("cg", found.n_iter)
         residual = unsolved_residual(found, self.tol)
-        return Fit(basis, _join_weights(problem, basis, weights), residual)
+        return Fit(basis, solutions_of(problem, basis, weights), residual)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The features themselves, or their linear kernel."""
@@ -195,7 +195,7 @@ def direct_form(X: Any) -> str:
     return "primal" if X.shape[1] <= X.shape[0] else "dual"
 
 
-def _join_weights(
+def solutions_of(
     problem: Problem, basis: FeatureBasis, weights: Sequence[Sequence[Array]]
 ) -> list[Solution]:
     """Solutions for each alpha from the weights of each task and alpha."""

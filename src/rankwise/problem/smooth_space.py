@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,17 @@ from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError
 from rankwise.graph.neighbor_graph import neighbor_laplacian
 from rankwise.graph.query_groups import QueryGroups
-from rankwise.problem.feature_space import FeatureBasis, FeatureSpace, direct_form
+from rankwise.problem.feature_space import (
+    FeatureBasis,
+    FeatureSpace,
+    direct_form,
+    solutions_of,
+)
 from rankwise.problem.landmark_space import LandmarkSpace
 from rankwise.problem.memory import check_features_fit, check_kernel_fits
 from rankwise.problem.problem import Basis, Coordinates, Fit, Problem
 from rankwise.solvers.landmark_factor import LandmarkFactor
+from rankwise.solvers.primal_dual import primal
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +38,8 @@ class SmoothRows:
         The numbers of the labelled rows, which are those of the problem.
     n_rows : int
         The number of all rows.
-    features : ndarray of shape (n_labelled, n_coordinates)
-        F C^-T of the labelled rows.
+    F : array or sparse of shape (n_labelled, n_coordinates)
+        Features of the labelled rows, in which the norm of a function is that of its weights.
     C : ndarray of shape (n_coordinates, n_coordinates)
         Lower triangular.
     basis : Basis
@@ -43,10 +50,18 @@ class SmoothRows:
 
     rows: Index
     n_rows: int
-    features: Array
+    F: Any
     C: Array
     basis: Basis
     weights: Callable[[Array], Array]
+
+    @cached_property
+    def features(self) -> Array:
+        """F C^-T, dense."""
+        whole = self.F.toarray() if is_sparse(self.F) else np.asarray(self.F)
+        turned = whole.astype(np.float64, order="C").T  # a copy
+        found = solve_triangular(self.C, turned, lower=True, overwrite_b=True, check_finite=False)
+        return np.ascontiguousarray(found.T)
 
     def for_all_rows(self, values: Array) -> Array:
         """Values for labelled rows, which are the second axis, and NaN for the others."""
@@ -120,19 +135,22 @@ class SmoothSpace:
         if lengths > 0:
             Omega += self.smoothness * (S + S.T) / (2 * lengths)
         C: Array = np.linalg.cholesky(Omega).astype(np.float64, copy=False)
-        some = F[labelled]  # a copy
-        dense = (some.toarray() if is_sparse(some) else some).astype(np.float64, copy=False)
-        features = solve_triangular(C, dense.T, lower=True, overwrite_b=True, check_finite=False).T
-        found = SmoothRows(
-            labelled, groups.n_rows, np.ascontiguousarray(features), C, basis, weights
-        )
-        return replace(self, chosen=found)
+        some = F if len(labelled) == groups.n_rows else F[labelled]
+        return replace(self, chosen=SmoothRows(labelled, groups.n_rows, some, C, basis, weights))
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
-        """As for linear functions, on features with the identity as regularizer."""
+        """(F'LF + alpha CC') w = F'Ly, or as for linear functions of F C^-T."""
         rows = self._chosen(problem)
-        solutions = _on_features(problem, rows).solve(alphas).solutions
-        return Fit(rows.basis, [replace(s, weights=rows.weights_of(s.weights)) for s in solutions])
+        if direct_form(rows.F) == "primal":  # without these features, which cost as much as F'LF
+            found = [primal(rows.F, t.graph, t.y, alphas, rows.C) for t in problem.tasks]
+            on_F = replace(problem, X=rows.F)
+            solutions = solutions_of(on_F, FeatureBasis("primal"), found)
+            weights = [rows.weights(s.weights) for s in solutions]
+        else:
+            solutions = _on_features(problem, rows).solve(alphas).solutions
+            weights = [rows.weights_of(s.weights) for s in solutions]
+        pairs = zip(solutions, weights, strict=True)
+        return Fit(rows.basis, [replace(s, weights=w) for s, w in pairs])
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """Features with the identity as regularizer, or their products."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.dispatch import backend_of
@@ -15,13 +16,24 @@ from rankwise.solvers.moments import Moments
 from rankwise.solvers.ridge_path import solve_ridge_path
 
 
-def primal(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
+def primal(
+    F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float], C: Array | None = None
+) -> list[Array]:
     """w = (F'LF + lam I)^-1 F'Ly for each lam: equation (11) of the RankRLS paper.
 
-    O(m n^2 + n^3) time and O(n^2) memory for m rows of n features.
+    With a lower triangular C, whose regularizer is CC' instead of I. O(m n^2 + n^3) time and
+    O(n^2) memory for m rows of n features.
     """
     moments = Moments.of(F, graph, y)
-    return solve_ridge_path(moments.A, moments.b, lams, gram=True)
+    if C is None:
+        return solve_ridge_path(moments.A, moments.b, lams, gram=True)
+
+    def solve(M: Array, trans: Literal["N", "T"] = "N") -> Array:
+        return np.asarray(solve_triangular(C, M, lower=True, trans=trans, check_finite=False))
+
+    A = solve(solve(moments.A).T)
+    found = solve_ridge_path((A + A.T) / 2, solve(moments.b), lams, gram=True)
+    return [solve(z, "T") for z in found]
 
 
 def linear_dual(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:

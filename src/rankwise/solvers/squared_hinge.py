@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -91,13 +91,14 @@ class LabelledPairs:
         weight = by_query[codes] * of_rows
         return cls(codes, indptr, level, weight, int(n_pairs.sum()), row_weights)
 
-    def at(self, f: Array) -> ActivePairs:
-        """The pairs that are active at these scores."""
+    def at(self, f: Array, less: float = 0.0) -> ActivePairs:
+        """The pairs that are active at these scores, with a margin that is smaller by `less`."""
+        f = f / (1.0 - less)
         by_score = np.lexsort((f, self.codes)).astype(np.intp, copy=False)
         # Sums of scores far from zero would lose digits. Only differences count, so the median
         # score of each query is subtracted.
         middle = by_score[self.indptr[:-1] + np.diff(self.indptr) // 2]
-        return ActivePairs(self, f - f[middle][self.codes], by_score)
+        return ActivePairs(self, f - f[middle][self.codes], by_score, 1.0 - less)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +119,13 @@ class ListedPairs:
     margin: Array
     weight: Array
 
-    def at(self, f: Array) -> ActiveComparisons:
-        """The comparisons that have a loss at these scores."""
+    def at(self, f: Array, less: float = 0.0) -> ActiveComparisons:
+        """The comparisons that have a loss at these scores, after `less` is taken off."""
         sign = np.where(self.margin < 0, -1.0, 1.0)
         slack = np.abs(self.margin) - sign * (self.B @ f)
-        active = (slack > 0) | (self.margin == 0)
+        tied = (self.margin == 0) & (slack < -less)
+        active = (slack > less) | (tied if less else self.margin == 0)
+        slack -= np.where(tied, -less, less) if less else 0.0
         return ActiveComparisons(self.B, np.where(active, self.weight, 0.0), sign * slack)
 
 
@@ -150,7 +153,10 @@ class ActivePairs:
         Its derivative with respect to the scores.
     """
 
-    def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index) -> None:
+    def __init__(
+        self, pairs: LabelledPairs, f: Array, by_score: Index, margin: float = 1.0
+    ) -> None:
+        # Scores and losses are in units of the margin.
         self._pairs, self._f, self._by_score = pairs, f, by_score
         better, above, worse, below = self._sums(self._times_weights(f))
         if pairs.row_weights is not None:
@@ -161,8 +167,8 @@ class ActivePairs:
         slack_worse = worse * (1.0 + f) - below
         excess = slack_worse - slack_better
         self._degree = better + worse
-        self.gradient: Array = 2.0 * pairs.weight * excess
-        self.loss = float(pairs.weight @ (slack_better + f * excess))
+        self.gradient: Array = (2.0 * margin) * pairs.weight * excess
+        self.loss = margin**2 * float(pairs.weight @ (slack_better + f * excess))
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
@@ -190,34 +196,58 @@ class NewtonFit:
     converged: bool
 
 
+class ActiveLoss(Protocol):
+    """A loss of scores at a point, its gradient and products with its Hessian."""
+
+    loss: float
+    gradient: Array
+
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian with respect to the scores times v."""
+
+
+class PairLosses(Protocol):
+    """A convex, piecewise quadratic loss of scores."""
+
+    def at(self, f: Array) -> ActiveLoss:
+        """The loss at these scores."""
+
+
 def squared_hinge(
     X: Any,
-    pairs: LabelledPairs | ListedPairs,
+    pairs: PairLosses,
     lams: Sequence[float],
     *,
     tol: float,
     max_iter: int,
+    first: Array | None = None,
 ) -> list[NewtonFit]:
     """Minimize J for each lam by Newton steps, solved approximately by conjugate gradients.
 
     The objective is convex and piecewise quadratic with a continuous gradient, so a step within
     one piece is exact. A step is halved until J decreases enough, which ensures convergence from
-    any start. The largest lam starts at 0, and each other at the solution of the next larger one.
+    any start. The largest lam starts at `first` or 0, each other at the solution of the next one.
 
     Parameters
     ----------
     X : array or sparse of shape (n_rows, n_features)
-    pairs : LabelledPairs or ListedPairs
+    pairs : LabelledPairs, ListedPairs or SmoothedHinge
     lams : sequence of float
     tol : float
         Target norm of the gradient, relative to that at w = 0.
     max_iter : int
         Maximum number of Newton steps for each lam.
+    first : ndarray, optional
+        Where to begin.
     """
     w, f = np.zeros(X.shape[1]), np.zeros(X.shape[0])
-    state: ActivePairs | ActiveComparisons = pairs.at(f)
+    state = pairs.at(f)
     slope = X.T @ state.gradient
     start = float(np.linalg.norm(slope))
+    if first is not None:
+        w, f = first, X @ first
+        state = pairs.at(f)
+        slope = X.T @ state.gradient
     fits: dict[float, NewtonFit] = {}
     for lam in sorted(set(lams), reverse=True):
         found, f, state, slope = _descend(
@@ -231,17 +261,17 @@ def squared_hinge(
 
 def _descend(
     X: Any,
-    pairs: LabelledPairs | ListedPairs,
+    pairs: PairLosses,
     lam: float,
     w: Array,
     f: Array,
-    state: ActivePairs | ActiveComparisons,
+    state: ActiveLoss,
     slope_of_loss: Array,
     start: float,
     *,
     tol: float,
     max_iter: int,
-) -> tuple[NewtonFit, Array, ActivePairs | ActiveComparisons, Array]:
+) -> tuple[NewtonFit, Array, ActiveLoss, Array]:
     """Newton steps from w, where scores are f; returns these and the gradient of the loss as well.
 
     `start` is the norm of the gradient at w = 0.
@@ -266,9 +296,7 @@ def _descend(
     return NewtonFit(w, step, residual, residual <= tol), f, state, slope_of_loss
 
 
-def _newton_direction(
-    X: Any, state: ActivePairs | ActiveComparisons, lam: float, gradient: Array, tol: float
-) -> Array:
+def _newton_direction(X: Any, state: ActiveLoss, lam: float, gradient: Array, tol: float) -> Array:
     """Conjugate gradients on H d = -g, until the residual is at most tol |g|."""
     d = np.zeros_like(gradient)
     r = -gradient
@@ -299,7 +327,7 @@ def _dot(u: Array, v: Array) -> float:
 
 
 def _search(
-    pairs: LabelledPairs | ListedPairs,
+    pairs: PairLosses,
     lam: float,
     w: Array,
     f: Array,
@@ -307,7 +335,7 @@ def _search(
     along: Array,
     value: float,
     slope: float,
-) -> tuple[Array, Array, ActivePairs | ActiveComparisons] | None:
+) -> tuple[Array, Array, ActiveLoss] | None:
     """Halve the step until J satisfies the Armijo condition.
 
     Near the minimum, changes of J are below rounding errors; a smaller slope is enough there.

@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_array
 
 from rankwise.errors import ModelFileError, ParameterError
+from rankwise.estimators.bilinear.fit_checkpoint import fingerprint
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, Whole, check_parameters
 from rankwise.solvers.bilinear.bilinear_sgd import SCHEDULES, BilinearSGD
+from rankwise.solvers.bilinear.step_arrays import csr_parts
+from rankwise.solvers.bilinear.transposed_sgd import TransposedSGD
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Anything with two axes; its shape and numbers are checked when the features are known."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value has two axes."""
+        if value is None or isinstance(value, str):
+            return False
+        try:
+            return len(value.shape if hasattr(value, "shape") else np.shape(value)) == 2
+        except ValueError:  # lists of different lengths
+            return False
+
+    def hint(self, value: Any) -> str:
+        """No suggestion."""
+        return ""
+
+    def __str__(self) -> str:
+        return "a matrix"
+
 
 PARAMETERS: dict[str, Rule] = {
     "alpha": AnyOf(Number(0, open_low=True), Choice("auto"), None),
@@ -21,16 +48,23 @@ PARAMETERS: dict[str, Rule] = {
     "shrink_every": Whole(1),
     "refit": Flag(),
     "structure": Choice("sparse", "dense", "diagonal", "identity"),
-    "init": Choice("identity", "zeros"),
+    "init": AnyOf(Choice("identity", "zeros"), Matrix()),
+    "shrink_to": Choice("zeros", "init"),
+    "penalty": Choice("l1", "rows", "columns"),
+    "early_stopping": Flag(),
+    "n_iter_no_change": Whole(1),
     "dtype": Choice("float64", "float32"),
     "record_every": AnyOf(Whole(1), None),
     "n_jobs": Whole(1, 256),
     "verbose": Flag(),
 }
 STREAM_PARAMETERS = (
-    "alpha", "eta0", "schedule", "shrink_every", "structure", "init", "dtype", "refit", "n_jobs",
+    "alpha", "eta0", "schedule", "shrink_every", "structure", "init", "shrink_to", "penalty",
+    "dtype", "refit", "n_jobs",
 )  # fmt: skip
 """Parameters that cannot change during a stream."""
+LATER_PARAMETERS = {"shrink_to": "zeros", "penalty": "l1"}
+"""Those that streams of earlier versions lack, as they were then."""
 
 
 def number(value: Any) -> float | None:
@@ -47,15 +81,24 @@ def check_bilinear_parameters(ranker: Any, shape: tuple[int, int]) -> None:
                 f'{name} is for structure="sparse": structure={ranker.structure!r} has no L1 '
                 "norm. Leave it out."
             )
+    for name, default in (("shrink_to", "zeros"), ("penalty", "l1")):
+        value = getattr(ranker, name)
+        if ranker.structure != "sparse" and value != default:
+            raise ParameterError(
+                f'{name}={value!r} is for structure="sparse": structure={ranker.structure!r} does '
+                "not shrink. Leave it out."
+            )
     if number(ranker.alpha) is not None and ranker.target_density is not None:
         raise ParameterError("alpha and target_density exclude each other: pass one of them.")
-    needs_square = ranker.init == "identity" or ranker.structure in ("diagonal", "identity")
+    start = init_name(ranker.init)
+    needs_square = start == "identity" or ranker.structure in ("diagonal", "identity")
     if needs_square and shape[0] != shape[1]:
         raise ParameterError(
             f"Queries have {shape[0]} features and documents {shape[1]}: an identity matrix "
-            'needs the same number. Use init="zeros" and structure="sparse" or "dense".'
+            'needs the same number. Use init="zeros" or a matrix, and structure="sparse" or '
+            '"dense".'
         )
-    if ranker.structure == "identity" and ranker.init != "identity":
+    if ranker.structure == "identity" and start != "identity":
         raise ParameterError('structure="identity" learns nothing, so init must be "identity".')
     if ranker.structure == "dense" and hasattr(os, "sysconf"):  # not on Windows
         needed = np.dtype(ranker.dtype).itemsize * shape[0] * shape[1]
@@ -69,10 +112,11 @@ def check_bilinear_parameters(ranker: Any, shape: tuple[int, int]) -> None:
 
 def check_streamable(ranker: Any, stream: dict[str, Any] | None) -> None:
     """Check that W does not depend on how a stream is cut, and that its parameters are the same."""
-    if stream and sorted(stream.get("parameters", ())) != sorted(STREAM_PARAMETERS):
+    kept = LATER_PARAMETERS | (dict(stream.get("parameters", ())) if stream else {})
+    if stream and sorted(kept) != sorted(STREAM_PARAMETERS):
         raise ModelFileError("stream_ lacks its parameters: start another stream.")
-    for name, first in (stream["parameters"] if stream else {}).items():
-        now = getattr(ranker, name)
+    for name, first in kept.items() if stream else ():
+        now = stream_value(ranker, name)
         if now != first:
             raise ParameterError(
                 f"This stream began with {name}={first!r}, but now it is {now!r}: set it back, or "
@@ -91,6 +135,26 @@ def check_streamable(ranker: Any, stream: dict[str, Any] | None) -> None:
         raise ParameterError("partial_fit cannot try several alphas on a stream: set alpha.")
     if ranker.structure != "identity" and number(ranker.eta0) is None:
         raise ParameterError("partial_fit cannot try several rates on a stream: set eta0.")
+    if ranker.early_stopping:
+        raise ParameterError(
+            "partial_fit takes a step for every triplet: set early_stopping=False, and stop "
+            "calling it when held-out triplets say so."
+        )
+
+
+def stream_value(ranker: Any, name: str) -> Any:
+    """A parameter of a stream; of a matrix, a name that depends on its numbers."""
+    value = getattr(ranker, name)
+    if name != "init" or isinstance(value, str):
+        return value
+    matrix: Any = value if sp.issparse(value) else np.asarray(value, np.float64)
+    matrix = sp.csr_array(matrix)
+    return f"matrix {fingerprint({}, list(csr_parts(matrix)))[:12]}"
+
+
+def init_name(init: Any) -> str:
+    """The name of a start, or "matrix"."""
+    return init if isinstance(init, str) else "matrix"
 
 
 def steps_of(ranker: Any, eta0: float) -> dict[str, Any]:
@@ -103,11 +167,22 @@ def steps_of(ranker: Any, eta0: float) -> dict[str, Any]:
     }
 
 
-def learner_for(ranker: Any, W: sp.csr_array, eta0: float, lam: float) -> BilinearSGD:
-    """A learner for the structure of W."""
+def learner_for(ranker: Any, start: sp.csr_array, eta0: float, lam: float) -> BilinearSGD:
+    """A learner for the structure of W, before the first step."""
     frozen = ranker.structure in ("diagonal", "identity")
     dense_from = 0 if ranker.structure == "dense" else None
-    return BilinearSGD(W, lam=lam, frozen=frozen, dense_from=dense_from, **steps_of(ranker, eta0))
+    prior = prior_of(ranker, start)
+    learner = TransposedSGD if ranker.penalty == "columns" else BilinearSGD
+    return learner(
+        start if prior is None else sp.csr_array(start.shape, dtype=start.dtype),
+        lam=lam, frozen=frozen, dense_from=dense_from, grouped=ranker.penalty != "l1",
+        prior=prior, **steps_of(ranker, eta0),
+    )  # fmt: skip
+
+
+def prior_of(ranker: Any, start: sp.csr_array) -> sp.csr_array | None:
+    """What W shrinks to; None: zeros."""
+    return start if ranker.shrink_to == "init" else None
 
 
 def given_lam(ranker: Any) -> float | None:
@@ -123,11 +198,38 @@ def first_lam(schedule: str, eta0: float, n_steps: int) -> float:
 
 def starting_weights(ranker: Any, shape: tuple[int, int]) -> sp.csr_array:
     """W before the first step."""
-    dtype = np.dtype(ranker.dtype)
-    if ranker.structure == "diagonal" and ranker.init == "zeros":
+    dtype, start = np.dtype(ranker.dtype), init_name(ranker.init)
+    given = checked_matrix(ranker.init, shape, dtype) if start == "matrix" else None
+    if ranker.structure == "diagonal" and start != "identity":
         n = shape[0]  # explicit zeros: these entries may change
-        arrays = (np.zeros(n, dtype), np.arange(n, dtype=np.int32), np.arange(n + 1))
+        diagonal = np.zeros(n, dtype) if given is None else given.diagonal().astype(dtype)
+        if given is not None and given.nnz > np.count_nonzero(diagonal):
+            raise ParameterError(
+                'structure="diagonal" has no weights off the diagonal, but init has '
+                f"{given.nnz - np.count_nonzero(diagonal)}. Use structure='sparse', or only the "
+                "diagonal of init."
+            )
+        arrays = (diagonal, np.arange(n, dtype=np.int32), np.arange(n + 1))
         return sp.csr_array(arrays, shape=shape)
-    if ranker.init == "zeros":
+    if given is not None:
+        return given
+    if start == "zeros":
         return sp.csr_array(shape, dtype=dtype)
     return sp.csr_array(sp.eye_array(shape[0], dtype=dtype, format="csr"))
+
+
+def checked_matrix(init: Any, shape: tuple[int, int], dtype: Any) -> sp.csr_array:
+    """A given start as a CSR array without explicit zeros."""
+    try:
+        rows = check_array(init, accept_sparse="csr", dtype=dtype, input_name="init")
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"init must be a matrix of finite numbers: {error}") from error
+    if rows.shape != shape:
+        raise ParameterError(
+            f"init must have shape {shape}, a row for each feature of queries and a column for "
+            f"each feature of documents: got {rows.shape}."
+        )
+    matrix = sp.csr_array(rows, dtype=dtype, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix

@@ -18,6 +18,7 @@ from rankwise.estimators.bilinear.bilinear_parameters import (
     given_lam,
     learner_for,
     number,
+    prior_of,
     steps_of,
 )
 from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint
@@ -126,13 +127,18 @@ class BilinearTraining:
         """W; `record` has the rate, λ, the number of steps and the curves."""
         learner = self._resumed()
         self.sampler = self.sampler_for(self.record.seed)
-        if not self._chosen():
+        stops_on_split = self.ranker.early_stopping and self.held_out is None
+        if not self._chosen() and not stops_on_split:
             return self._run(learner)
         n_queries, seed = len(self.Q.indptr) - 1, self.record.seed
         split = split_queries(self.sampler, n_queries, self.shared, self.triplets, seed)
         self.sampler = split.training
         if isinstance(split.training, TripletsInOrder):
             self.n_steps = len(split.training.triplets)
+        if stops_on_split:
+            self.held_out = self.Q, self.D, split.held_out
+        if not self._chosen():
+            return self._run(learner)
         choice = StepChoice(
             self.Q, self.D, split, self._from_start, self.n_steps, self.record.trials
         )
@@ -146,8 +152,9 @@ class BilinearTraining:
                 return self._start_again()
             self.record.eta0, self.record.lam = chosen
         W = self._run(learner)
-        order, start = choice.order(self._learner(W)), choice.order(self._from_start(1.0, 0.0))
-        choice.note(self.record.eta0, self.record.lam, self.n_steps, order)
+        order = choice.order(BilinearSGD(W, lam=0.0, eta0=1.0))
+        start = choice.order(self._from_start(1.0, 0.0))
+        choice.note(self.record.eta0, self.record.lam, self.record.n_steps, order)
         return W if order.better_than(start) else self._start_again()
 
     def _chosen(self) -> bool:
@@ -176,17 +183,18 @@ class BilinearTraining:
 
     def _run(self, learner: BilinearSGD | None) -> sp.csr_array:
         """W after the fit and the refit."""
-        self.record.n_steps = self.n_steps
         if self.record.stage == FIT:
+            self.record.n_steps = self.n_steps
             learner = self._fit(learner)
+            self.record.n_steps = learner.step
             learner.trim()  # W is copied next
             if not self.ranker.refit or self.ranker.structure != "sparse":
                 return learner.weights()
             self.record.stage = REFIT
-            W = learner.weights()
+            changes = learner.changes()
             del learner  # two of them would be twice the memory
-            learner = self._learner(W)
-            del W
+            learner = self._refitted(changes)
+            del changes
         assert learner is not None
         self._learn(learner, self.record.refit_curve, "refit")
         return learner.weights()
@@ -197,24 +205,30 @@ class BilinearTraining:
             return None
         note, arrays = saved
         self.record = TrainingRecord.of(note)
-        learner = self._learner(sp.csr_array(self.start.shape, dtype=self.start.dtype))
+        nothing = sp.csr_array(self.start.shape, dtype=self.start.dtype)
+        at_fit = self.record.stage == FIT
+        learner = self._new_learner() if at_fit else self._refitted(nothing)
         learner.restore(arrays)
         return learner
 
-    def _learner(self, W: sp.csr_array) -> BilinearSGD:
-        if self.record.stage == REFIT:
-            rate = steps_of(self.ranker, self.record.eta0)
-            return BilinearSGD(W, lam=0.0, frozen=True, **rate)
-        return learner_for(self.ranker, W, self.record.eta0, self.record.lam)
+    def _new_learner(self) -> BilinearSGD:
+        return self._from_start(self.record.eta0, self.record.lam)
+
+    def _refitted(self, changes: sp.csr_array) -> BilinearSGD:
+        """A learner of the entries that have changed, or of those of W that are not 0."""
+        rate = steps_of(self.ranker, self.record.eta0)
+        prior = prior_of(self.ranker, self.start)
+        return BilinearSGD(changes, lam=0.0, frozen=True, prior=prior, **rate)
 
     def _learn(self, learner: BilinearSGD, curve: Curve, description: str) -> None:
-        n = self.n_steps
+        n = self.record.n_steps
         with _bar(self.ranker.verbose, description, n) as show:
             for _ in learn(
                 learner, self.Q, self.D, self.sampler, n, curve,
                 record_every=self.ranker.record_every or max(1, n // CURVE_POINTS),
                 pause_every=self.checkpoint_every if self.checkpoint else n,
                 held_out=self.held_out, show=show,
+                patience=self.ranker.n_iter_no_change if self.ranker.early_stopping else None,
             ):  # fmt: skip
                 if self.checkpoint:
                     self.checkpoint.save(vars(self.record), learner.state())
@@ -223,7 +237,7 @@ class BilinearTraining:
         """Algorithm 1, repeated until the density is right if one is wanted."""
         record, target = self.record, self.ranker.target_density
         if target is None:
-            learner = learner or self._learner(self.start)
+            learner = learner or self._new_learner()
             self._learn(learner, record.curve, "fit")
             return learner
         entry = 1.0 / max(math.prod(self.start.shape), 1)
@@ -234,7 +248,7 @@ class BilinearTraining:
                 first = first_lam(self.ranker.schedule, record.eta0, self.n_steps)
                 record.lam = search.nearest() if given_up else search.next(first)
                 record.curve = new_curve()
-                learner = self._learner(self.start)
+                learner = self._new_learner()
             self._learn(learner, record.curve, f"alpha {record.lam:.2g}")
             if not given_up:
                 record.lams.append(record.lam)

@@ -17,7 +17,7 @@ from rankwise.errors import DataError, ModelFileError
 from rankwise.files import replacing
 
 NOTE = "note"
-FORMAT = 6
+FORMAT = 7
 """Increases whenever the steps or their state change: a resumed run must end at the same W."""
 
 

@@ -23,6 +23,7 @@ from rankwise.estimators.bilinear.bilinear_parameters import (
     learner_for,
     number,
     starting_weights,
+    stream_value,
 )
 from rankwise.estimators.bilinear.bilinear_scoring import BilinearScorer
 from rankwise.estimators.bilinear.bilinear_training import (
@@ -68,7 +69,8 @@ class SparseBilinearRanker(BilinearScorer):
         mean over triplets of max(0, 1 - q'W(d+ - d-)) + alpha sum_ij |W_ij|,
 
     with shrinkage of W every `shrink_every` steps for the L1 norm (Algorithm 1). With `refit`, a
-    second run without the L1 norm changes only the entries that are not 0.
+    second run without the L1 norm changes only the entries that are not 0. W can shrink to known
+    weights instead of 0 (`shrink_to`), and whole rows or columns can leave at once (`penalty`).
 
     A step takes O(nnz(q) (nnz(d+) + nnz(d-) + r)) time, where r is the number of entries in a row
     of W. Memory is in the order of the nonzeros of W: 12 bytes each in `coef_` (8 in float32), and
@@ -110,8 +112,25 @@ class SparseBilinearRanker(BilinearScorer):
     structure : {"sparse", "dense", "diagonal", "identity"}, default="sparse"
         Of W: with the L1 norm; without it; one weight per feature that query and document share;
         or fixed to the identity, f(q, d) = q'd, the cosine of normalized rows.
-    init : {"identity", "zeros"}, default="identity"
-        W before the first step. Identity needs queries and documents of the same features.
+    init : {"identity", "zeros"} or matrix, default="identity"
+        W before the first step, as an array, a sparse matrix or a data frame with a row for each
+        feature of queries and a column for each feature of documents. Identity needs queries and
+        documents of the same features.
+    shrink_to : {"zeros", "init"}, default="zeros"
+        What the penalty is measured from: with "init", the sum of ``|W_ij - init_ij|``, so
+        that weights without evidence stay at their values in `init`, for example those of related
+        words or of an earlier fit. A refit changes the weights that differ from `init`.
+    penalty : {"l1", "rows", "columns"}, default="l1"
+        The sum of absolute values, or the sum of the Euclidean norms of rows or columns: a
+        feature of queries, or of documents, then leaves with all of its weights. With "columns",
+        "adagrad" has a rate for each column.
+    early_stopping : bool, default=False
+        Whether to stop when the share of held-out triplets in the wrong order has not become
+        lower in `n_iter_no_change` records. `n_iter` is then the largest number of steps. The
+        triplets are those passed as `held_out`, or else those of a fifth of the queries, from
+        which W does not learn.
+    n_iter_no_change : int, default=5
+        Records without a lower error after which `early_stopping` stops; see `record_every`.
     dtype : {"float64", "float32"}, default="float64"
         Of W.
     record_every : int, optional
@@ -188,7 +207,11 @@ class SparseBilinearRanker(BilinearScorer):
         shrink_every: int = 100,
         refit: bool = True,
         structure: str = "sparse",
-        init: str = "identity",
+        init: Any = "identity",
+        shrink_to: str = "zeros",
+        penalty: str = "l1",
+        early_stopping: bool = False,
+        n_iter_no_change: int = 5,
         dtype: str = "float64",
         record_every: int | None = None,
         n_jobs: int = 1,
@@ -204,6 +227,10 @@ class SparseBilinearRanker(BilinearScorer):
         self.refit = refit
         self.structure = structure
         self.init = init
+        self.shrink_to = shrink_to
+        self.penalty = penalty
+        self.early_stopping = early_stopping
+        self.n_iter_no_change = n_iter_no_change
         self.dtype = dtype
         self.record_every = record_every
         self.n_jobs = n_jobs
@@ -405,7 +432,7 @@ class SparseBilinearRanker(BilinearScorer):
         if self.structure != "identity":
             learner.advance(csr_parts(queries), csr_parts(documents), rows)
         self._keep(learner.weights(), TrainingRecord(eta0, lam, learner.step))
-        parameters = {name: getattr(self, name) for name in STREAM_PARAMETERS}
+        parameters = {name: stream_value(self, name) for name in STREAM_PARAMETERS}
         self.stream_ = {"parameters": parameters, "state": learner.state()}
         return self
 
@@ -479,6 +506,7 @@ class SparseBilinearRanker(BilinearScorer):
         params = {**self.get_params(), "verbose": False}
         seeded = isinstance(self.random_state, (int, np.integer))
         params["random_state"] = int(self.random_state) if seeded else None
+        params["init"] = stream_value(self, "init")
         arrays = [*csr_parts(Q), *csr_parts(D), *evidence]
         if held_out is not None:
             arrays += [*csr_parts(held_out[0]), *csr_parts(held_out[1]), held_out[2]]

@@ -13,6 +13,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
+from rankwise.estimators.gp.composite_design import composite_design
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
 from rankwise.estimators.gp.context_columns import in_context, with_context
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
@@ -123,6 +124,8 @@ class LearningMixin:
                 evidence, theta = learn_flips(evidence, theta, self.optimizer)
             if self.marginalize == "grid":
                 posterior = ProcessMixture.of(*width_grid(evidence, theta, self.grid_step))
+            elif self.marginalize == "all":
+                posterior = ProcessMixture.of(*composite_design(evidence, theta))
             else:
                 posterior = ProcessMixture.of([evidence.process(theta)], np.ones(1))
         hyper = evidence.at(theta)

@@ -100,9 +100,14 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
         Approximation of the probit posterior.
     sweeps : {"parallel", "sequential"}, default="parallel"
         Update all sites at once (damped while that does not converge), or one after the other.
-    marginalize : "grid" or None, default=None
-        "grid": average over the width of the kernel, on a grid of its logarithm, weighted by
-        the evidence, instead of choosing the best one.
+    marginalize : {"grid", "all"} or None, default=None
+        Average over hyperparameters, weighted by the evidence and the prior, instead of choosing
+        the best. "grid": over the width of the kernel, on a grid of its logarithm. "all": over all
+        that are free (kernel, noise, threshold and flips), on a central composite design around
+        the best: 9 points for two of them, 15 for three, 25 for four. This costs as many posteriors
+        and, for each free hyperparameter, two more and two gradients. The prior is uniform in the
+        logarithms within the bounds, or that of `prior_scale`. Predictions take as many times
+        longer as there are points.
     grid_step : float, default=0.25
         Step of this grid.
     n_landmarks : int, optional
@@ -134,7 +139,7 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
     converged_, n_sweeps_ : bool and int
         Of the last posterior.
     grid_kernels_, grid_weights_ : list of kernels, and ndarray
-        One, or those of the grid, and their posterior weights.
+        One, or those of the grid or design, and their posterior weights.
     landmarks_ : ndarray of shape (n_landmarks, n_features)
         None if inference is exact.
     pairs_, margin_, weight_ : ndarray

@@ -30,7 +30,7 @@ PARAMETERS: dict[str, Rule] = {
     "n_restarts_optimizer": Whole(0, 10**6),
     "inference": Choice("ep", "laplace"),
     "sweeps": Choice("parallel", "sequential"),
-    "marginalize": AnyOf(None, Choice("grid")),
+    "marginalize": AnyOf(None, Choice("grid", "all")),
     "grid_step": Number(0.01, _MOST),
     "max_pairs": Whole(1, 10**12),
     "tol": _POSITIVE,

@@ -82,16 +82,19 @@ class ProcessMixture:
         return draws
 
     def updated(self, evidence: Evidence) -> ProcessMixture:
-        """The same kernels, conditioned on comparisons that extend the present ones.
+        """The same hyperparameters, conditioned on comparisons that extend the present ones.
 
-        The sites that there are serve as a start; those of new pairs start at 0.
+        A threshold of ties, if these are the first, is that of the evidence, and so are the slopes
+        of raters. The sites that there are serve as a start; those of new pairs start at 0.
         """
         processes = []
         for process in self.processes:
             a = process.approximation
             more = np.zeros(len(evidence.observed) - len(a.tau))
             start = np.concatenate((a.tau, more)), np.concatenate((a.nu, more))
-            hyper = replace(evidence.hyper, kernel=process.hyper.kernel)
+            old = process.hyper
+            threshold = old.threshold or evidence.hyper.threshold
+            hyper = replace(old, threshold=threshold, slopes=evidence.hyper.slopes)
             processes.append(evidence.condition(hyper, start))
         return ProcessMixture.of(processes, self.prior)
 

@@ -235,7 +235,8 @@ max_query_rows_, basis_, solution_
             labelled=None if all_labelled else rows,
         )  # fmt: skip
         space = self.make_space(X.shape[1]).on_rows(X, qid, groups, rows)
-        return Problem(X[rows], tasks, loss, space, None if qid is None else _ids(of_labelled))
+        X = X if all_labelled else X[rows]
+        return Problem(X, tasks, loss, space, None if qid is None else _ids(of_labelled))
 
 
 def _split_labels(y: Any) -> tuple[Any, NDArray[np.bool_] | None]:

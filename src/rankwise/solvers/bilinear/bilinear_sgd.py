@@ -33,6 +33,7 @@ from rankwise.solvers.bilinear.step_arrays import (
     RowStore,
     Scratch,
     StepRule,
+    csr_parts,
 )
 
 SCHEDULES = {"invsqrt": INVSQRT, "constant": CONSTANT, "adagrad": ADAGRAD}
@@ -48,10 +49,13 @@ class BilinearSGD:
     (equation (4)). After every T-th step, each entry of W moves towards 0 by λ times the sum of
     the last T rates (equation (7)). Memory is in the order of the nonzeros of W.
 
+    With a `prior` W_0, this is done for W - W_0, which then moves towards 0. Where rows are
+    `grouped`, their norms move towards 0 instead of their entries.
+
     Parameters
     ----------
     W : CSR array
-        Where to begin; its explicit zeros count as entries where `frozen`.
+        Where to begin, without the prior; its explicit zeros count as entries where `frozen`.
     lam : float
         λ of equation (5); 0 for no shrinkage.
     eta0 : float
@@ -65,6 +69,8 @@ class BilinearSGD:
     dense_from : int, optional
         Length from which rows are stored as vectors; 0: all. None: where that takes at most four
         times the memory of the compact form.
+    grouped : bool
+    prior : CSR array, optional
     """
 
     def __init__(
@@ -78,6 +84,8 @@ class BilinearSGD:
         n_threads: int = 1,
         frozen: bool = False,
         dense_from: int | None = None,
+        grouped: bool = False,
+        prior: Any = None,
     ) -> None:
         self.shape: tuple[int, int] = W.shape
         self.n_threads, self.dtype = n_threads, W.dtype
@@ -85,8 +93,10 @@ class BilinearSGD:
             itemsize = W.dtype.itemsize
             dense_from = max(1, W.shape[1] * itemsize // (4 * (itemsize + 4)))
         self._rule = StepRule(
-            float(lam), float(eta0), SCHEDULES[schedule], int(shrink_every), frozen, dense_from
-        )
+            float(lam), float(eta0), SCHEDULES[schedule], int(shrink_every), frozen, dense_from,
+            grouped,
+        )  # fmt: skip
+        self._prior = prior
         self._work: list[Scratch] = []
         self._need = np.zeros(W.shape[0], np.int64)
         self.step = 0
@@ -125,13 +135,16 @@ class BilinearSGD:
 
     def count(self) -> int:
         """Entries of W that are not 0."""
-        return int(self._row_ends()[-1])
+        return int(self._row_ends()[-1]) if self._prior is None else int(self.weights().nnz)
 
     def weights(self) -> sp.csr_array:
         """W as it is now; the learner does not change."""
-        W = self._unsorted_weights()
-        W.sort_indices()
-        return W
+        changes = self._sorted_weights()
+        return changes if self._prior is None else sp.csr_array(self._prior + changes)
+
+    def changes(self) -> sp.csr_array:
+        """W without the prior."""
+        return self._sorted_weights()
 
     def sum_of_rates(self) -> float:
         """Sum of the rates so far; with adagrad, the median over the rows that have changed."""
@@ -188,7 +201,10 @@ class BilinearSGD:
         cols, vals, dense = self._arrays(*s["sizes"].tolist())
         cols[:n_entries], vals[:n_entries], dense[:n_vectors] = s["cols"], s["vals"], s["dense"]
         used = np.array([n_entries, n_vectors])
-        self._store = RowStore(rows, cols, vals, dense, s["support"], used, s["rates"])
+        self._store = self._store._replace(
+            rows=rows, cols=cols, vals=vals, dense=dense, support=s["support"], used=used,
+            rates=s["rates"], norms=np.full(self.shape[0], -1.0),
+        )  # fmt: skip
         self.step, self.totals = int(s["step"]), s["totals"]
 
     def _check_shapes(self, state: dict[str, Any]) -> None:
@@ -282,15 +298,17 @@ class BilinearSGD:
         copy_rows(self._store, self._rule, self.step, nothing)
         return np.cumsum(indptr)
 
-    def _unsorted_weights(self) -> sp.csr_array:
-        """W with the columns of a row in no order."""
+    def _sorted_weights(self) -> sp.csr_array:
+        """The rows of W in memory."""
         indptr = self._row_ends()
         n = int(indptr[-1])
         W = CSR(indptr, np.empty(n, np.int32), np.empty(n, self.dtype))
         if n:
             copy_rows(self._store, self._rule, self.step, W)
         places = np.int32 if n < np.iinfo(np.int32).max else np.int64
-        return sp.csr_array((W.data, W.indices, indptr.astype(places)), shape=self.shape)
+        found = sp.csr_array((W.data, W.indices, indptr.astype(places)), shape=self.shape)
+        found.sort_indices()
+        return found
 
     def _scratch(self, D: CSR) -> list[Scratch]:
         """Working memory of each thread, for the longest documents so far."""
@@ -353,5 +371,7 @@ class BilinearSGD:
         rows = np.zeros(self.shape[0], ROW)
         rows["start"], rows["length"], rows["room"] = W.indptr[:-1], lengths, lengths
         rows["start"][long], rows["length"][long], rows["room"][long] = np.arange(len(long)), 0, -1
-        used = np.array([W.nnz, len(long)])
-        return RowStore(rows, cols, vals, dense, support, used, np.zeros(2))
+        used, norms = np.array([W.nnz, len(long)]), np.full(self.shape[0], -1.0)
+        prior = sp.csr_array(self.shape) if self._prior is None else self._prior
+        parts = csr_parts(prior)
+        return RowStore(rows, cols, vals, dense, support, used, np.zeros(2), norms, parts)

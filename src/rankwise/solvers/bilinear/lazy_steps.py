@@ -9,6 +9,10 @@ written. What it owes since then, p, is one number for the whole row; its weight
 That gives exactly what shrinking all of W every T steps gives. Entries that have become 0 are
 dropped when their row runs out of room, or owes so much that its values lose digits.
 
+Where a row shrinks as a group, its norm moves towards 0 by p instead, and its weights are
+w = (1 - p / |u|) u, or 0. This composes by adding as well. A step that changes a row shrinks it
+first, so that its other entries need not be scaled back.
+
 A short row is compact: columns and values in a common pool, in no order. A row is a plain vector
 once that takes at most four times the memory. Where several threads share the work, row i belongs
 to thread i mod P, so no two threads write to the same place.
@@ -96,18 +100,39 @@ def hard(w: float, p: float) -> float:
 
 
 @compiled
+def share_left(store: RowStore, i: int, p: float) -> float:
+    """The factor of row i, which shrinks as a group by p; NaN stays NaN."""
+    if p == 0.0:
+        return 1.0
+    if store.norms[i] < 0.0:
+        row, squares = store.rows[i], 0.0
+        if row.room < 0:
+            for u in store.dense[row.start]:
+                squares += u * u
+        else:
+            for k in range(row.start, row.start + row.length):
+                squares += store.vals[k] ** 2
+        store.norms[i] = np.sqrt(squares)
+    norm = store.norms[i]
+    return 0.0 if norm <= p else 1.0 - p / norm
+
+
+@compiled
 def purge(store: RowStore, rule: StepRule, i: int, t: int) -> None:
     """Shrink row i by what it owes and drop what has become 0."""
     row = store.rows[i]
-    p = owed(row, rule, store.rates, t)
+    p, share = owed(row, rule, store.rates, t), 1.0
+    if rule.grouped:
+        p, share = 0.0, share_left(store, i, p)
+        store.norms[i] = -1.0
     if row.room < 0:
         w = store.dense[row.start]
         for j in range(len(w)):
-            w[j] = soft(w[j], p)
+            w[j] = share * soft(w[j], p)
     else:
         kept = row.start
         for k in range(row.start, row.start + row.length):
-            w_k = soft(store.vals[k], p)
+            w_k = share * soft(store.vals[k], p)
             store.cols[kept], store.vals[kept] = store.cols[k], w_k
             kept += w_k != 0.0
         row.length = kept - row.start
@@ -226,6 +251,7 @@ def measure(
 ) -> None:  # fmt: skip
     """Thread p's share of the margins q'W(d+ - d-)."""
     x, spot, hits, columns, values = work.x, work.spot, work.hits, store.cols, store.vals
+    prior = store.prior
     for m in range(len(triplets)):
         q = triplets[m, 0]
         n = difference(D, triplets[m, 1], triplets[m, 2], work)
@@ -233,18 +259,25 @@ def measure(
         for k in range(Q.indptr[q], Q.indptr[q + 1]):
             if Q.indices[k] % n_threads != p:
                 continue
-            row = store.rows[Q.indices[k]]
+            i, weight = Q.indices[k], Q.data[k]
+            for e in range(prior.indptr[i], prior.indptr[i + 1]):
+                place = spot[prior.indices[e]]
+                if place:
+                    total += weight * prior.data[e] * x[place - 1]
+            row = store.rows[i]
             debt = owed(row, rule, store.rates, t)
+            if rule.grouped:
+                weight, debt = weight * share_left(store, i, debt), 0.0
             if row.room < 0:
-                work.slot[v], work.debt[v], work.weight[v] = row.start, debt, Q.data[k]
+                work.slot[v], work.debt[v], work.weight[v] = row.start, debt, weight
                 v += 1
                 continue
             dot, begin = 0.0, row.start
             for h in range(find(columns[begin : begin + row.length], spot, hits)):
                 e = begin + hits[h]
                 dot += soft(values[e], debt) * x[spot[np.uint32(columns[e])] - 1]
-            total += Q.data[k] * dot
-        total += dot_dense(store.dense, work, v, n, rule.lam == 0.0)
+            total += weight * dot
+        total += dot_dense(store.dense, work, v, n, rule.lam == 0.0 or rule.grouped)
         work.margins[m] = total
         for c in range(n):
             spot[work.cols[c]] = 0
@@ -279,9 +312,12 @@ def update(
                 row.squares += Q.data[k] ** 2 * squares
                 eta = rate(row, rule)
             debt = owed(row, rule, store.rates, t)
-            if debt > eta:  # u = w + p has lost the digits of w where p is much larger
-                purge(store, rule, Q.indices[k], t)
+            # u = w + p has lost the digits of w where p is much larger.
+            if debt > eta or rule.grouped:
+                if debt > 0.0:
+                    purge(store, rule, Q.indices[k], t)
                 debt = 0.0
+                store.norms[Q.indices[k]] = -1.0
             step = eta * Q.data[k]
             if row.room < 0 and not rule.frozen:
                 work.slot[v], work.debt[v], work.weight[v] = row.start, debt, step
@@ -305,7 +341,7 @@ def update(
                         columns[end], values[end] = cols[c], hard(step * x[c], debt)
                         end += 1
                 row.length = end - row.start
-        add_dense(store.dense, work, v, n, rule.lam == 0.0)
+        add_dense(store.dense, work, v, n, rule.lam == 0.0 or rule.grouped)
         for c in range(n):
             spot[cols[c]] = 0
 
@@ -427,16 +463,18 @@ def copy_rows(store: RowStore, rule: StepRule, t: int, W: CSR) -> None:
     only_count = len(W.indices) == 0
     for i in range(len(W.indptr) - 1):
         row = store.rows[i]
-        p = owed(row, rule, store.rates, t)
+        p, share = owed(row, rule, store.rates, t), 1.0
+        if rule.grouped:
+            p, share = 0.0, share_left(store, i, p)
         is_dense = row.room < 0
         out = 0 if only_count else W.indptr[i]
         for k in range(dense.shape[1] if is_dense else row.length):
             u = dense[row.start, k] if is_dense else values[row.start + k]
             allowed = not (rule.frozen and is_dense) or store.support[row.start, k]
-            if allowed and (rule.frozen or not abs(u) <= p):
+            if allowed and (rule.frozen or not abs(share * u) <= p):
                 if not only_count:
                     W.indices[out] = k if is_dense else columns[row.start + k]
-                    W.data[out] = soft(u, p)
+                    W.data[out] = share * soft(u, p)
                 out += 1
         if only_count:
             W.indptr[i + 1] = out

@@ -34,6 +34,13 @@ def share_in_wrong_order(margins: Array) -> float:
     return float(np.mean(margins < 0.0) + 0.5 * np.mean(margins == 0.0))
 
 
+def has_stalled(errors: list[float], patience: int | None) -> bool:
+    """Whether the lowest error is so many records ago; never if `patience` is None."""
+    if patience is None or not errors:
+        return False
+    return len(errors) - 1 - int(np.argmin(errors)) >= patience
+
+
 def learn(
     learner: BilinearSGD,
     Q: CSR,
@@ -45,19 +52,21 @@ def learn(
     record_every: int,
     pause_every: int,
     held_out: tuple[CSR, CSR, Ints] | None = None,
+    patience: int | None = None,
     show: Callable[[int, str], None] | None = None,
 ) -> Iterator[int]:
     """Learn up to step `n_steps`; yield every `pause_every` steps and at the end.
 
     The result does not depend on where a run is paused, recorded, or resumed: both intervals are
-    rounded up to whole batches of the learner. `show` is called with the step and a few words after
-    each record.
+    rounded up to whole batches of the learner. With `patience`, learning ends when the error on
+    held-out triplets has not become lower in so many records. `show` is called with the step and a
+    few words after each record.
     """
     size = math.prod(learner.shape)
     record_every, pause_every = (
         -(-every // learner.batch) * learner.batch for every in (record_every, pause_every)
     )
-    while learner.step < n_steps:
+    while learner.step < n_steps and not has_stalled(curve["error"], patience):
         t = learner.step
         stops = [(t // every + 1) * every for every in (BLOCK, record_every, pause_every)]
         stop = min(*stops, n_steps)
@@ -76,7 +85,7 @@ def learn(
             if show:
                 speed = (stop - t) / max(seconds, 1e-9)
                 show(stop, f"loss {loss:.3f}, density {density:.1%}, {speed:,.0f} steps/s")
-        if stop % pause_every == 0 or stop == n_steps:
+        if stop % pause_every == 0 or stop == n_steps or has_stalled(curve["error"], patience):
             yield stop
 
 

@@ -56,6 +56,8 @@ class RowStore(NamedTuple):
     support: Any  # which entries of `dense` may change, where W is frozen
     used: Ints  # two numbers: entries of the pool and vectors in use
     rates: Array  # two numbers: sum of rates over all steps, and up to the last boundary
+    norms: Array  # of the values of each row, where it shrinks as a group; -1: not known
+    prior: CSR  # added to these rows; it does not shrink
 
 
 class StepRule(NamedTuple):
@@ -67,6 +69,7 @@ class StepRule(NamedTuple):
     shrink_every: int
     frozen: bool  # entries that W does not have stay 0
     dense_from: int  # length from which a row is stored as a vector
+    grouped: bool  # a row shrinks as a whole
 
 
 class Scratch(NamedTuple):
