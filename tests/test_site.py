@@ -120,6 +120,14 @@ def test_links_of_pages_that_are_copied():
     assert site_links("[a](docs/notation.md)", file, copy) == "[a](../notation.md)"
 
 
+def test_names_in_the_code_of_a_page():
+    pytest.importorskip("docutils", reason="needs the extra docs")
+    from site_parts.name_links import names_in_code
+
+    text = "Battles and `RankRLS.fit_pairs(X)`.\n```python\nmetrics.ndcg(y).\n```\nText"
+    assert names_in_code(text) == {"RankRLS.fit_pairs", "X", "python", "metrics.ndcg", "y", ""}
+
+
 def test_indented_lines_of_docstrings_are_equations():
     lines = [
         "Minimizes",
