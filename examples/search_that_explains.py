@@ -30,7 +30,7 @@ from rankwise.data import draw_triplets
 from rankwise.plots import new_axes, plot_learning_curve
 
 QUICK = "--quick" in sys.argv
-N_FILES, N_WORDS, N_STEPS = (1500, 3000, 20_000) if QUICK else (12_000, 10_000, 300_000)
+N_FILES, N_WORDS, N_STEPS = (1500, 3000, 20_000) if QUICK else (4000, 6000, 60_000)
 
 # %%
 # The files

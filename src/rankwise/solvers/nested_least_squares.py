@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,11 +109,7 @@ class Triangle:
         avoids a division by zero, and the path continues without it.
         """
         (p, n_outputs), on = self.z.shape, backend_of(self.U)
-        system = self
-        if lam > 0:
-            system = self._penalized(np.where(np.arange(p) < free, 0.0, np.sqrt(lam)))
-        _check_finite(system)
-        U, z, kept = system.without_idle(noise)
+        U, z, kept = self._solvable(lam, noise, free)
         inverse = on.solve_triangular(U.T, on.array(np.eye(len(U))), transpose=True)
         with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
             steps = on.xp.cumsum(inverse[:, :, None] * z, axis=1)
@@ -124,18 +121,50 @@ class Triangle:
         weights[kept[:, None], np.flatnonzero(some)] = steps[:, n_kept[some] - 1]
         return weights, kept
 
+    def scores(self, F: Array, lam: float, noise: Array, free: int = 0) -> Array:
+        """F times the weights of `path`, shape (n, p, n_outputs), without these: O(n p^2) time."""
+        (p, n_outputs), on = self.z.shape, backend_of(self.U)
+        U, z, kept = self._solvable(lam, noise, free)
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
+            turned = on.solve_triangular(U.T, on.contiguous(F[:, kept].T)).T
+            steps: Array = on.xp.cumsum(turned[:, :, None] * z, axis=1)
+        if not on.is_finite(steps):
+            raise DataError("Weights of components overflow. Scale the labels or margins.")
+        if len(kept) == p:
+            return steps
+        found = on.zeros(len(F), p, n_outputs)
+        n_kept = np.searchsorted(kept, np.arange(p), side="right")
+        some = n_kept > 0
+        found[:, np.flatnonzero(some)] = steps[:, n_kept[some] - 1]
+        return found
+
+    def _solvable(self, lam: float, noise: Array, free: int) -> tuple[Array, Array, Index]:
+        """U and z with a penalty, of the linearly independent features, and their indices."""
+        system = self
+        if lam > 0:
+            ridge = np.where(np.arange(len(self.U)) < free, 0.0, np.sqrt(lam))
+            system = self._penalized(ridge)
+        _check_finite(system)
+        return system.without_idle(noise)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """U'U and U'z."""
+        with np.errstate(over="ignore", invalid="ignore"):  # `of_moments` checks
+            return Moments(self.U.T @ self.U, self.U.T @ self.z)
+
     def _penalized(self, ridge: Array) -> Triangle:
         """The triangle with a penalty on each weight; `ridge` has the square roots.
 
         Penalties are additional rows of Z with targets 0. If they dominate, reflections would
-        lose z in rounding errors, whereas products are accurate.
+        lose z in rounding errors, whereas products are accurate. Products are also faster, if they
+        do not lose digits.
         """
         on = backend_of(self.U)
-        if ridge.max() > float(on.xp.linalg.norm(self.U)):
-            A = self.U.T @ self.U + on.array(np.diag(ridge**2))
-            quick = Triangle.of_moments(Moments(A, self.U.T @ self.z))
-            if quick is not None:
-                return quick
+        A = self.moments.A + on.array(np.diag(ridge**2))
+        quick = Triangle.of_moments(Moments(A, self.moments.b))
+        if quick is not None:
+            return quick
         return self.with_rows(on.array(np.diag(ridge)), on.zeros(*self.z.shape))
 
     def spectral(self, lams: Sequence[float], noise: Array) -> SpectralDirections:
