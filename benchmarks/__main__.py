@@ -63,11 +63,12 @@ def page(runs: dict[str, Any]) -> str:
     """All ratios that were kept, module by module."""
     parts = [INTRODUCTION.strip()]
     for name in NAMES:
-        title = f"## {name.replace('_', ' ')}"
         if name in runs:
-            parts += [title, table(read(runs[name])), provenance_line(runs[name], name)]
-        else:
-            parts += [title, f"*{name} was not run; `python -m benchmarks {name}` does.*"]
+            parts += [f"## {name.replace('_', ' ')}", table(read(runs[name]))]
+            parts.append(provenance_line(runs[name], name))
+    missing = [f"`{name}`" for name in NAMES if name not in runs]
+    if missing:
+        parts += ["## Not measured yet", f"No run of these is on record: {', '.join(missing)}."]
     return "\n\n".join(parts) + "\n"
 
 

@@ -28,7 +28,7 @@ data = make_ranking(
     n_levels=4,
     grading="global",
     noise=1.0,
-    query_effect=0.5,
+    query_effect=0.6,
     random_state=3,
 )
 train, test = data.qid < 40, data.qid >= 40

@@ -52,8 +52,8 @@ def posts(archive):
 def docstrings():
     """First line and rest of docstrings of the standard library."""
     library = Path(sysconfig.get_paths()["stdlib"])
-    patterns = ["[a-p]*.py"] if QUICK else ["*.py", "[a-h]*/*.py"]
-    for path in sorted(path for pattern in patterns for path in library.glob(pattern)):
+    pattern = "[a-p]*.py" if QUICK else "*.py"
+    for path in sorted(library.glob(pattern)):
         if "packages" in str(path.relative_to(library)):
             continue
         try:
@@ -107,7 +107,7 @@ def triplets(rows, n):
 
 
 names = words.get_feature_names_out()
-ranker = SparseBilinearRanker(n_iter=N_STEPS, refit=False, dtype="float32", random_state=0)
+ranker = SparseBilinearRanker(n_iter=N_STEPS, refit=False, random_state=0)
 ranker.fit(
     Q, D, triplets(train, 8), query_names=names, document_names=names, held_out=triplets(test, 2)
 )

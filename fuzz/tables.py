@@ -33,6 +33,8 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
 
 
 def _number(cell: str) -> float:
-    """A number, or a truth value."""
+    """A number, which Arrow also takes in hexadecimal digits, or a truth value."""
     word = cell.strip().lower()
-    return float(word == "true") if word in ("true", "false") else float(cell)
+    if word in ("true", "false"):
+        return float(word == "true")
+    return float(int(word, 16)) if word.startswith("0x") else float(cell)

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise import load_model
-from rankwise.errors import ModelFileError
+from rankwise.errors import ModelFileError, RankwiseError
 from rankwise.rankers import RANKERS
 from tests.model_files.make import scores_of
 
@@ -148,3 +148,39 @@ def test_values_that_are_not_parts_of_a_pipeline_are_refused(value, tmp_path):
     rewrite(copy, {"model.json": json.dumps(tree)})
     with pytest.raises(ModelFileError, match=r"is needed|is missing"):
         load_model(copy)
+
+
+def test_intercepts_of_outputs_that_are_not_there_are_refused(tmp_path):
+    copy = changed(tmp_path, "rankrls", {"intercept": 0.0}, {"intercept": [0.0, 1.0]})
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        load_model(copy)
+
+
+def test_scores_of_a_process_that_overflow_are_an_error(tmp_path):
+    path = next(path for path in FILES if path.stem == "pairwise-gp")
+    copy, member = tmp_path / "tampered.rankwise", io.BytesIO()
+    copy.write_bytes(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        tree = json.loads(archive.read("model.json"))
+        node = tree["model"]["ranker"]["fitted"]["posterior_"]["object"]["fields"]["processes"][0]
+        for field in ("approximation", "weights", "mean"):
+            node = node["object"]["fields"][field]
+        name = node["array"]
+        mean = np.load(io.BytesIO(archive.read(name)))
+    np.save(member, np.full_like(mean, 1.7e308))
+    rewrite(copy, {name: member.getvalue()})
+    with np.errstate(all="ignore"), pytest.raises(RankwiseError, match="not finite"):
+        load_model(copy).predict(known_scores(path)[0])
+
+
+def changed(folder, stem, old, new):
+    """A copy of a file with some fields of its document replaced."""
+    path = next(path for path in FILES if path.stem == stem)
+    copy = folder / "tampered.rankwise"
+    copy.write_bytes(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        text = archive.read("model.json").decode()
+    given, wanted = (json.dumps(fields)[1:-1] for fields in (old, new))
+    assert given in text
+    rewrite(copy, {"model.json": text.replace(given, wanted)})
+    return copy

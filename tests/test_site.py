@@ -120,6 +120,14 @@ def test_links_of_pages_that_are_copied():
     assert site_links("[a](docs/notation.md)", file, copy) == "[a](../notation.md)"
 
 
+def test_names_in_the_code_of_a_page():
+    pytest.importorskip("docutils", reason="needs the extra docs")
+    from site_parts.name_links import names_in_code
+
+    text = "Battles and `RankRLS.fit_pairs(X)`.\n```python\nmetrics.ndcg(y).\n```\nText"
+    assert names_in_code(text) == {"RankRLS.fit_pairs", "X", "python", "metrics.ndcg", "y", ""}
+
+
 def test_indented_lines_of_docstrings_are_equations():
     lines = [
         "Minimizes",
@@ -195,4 +203,5 @@ def test_the_page_of_benchmarks_says_when_and_where():
     text = page({"metrics": kept | {"date": "2026-01-02", "commit": "abc", "machine": "a toaster"}})
     assert "| fast | 1 s | peer: 2 s | 0.5 | 1 | holds |" in text
     assert "*metrics: 2026-01-02; commit abc; a toaster.*" in text
-    assert "*letor was not run;" in text
+    assert "`letor`" in text.partition("No run of these")[2]
+    assert "`metrics`" not in text

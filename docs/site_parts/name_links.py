@@ -1,4 +1,4 @@
-"""Public names in code font become links to their pages in the API.
+"""Public names in code font become links to their pages in the API, which list the guides.
 
 So the guides need no markup that only Sphinx understands, and docstrings none at all.
 """
@@ -6,6 +6,7 @@ So the guides need no markup that only Sphinx understands, and docstrings none a
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -30,13 +31,45 @@ def targets(env: Any) -> dict[str, tuple[str, str]]:
     return found
 
 
+def names_in_code(text: str) -> set[str]:
+    """Every name, with and without dots, in the code of a Markdown page."""
+    code = " ".join(re.findall(r"```.*?```|`[^`]+`", text, flags=re.DOTALL))
+    return {name.strip(".") for name in re.findall(r"[\w.]+", code)}
+
+
 def find_targets(app: Any, env: Any) -> None:
-    """Find the names once, when all pages have been read."""
+    """Find the names once, when all pages have been read, and the guides that have them."""
     app.name_targets = targets(env)
+    app.guides_of = {}
+    for guide in sorted(page for page in env.found_docs if page.startswith("guide/")):
+        text = Path(env.doc2path(guide)).read_text(encoding="utf-8")
+        for name in names_in_code(text) & app.name_targets.keys():
+            app.guides_of.setdefault(app.name_targets[name][0], set()).add(guide)
+
+
+def link_to(app: Any, page: str, target: str, anchor: str = "") -> nodes.reference:
+    """A link from one page to another."""
+    uri = app.builder.get_relative_uri(page, target) + anchor
+    return nodes.reference("", "", internal=True, refuri=uri)
+
+
+def list_guides(app: Any, tree: nodes.document, page: str) -> None:
+    """At the end of a page of the API, the guides that show its object."""
+    guides = sorted(app.guides_of.get(page, ()))
+    if not guides or not page.startswith("api/generated/"):
+        return
+    entries = nodes.bullet_list()
+    for guide in guides:
+        link = link_to(app, page, guide)
+        link += nodes.Text(app.env.titles[guide].astext())
+        entries += nodes.list_item("", nodes.paragraph("", "", link))
+    section = next(iter(tree.findall(nodes.section)))
+    section += [nodes.rubric("", "In the guides"), entries]
 
 
 def link_names(app: Any, tree: nodes.document, page: str) -> None:
     """Put every public name in code font into a link, except on its own page and in links."""
+    list_guides(app, tree, page)
     for node in list(tree.findall(nodes.literal)):
         name = CALL.sub("", node.astext().strip())
         inside = node.parent
@@ -47,8 +80,7 @@ def link_names(app: Any, tree: nodes.document, page: str) -> None:
         target, anchor = app.name_targets[name]
         if target == page:
             continue
-        uri = f"{app.builder.get_relative_uri(page, target)}#{anchor}"
-        link = nodes.reference("", "", internal=True, refuri=uri)
+        link = link_to(app, page, target, f"#{anchor}")
         node.replace_self(link)
         link += node
 

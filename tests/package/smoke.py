@@ -9,6 +9,7 @@ import sys
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import numpy as np
 
@@ -57,15 +58,20 @@ def rankers():
 
 def commands():
     write_letor("train.txt", X, y, qid)
+    run("--help")
+    run("fit", "--help")
     run("fit", "train.txt", "--out", "fitted.rankwise")
     run("predict", "fitted.rankwise", "train.txt", "--out", "scores.txt")
     run("evaluate", "fitted.rankwise", "train.txt")
     assert len(Path("scores.txt").read_text().split()) == len(y)
 
 
+def program():
+    return Path(sys.executable).with_name("rankwise")
+
+
 def run(*arguments):
-    program = Path(sys.executable).with_name("rankwise")
-    done = subprocess.run([program, *arguments], capture_output=True, text=True)
+    done = subprocess.run([program(), *arguments], capture_output=True, text=True)
     assert done.returncode == 0, (arguments, done.stderr)
 
 
@@ -109,8 +115,16 @@ def onnx():
 
 
 def ask():
-    run("ask", "--help")
-    import rankwise.asking.web  # noqa: F401
+    """The page of `rankwise ask`, with its templates, as a browser gets it."""
+    Path("ideas.txt").write_text("tea\ncoffee\nwater\n")
+    arguments = [program(), "ask", "ideas.txt", "--no-browser", "--port", "0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            link = next(line for line in server.stdout if line.startswith("organizer")).split()[1]
+            browser = build_opener(HTTPCookieProcessor())
+            assert b"ask.js" in browser.open(link).read()
+        finally:
+            server.terminate()
 
 
 def main(extras):

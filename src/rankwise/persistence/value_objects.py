@@ -166,6 +166,8 @@ def _check_one(where: str, value: Any, rule: str, lengths: dict[str, int]) -> No
             valid = entries.dtype.kind == "f" and bool(np.isfinite(entries).all())
     if "outputs" in axes and len(shape) == len(axes) - 1:
         axes.remove("outputs")
+        if axes and lengths.setdefault("outputs", 0):
+            raise ModelFileError(f"{where} has one output, where others have several")
     if not valid or len(shape) != len(axes):
         what = f"positions along {along}" if along else "finite numbers"
         wanted = f"{what} with the axes ({', '.join(axes)})"

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._context import fitted_context
+from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import check_new_ids, validated
 from rankwise.estimators.gp.context_columns import in_context
 from rankwise.estimators.gp.process_mixture import ProcessMixture, rank_counts
@@ -85,10 +86,12 @@ class PosteriorMixin:
         check_new_ids(qid, X)
         reference = self._reference(contrast)
         if return_std:
-            return self.posterior_.mean_and_std(X, reference)
-        if return_cov:
-            return self.posterior_.mean_and_covariance(X, reference)
-        return self.posterior_.mean(X, reference)
+            found = self.posterior_.mean_and_std(X, reference)
+        elif return_cov:
+            found = self.posterior_.mean_and_covariance(X, reference)
+        else:
+            return in_dtype(self.posterior_.mean(X, reference), np.float64)
+        return in_dtype(found[0], np.float64), found[1]
 
     def training_moments(self) -> tuple[Array, Array]:
         """Mean and covariance of the scores of the training rows, kept up to date by `tell`.
