@@ -205,6 +205,7 @@ PAPERS = (
             Part(f"pairwise_gp/{step}", _module("pairwise_gp", step), (step,), data)
             for step, data in (
                 ("sinc", ()),
+                ("figure", ()),
                 ("montecarlo", ()),
                 ("asking", ()),
                 ("preferences", ("llm_preferences",)),

@@ -19,6 +19,7 @@ import numpy as np
 
 from rankwise.plots import new_axes, plot_learning_curve, save_figure
 from reproduce.command import run_steps
+from reproduce.pages import keep, kept
 
 from . import baselines
 from .data import N_PIXELS, N_WORDS, mnist, newsgroups
@@ -104,13 +105,19 @@ def run_rows(name: str) -> dict[str, dict]:
 
 
 def run_plans() -> dict[str, dict]:
-    """Rows for what the paper plans, and Table III of the W before a refit."""
-    split, found = newsgroups(), {}
+    """Rows for what the paper plans, and Table III of the W before a refit.
+
+    Rows are stored one by one, and a run that was interrupted continues with the next.
+    """
+    split, found = newsgroups(), kept(HERE / "results.json").get("prior", {})
     for row, parameters in PLANS.items():
-        found[row] = run_model(split, parameters, WORDS if row in TABLE_III else ())
-        found[row].pop("curve")
-        _say(row, found[row])
-    return found
+        if found.get(row, {}).get("parameters") != parameters:
+            one = run_model(split, parameters, WORDS if row in TABLE_III else ())
+            found[row] = {"parameters": parameters} | one
+            found[row].pop("curve")
+            keep(HERE / "results.json", {"prior": found})
+            _say(row, found[row])
+    return {row: found[row] for row in PLANS}
 
 
 def _say(row: str, found: dict) -> None:
@@ -167,6 +174,9 @@ def plans_text(found: dict[str, dict], rows: dict[str, dict]) -> str:
         "not become lower in three records of 10,000 steps. The paper has no figures for these. "
         "Words are those with a weight that is not 0, of 10,000. Each row is one seed."
     )
+    missing = [row for row in PLANS if row not in found]
+    if missing:
+        about += f" Not run yet: {'; '.join(missing)}."
     title = f"### Plans of the paper, 20 Newsgroups, {N_QUERIES:,} queries"
     return f"{about}\n\n{markdown(title, lines)}"
 
