@@ -94,4 +94,4 @@ package: | $(BIN)/python
 	$(BIN)/python tests/package/check.py
 
 clean:
-	rm -rf $(VENV) demo-output build dist docs/_build docs/auto_examples docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-output build dist docs/_build docs/auto_examples docs/api/examples docs/api/generated docs/commands.md docs/repository docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,7 +2,7 @@
 Is the difference real?
 =======================
 
-One ranker has an NDCG@10 of 0.70, the other 0.69. Is the first one better, or was it luck? The two
+One ranker has an NDCG@10 of 0.85, the other 0.83. Is the first one better, or was it luck? The two
 means say little, because queries differ far more than rankers do. The differences on the same
 queries say much more.
 """

@@ -138,7 +138,7 @@ def test_pointers_that_decrease_are_refused(pointers, tmp_path):
     [[0, 1], "passthrough", {"ranker": {"name": "seen-features", "parameters": {}, "fitted": {
         "n_features_in_": 3, "n_queries_": 1}}}],
 )  # fmt: skip
-def test_parts_of_a_pipeline_that_are_none_are_refused(value, tmp_path):
+def test_values_that_are_not_parts_of_a_pipeline_are_refused(value, tmp_path):
     path = next(path for path in FILES if path.stem == "seen-features")
     copy = tmp_path / "tampered.rankwise"
     copy.write_bytes(path.read_bytes())

@@ -5,6 +5,7 @@ import pytest
 
 from rankwise.estimators.gp.training_comparisons import _pair_of_number, comparisons_of_scores
 from rankwise.graph import PreferenceGraph, QueryGroups
+from rankwise.graph.query_graph import QueryGraph
 
 QID = ["b", "a", "b", "c", "a", "b", "b"]
 Y = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 2.0, 9.0])
@@ -27,6 +28,15 @@ def test_some_pairs_are_different_ones_of_all():
     assert len(found) == 4
     assert found < set(map(tuple, every_pair().tolist()))
     assert set(made.margin) <= {-1.0, 0.0, 1.0}
+
+
+def test_pairs_of_many_rows_are_not_listed(monkeypatch):
+    monkeypatch.setattr(QueryGraph, "pairs", lambda *_: pytest.fail("all pairs are listed"))
+    groups, n = QueryGroups.of(None, 10**6), 10**6
+    made = comparisons_of_scores(groups, np.arange(n), "probit", 50, np.random.default_rng(0))
+    assert len(set(map(tuple, made.pairs.tolist()))) == 50
+    assert made.pairs.max() < n
+    assert (made.pairs[:, 0] < made.pairs[:, 1]).all()
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 10**6, 3 * 10**8])

@@ -134,23 +134,32 @@ def learn_scaling(
     ``statistics(scaling)`` returns those of all rows after a scaling within queries, or as they
     are; it is called only if they are needed.
     """
-    has_gamma = isinstance(ranker.kernel, str) and ranker.kernel in WITH_GAMMA
-    scale_gamma = has_gamma and ranker.gamma == "scale"
     scaling: Scaling | None = None if name is None else QUERY_SCALINGS.get(name)
     found: ColumnStatistics | None = None
-    if name == ColumnStandard.name or scale_gamma:
+    if name == ColumnStandard.name or follows_variance(ranker):
         found = statistics(scaling)
     if name == ColumnStandard.name and found is not None:
         scaling = ColumnStandard.of(found, centre=not sparse)
         found = found.transformed(scaling.mean, scaling.deviation)
     ranker.scale_, ranker.scaling_ = name, scaling
-    if scale_gamma and found is not None:
-        variance = found.variance
-        ranker.gamma_ = 1.0 / (len(found.mean) * variance) if variance > 0 else 1.0
+    if follows_variance(ranker) and found is not None:
+        ranker.gamma_ = scaled_gamma(found)
     ranker.feature_range_ = None
     known = overview is not None and not sparse and overview.n_rows >= RANGE_ROWS
     if overview is not None and known and not _is_within_queries(ranker):
         ranker.feature_range_ = np.stack([overview.low, overview.high])
+
+
+def follows_variance(ranker: Any) -> bool:
+    """Whether gamma="scale" matters to the kernel."""
+    has_gamma = isinstance(ranker.kernel, str) and ranker.kernel in WITH_GAMMA
+    return has_gamma and ranker.gamma == "scale"
+
+
+def scaled_gamma(found: ColumnStatistics) -> float:
+    """gamma="scale": one over the number of features times their variance."""
+    variance = found.variance
+    return 1.0 / (len(found.mean) * variance) if variance > 0 else 1.0
 
 
 def note_rows(ranker: Any, X: Any) -> None:

@@ -9,38 +9,32 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, is_sparse
-from rankwise.backends.dispatch import NUMPY
-from rankwise.errors import DataError, ParameterError, warn
+from rankwise.errors import DataError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
-from rankwise.estimators._ranker_parameters import (
-    KERNEL_PARAMETERS,
-    LOSS_PARAMETERS,
-    make_kernel,
+from rankwise.estimators._rank_svm_training import (
+    SOLVERS,
+    TrainingRows,
+    is_linear,
+    keep_solution,
+    minimize,
+    training_rows,
 )
-from rankwise.estimators._row_weights import KeptRows
+from rankwise.estimators._ranker_parameters import KERNEL_PARAMETERS, LOSS_PARAMETERS
 from rankwise.estimators._scale_warnings import warn_of_constants
-from rankwise.estimators._scaling import SAMPLE_ROWS, check_not_tiny, evenly_spaced
 from rankwise.estimators._scores import in_dtype
-from rankwise.estimators._validation import DTYPES, check_new_ids, forget, query_groups, validated
+from rankwise.estimators._validation import DTYPES, check_new_ids, forget, validated
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.label_checks import check_labels_differ, numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_alphas, check_parameters
-from rankwise.problem import FeatureSpace, LandmarkSpace, LandmarkSystem
+from rankwise.problem import FeatureSpace, LandmarkSystem
 from rankwise.problem.context_space import context_scale, with_units
-from rankwise.problem.memory import check_columns_fit, check_features_fit
-from rankwise.scaling import ColumnStatistics
-from rankwise.solvers.hinge import hinge
-from rankwise.solvers.squared_hinge import LabelledPairs, ListedPairs, NewtonFit, squared_hinge
-
-SOLVERS = {"squared_hinge": squared_hinge, "hinge": hinge}
+from rankwise.problem.memory import check_columns_fit
+from rankwise.solvers.squared_hinge import LabelledPairs, ListedPairs, NewtonFit
 
 
 class RankSVM(RankerMixin, BaseEstimator):
@@ -86,7 +80,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         Weights of the features; only for the linear kernel.
     dual_coef_ : ndarray of shape (n_landmarks,)
         Weights of the landmarks; only for other kernels.
-    landmarks_, landmark_indices_, kernel_, rank_
+    landmarks_, landmark_indices_, kernel_, gamma_, rank_, basis_
         As for `SparseRankRLS`; only for kernels other than "linear".
     context_coef_ : ndarray of shape (n_columns,)
         Weights of the context of comparisons; only after `fit_pairs` with context.
@@ -115,10 +109,7 @@ class RankSVM(RankerMixin, BaseEstimator):
     parameters: ClassVar[Mapping[str, Rule]] = {
         "alpha": Number(0),
         "loss": Choice(*SOLVERS),
-        "kernel": KERNEL_PARAMETERS["kernel"],
-        "gamma": KERNEL_PARAMETERS["gamma"],
-        "degree": KERNEL_PARAMETERS["degree"],
-        "coef0": KERNEL_PARAMETERS["coef0"],
+        **{name: KERNEL_PARAMETERS[name] for name in ("kernel", "gamma", "degree", "coef0")},
         "weighting": LOSS_PARAMETERS["weighting"],
         "tol": Number(0, 1, open_low=True, open_high=True),
         "max_iter": Whole(1, 2**31 - 1),
@@ -188,8 +179,8 @@ class RankSVM(RankerMixin, BaseEstimator):
         -------
         self
         """
-        rows, pairs = _training(self, X, y, qid, query_weight, sample_weight)
-        _keep(self, rows, self._minimum(rows.F, pairs))
+        rows, pairs = training_rows(self, X, y, qid, query_weight, sample_weight)
+        keep_solution(self, rows, self._minimum(rows.F, pairs))
         warn_of_constants(self, rows.X)
         return self
 
@@ -230,8 +221,8 @@ class RankSVM(RankerMixin, BaseEstimator):
         """
         values = check_alphas(alphas)
         template = clone(self)
-        rows, pairs = _training(template, X, y, qid, query_weight, sample_weight)
-        fits = _minimize(template, rows.F, pairs, values.tolist())
+        rows, pairs = training_rows(template, X, y, qid, query_weight, sample_weight)
+        fits = minimize(template, rows.F, pairs, values.tolist())
         return RankSVMPath(values, template, fits, rows.system)
 
     def fit_pairs(
@@ -281,7 +272,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         forget(self)
         options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
         valid = validated(self, X, **options)
-        if is_sparse(valid) and _is_linear(self):
+        if is_sparse(valid) and is_linear(self):
             check_columns_fit(valid)
         n_rows = valid.shape[0]
         given = Comparisons.given(X, n_rows, pairs, margin=margin, weight=weight, context=context)
@@ -293,25 +284,25 @@ class RankSVM(RankerMixin, BaseEstimator):
         if not (given.weight > 0).any():
             raise DataError("All comparisons have weight 0: there is nothing to learn from.")
         self.n_queries_ = 1
-        rows = _TrainingRows.of(self, valid, None, None)
+        rows = TrainingRows.of(self, valid, None, None)
         if given.context is None:
             listed = ListedPairs(
                 ComparisonGraph.of(n_rows, given).incidence, given.margin, given.weight
             )
-            _keep(self, rows, self._minimum(rows.F, listed))
+            keep_solution(self, rows, self._minimum(rows.F, listed))
         else:
             scale = context_scale(FeatureSpace(), rows.F, given)
             graph = ComparisonGraph.of(n_rows, given, given.context * scale)
             listed = ListedPairs(graph.incidence, given.margin, given.weight)
             found = self._minimum(with_units(rows.F, len(scale)), listed)
             self.context_coef_ = scale * found.w[-len(scale) :]
-            _keep(self, rows, replace(found, w=found.w[: -len(scale)]))
+            keep_solution(self, rows, replace(found, w=found.w[: -len(scale)]))
         warn_of_parts(self, X, given, n_rows)
         return self
 
     def _minimum(self, F: Any, pairs: LabelledPairs | ListedPairs) -> NewtonFit:
         """The weights of features or coordinates."""
-        (found,) = _minimize(self, F, pairs, [float(self.alpha)])
+        (found,) = minimize(self, F, pairs, [float(self.alpha)])
         return found
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
@@ -402,102 +393,5 @@ class RankSVMPath:
         """The ranker fitted with ``alphas[i]``."""
         fitted = copy(self.template)
         fitted.alpha = float(self.alphas[i])
-        _keep(fitted, _TrainingRows(None, None, self.system), self.fits[i])
+        keep_solution(fitted, TrainingRows(None, None, self.system), self.fits[i])
         return fitted
-
-
-@dataclass(frozen=True, eq=False)
-class _TrainingRows:
-    """Rows X, and features F in which a function is linear, with the norm of its weights."""
-
-    X: Any
-    F: Any
-    system: LandmarkSystem | None
-
-    @classmethod
-    def of(cls, ranker: RankSVM, X: Any, qid: Any, kept: KeptRows | None) -> _TrainingRows:
-        """The rows themselves, or coordinates on landmarks that are chosen among them."""
-        if _is_linear(ranker):
-            if ranker.n_landmarks is not None or ranker.landmarks is not None:
-                raise ParameterError(
-                    'Landmarks are for kernels other than "linear": leave out n_landmarks and '
-                    'landmarks, or use another kernel, such as "rbf".'
-                )
-            return cls(X, X, None)
-        if isinstance(ranker.kernel, str) and ranker.kernel == "precomputed":
-            raise ParameterError(
-                'RankSVM computes kernels of features: got kernel="precomputed". Use a name such '
-                'as "rbf" or a callable, or SparseRankRLS, which takes kernel matrices.'
-            )
-        if ranker.gamma == "scale":
-            variance = ColumnStatistics.of(X).variance
-            ranker.gamma_ = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        kernel = make_kernel(ranker, X.shape[1])
-        check_for_landmarks(kernel)
-        method = "random" if ranker.landmarks is None else ranker.landmarks
-        names = getattr(ranker, "feature_names_in_", None)
-        choice = LandmarkChoice.of(method, ranker.n_landmarks, names)
-        space: Any = LandmarkSpace(kernel, choice, ranker.random_state)
-        space = space if kept is None else kept.of_space(space)
-        system = space.system(X, qid)
-        check_features_fit(X.shape[0], system.n_coordinates, NUMPY)
-        return cls(X, system.coordinates(X)(slice(None)), system)
-
-
-def _is_linear(ranker: RankSVM) -> bool:
-    return isinstance(ranker.kernel, str) and ranker.kernel == "linear"
-
-
-def _keep(ranker: RankSVM, rows: _TrainingRows, found: NewtonFit) -> None:
-    """Store a solution as the fitted model."""
-    ranker.n_iter_ = found.n_iter
-    if rows.system is None:
-        ranker.coef_ = found.w
-        return
-    ranker.basis_, ranker.dual_coef_ = rows.system.basis, rows.system.factor.coefficients(found.w)
-
-
-def _training(
-    ranker: RankSVM, X: Any, y: Any, qid: Any, query_weight: Any, sample_weight: Any
-) -> tuple[_TrainingRows, LabelledPairs]:
-    """Validated rows and their pairs."""
-    check_parameters(ranker, ranker.parameters)
-    forget(ranker)
-    options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
-    X, y = validated(ranker, X, numeric_labels(y), y_numeric=True, **options)
-    if is_sparse(X) and _is_linear(ranker):
-        check_columns_fit(X)
-    groups, kept = query_groups(qid, len(y), query_weight), None
-    if sample_weight is not None:
-        kept = KeptRows.of(ranker, sample_weight, groups)
-        groups, (X, y, qid) = kept.groups, kept.of_training(ranker, X, y, qid)
-    check_labels_differ(y, groups)
-    ranker.n_queries_ = groups.n_groups
-    labels = np.asarray(y, np.float64)
-    weights = groups.weights, groups.row_weights
-    pairs = LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights)
-    check_not_tiny(ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS)))
-    return _TrainingRows.of(ranker, X, qid, kept), pairs
-
-
-def _minimize(
-    ranker: RankSVM, X: Any, pairs: LabelledPairs | ListedPairs, alphas: list[float]
-) -> list[NewtonFit]:
-    """The fit for each alpha; a warning if one has not converged."""
-    with np.errstate(over="ignore", invalid="ignore"):  # checked below
-        solve = SOLVERS[ranker.loss]
-        fits = solve(X, pairs, alphas, tol=float(ranker.tol), max_iter=ranker.max_iter)
-    if not all(np.isfinite(found.residual) for found in fits):
-        raise DataError(
-            "Products of the features or of alpha overflow. Scale the features, for example "
-            "with sklearn.preprocessing.StandardScaler, or use a smaller alpha."
-        )
-    worst = max(fits, key=lambda found: found.residual)
-    if not worst.converged:
-        warn(
-            f"RankSVM stopped after {worst.n_iter} Newton steps. The gradient, relative to the "
-            f"start, is {worst.residual:.1e}, above tol={ranker.tol:g}. Scale the features, use "
-            "a larger alpha, or increase max_iter.",
-            ConvergenceWarning,
-        )
-    return fits

@@ -21,8 +21,8 @@ def primal(
 ) -> list[Array]:
     """w = (F'LF + lam I)^-1 F'Ly for each lam: equation (11) of the RankRLS paper.
 
-    With a lower triangular C, whose regularizer is CC' instead of I. O(m n^2 + n^3) time and
-    O(n^2) memory for m rows of n features.
+    With a lower triangular C, the regularizer is CC' instead of I. O(m n^2 + n^3) time and O(n^2)
+    memory for m rows of n features.
     """
     moments = Moments.of(F, graph, y)
     if C is None:

@@ -63,8 +63,8 @@ STREAM_PARAMETERS = (
     "dtype", "refit", "n_jobs",
 )  # fmt: skip
 """Parameters that cannot change during a stream."""
-LATER_PARAMETERS = {"shrink_to": "zeros", "penalty": "l1"}
-"""Those that streams of earlier versions lack, as they were then."""
+SHRINKAGE = {"shrink_to": "zeros", "penalty": "l1"}
+"""How W shrinks by default; streams of earlier versions have no other way."""
 
 
 def number(value: Any) -> float | None:
@@ -81,7 +81,7 @@ def check_bilinear_parameters(ranker: Any, shape: tuple[int, int]) -> None:
                 f'{name} is for structure="sparse": structure={ranker.structure!r} has no L1 '
                 "norm. Leave it out."
             )
-    for name, default in (("shrink_to", "zeros"), ("penalty", "l1")):
+    for name, default in SHRINKAGE.items():
         value = getattr(ranker, name)
         if ranker.structure != "sparse" and value != default:
             raise ParameterError(
@@ -112,7 +112,7 @@ def check_bilinear_parameters(ranker: Any, shape: tuple[int, int]) -> None:
 
 def check_streamable(ranker: Any, stream: dict[str, Any] | None) -> None:
     """Check that W does not depend on how a stream is cut, and that its parameters are the same."""
-    kept = LATER_PARAMETERS | (dict(stream.get("parameters", ())) if stream else {})
+    kept = SHRINKAGE | (dict(stream.get("parameters", ())) if stream else {})
     if stream and sorted(kept) != sorted(STREAM_PARAMETERS):
         raise ModelFileError("stream_ lacks its parameters: start another stream.")
     for name, first in kept.items() if stream else ():
@@ -143,7 +143,7 @@ def check_streamable(ranker: Any, stream: dict[str, Any] | None) -> None:
 
 
 def stream_value(ranker: Any, name: str) -> Any:
-    """A parameter of a stream; of a matrix, a name that depends on its numbers."""
+    """A parameter as a stream keeps it: instead of a matrix, a name with a hash of its numbers."""
     value = getattr(ranker, name)
     if name != "init" or isinstance(value, str):
         return value

@@ -70,7 +70,7 @@ class SparseBilinearRanker(BilinearScorer):
 
     with shrinkage of W every `shrink_every` steps for the L1 norm (Algorithm 1). With `refit`, a
     second run without the L1 norm changes only the entries that are not 0. W can shrink to known
-    weights instead of 0 (`shrink_to`), and whole rows or columns can leave at once (`penalty`).
+    weights instead of 0 (`shrink_to`), and whole rows or columns can become 0 (`penalty`).
 
     A step takes O(nnz(q) (nnz(d+) + nnz(d-) + r)) time, where r is the number of entries in a row
     of W. Memory is in the order of the nonzeros of W: 12 bytes each in `coef_` (8 in float32), and
@@ -121,12 +121,12 @@ class SparseBilinearRanker(BilinearScorer):
         that weights without evidence stay at their values in `init`, for example those of related
         words or of an earlier fit. A refit changes the weights that differ from `init`.
     penalty : {"l1", "rows", "columns"}, default="l1"
-        The sum of absolute values, or the sum of the Euclidean norms of rows or columns: a
-        feature of queries, or of documents, then leaves with all of its weights. With "columns",
+        The sum of absolute values, or the sum of the Euclidean norms of rows or columns: all
+        weights of a feature of queries, or of documents, then become 0 together. With "columns",
         "adagrad" has a rate for each column.
     early_stopping : bool, default=False
-        Whether to stop when the share of held-out triplets in the wrong order has not become
-        lower in `n_iter_no_change` records. `n_iter` is then the largest number of steps. The
+        Whether to stop when the share of held-out triplets in the wrong order has not decreased
+        for `n_iter_no_change` records. `n_iter` is then the largest number of steps. The
         triplets are those passed as `held_out`, or else those of a fifth of the queries, from
         which W does not learn.
     n_iter_no_change : int, default=5

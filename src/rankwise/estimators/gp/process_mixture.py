@@ -84,8 +84,8 @@ class ProcessMixture:
     def updated(self, evidence: Evidence) -> ProcessMixture:
         """The same hyperparameters, conditioned on comparisons that extend the present ones.
 
-        A threshold of ties, if these are the first, is that of the evidence, and so are the slopes
-        of raters. The sites that there are serve as a start; those of new pairs start at 0.
+        Two things come from the evidence: the slopes of raters, and the threshold if there were no
+        ties before. Known sites serve as a start; those of new pairs start at 0.
         """
         processes = []
         for process in self.processes:

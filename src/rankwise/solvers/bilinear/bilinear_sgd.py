@@ -299,7 +299,7 @@ class BilinearSGD:
         return np.cumsum(indptr)
 
     def _sorted_weights(self) -> sp.csr_array:
-        """The rows of W in memory."""
+        """W without the prior, as it is stored, with sorted columns."""
         indptr = self._row_ends()
         n = int(indptr[-1])
         W = CSR(indptr, np.empty(n, np.int32), np.empty(n, self.dtype))

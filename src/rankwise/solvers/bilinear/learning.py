@@ -35,7 +35,7 @@ def share_in_wrong_order(margins: Array) -> float:
 
 
 def has_stalled(errors: list[float], patience: int | None) -> bool:
-    """Whether the lowest error is so many records ago; never if `patience` is None."""
+    """Whether the lowest error is `patience` records old; never if that is None."""
     if patience is None or not errors:
         return False
     return len(errors) - 1 - int(np.argmin(errors)) >= patience
@@ -59,7 +59,7 @@ def learn(
 
     The result does not depend on where a run is paused, recorded, or resumed: both intervals are
     rounded up to whole batches of the learner. With `patience`, learning ends when the error on
-    held-out triplets has not become lower in so many records. `show` is called with the step and a
+    held-out triplets has not decreased for that many records. `show` is called with the step and a
     few words after each record.
     """
     size = math.prod(learner.shape)
