@@ -73,8 +73,8 @@ ax
 # %%
 # The classic mistake
 # -------------------
-# Weights of scaled features, applied to features as they are. The votes decide alone, and the order
-# is another one.
+# Weights of scaled features, applied to features as they are. The votes alone decide, and the order
+# is wrong.
 
 wrong = X[test] @ model[-1].coef_
 (ax,) = new_axes(size=(5.6, 4.2))

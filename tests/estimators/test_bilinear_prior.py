@@ -59,7 +59,7 @@ def test_without_evidence_the_start_stays(problem, prior):
 
 
 @pytest.mark.parametrize("penalty", ["rows", "columns"])
-def test_whole_features_leave(problem, penalty):
+def test_all_weights_of_a_feature_become_zero(problem, penalty):
     X, labels, _ = problem
     noisy = np.hstack((X, 0.05 * np.random.default_rng(1).random((len(X), 6))))
     fitted = ranker(penalty=penalty, alpha=2e-2).fit_classes(noisy, labels)
