@@ -148,6 +148,11 @@ def test_values_that_are_not_parts_of_a_pipeline_are_refused(value, tmp_path):
     rewrite(copy, {"model.json": json.dumps(tree)})
     with pytest.raises(ModelFileError, match=r"is needed|is missing"):
         load_model(copy)
+    values = tree["model"]["scikit-learn"]["values"]
+    values[0] = values[1]
+    rewrite(copy, {"model.json": json.dumps(tree)})
+    with pytest.raises(ModelFileError, match="RankRLS is not a transformer"):
+        load_model(copy)
 
 
 def test_intercepts_of_outputs_that_are_not_there_are_refused(tmp_path):

@@ -24,6 +24,9 @@ def check_that_it_scores(model: Any) -> None:
         for _, step in ranker.steps:
             if hasattr(step, "fit"):  # not "passthrough"
                 check_is_fitted(step, msg="its %(name)s is not fitted")
+        for _, step in ranker.steps[:-1]:
+            if hasattr(step, "fit") and not hasattr(step, "transform"):
+                raise ModelFileError(f"its {type(step).__name__} is not a transformer")
         ranker = ranker.steps[-1][1]
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
