@@ -251,8 +251,8 @@ def bias_text(found: dict) -> str:
     ]
     pooled = min(r["estimates"]["leave-one-out, pooled"]["bias"] for r in found.values())
     words = (
-        f"The bias of leave-pair-out, of RLS and of RankRLS, is at most {max(within):.1f} standard "
-        "errors. The other rows are for RLS. The bias of "
+        f"The bias of leave-pair-out is at most {max(within):.1f} standard errors. Rows that do "
+        "not name RankRLS are for RLS. The bias of "
         f"pooled leave-one-out is up to {pooled:+.3f}. The standard deviation is that of the "
         "difference between an estimate and the true value for its own sample."
     )
