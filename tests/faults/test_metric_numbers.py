@@ -32,7 +32,7 @@ LABELS = {
     "none relevant": np.zeros(6),
     "equal": np.full(6, 2.0),
     "tiny": 1e-17 * np.array([0.0, 1.0, 2.0, 0.0, 3.0, 1.0]),
-    "subnormal": np.array([0.0, 5e-324, 1e-310, 0.0, 1e-320, 0.0]),
+    "subnormal": np.array([0.0, 1e-310, 3e-310, 0.0, 2e-310, 0.0]),
     "large grades": np.array([0.0, 900.0, 30.0, 1.0, 1000.0, 900.0]),
     "1e150": 1e150 * np.array([0.0, 1.0, 2.0, 0.0, 3.0, 1.0]),
     "far from zero": 1e9 + np.array([0.0, 1.0, 2.0, 0.0, 3.0, 1.0]),
