@@ -60,8 +60,9 @@ class RankSVM(RankerMixin, BaseEstimator):
         Regularization strength, at least 0. In the common form ``C * loss + |w|^2 / 2``, C is
         1 / (2 alpha).
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        "hinge" has max(0, .) instead of its square; it is smoothed within 0.001 of the kink, and
-        takes about five times as long. Of a tie in `fit_pairs`, it is the absolute difference.
+        "hinge" has max(0, .) instead of its square; it is smoothed within 0.001 of the kink. It
+        takes about ten times as long, and up to thirty times with a few thousand rows. Of a tie
+        in `fit_pairs`, it is the absolute difference.
     kernel, gamma, degree, coef0
         As for `RankRLS`, but "precomputed" is not allowed, and rows are not scaled.
     n_landmarks, landmarks, random_state

@@ -123,7 +123,8 @@ class SparseBilinearRanker(BilinearScorer):
     penalty : {"l1", "rows", "columns"}, default="l1"
         The sum of absolute values, or the sum of the Euclidean norms of rows or columns: all
         weights of a feature of queries, or of documents, then become 0 together. With "columns",
-        "adagrad" has a rate for each column.
+        "adagrad" has a rate for each column, and a step takes O((nnz(d+) + nnz(d-)) (nnz(q) + c))
+        time, where c is the number of entries in a column of W.
     early_stopping : bool, default=False
         Whether to stop when the share of held-out triplets in the wrong order has not decreased
         for `n_iter_no_change` records. `n_iter` is then the largest number of steps. The
