@@ -176,6 +176,15 @@ def test_threads_and_seeds(data):
     assert not np.allclose(one.predict(data.X), other.predict(data.X))
 
 
+def test_more_threads_than_processors_are_not_asked_for(data):
+    """OpenMP ended the process, without an error that could be caught."""
+    ranker = BoostedRanker(5, **FAST).fit(data.X, data.y, qid=data.qid)
+    scores = ranker.predict(data.X)
+    ranker.set_params(n_jobs=2**31)
+    assert_allclose(ranker.predict(data.X), scores)
+    assert_allclose(ranker.fit(data.X, data.y, qid=data.qid).predict(data.X), scores)
+
+
 def test_lambdarank(data):
     ranker = BoostedRanker(5, loss="lambdarank", **FAST).fit(data.X, data.y, qid=data.qid)
     assert ranker.score(data.X, data.y, qid=data.qid) > 0.8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -84,7 +85,8 @@ class BoostedRanker(RankerMixin, BaseEstimator):
     random_state : int, Generator, RandomState or None, default=None
         Seed for `max_features`; nothing else is random.
     n_jobs : int, optional
-        The number of threads; -1 means all processors. It does not change the result.
+        The number of threads; -1 means all processors, and more are not used. It does not change
+        the result.
 
     Attributes
     ----------
@@ -296,12 +298,16 @@ class BoostedRanker(RankerMixin, BaseEstimator):
             "feature_fraction_bynode": float(self.max_features),
             "feature_pre_filter": False,
             "seed": int(as_generator(self.random_state).integers(2**31)),
-            "num_threads": effective_n_jobs(self.n_jobs),
+            "num_threads": self._n_threads(),
             "deterministic": True,
             "force_col_wise": by_columns,
             "force_row_wise": not by_columns,
             "verbosity": -1,
         }
+
+    def _n_threads(self) -> int:
+        """At most one for each processor: OpenMP ends the process if it cannot start them."""
+        return min(effective_n_jobs(self.n_jobs), os.cpu_count() or 1)
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
@@ -322,7 +328,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
             self, X, accept_sparse="csr", dtype=DTYPES, ensure_all_finite="allow-nan", reset=False
         )
         check_new_ids(qid, X)
-        scores = self.booster_.predict(as_lightgbm(X), num_threads=effective_n_jobs(self.n_jobs))
+        scores = self.booster_.predict(as_lightgbm(X), num_threads=self._n_threads())
         return in_dtype(scores, X.dtype)
 
     @property
