@@ -228,14 +228,20 @@ def test_every_ranker_has_a_name_here_or_a_word_about_it():
     assert {*MODELS, *ELSEWHERE} == set(RANKERS)
 
 
+SEED = {"random_state": 0}
+
+
 @pytest.mark.parametrize(
     ("options", "want"),
     [
         (["additive-rankrls", "--ramps", "2"], AdditiveRankRLS(n_ramps=2, scale="query-minmax")),
-        (["kpcr", "--components", "2"], KPCR(2, scale="query-minmax", random_state=0)),
-        (["ranksvm", "--alpha", "2"], make_pipeline(QueryMinMaxScaler(), RankSVM(2.0))),
-        (["ranksvm", "--scale", "query-ranks"], make_pipeline(QueryRanks(), RankSVM())),
-        (["ranksvm", "--scale", "none", "--weighting", "pairs"], RankSVM(weighting="pairs")),
+        (["kpcr", "--components", "2"], KPCR(2, scale="query-minmax", **SEED)),
+        (["ranksvm", "--alpha", "2"], make_pipeline(QueryMinMaxScaler(), RankSVM(2.0, **SEED))),
+        (["ranksvm", "--scale", "query-ranks"], make_pipeline(QueryRanks(), RankSVM(**SEED))),
+        (
+            ["ranksvm", "--scale", "none", "--weighting", "pairs"],
+            RankSVM(weighting="pairs", **SEED),
+        ),
     ],
 )
 def test_other_rankers(files, run, tmp_path, options, want):
@@ -436,7 +442,7 @@ def test_a_sparse_model_needs_adjacent_rows_of_a_query(run, tmp_path):
         ),
         (
             ["--model", "rls", "--seed", 3],
-            "sparse-rls, transductive-rankrls, kpcrank, kpcr, pairwise-gp, boosted: got",
+            "sparse-rls, transductive-rankrls, kpcrank, kpcr, ranksvm, pairwise-gp, boosted: got",
         ),
         (["--model", "sparse-rls", "--ties", "exclude"], "for the models rankrls, sparse-rankrls"),
         (["--model", "sparse-rankrls", "--landmarks", 99999], "more than the"),
