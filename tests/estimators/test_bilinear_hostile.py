@@ -172,7 +172,7 @@ def test_columns_that_do_not_exist_never_reach_compiled_code(part, value):
         lambda: ranker().fit(X6, rows, OK),
         lambda: fitted.predict(rows, X6),
     ):
-        with pytest.raises(DataError, match="is not a valid CSR array: (its )?ind"):
+        with pytest.raises(DataError, match=r"is not a valid CSR array: (its )?ind"):
             call()
 
 
