@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.harness import Result, best_times, extra_memory, megabytes, seconds
 from rankwise import Leaderboard
 from rankwise.data import Battles, make_battles
-from rankwise.data.battles import OUTCOMES
 
 try:  # not in an extra: it needs old versions of its dependencies
     import arena_rank.models.bradley_terry as arena_rank
@@ -83,7 +82,7 @@ def update_against_fit() -> list[Result]:
     """1,000 new votes after 140,000, beside a fit to all of them; names of items and sessions."""
     made = make_battles(150, 150_000, style=0, random_state=0).battles
     first, second = made.items.astype(object)[made.pairs].T
-    words = np.array(OUTCOMES, dtype=object)[made.outcome]
+    words = np.array(["first", "second", "tie", "both_bad"], dtype=object)[made.outcome]
     sessions = np.array([f"session {k}" for k in made.groups], dtype=object)
 
     def some(begin: int, end: int) -> Battles:

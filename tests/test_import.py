@@ -1,7 +1,14 @@
-"""What `import` loads."""
+"""What `import` loads, and what the tools beside the package import from it."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_a_ranker_imports_no_compiler_and_no_other_estimators():
@@ -12,3 +19,33 @@ def test_a_ranker_imports_no_compiler_and_no_other_estimators():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "reproduce", "fuzz"])
+def test_what_tools_import_from_the_package_exists(folder):
+    """Tests cannot run all of these tools: some need libraries that are not installed here."""
+    missing, n_names = [], 0
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
+                "rankwise"
+            ):
+                continue
+            if "torch" in node.module:
+                continue
+            for alias in node.names:
+                n_names += 1
+                if not _exists(node.module, alias.name):
+                    missing.append(f"{path.relative_to(ROOT)}: {node.module}.{alias.name}")
+    assert n_names > 5
+    assert missing == []
+
+
+def _exists(module, name):
+    if hasattr(import_module(module), name):
+        return True
+    try:
+        import_module(f"{module}.{name}")
+    except ModuleNotFoundError:
+        return False
+    return True
