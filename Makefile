@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo ask-demo test test-all fuzz lint docs docs-check bench gpu reproduce package clean
+.PHONY: help demo ask-demo test test-all test-docs fuzz lint docs docs-check bench gpu reproduce package clean
 
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
 	@echo "make ask-demo   install, then open a page that asks which of two patterns is better"
 	@echo "make test       install, then run all tests but the slowest"
 	@echo "make test-all   the slowest tests as well"
+	@echo "make test-docs  the examples and the pages of the guide that make test leaves out"
 	@echo "make fuzz       read hostile inputs for a minute, or for SECONDS=3600; counts them"
 	@echo "make lint       ruff, mypy and the import order"
 	@echo "make docs       build the site with its gallery to docs/_build/html, and check its links"
@@ -58,6 +59,9 @@ test: $(VENV)/.dev
 
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow"
+
+test-docs: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/test_documentation.py tests/test_examples.py
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) $(FUZZ)

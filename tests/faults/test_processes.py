@@ -79,6 +79,7 @@ def test_fits_on_workers_of_dask():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.slow  # compiles for several threads
 def test_threads_of_a_fit_before_a_fork():
     want = bilinear()
     with warnings.catch_warnings():

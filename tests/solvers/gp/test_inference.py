@@ -176,6 +176,7 @@ def test_the_evidence_is_close_to_the_orthant_probability(seed):
     assert found.log_evidence == pytest.approx(np.log(exact), abs=0.04)
 
 
+@pytest.mark.slow
 def test_ep_is_close_to_slice_sampling_and_laplace_is_not():
     """Six problems; `reproduce/pairwise_gp` has the table for twelve, with longer runs."""
     off = {"ep": [], "laplace": []}
