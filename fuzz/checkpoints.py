@@ -7,11 +7,13 @@ import json
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from rankwise import SparseBilinearRanker
 from rankwise.errors import DataError, ModelFileError
+from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint
 from tests.bilinear_texts import texts
 
 PLACES = [-1, 0, 1, 2**31, 2**40, -(2**63), 10**12]
@@ -35,20 +37,14 @@ def _seed(folder: Path) -> tuple[Any, dict[str, np.ndarray]]:
     X, labels = texts()
     path = folder / "seed.npz"
     saved: list[bytes] = []
-
-    from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint
-
     save = FitCheckpoint.save
 
     def keep(self: FitCheckpoint, note: Any, arrays: Any) -> None:
         save(self, note, arrays)
         saved.append(path.read_bytes())
 
-    FitCheckpoint.save = keep  # type: ignore[method-assign]
-    try:
+    with patch.object(FitCheckpoint, "save", keep):
         _ranker().fit_classes(X, labels, checkpoint=path, checkpoint_every=20)
-    finally:
-        FitCheckpoint.save = save  # type: ignore[method-assign]
     with np.load(io.BytesIO(saved[0])) as file:
         return (X, labels), {name: file[name] for name in file.files}
 
@@ -79,7 +75,7 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
     elif kind == 4 and array.dtype.kind in "if":
         arrays[name] = array.astype(str(rng.choice(["f4", "i4", "u1", "f8", "i8"])))
     out = io.BytesIO()
-    np.savez(out, **arrays)  # type: ignore[arg-type]
+    np.savez(out, **arrays)
     content = bytearray(out.getvalue())
     if kind == 5:
         content = content[: rng.integers(len(content))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,10 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
     if rng.random() < 0.01:  # from a file, with threads
         path = folder / "input"
         path.write_bytes(data)
-        read: Any = lambda: _arrays_of_file(path)  # noqa: E731
+        read: Any = partial(_arrays_of_file, path)
     else:
         size = int(rng.choice([16, 100, 4096]))
-        read = lambda: _arrays(data, size)  # noqa: E731
+        read = partial(_arrays, data, size)
     found, words = None, ""
     try:
         found = read()

@@ -100,6 +100,10 @@ def test_blocks_of_other_libraries_run(page, tmp_path):
     for package in PEERS[page]:
         pytest.importorskip(package)
     found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    theirs = "\n".join(code for kind, code in found if kind == "py")
+    assert all(
+        f"import {package}" in theirs or f"from {package}" in theirs for package in PEERS[page]
+    )
     script = tmp_path / "page.py"
     script.write_text("\n".join(code for kind, code in found if kind in ("python", "py")))
     run_script(script)

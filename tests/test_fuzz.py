@@ -13,6 +13,15 @@ def test_corpus(path, tmp_path):
     TARGETS[path.parent.name](path.read_bytes(), np.random.default_rng(0), tmp_path)
 
 
+def test_a_reader_that_is_wrong_is_found(monkeypatch, tmp_path):
+    monkeypatch.setattr("fuzz.letor._arrays", lambda data, size: ([7.0], ["q"], [{}]))
+    monkeypatch.setattr("fuzz.__main__.FOUND", tmp_path)
+    n_inputs, found = run("letor", 0, 1000.0, 50)
+    assert n_inputs == 50
+    assert any("read, but invalid" in words for words in found)
+    assert any("AssertionError: labels" in words for words in found)
+
+
 @pytest.mark.parametrize(("target", "n_inputs"), [("letor", 300), ("tables", 30), ("models", 8)])
 def test_mutations(target, n_inputs):
     assert run(target, 0, 1000.0, n_inputs) == (n_inputs, [])

@@ -9,7 +9,7 @@ import warnings
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
@@ -52,7 +52,7 @@ class Live(Directive):
 
     has_content = True
     required_arguments = 0
-    option_spec = {"alt": directives.unchanged_required, "code-last": directives.flag}  # noqa: RUF012
+    option_spec: ClassVar = {"alt": directives.unchanged_required, "code-last": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         text = "\n".join(self.content)

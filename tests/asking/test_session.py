@@ -127,8 +127,8 @@ def test_updates_are_close_to_the_posterior(session, rate):
     question = session.ask()
     session.answer(question.token, "first")
     session.update()
-    model = session._model
-    assert session._n_fitted == 12
+    model = session._fit.model
+    assert session._fit.n_fitted == 12
     assert_allclose(session._standing.mean, model.gp.predict(model.X), atol=0.01)
 
 
@@ -194,7 +194,7 @@ def test_an_answer_counts_once(session):
         session.answer(session.ask("ann").token, "first", rater="bob")
     forged = question.token[:-1] + ("0" if question.token[-1] != "0" else "1")
     for token in (forged, "", "1.2.3.4.5", "ü"):
-        with pytest.raises(Refused, match="not one of this session"):
+        with pytest.raises(Refused, match="not asked here"):
             session.answer(token, "first")
     with pytest.raises(ParameterError, match="outcome"):
         session.answer(question.token, "both_bad")
@@ -289,7 +289,7 @@ def test_a_second_start_goes_on(tmp_path, rate):
 def test_the_background_keeps_up(session, rate):
     with Background(session) as background:
         rate(session, 6)
-        while session._standing.version < session.version or not session._exact:
+        while session._standing.version < session.version or not session._fit.exact:
             with session.changed:
                 session.changed.wait(0.05)
         assert background.error == ""

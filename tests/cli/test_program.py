@@ -367,20 +367,29 @@ def test_devices(files, run):
 
 @pytest.mark.parametrize("remark", [note, partial(complain, "error")])
 def test_a_stderr_that_cannot_be_written_to(monkeypatch, remark):
+    tried = []
+
     class Full(io.StringIO):
         def write(self, text):
+            tried.append(text)
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("sys.stderr", Full())
     remark("nobody reads this")
+    assert len(tried) == 1
+    assert sys.stderr.name == os.devnull  # from now on
     remark("nor this")
+    assert len(tried) == 1
     sys.stderr.close()
 
 
 def test_closed_streams(monkeypatch):
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(f"sys.{name}", None)
-    monkeypatch.setattr("rankwise.cli.main.run", lambda: print("gone"))
+    ran = []
+    monkeypatch.setattr("rankwise.cli.main.run", lambda: ran.append(print("gone")))
     entry.run()
+    assert ran == [None]
     for name in ("stdin", "stdout", "stderr"):
+        assert getattr(sys, name).name == os.devnull
         getattr(sys, name).close()

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rankwise.asking.ledger import Answer as Answer
     from rankwise.asking.log import NotSavedError as NotSavedError
     from rankwise.asking.log import SessionFileError as SessionFileError
+    from rankwise.asking.refused import Refused as Refused
     from rankwise.asking.session import Question as Question
-    from rankwise.asking.session import Refused as Refused
     from rankwise.asking.session import Session as Session
     from rankwise.asking.standings import Ranking as Ranking
     from rankwise.asking.standings import RaterReport as RaterReport
@@ -30,7 +30,7 @@ _HOME = {
     "Question": "session",
     "Ranking": "standings",
     "RaterReport": "standings",
-    "Refused": "session",
+    "Refused": "refused",
     "Session": "session",
     "SessionFileError": "log",
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import ndtr
 
 from rankwise.backends.arrays import Array
@@ -150,14 +151,17 @@ class Goal:
         weights = self.weights(mean, covariance) if self.kind == "top" else None
         share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         information = 2.0 / np.pi * (1.0 - 2.0 * slips) ** 2
-        jitter = 1e-9 * float(np.trace(covariance)) / n
-        precision = np.linalg.inv(covariance + jitter * np.eye(n))
         rng = np.random.default_rng(0)
         z = rng.standard_normal((_FUTURES if n <= 100 else _FEW_FUTURES, n))
 
         def reached(answers: int) -> bool:
-            after = np.linalg.inv(precision + np.diag(2.0 * answers * information * share))
-            values, vectors = np.linalg.eigh(covariance - after)
+            added = np.sqrt(2.0 * answers * information * share)  # roots of precisions
+            weighted = added[:, None] * covariance
+            root = np.linalg.cholesky(np.eye(n) + weighted * added)
+            learned = solve_triangular(root, weighted, lower=True, check_finite=False)
+            gain = learned.T @ learned  # what the covariance loses
+            after = covariance - gain
+            values, vectors = np.linalg.eigh(gain)
             futures = mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
             around = posterior_draws(np.zeros(n), after, _FUTURE_DRAWS)
             sure = [np.mean(self.errors(m, m + around) <= self.tolerance + 1e-9) for m in futures]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rankwise.asking.items import Item
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.estimators.gp.on_columns import OnColumns
@@ -65,6 +66,12 @@ class ItemModel:
     n_items : int
     features : ndarray of shape (n_items, n_features), optional
     """
+
+    @classmethod
+    def of(cls, items: Sequence[Item]) -> ItemModel:
+        """A model that knows no answer yet."""
+        rows = np.array([item.features for item in items]) if items[0].features else None
+        return cls(len(items), rows)
 
     def __init__(self, n_items: int, features: Array | None = None) -> None:
         self.n_items = n_items

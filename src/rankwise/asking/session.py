@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
 import time
 from collections.abc import Iterable
@@ -15,33 +13,22 @@ from typing import Any, Self
 import numpy as np
 
 from rankwise.asking.goals import Goal, Progress
-from rankwise.asking.item_model import Comparison, ItemModel
+from rankwise.asking.item_model import ItemModel
 from rankwise.asking.items import Item, check_items
 from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
 from rankwise.asking.log import Log, MemoryLog, SqliteLog
 from rankwise.asking.pair_choice import Pair, choose_pairs, pair
+from rankwise.asking.refused import Refused
+from rankwise.asking.running_fit import RunningFit, Standing
+from rankwise.asking.signatures import make_token, read_token, signature
 from rankwise.asking.standings import Ranking, RaterReport, rater_reports
-from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import Choice, check_value
 
-_GROWTH, _FIRST = 1.2, 5  # a new fit after so many more answers
 _HELD = 600.0  # seconds for which a pair that was shown is not shown to others
 _ACTIVE = 60.0  # seconds after a question in which a rater counts as present
 _RECENT = 20  # last questions of a rater, which are not asked again
 _QUEUE = 4, 32  # pairs that are chosen ahead: for one rater, and at most
-_LEFT_EVERY = 8  # answers after which those that are left are estimated again
-
-
-class Refused(ParameterError):
-    """What was asked of a session is not possible now; the message says why.
-
-    Examples
-    --------
-    >>> from rankwise.asking import Refused
-    >>> issubclass(Refused, ValueError)
-    True
-    """
 
 
 @dataclass(frozen=True)
@@ -61,19 +48,6 @@ class Question:
     first: Item
     second: Item
     rater: str
-
-
-@dataclass(frozen=True, eq=False)
-class _Standing:
-    """What was computed from the answers, as of an entry."""
-
-    version: int
-    n_answers: int
-    mean: Array
-    covariance: Array
-    slips: float
-    progress: Progress
-    queue: list[Pair]
 
 
 class Session:
@@ -145,12 +119,9 @@ class Session:
         self._ledger = Ledger()
         self._open: dict[str, tuple[Question, float]] = {}  # by rater, with the time it was shown
         self._seen: dict[str, float] = {}  # when a rater was asked last
-        self._model: ItemModel | None = None
-        self._told: dict[int, Comparison] = {}
-        self._n_fitted, self._exact = -1, False
-        self._standing: _Standing | None = None
+        self._fit = RunningFit()
+        self._standing: Standing | None = None
         self._reports: tuple[int, list[RaterReport]] | None = None
-        self._left_at, self._left_there = 0, 0  # when answers left were estimated last
         try:
             for entry in log.entries():
                 self._ledger.apply(entry)
@@ -231,7 +202,7 @@ class Session:
 
     @property
     def secret(self) -> str:
-        """A key of this session, for signatures."""
+        """The key for signatures."""
         return self._ledger.secret
 
     @property
@@ -288,8 +259,8 @@ class Session:
         with self._lock:
             version = self.version
             comparisons = list(self._ledger.comparisons().values())
-            model = self._new_model()
-        return model.fit(comparisons), version
+            items = list(self._ledger.items)
+        return ItemModel.of(items).fit(comparisons), version
 
     # Asking
 
@@ -429,36 +400,15 @@ class Session:
     def _compute(self, *, exactly: bool) -> bool:
         with self._computing:
             with self._lock:
-                version = self.version
-                standing = self._standing
-                current = standing is not None and standing.version == version
-                if current and (self._exact or not exactly):
+                version, before = self.version, self._standing
+                current = before is not None and before.version == version
+                if current and (self._fit.exact or not exactly):
                     return False
-                comparisons = self._ledger.comparisons()
-                skips = self._ledger.skips()
-                model = self._model
-                if model is None or model.n_items != len(self._ledger.items):
-                    model, self._n_fitted = self._new_model(), -1
-                goal, ahead = self._goal(), self._n_ahead()
+                comparisons, skips = self._ledger.comparisons(), self._ledger.skips()
+                items, goal, ahead = list(self._ledger.items), self._goal(), self._n_ahead()
                 held = [pair(*self._numbers(q)) for q, _ in self._open.values()]
-            told = self._told if self._n_fitted >= 0 else {}
-            removed = any(comparisons.get(number) != c for number, c in told.items())
-            grown = len(comparisons) > _GROWTH * self._n_fitted + _FIRST
-            self._exact = exactly and len(comparisons) == self._n_fitted and not removed
-            if self._n_fitted < 0 or removed or grown or (exactly and not self._exact):
-                model.fit(list(comparisons.values()))
-                self._n_fitted, self._exact = len(comparisons), True
-            else:
-                model.tell([c for number, c in comparisons.items() if number not in told])
-                self._exact = self._exact or len(comparisons) == self._n_fitted
-            mean, covariance = model.moments()
-            progress = goal.progress(mean, covariance)
-            if progress.met and not self._exact:  # only a fit to all answers says so
-                model.fit(list(comparisons.values()))
-                self._n_fitted, self._exact = len(comparisons), True
-                mean, covariance = model.moments()
-                progress = goal.progress(mean, covariance)
-            self._model, self._told = model, comparisons
+            found = self._fit.update(items, comparisons, goal, exactly=exactly)
+            model, mean, covariance, progress = found
             queue = choose_pairs(
                 mean,
                 covariance,
@@ -469,44 +419,22 @@ class Session:
                 taken=held,
                 rng=np.random.default_rng(version),
             )
-            progress = self._with_answers_left(progress, standing, model, mean, covariance)
-            new = _Standing(
+            progress = self._fit.with_answers_left(progress, before, mean, covariance)
+            new = Standing(
                 version, len(comparisons), mean, covariance, model.slips, progress, queue
             )
             with self._lock:
                 self._standing = new
             return True
 
-    def _with_answers_left(
-        self,
-        progress: Progress,
-        before: _Standing | None,
-        model: ItemModel,
-        mean: Array,
-        covariance: Array,
-    ) -> Progress:
-        """With an estimate of the answers left, which is made now and then."""
-        n = len(self._told)
-        if progress.met:
-            return replace(progress, answers_left=0)
-        known = None if before is None else before.progress
-        if before is not None and known is not None and known.goal == progress.goal:
-            passed = n - self._left_at
-            if known.answers_left and 0 <= passed < max(_LEFT_EVERY, n // 20):
-                left = max(1, self._left_there - passed)
-                return replace(progress, answers_left=left)
-        left = progress.goal.answers_left(mean, covariance, model.slips)
-        self._left_at, self._left_there = n, left
-        return replace(progress, answers_left=left)
-
-    def _present(self) -> _Standing:
+    def _present(self) -> Standing:
         """What was computed last; brought up to date first, unless somebody else does that."""
         if not self.ahead or self._standing is None:
             self.update()
         assert self._standing is not None
         return self._standing
 
-    def _choose(self, rater: str, standing: _Standing, now: float) -> Pair | None:
+    def _choose(self, rater: str, standing: Standing, now: float) -> Pair | None:
         """A pair for a rater: one chosen ahead, or else the best that is left."""
         mine = self._ledger.of_rater(rater)
         n = len(self._ledger.items)
@@ -544,25 +472,19 @@ class Session:
         return question
 
     def _make_token(self, rater: str, first: str, second: str) -> str:
-        """What names a question, and holds all that an answer needs, even after a restart."""
-        numbers = (self._ledger.number[first], self._ledger.number[second])
-        who = list(self._ledger.raters).index(rater)
-        text = f"{who}.{numbers[0]}.{numbers[1]}.{secrets.token_hex(8)}"
-        return f"{text}.{self.sign(text)}"
+        number, who = self._ledger.number, list(self._ledger.raters).index(rater)
+        return make_token(self.secret, who, number[first], number[second])
 
     def _read_token(self, token: str) -> tuple[str, str, str]:
-        text, _, signature = str(token).rpartition(".")
-        if not hmac.compare_digest(self.sign(text).encode(), signature.encode()):
-            raise Refused("This question is not one of this session.")
-        who, first, second, _ = text.split(".")
+        """The rater and the items of a question."""
+        who, first, second = read_token(self.secret, token)
         with self._lock:
             items = self._ledger.items
-            return list(self._ledger.raters)[int(who)], items[int(first)].id, items[int(second)].id
+            return list(self._ledger.raters)[who], items[first].id, items[second].id
 
     def sign(self, text: str) -> str:
-        """A signature that only this session can make."""
-        key = bytes.fromhex(self._ledger.secret)
-        return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32]
+        """A signature that nobody without the key can make."""
+        return signature(self.secret, text)
 
     def _numbers(self, question: Question) -> Pair:
         number = self._ledger.number
@@ -580,11 +502,6 @@ class Session:
     def _top_k(self) -> int:
         goal, n = self._ledger.settings.goal, len(self._ledger.items)
         return min(goal.k if goal.kind == "top" else 10, n)
-
-    def _new_model(self) -> ItemModel:
-        items = self._ledger.items
-        rows = np.array([item.features for item in items]) if items[0].features else None
-        return ItemModel(len(items), rows)
 
     def _check_rater(self, name: str) -> None:
         rater = self._ledger.raters.get(name) or self.add_rater(name)

@@ -415,13 +415,24 @@ class _Reader:
             try:
                 row = _object(given) if isinstance(given, str) else given
                 rows.append({key: _total(value) for key, value in row.items()})
-            except (AttributeError, SyntaxError, TypeError, ValueError):
+            except (
+                AttributeError,
+                SyntaxError,
+                TypeError,
+                ValueError,
+                RecursionError,
+                MemoryError,
+            ):
                 raise DataError(
-                    f"{self.where(k)}: {NESTED} must hold an object with counts: got {given!r}."
+                    f"{self.where(k)}: {NESTED} must hold an object with counts: got "
+                    f"{repr(given)[:80]}."
                 ) from None
         stems = filter(None, map(_stem, rows[0]))
         keys = [stem.replace("*", side) for stem in stems for side in "ab"]
         return {key: [row.get(key) for row in rows] for key in keys}
+
+
+TOO_DEEP = (RecursionError, MemoryError)  # of nested objects
 
 
 def _object(text: str) -> Any:

@@ -75,13 +75,13 @@ def is_linear(ranker: Any) -> bool:
     return isinstance(ranker.kernel, str) and ranker.kernel == "linear"
 
 
-def keep_solution(ranker: Any, rows: TrainingRows, found: NewtonFit) -> None:
-    """Store a solution as the fitted model."""
+def keep_solution(ranker: Any, system: LandmarkSystem | None, found: NewtonFit) -> None:
+    """Store weights of features, or of coordinates on landmarks, as the fitted model."""
     ranker.n_iter_ = found.n_iter
-    if rows.system is None:
+    if system is None:
         ranker.coef_ = found.w
         return
-    ranker.basis_, ranker.dual_coef_ = rows.system.basis, rows.system.factor.coefficients(found.w)
+    ranker.basis_, ranker.dual_coef_ = system.basis, system.factor.coefficients(found.w)
 
 
 def training_rows(

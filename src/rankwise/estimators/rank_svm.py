@@ -181,7 +181,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         self
         """
         rows, pairs = training_rows(self, X, y, qid, query_weight, sample_weight)
-        keep_solution(self, rows, self._minimum(rows.F, pairs))
+        keep_solution(self, rows.system, self._minimum(rows.F, pairs))
         warn_of_constants(self, rows.X)
         return self
 
@@ -290,14 +290,14 @@ class RankSVM(RankerMixin, BaseEstimator):
             listed = ListedPairs(
                 ComparisonGraph.of(n_rows, given).incidence, given.margin, given.weight
             )
-            keep_solution(self, rows, self._minimum(rows.F, listed))
+            keep_solution(self, rows.system, self._minimum(rows.F, listed))
         else:
             scale = context_scale(FeatureSpace(), rows.F, given)
             graph = ComparisonGraph.of(n_rows, given, given.context * scale)
             listed = ListedPairs(graph.incidence, given.margin, given.weight)
             found = self._minimum(with_units(rows.F, len(scale)), listed)
             self.context_coef_ = scale * found.w[-len(scale) :]
-            keep_solution(self, rows, replace(found, w=found.w[: -len(scale)]))
+            keep_solution(self, rows.system, replace(found, w=found.w[: -len(scale)]))
         warn_of_parts(self, X, given, n_rows)
         return self
 
@@ -394,5 +394,5 @@ class RankSVMPath:
         """The ranker fitted with ``alphas[i]``."""
         fitted = copy(self.template)
         fitted.alpha = float(self.alphas[i])
-        keep_solution(fitted, TrainingRows(None, None, self.system), self.fits[i])
+        keep_solution(fitted, self.system, self.fits[i])
         return fitted
