@@ -321,6 +321,8 @@ def test_float32_and_data_frames():
 
 
 @pytest.mark.filterwarnings("ignore:.*all features are constant")
+# With rows that are infinitely far from each other, rounding orders the held-out ones.
+@pytest.mark.filterwarnings("ignore:.*still improves there")
 @pytest.mark.parametrize("ranker", RANKERS)
 def test_tiny_and_degenerate_data(ranker):
     for X, y, qid in (

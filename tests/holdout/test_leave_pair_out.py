@@ -112,7 +112,10 @@ def test_several_outputs():
 )
 @pytest.mark.parametrize("rank", ["full", "deficient"])
 def test_the_error_stays_within_the_backward_stable_limit(lam, ties, y, rank):
-    """Ten times machine epsilon times |K| over lam / (m - 2), compared with 60 digits."""
+    """Ten times machine epsilon times |K| over lam / (m - 2), compared with 60 digits.
+
+    And never less than 500 times machine epsilon, whatever the alpha.
+    """
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((8, 3)), np.array(y)
     if rank == "deficient":
@@ -127,6 +130,6 @@ def test_the_error_stays_within_the_backward_stable_limit(lam, ties, y, rank):
         size = max(np.abs(exact).max(), np.abs(y).max() if lam < 1 else 0.0)
         if limit < 0.1:
             worst = np.abs(difference[:, 0] - exact).max()
-            assert worst <= 10 * max(limit, 10 * np.finfo(float).eps) * size
+            assert worst <= 10 * max(limit, 50 * np.finfo(float).eps) * size
         else:
             assert np.isfinite(difference).all()
