@@ -1,9 +1,14 @@
-"""Every public name is documented, and shows in a doctest how it is used."""
+"""Every public name is documented, and shows in a doctest how it is used; names are unique."""
 
+import ast
 import inspect
+from collections import Counter
 from importlib import import_module
+from pathlib import Path
 
 import pytest
+
+import rankwise
 
 MODULES = (
     "rankwise",
@@ -52,3 +57,17 @@ def test_public_names_are_documented(module):
         text = inspect.getdoc(value) or ""
         assert text, f"{module}.{name} has no docstring"
         assert name in PARTS or ">>>" in text, f"{module}.{name} has no doctest"
+
+
+SAME_THING = {"leaderboard", "reading", "writing"}  # the same of another format, or as a command
+
+
+def test_a_name_of_a_module_or_class_stands_for_one_thing():
+    package = Path(rankwise.__file__).parent
+    modules, classes = Counter(), Counter()
+    for path in package.rglob("*.py"):
+        modules[path.stem] += 1
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes.update(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    assert {name for name, n in modules.items() if n > 1} == SAME_THING | {"__init__"}
+    assert {name for name, n in classes.items() if n > 1} == set()

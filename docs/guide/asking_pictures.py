@@ -10,7 +10,7 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from rankwise.asking import Session
-from rankwise.asking.demo import demo_items, demo_settings
+from rankwise.asking.demo_patterns import demo_items, demo_settings
 from rankwise.asking.log import MemoryLog
 from rankwise.asking.web.app import make_app
 from rankwise.asking.web.guards import Doorkeeper

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.asking.goals import Goal, about, discordant, posterior_draws, top_probabilities
-from rankwise.asking.pair_choice import choose_pairs
+from rankwise.asking.next_pair import choose_pairs
 from rankwise.asking.standings import Ranking, slip_rate
 from rankwise.errors import ParameterError
 from tests.oracles.asking import best_items, outcome_information, wrong_pairs

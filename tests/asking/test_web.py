@@ -9,8 +9,8 @@ from asyncio import CancelledError
 import pytest
 
 from rankwise.asking import Item, NotSavedError, Session
-from rankwise.asking.exports import share_page
 from rankwise.asking.log import MemoryLog
+from rankwise.asking.session_exports import share_page
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("starlette", reason="needs the extra ask")

@@ -10,7 +10,7 @@ from rankwise.asking.goals import Goal
 from rankwise.asking.item_model import Comparison
 from rankwise.asking.items import Item
 from rankwise.asking.log import Entry
-from rankwise.asking.pair_choice import Pair, pair
+from rankwise.asking.next_pair import Pair, pair
 
 OUTCOMES = ("first", "second", "tie", "both_bad")
 

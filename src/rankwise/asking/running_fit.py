@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rankwise.asking.goals import Goal, Progress
 from rankwise.asking.item_model import Comparison, ItemModel
 from rankwise.asking.items import Item
-from rankwise.asking.pair_choice import Pair
+from rankwise.asking.next_pair import Pair
 from rankwise.backends.arrays import Array
 
 _GROWTH, _FIRST = 1.2, 5  # a new fit after so many more answers

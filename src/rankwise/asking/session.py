@@ -17,7 +17,7 @@ from rankwise.asking.item_model import ItemModel
 from rankwise.asking.items import Item, check_items
 from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
 from rankwise.asking.log import Log, MemoryLog, SqliteLog
-from rankwise.asking.pair_choice import Pair, choose_pairs, pair
+from rankwise.asking.next_pair import Pair, choose_pairs, pair
 from rankwise.asking.refused import Refused
 from rankwise.asking.running_fit import RunningFit, Standing
 from rankwise.asking.signatures import make_token, read_token, signature

@@ -12,9 +12,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from rankwise.auto.candidate_trials import (
+    CandidateTrial,
+    Folds,
+    hold_out,
+    learnable_queries,
+    make_folds,
+)
 from rankwise.auto.candidates import KINDS, Candidate, default_candidates, named
 from rankwise.auto.results import AutoResults, Explanation, Part
-from rankwise.auto.trials import Folds, Trial, hold_out, learnable_queries, make_folds
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import KernelSizeError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
@@ -27,7 +33,7 @@ from rankwise.metrics.metric_names import are_grades, counts_relevant, default_m
 from rankwise.model_selection.best_mean import HeldOutPool, PairedDifference
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.labelled_rows import LabelledRows
-from rankwise.model_selection.search.progress import progress
+from rankwise.model_selection.search.search_progress import progress
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -263,9 +269,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             found.append(Candidate("boosted trees", BoostedRanker(random_state=seed)))
         return found
 
-    def _try(self, data: LabelledRows, folds: Folds, metric: str) -> tuple[list[Trial], list[str]]:
+    def _try(
+        self, data: LabelledRows, folds: Folds, metric: str
+    ) -> tuple[list[CandidateTrial], list[str]]:
         """Trials within the budgets, and which candidates were left out for lack of them."""
-        trials: list[Trial] = []
+        trials: list[CandidateTrial] = []
         left_out: list[str] = []
         candidates = self._candidates(data)
         start = perf_counter()
@@ -316,7 +324,9 @@ def _by_relevance(data: LabelledRows) -> LabelledRows:
     return relevance if len(learnable_queries(relevance)) >= 2 else data
 
 
-def _pool(trials: list[Trial], data: LabelledRows, folds: Folds, metric: str) -> HeldOutPool:
+def _pool(
+    trials: list[CandidateTrial], data: LabelledRows, folds: Folds, metric: str
+) -> HeldOutPool:
     """The held-out scores of all trials."""
     predictions = np.concatenate([trial.predictions for trial in trials])
     batches = np.repeat(np.arange(len(trials)), [len(trial) for trial in trials])
@@ -325,7 +335,7 @@ def _pool(trials: list[Trial], data: LabelledRows, folds: Folds, metric: str) ->
 
 
 def _results(
-    trials: list[Trial], left_out: list[str], pool: HeldOutPool, chosen: Index
+    trials: list[CandidateTrial], left_out: list[str], pool: HeldOutPool, chosen: Index
 ) -> AutoResults:
     """The table of all trials."""
     greater_is_better = get_metric(pool.metric).greater_is_better
@@ -352,7 +362,7 @@ def _results(
     )
 
 
-def _of_settings(name: str, trials: list[Trial]) -> Array:
+def _of_settings(name: str, trials: list[CandidateTrial]) -> Array:
     """A parameter of each setting; NaN where it is not among them."""
     return np.array([setting.get(name, np.nan) for trial in trials for setting in trial.settings])
 

@@ -77,7 +77,7 @@ class GoalOptions:
 
 
 @dataclass(frozen=True)
-class TableOptions:
+class ItemColumns:
     """What the columns of ITEMS are."""
 
     id: Annotated[
@@ -203,7 +203,7 @@ def ask(
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Try it with generated patterns.")] = False,
     goal: GoalOptions,
-    columns: TableOptions,
+    columns: ItemColumns,
     server: ServerOptions,
 ) -> None:
     """Rank anything by answering which of two is better, in a browser.
@@ -262,7 +262,7 @@ def ask(
         note(f"Stopped. All answers are in {_path(items, session, demo)}.", wrap=False)
 
 
-def _open(items: Path | None, session: Path | None, columns: TableOptions, demo: bool) -> Session:
+def _open(items: Path | None, session: Path | None, columns: ItemColumns, demo: bool) -> Session:
     """The session of a file, with the items that were given."""
     from rankwise.asking import Session
     from rankwise.asking.log import SqliteLog, is_session_file
@@ -279,7 +279,7 @@ def _open(items: Path | None, session: Path | None, columns: TableOptions, demo:
     log = SqliteLog(path)
     try:
         if demo:
-            from rankwise.asking.demo import demo_items, demo_settings
+            from rankwise.asking.demo_patterns import demo_items, demo_settings
 
             return Session(demo_items(log.put_file), log=log, **demo_settings())
         assert items is not None

@@ -17,8 +17,8 @@ from rankwise.metrics import QueryValues, get_metric
 from rankwise.metrics.metric_names import default_metric, find_name, look_up
 from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, in_columns
 from rankwise.metrics.significance import PairedTest, paired_test
-from rankwise.model_selection.search.candidates import make_batches
 from rankwise.model_selection.search.exact import exact, has_shortcut
+from rankwise.model_selection.search.grid_candidates import make_batches
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.refits import check_fit_and_predict, refit
 from rankwise.model_selection.search.splits import Splits, make_splits

@@ -9,7 +9,7 @@ from rankwise.plots._look import COLORS, INK, MARKERS, new_axes, require_matplot
 from rankwise.plots.alpha_curves import plot_alpha_path, plot_hold_out
 from rankwise.plots.candidate_differences import plot_differences_from_best
 from rankwise.plots.coefficient_paths import plot_coefficient_path
-from rankwise.plots.comparison_graph import plot_comparisons
+from rankwise.plots.comparison_network import plot_comparisons
 from rankwise.plots.component_curves import plot_component_errors, plot_scree
 from rankwise.plots.diagonal_curves import plot_reliability, plot_roc
 from rankwise.plots.feature_bars import plot_coefficients, plot_importance

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from rankwise.asking import exports
+from rankwise.asking import session_exports
 from rankwise.asking.background import Background
 from rankwise.asking.items import LARGEST_IMAGE
 from rankwise.asking.log import NotSavedError
@@ -39,12 +39,12 @@ ASSETS = {
 IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 SHARE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
 DOWNLOADS: dict[str, tuple[Callable[[Session], str | bytes], str]] = {
-    "ranking.csv": (exports.ranking_csv, "text/csv; charset=utf-8"),
-    "ranking.json": (exports.ranking_json, "application/json"),
-    "comparisons.csv": (exports.comparisons_csv, "text/csv; charset=utf-8"),
-    "battles.csv": (exports.battles_csv, "text/csv; charset=utf-8"),
-    "model.rankwise": (exports.model_bytes, "application/octet-stream"),
-    "share.html": (exports.share_page, "text/html; charset=utf-8"),
+    "ranking.csv": (session_exports.ranking_csv, "text/csv; charset=utf-8"),
+    "ranking.json": (session_exports.ranking_json, "application/json"),
+    "comparisons.csv": (session_exports.comparisons_csv, "text/csv; charset=utf-8"),
+    "battles.csv": (session_exports.battles_csv, "text/csv; charset=utf-8"),
+    "model.rankwise": (session_exports.model_bytes, "application/octet-stream"),
+    "share.html": (session_exports.share_page, "text/html; charset=utf-8"),
 }
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
 
@@ -185,7 +185,7 @@ class _AskRoutes:
     def share(self, request: Request) -> Response:
         """The page for sharing, to look at."""
         self.door.organizer(request)
-        page = exports.share_page(self.session)
+        page = session_exports.share_page(self.session)
         return Response(
             page, media_type="text/html", headers={"Content-Security-Policy": SHARE_POLICY}
         )

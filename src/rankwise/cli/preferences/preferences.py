@@ -97,7 +97,7 @@ def preferences(
     data = read_comparisons(items, comparisons, context=listed, **columns)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.cli.preferences.preferences_page import write_page
-    from rankwise.cli.preferences.study import KERNEL_ITEMS, Study
+    from rankwise.cli.preferences.study import KERNEL_ITEMS, PreferenceStudy
     from rankwise.persistence import save_model
 
     kernels: tuple[str, ...] = (kernel,)
@@ -108,7 +108,7 @@ def preferences(
                 f"{len(data.X):,} items: only a linear ranker is tried. Use --kernel rbf for more."
             )
     with interruptible(f"Holding out {len(data.comparisons):,} comparisons"):
-        study = Study.of(data, kernels)
+        study = PreferenceStudy.of(data, kernels)
         show(study.tried_table())
         print()
         for line in study.conclusions():

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from rankwise import __version__
-from rankwise.cli.preferences.study import Study
+from rankwise.cli.preferences.study import PreferenceStudy
 from rankwise.plots import figure_svg, plot_hold_out, plot_item_ranking, plot_reliability
 from rankwise.report import Facts, Figure, Page, Section, Text
 
 SHOWN = 30  # items in the picture of the ranking
 
 
-def write_page(study: Study, path: Path, source: str) -> None:
+def write_page(study: PreferenceStudy, path: Path, source: str) -> None:
     """Accuracy, calibration, the ranking of items, and what the features say."""
     first, *others = study.conclusions()
     accuracy, error = study.honest_score("accuracy")
@@ -48,7 +48,7 @@ def write_page(study: Study, path: Path, source: str) -> None:
     ).write(path)
 
 
-def _reliability(study: Study) -> Figure:
+def _reliability(study: PreferenceStudy) -> Figure:
     observed, chance = study.honest
     decided = (observed.margin != 0) & (observed.weight > 0)
     margin, p = observed.margin[decided], chance[decided]
@@ -67,12 +67,12 @@ def _reliability(study: Study) -> Figure:
     )
 
 
-def _curves(study: Study) -> Figure:
+def _curves(study: PreferenceStudy) -> Figure:
     ax = plot_hold_out(study.trials, ylabel="held-out log-loss (± s.e.)")
     return Figure(figure_svg(ax.figure), "Log-loss against alpha, for each kernel")
 
 
-def _ranking(study: Study) -> Figure:
+def _ranking(study: PreferenceStudy) -> Figure:
     ax = plot_item_ranking(study.process, study.standardized, names=study.data.names, top=SHOWN)
     return Figure(
         figure_svg(ax.figure),

@@ -25,7 +25,7 @@ Z = 1.96
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class PreferenceStudy:
     """Rankers that were tried, and the best one, fitted to all comparisons.
 
     Attributes
@@ -44,7 +44,7 @@ class Study:
     ranker: Any
 
     @classmethod
-    def of(cls, data: ComparisonData, kernels: tuple[str, ...]) -> Study:
+    def of(cls, data: ComparisonData, kernels: tuple[str, ...]) -> PreferenceStudy:
         """Hold out comparisons for each kernel and alpha, and fit the best ranker."""
         trials = {
             kernel: leave_comparison_out(

@@ -170,7 +170,7 @@ def order_of(margins: Array, queries: Ints) -> Order:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class StepRun:
     """A run with a rate and a λ: its sum of rates, and what it makes of the held-out triplets."""
 
     eta0: float
@@ -242,12 +242,12 @@ class StepChoice:
         longer = math.sqrt(self.n_steps / self._short_run()) if lam is None else 1.0
         return best.eta0, best.lam / longer
 
-    def _ranked(self, candidates: list[tuple[float, float]]) -> list[Candidate]:
+    def _ranked(self, candidates: list[tuple[float, float]]) -> list[StepRun]:
         """Runs with rates and λ, the best first."""
         runs = [self._run(eta0, lam) for eta0, lam in candidates]
         return sorted(runs, key=lambda run: float(run.order.losses.mean()))
 
-    def _run(self, eta0: float, lam: float) -> Candidate:
+    def _run(self, eta0: float, lam: float) -> StepRun:
         learner, n_steps, total = self.learner(eta0, lam), self._short_run(), math.inf
         try:
             for t in range(0, n_steps, BLOCK):
@@ -258,7 +258,7 @@ class StepChoice:
             queries = self.split.held_out[:, 0]
             order = order_of(np.full(len(queries), -1.0), queries)
         self.note(eta0, lam, n_steps, order)
-        return Candidate(eta0, lam, total, order)
+        return StepRun(eta0, lam, total, order)
 
     def _short_run(self) -> int:
         """Steps: 4 % of all or 2,000, and no more than memory allows."""

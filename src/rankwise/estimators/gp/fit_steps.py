@@ -38,7 +38,7 @@ from rankwise.graph.comparisons import Comparisons
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.progress import progress_bar
 from rankwise.solvers.gp.observations import PairObservations
-from rankwise.solvers.gp.pool import PoolPosterior
+from rankwise.solvers.gp.pool_posterior import PoolPosterior
 
 
 class LearningMixin:

@@ -10,7 +10,7 @@ from rankwise.backends.arrays import Array
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess
 from rankwise.estimators.gp.evidence import Evidence
 from rankwise.estimators.gp.kernel_values import kernel_values
-from rankwise.solvers.gp.pool import PoolPosterior
+from rankwise.solvers.gp.pool_posterior import PoolPosterior
 
 _TOLERANCE = 1e-3  # largest error of the moments, relative to their spread
 

@@ -15,17 +15,17 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from rankwise.errors import RankwiseError
 from rankwise.metrics.ranking_scorer import RankingScorer
-from rankwise.model_selection.search.candidates import Batch, Outcome, summarize
 from rankwise.model_selection.search.exact import (
     check_pair_search,
     exact,
     exact_pairs,
     has_shortcut,
 )
+from rankwise.model_selection.search.grid_candidates import Batch, Outcome, summarize
 from rankwise.model_selection.search.labelled_rows import LabelledRows
-from rankwise.model_selection.search.progress import progress
 from rankwise.model_selection.search.refits import Predicted, refit
 from rankwise.model_selection.search.scoring import scores_by_split
+from rankwise.model_selection.search.search_progress import progress
 from rankwise.model_selection.search.splits import Splits
 
 Task: TypeAlias = tuple[Any, ...]  # a function, an estimator, and further arguments

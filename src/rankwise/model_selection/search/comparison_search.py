@@ -22,8 +22,8 @@ from rankwise.holdout.comparison_scores import GREATER_IS_BETTER, ObservedCompar
 from rankwise.holdout.hold_out_problem import explained_rounding
 from rankwise.model_selection._held_out_comparisons import edge_system, without_folds
 from rankwise.model_selection.search.candidate_scores import Run, Task
-from rankwise.model_selection.search.candidates import Batch, Outcome
 from rankwise.model_selection.search.exact import FEW_SPLITS, is_too_wide
+from rankwise.model_selection.search.grid_candidates import Batch, Outcome
 from rankwise.model_selection.search.labelled_rows import take
 from rankwise.model_selection.search.splits import listed_splits
 from rankwise.parameters import as_generator

@@ -10,7 +10,7 @@ import numpy as np
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.best_mean import HeldOutPool
-from rankwise.model_selection.search.candidates import Batch, Outcome
+from rankwise.model_selection.search.grid_candidates import Batch, Outcome
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.splits import Splits
 

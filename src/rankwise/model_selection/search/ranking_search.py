@@ -28,7 +28,7 @@ from rankwise.model_selection.search.candidate_scores import (
     score_pairs,
     score_splits,
 )
-from rankwise.model_selection.search.candidates import (
+from rankwise.model_selection.search.grid_candidates import (
     Batch,
     Outcome,
     list_candidates,

@@ -123,7 +123,7 @@ def csv_text(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
     Examples
     --------
-    >>> from rankwise.asking.exports import csv_text
+    >>> from rankwise.asking.session_exports import csv_text
     >>> print(csv_text(["item", "score"], [["=1+1", -2]]), end="")
     item,score
     '=1+1,-2

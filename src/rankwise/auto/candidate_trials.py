@@ -26,7 +26,7 @@ ROW_FOLDS = 5  # of one global ranking
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class CandidateTrial:
     """Held-out predictions of a candidate, with a row for each of its settings.
 
     A setting is an alpha of a least-squares ranker or a number of trees. It is empty, and there is
@@ -103,7 +103,7 @@ def _dealt(place: Any, codes: Any, n_folds: int) -> Splits:
     return Splits([np.flatnonzero(fold == k) for k in range(n_folds)], None, n_folds, order)
 
 
-def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str) -> Trial:
+def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str) -> CandidateTrial:
     """Predictions for all rows by rankers that were trained without their fold."""
     start = perf_counter()
     ranker = candidate.ranker
@@ -132,4 +132,4 @@ def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str
         raise DataError(f"The scores of {candidate.name!r} must be one finite number for each row.")
     predictions = np.empty_like(found)
     predictions[:, splits.rows] = found
-    return Trial(candidate, settings, predictions, perf_counter() - start)
+    return CandidateTrial(candidate, settings, predictions, perf_counter() - start)
