@@ -156,6 +156,15 @@ def test_leave_query_out(name, metric):
     assert want.score[ours.best_index] == pytest.approx(want.score[want.best_index])
 
 
+def test_leave_query_out_with_an_alpha_below_rounding_errors():
+    alone = np.column_stack((X, QID[0] == QID)) * np.arange(len(X))[:, None]  # of one query only
+    with pytest.raises(DataError, match=r"1 of the \d+ queries cannot be held out on a cluster"):
+        leave_query_out(RankRLS(1e-300, scale=None), in_chunks(alone, Y, QID))
+    few = leave_query_out(RankRLS(1e-300, scale=None), in_chunks(X, Y, QID))
+    want = leave_query_out_here(RankRLS(1e-300, scale=None), X, Y, qid=QID)
+    assert_allclose(few.score, want.score, atol=1e-10)
+
+
 def test_metrics_that_are_undefined_for_the_labels():
     sorted_ids = np.sort(QID)
     below = np.where(sorted_ids < 4, Y - 1, Y)  # in some partitions only

@@ -11,6 +11,7 @@ from rankwise.graph import PreferenceGraph
 from rankwise.holdout import leave_query_out
 from rankwise.holdout.leave_query_out import dual_folds, primal_folds
 from tests.oracles.holdout import precise_predictions, refit_predictions
+from tests.oracles.precise import PreciseRanker
 from tests.strategies import problems, ties, weightings
 
 LAMS = [0.3, 5.0]
@@ -91,6 +92,24 @@ def test_a_small_lam_is_accurate_if_the_kernel_is_well_conditioned(lam, spectral
     for fold in query_folds(qid):
         want = [float(value) for value in precise_predictions(K, y, qid, fold, lam)]
         assert_allclose(f[0, fold, 0], want, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [2, 4])  # of a query: fewer than features, and as many
+def test_lams_below_rounding_errors(rows):
+    rng = np.random.default_rng(0)
+    qid = np.arange(12) // rows
+    X, y = rng.standard_normal((12, 4)).round(3), rng.standard_normal(12).round(3)
+    X[rows:, 2] = 1.0  # varies in query 0 only
+    X[:, 3] = -2.0 * X[:, 0]
+    lams = [1e-300, 1e-15, 1e-13, 1.0]
+    graph = PreferenceGraph.from_groups(qid, weighting="rows")
+    f = primal_folds(X, graph, y[:, None], query_folds(qid), lams)
+    oracle = PreciseRanker(X, y)
+    for fold in query_folds(qid)[:2]:
+        rest = np.setdiff1d(np.arange(12), fold)
+        for k, lam in enumerate(lams):
+            want = np.array(oracle.scores(fold, rest, lam, qid), dtype=np.float64)
+            assert_allclose(f[k, fold, 0], want, atol=1e-6 * np.abs(want).max())
 
 
 @pytest.mark.parametrize("n_bytes", [0, 10**9])

@@ -19,7 +19,7 @@ class PreciseRanker:
             self.K = mpmath.matrix([[_kernel(p, q, gamma) for q in rows] for p in rows])
             # The limit of small alphas, relative to distances of rows.
             size = max(self.distance(i, j) for i in range(len(rows)) for j in range(i))
-            self.least = size * mpmath.mpf(10) ** -60
+            self.least = size * mpmath.mpf(10) ** -40  # its square is above 1e-120
 
     def distance(self, i, j):
         return self.K[i, i] + self.K[j, j] - 2 * self.K[i, j]

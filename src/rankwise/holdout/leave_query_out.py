@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import EPS, Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.graph.pair_graph import row_scale
 from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout.pair_differences import moments_of_folds
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
+from rankwise.solvers.ridge_path import GRAM_MARGIN, Spectrum, rounding_floor
 
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
 THREADS = 2  # that solve small systems in parallel
+LOST = 10.0  # times the rounding floor of moments: eigenvalues that may be rounding errors
+RESOLVED = 1e3  # times the rounding errors of a hat matrix: what I - H must exceed
 
 
 def dual_folds(
@@ -73,6 +76,10 @@ def primal_folds(
     H = Z (A + lam I)^-1 Z' of Z = R F, e = (I - H_UU)^-1 (t - Z w)_U, and the weights are
     w - (A + lam I)^-1 Z_U'e.
 
+    If lam is below the rounding errors of A, fits are restricted to the numerical range of A, as in
+    `solve_ridge_path`. I - H_UU is then singular for a fold with directions that no other fold has,
+    and such folds are solved from the sums over the others as well.
+
     Cost: O(m n^2), and |U|^3 or n^3 for each fold and lam; a dense copy of F in memory.
     """
     on = backend_of(F)
@@ -89,19 +96,42 @@ def primal_folds(
 
 @dataclass(frozen=True)
 class MomentSpectrum:
-    """Moments A = V diag(s) V' and V'b of all rows, shared by all hold-outs."""
+    """Moments A = V diag(s) V' and V'b of all rows, shared by all hold-outs.
+
+    Eigenvalues up to `floor` are rounding errors.
+    """
 
     s: Array
     V: Array
     rotated: Array
+    floor: float
 
     @classmethod
     def of(cls, A: Array, b: Array) -> MomentSpectrum:
         """From moments A and b; A is overwritten."""
         on = backend_of(A)
+        floor = LOST * rounding_floor(A)
         s, V = on.eigh(A)
         V = on.contiguous(V)
-        return cls(s.clip(min=0.0), V, on.matmul(V.T, b))
+        return cls(s.clip(min=0.0), V, on.matmul(V.T, b), floor)
+
+    def divisors(self, lam: float) -> Array:
+        """s + lam; infinite outside of the numerical range of A if lam is lost in rounding."""
+        on = backend_of(self.s)
+        kept = (self.s > self.floor) | (lam > self.floor)
+        return on.array(on.xp.where(kept, self.s + lam, np.inf))
+
+    def least_resolved(self, lam: float) -> float:
+        """The smallest eigenvalue of I - H_UU that is not a rounding error; 0 for a usual lam."""
+        if lam > GRAM_MARGIN / LOST * self.floor:
+            return 0.0
+        kept = self.s[self.s > self.floor]
+        return RESOLVED * self.floor / (float(kept.min()) + lam) if len(kept) else 0.0
+
+
+def is_resolved(rest: Array, least: float) -> bool:
+    """Whether all eigenvalues of I - H_UU exceed the least one, if that is not 0."""
+    return not least or float(backend_of(rest).eigh(backend_of(rest).copy(rest))[0][0]) > least
 
 
 def _short_folds(
@@ -109,7 +139,10 @@ def _short_folds(
 ) -> None:
     on = backend_of(Z)
     A = on.mirror_upper(on.add_gram(on.zeros(Z.shape[1], Z.shape[1]), Z))
-    predict_without(F, Z, t, folds, lams, MomentSpectrum.of(A, on.matmul(Z.T, t)), out)
+    spectrum = MomentSpectrum.of(A, on.matmul(Z.T, t))
+    lost = predict_without(F, Z, t, folds, lams, spectrum, out)
+    if lost:
+        _long_folds(F, Z, t, folds, lams, out, chosen=lost)
 
 
 def predict_without(
@@ -120,30 +153,47 @@ def predict_without(
     lams: Sequence[float],
     spectrum: MomentSpectrum,
     out: Array,
-) -> None:
-    """Predictions for folds of these rows, from moments that may include other rows as well."""
-    on, s, V, rotated = backend_of(Z), spectrum.s, spectrum.V, spectrum.rotated
-    Y = on.matmul(Z, V)
-    for fold in folds:
+) -> list[int]:
+    """Predictions for folds of these rows, from moments that may include other rows as well.
+
+    Returns the positions of folds whose predictions are lost in rounding errors for some lam.
+    """
+    on, V, rotated = backend_of(Z), spectrum.V, spectrum.rotated
+    divisors = [spectrum.divisors(lam) for lam in lams]
+    least = [spectrum.least_resolved(lam) for lam in lams]
+    Y, lost = on.matmul(Z, V), []
+    for k, fold in enumerate(folds):
         Y_U = Y[fold]
         F_U = on.matmul(on.rows(F, fold), V)
-        for f, lam in zip(out, lams, strict=True):
-            shrunk = Y_U / (s + lam)
-            w = rotated / (s + lam)[:, None]
+        for f, divisor, smallest in zip(out, divisors, least, strict=True):
+            shrunk = Y_U / divisor
+            w = rotated / divisor[:, None]
             rest = on.array(np.eye(len(fold))) - shrunk @ Y_U.T
+            if not is_resolved(rest, smallest):
+                f[fold] = 0.0
+                lost.append(k)
+                continue
             e = on.solve(rest, t[fold] - Y_U @ w)
             f[fold] = F_U @ (w - shrunk.T @ e)
+    return sorted(set(lost))
 
 
 def _long_folds(
-    F: Any, Z: Array, t: Array, folds: Sequence[Index], lams: Sequence[float], out: Array
+    F: Any,
+    Z: Array,
+    t: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    out: Array,
+    *,
+    chosen: Sequence[int] | None = None,
 ) -> None:
     strengths = np.broadcast_to(lams, (len(folds), len(lams)))
 
     def keep(fold: Index, weights: Array) -> None:
         out[:, fold] = backend_of(F).rows(F, fold) @ weights
 
-    solve_without(Z, t, folds, strengths, np.eye(Z.shape[1]), keep)
+    solve_without(Z, t, folds, strengths, keep, chosen=chosen)
 
 
 def solve_without(
@@ -151,39 +201,87 @@ def solve_without(
     t: Array,
     folds: Sequence[Index],
     strengths: Array,
-    penalty: Array,
     keep: Callable[[Index, Array], None],
+    *,
+    intercept: bool = False,
+    chosen: Sequence[int] | None = None,
 ) -> None:
-    """Weights (A + strength penalty)^-1 b from the moments of all folds but one, for each fold.
+    """Weights (A + strength I)^-1 b from the moments of all folds but one, for each fold.
 
     `strengths` has shape (n_folds, n_lams). Several threads call ``keep(fold, weights)`` with
-    weights of shape (n_lams, n, n_outputs).
+    weights of shape (n_lams, n, n_outputs). With an intercept, the last column of Z is constant,
+    and its weight is not penalized. `chosen` has the positions of the folds to be solved; None is
+    all of them.
     """
-    on = backend_of(Z)
+    on, n = backend_of(Z), Z.shape[1]
+    penalty = np.eye(n)
+    penalty[-1, -1] = 0.0 if intercept else 1.0
     here, of_fold = on.array(penalty), on.array(strengths)
+    wanted = np.arange(len(folds)) if chosen is None else np.asarray(chosen)
+    size = float(on.xp.sqrt((t**2).sum(axis=0).max()))
 
-    def solve(part: slice, A: Array, b: Array) -> None:
-        penalties = of_fold[part, :, None, None] * here
-        weights = on.solve(A[:, None] + penalties, b[:, None])
-        for fold, w in zip(folds[part], weights, strict=True):
-            keep(fold, w)
+    def solve(places: Index, A: Array, b: Array) -> None:
+        floors = [rounding_floor(one[:-1, :-1] if intercept else one) for one in A]
+        small = strengths[places] <= GRAM_MARGIN * np.array(floors)[:, None]
+        if not small.any():
+            penalties = of_fold[places][:, :, None, None] * here
+            weights = on.solve(A[:, None] + penalties, b[:, None])
+        else:
+            weights = on.empty(len(places), strengths.shape[1], *b.shape[1:])
+            for k, place in enumerate(places):
+                system = _RangeSystem.of(A[k], b[k], size, intercept=intercept)
+                for a, strength in enumerate(strengths[place].tolist()):
+                    weights[k, a] = system.solve(strength)
+        for place, w in zip(places, weights, strict=True):
+            keep(folds[place], w)
 
     n_threads = THREADS if on.is_host else 1  # a device is parallel by itself
-    in_memory = on.block_bytes(SOLVE_BYTES) // (8 * strengths.shape[1] * penalty.size) // n_threads
+    in_memory = on.block_bytes(SOLVE_BYTES) // (8 * strengths.shape[1] * n**2) // n_threads
     with ThreadPoolExecutor(n_threads) as pool:
         for first, A, b in sums_without(Z, t, folds):
-            batch = max(1, min(in_memory, -(-len(A) // n_threads)))
-            jobs = [
-                pool.submit(
-                    solve,
-                    slice(first + k, first + min(k + batch, len(A))),
-                    A[k : k + batch],
-                    b[k : k + batch],
-                )
-                for k in range(0, len(A), batch)
-            ]
+            places = wanted[(wanted >= first) & (wanted < first + len(A))]
+            batch = max(1, min(in_memory, -(-len(places) // n_threads)))
+            parts = [places[k : k + batch] for k in range(0, len(places), batch)]
+            jobs = [pool.submit(solve, part, A[part - first], b[part - first]) for part in parts]
             for job in jobs:
                 job.result()
+
+
+@dataclass(frozen=True)
+class _RangeSystem:
+    """(A + lam I)^-1 b for any lam, on the numerical range of A if lam is lost in rounding.
+
+    V'b is 0 in directions of which A and b have only rounding errors. An intercept, the last
+    weight, is not penalized: the others solve the system from which it is eliminated.
+    """
+
+    spectrum: Spectrum
+    rotated: Array
+    means: Array | None  # of the other columns, and of the targets
+    level: Array | None
+
+    @classmethod
+    def of(cls, A: Array, b: Array, size: float, *, intercept: bool) -> _RangeSystem:
+        """From the moments of targets of a norm of at most `size`."""
+        on, means, level = backend_of(A), None, None
+        inner = A[:-1, :-1] if intercept else A
+        floor = rounding_floor(inner)
+        if intercept:
+            means, level = A[-1, :-1] / A[-1, -1], b[-1] / A[-1, -1]
+            inner, b = inner - A[:-1, -1:] * means, b[:-1] - means[:, None] * b[-1]
+        spectrum = Spectrum.of(on.copy(inner), gram=True, floor=floor)
+        rotated = spectrum.V.T @ b
+        noise = LOST * np.sqrt(len(b) * EPS * floor) * size
+        lost = (spectrum.s <= GRAM_MARGIN * floor)[:, None] & (abs(rotated) <= noise)
+        return cls(spectrum, on.xp.where(lost, 0.0, rotated), means, level)
+
+    def solve(self, lam: float) -> Array:
+        s, V, on = self.spectrum.s, self.spectrum.V, backend_of(self.rotated)
+        kept = (s != 0.0) | (lam > self.spectrum.floor)
+        w = V @ (self.rotated / on.xp.where(kept, s + lam, np.inf)[:, None])
+        if self.means is None or self.level is None:
+            return on.array(w)
+        return on.array(on.xp.concatenate((w, (self.level - self.means @ w)[None])))
 
 
 def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Array, Array]]:

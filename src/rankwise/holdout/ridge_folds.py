@@ -15,7 +15,8 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.hat import DenseHat, FeatureHat
-from rankwise.holdout.leave_query_out import solve_without
+from rankwise.holdout.leave_query_out import MomentSpectrum, is_resolved, solve_without
+from rankwise.solvers.ridge_path import GRAM_MARGIN, diagonal_floor
 
 Strength = Callable[[float, int], float]  # (lam, rows left) -> mu
 
@@ -46,7 +47,7 @@ def kernel_ridge_folds(
             hat = DenseHat.of(on.copy(K), mu)
             Q = _residual_matrix(hat)
             r = on.matmul(Q, y)
-            for fold in same:
+            for fold in (folds[k] for k in same):
                 e = on.solve(Q[fold[:, None], fold], r[fold])
                 if add_intercept:
                     f[fold] = y[fold] - e + level
@@ -65,26 +66,41 @@ def feature_ridge_folds(
     *,
     add_intercept: bool,
 ) -> Array:
-    """Like `kernel_ridge_folds`, from features: systems of size |U| or n_features."""
+    """Like `kernel_ridge_folds`, from features: systems of size |U| or n_features.
+
+    See `primal_folds` for lams below the rounding errors of the features.
+    """
     m, on = len(y), backend_of(F)
     X = on.rows(F, slice(None))
     centre, level = X.mean(axis=0), y.mean(axis=0)
     X, t = X - centre, y - level
     out = on.empty(len(lams), *y.shape)
+    chosen = None
     if add_intercept and max(len(fold) for fold in folds) < X.shape[1]:
+        usual, spectrum = GRAM_MARGIN * diagonal_floor((X**2).sum(axis=0)), None
+        lost = set()
         for f, lam in zip(out, lams, strict=True):
             for mu, same in _by_strength(folds, m, lam, strength):
-                hat = FeatureHat.of(X, mu)
+                if mu > usual:
+                    hat, least = FeatureHat.of(X, mu), 0.0
+                else:
+                    if spectrum is None:
+                        spectrum = MomentSpectrum.of(on.matmul(X.T, X), on.matmul(X.T, t))
+                    hat = FeatureHat(on.matmul(X, spectrum.V / on.xp.sqrt(spectrum.divisors(mu))))
+                    least = spectrum.least_resolved(mu)
                 r = t - hat.fit(t)
-                for fold in same:
-                    U = hat.U[fold]
-                    Q = on.array(np.eye(len(fold))) - 1.0 / m - U @ U.T
-                    f[fold] = y[fold] - on.solve(Q, r[fold])
-        return out
+                for k in same:
+                    U = hat.U[folds[k]]
+                    Q = on.array(np.eye(len(U))) - 1.0 / m - U @ U.T
+                    if is_resolved(Q, least):
+                        f[folds[k]] = y[folds[k]] - on.solve(Q, r[folds[k]])
+                    else:
+                        lost.add(k)
+        if not lost:
+            return out
+        chosen = sorted(lost)
     # The intercept is the weight of an additional feature, which is not penalized.
     Z = on.array(on.xp.hstack((X, on.zeros(m, 1) + 1.0)))
-    free = np.eye(Z.shape[1])
-    free[-1, -1] = 0.0
     strengths = np.array([[strength(lam, m - len(fold)) for lam in lams] for fold in folds])
 
     def keep(fold: Index, weights: Array) -> None:
@@ -93,17 +109,17 @@ def feature_ridge_folds(
         else:
             out[:, fold] = (X[fold] + centre) @ weights[:, :-1]
 
-    solve_without(Z, t, folds, strengths, free, keep)
+    solve_without(Z, t, folds, strengths, keep, intercept=True, chosen=chosen)
     return out
 
 
 def _by_strength(
     folds: Sequence[Index], m: int, lam: float, strength: Strength
-) -> list[tuple[float, list[Index]]]:
-    """Group folds by mu: those with the same number of remaining rows share a factorization."""
-    groups: dict[float, list[Index]] = {}
-    for fold in folds:
-        groups.setdefault(strength(lam, m - len(fold)), []).append(fold)
+) -> list[tuple[float, list[int]]]:
+    """Positions of folds by mu: those with as many remaining rows share a factorization."""
+    groups: dict[float, list[int]] = {}
+    for k, fold in enumerate(folds):
+        groups.setdefault(strength(lam, m - len(fold)), []).append(k)
     return list(groups.items())
 
 

@@ -52,7 +52,13 @@ def solve_ridge_path(
 
 def rounding_floor(M: Array) -> float:
     """The size of eigenvalues of M that rounding errors alone can cause, at least `TINY`."""
-    return max(len(M) * EPS * float(abs(M.diagonal()).max()), TINY) if len(M) else 0.0
+    return diagonal_floor(M.diagonal())
+
+
+def diagonal_floor(diagonal: Array) -> float:
+    """`rounding_floor` of a matrix with this diagonal."""
+    n = len(diagonal)
+    return max(n * EPS * float(abs(diagonal).max()), TINY) if n else 0.0
 
 
 @dataclass(frozen=True)
@@ -64,9 +70,12 @@ class Spectrum:
     floor: float
 
     @classmethod
-    def of(cls, M: Array, *, gram: bool = False) -> Spectrum:
-        """One eigendecomposition; M is overwritten. For a Gram matrix, negative values become 0."""
-        floor = rounding_floor(M)
+    def of(cls, M: Array, *, gram: bool = False, floor: float = 0.0) -> Spectrum:
+        """One eigendecomposition; M is overwritten. For a Gram matrix, negative values become 0.
+
+        `floor` is the size of rounding errors of M itself, if they are larger than usual.
+        """
+        floor = max(rounding_floor(M), floor)
         on = backend_of(M)
         s, V = on.eigh(M)
         if gram and len(s):
