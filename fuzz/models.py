@@ -66,6 +66,8 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
         model = load_model(path)
     except ModelFileError:
         return
+    if getattr(model, "n_features_in_", rows.shape[1]) != rows.shape[1]:
+        return  # a model of other rows, which nothing else in the file contradicts
     try:
         scores = np.asarray(scores_of(model, rows), dtype=np.float64)
     except (RankwiseError, MemoryError):

@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
@@ -33,6 +33,7 @@ from rankwise import (
     RankRLS,
     RankSVM,
     SeenFeatures,
+    SparseBilinearRanker,
     SparseRankRLS,
     SparseRLS,
     load_model,
@@ -212,6 +213,22 @@ def test_values_keep_their_type(path):
     assert same.generator.normal() == model.generator.normal()
     arrays = [name for name in zipfile.ZipFile(path).namelist() if name.endswith(".npy")]
     assert len(arrays) == 12  # equal arrays are stored once
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_parameters_that_are_data_frames_become_arrays(path, library):
+    frame = pytest.importorskip(library).DataFrame(np.eye(3) + X[:3], ["a", "b", "c"])
+    same = check_round_trip(SparseRankRLS(landmarks=frame, scale=None).fit(X, y), X, path)
+    assert_array_equal(same.landmarks, np.eye(3) + X[:3])
+    stream = SparseBilinearRanker(alpha=0.1, eta0=0.1, schedule="invsqrt", refit=False, init=frame)
+    clone(stream).partial_fit(X, X, [[0, 1, 2]])
+    stream.partial_fit(X, X, [[0, 1, 2]])
+    assert stream.init is frame
+    same = load_model(save_model(stream, path))
+    assert_array_equal(same.init, np.eye(3) + X[:3])
+    for one in (stream, same):
+        one.partial_fit(X, X, [[3, 4, 5]])
+    close(same.predict(X, X), stream.predict(X, X))
 
 
 @dataclass
@@ -406,4 +423,35 @@ def test_a_step_of_a_pipeline_that_is_not_fitted(path):
     seen["ranker"]["fitted"].clear()
     rewrite(path, {"model.json": json.dumps(tree)})
     with pytest.raises(ModelFileError, match="its SeenFeatures is not fitted"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_number_of_features_that_other_parts_contradict(path, named):
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.DataFrame(X, columns=["a", "b", "c"]) if named else X
+    steps = [StandardScaler(), SeenFeatures(), RankRLS(scale=None)]
+    model = make_pipeline(*steps).fit(rows, y)
+    close(load_model(save_model(model, path)).predict(rows), model.predict(rows))
+    scaler = "4 features, but it has 3 names" if named else "3 features, but .* before it gives 4"
+    for k, words in [(0, scaler), (1, "takes 4 features, but the step before it gives 3")]:
+        model = make_pipeline(*map(clone, steps)).fit(X if k else rows, y)
+        model[k].n_features_in_ = 4
+        save_model(model, path)
+        with pytest.raises(ModelFileError, match=words):
+            load_model(path)
+
+
+def test_a_pipeline_whose_transformer_has_no_names(path):
+    model = make_pipeline(FeatureUnion([("scale", StandardScaler())]), RankRLS()).fit(X, y)
+    check_round_trip(model, X, path)
+
+
+def test_too_many_workers_of_a_part(path):
+    model = make_pipeline(FeatureUnion([("scale", StandardScaler())]), RankRLS()).fit(X, y)
+    model[0].n_jobs = 256
+    assert load_model(save_model(model, path))[0].n_jobs == 256
+    model[0].n_jobs = 2**31
+    save_model(model, path)
+    with pytest.raises(ModelFileError, match="n_jobs of FeatureUnion must be an integer from"):
         load_model(path)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import ModelFileError, RankwiseError
@@ -27,6 +29,7 @@ def check_that_it_scores(model: Any) -> None:
         for _, step in ranker.steps[:-1]:
             if hasattr(step, "fit") and not hasattr(step, "transform"):
                 raise ModelFileError(f"its {type(step).__name__} is not a transformer")
+        _check_widths([step for _, step in ranker.steps if hasattr(step, "fit")])
         ranker = ranker.steps[-1][1]
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -41,6 +44,37 @@ def check_that_it_scores(model: Any) -> None:
         raise ModelFileError(
             f"its {type(ranker).__name__} does not give finite scores, one per row"
         )
+
+
+def _check_widths(steps: list[Any]) -> None:
+    """Each step must take as many features as the step before it gives, where that is known."""
+    given = None
+    for step in steps:
+        taken, names = (
+            getattr(step, f"{what}_in_", None) for what in ("n_features", "feature_names")
+        )
+        for what, number in (
+            ("it has {} names", None if names is None else len(names)),
+            ("the step before it gives {}", given),
+        ):
+            if None not in (taken, number) and taken != number:
+                raise ModelFileError(
+                    f"its {type(step).__name__} takes {taken} features, but {what.format(number)}"
+                )
+        given = _n_features_out(step)
+
+
+def _n_features_out(step: Any) -> int | None:
+    """The number of columns that a transformer gives; None if it is not known."""
+    if isinstance(step, OneToOneFeatureMixin):
+        return getattr(step, "n_features_in_", None)
+    if hasattr(step, "n_features_out_"):
+        return int(step.n_features_out_)
+    try:
+        few = step.n_features_in_ <= MOST_DENSE  # names take memory
+        return len(step.get_feature_names_out()) if few else None
+    except (AttributeError, NotFittedError, TypeError, ValueError):  # no names, or not of all
+        return None
 
 
 def _rows(ranker: Any) -> list[Any]:

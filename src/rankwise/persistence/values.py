@@ -3,7 +3,7 @@
 None, booleans, whole and finite numbers, texts and lists stand for themselves. All else is an
 object with one key, which says what the value is: ``{"tuple": [...]}``, ``{"array": "12ab.npy"}``,
 ``{"ranker": {"name": "rankrls", "parameters": {...}, "fitted": {...}}}``. NumPy's scalars become
-Python's, tensors become arrays, and sparse matrices CSR arrays.
+Python's, tensors and data frames become arrays, and sparse matrices CSR arrays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 
 from rankwise.backends.arrays import check_compressed, is_sparse, is_tensor, to_host
 from rankwise.errors import ModelFileError
-from rankwise.parameters import Whole, check_parameters
+from rankwise.parameters import AnyOf, Whole, check_parameters
 from rankwise.persistence.archive import add_array, add_member, check_members, read_array
 from rankwise.persistence.value_objects import (
     check_axes,
@@ -41,6 +41,7 @@ TRUSTED = (
     "sklearn.metrics._scorer._PassthroughScorer",  # of GridSearchCV
     "sklearn.model_selection._split.",
 )  # beginnings of names of types in skops files, beside those that skops trusts
+JOBS = AnyOf(None, Whole(-256, 256))  # workers that a part of scikit-learn may start
 PLACEHOLDER = "rankwise value"  # the key of a dictionary that stands for a value in model.json
 
 
@@ -50,6 +51,8 @@ def encode(value: Any, archive: ZipFile, where: str) -> Any:
         value = to_host(value)
     if isinstance(value, np.generic):
         value = value.item()
+    if hasattr(value, "__array__") and not isinstance(value, (np.ndarray, type)):
+        value = np.asarray(value)  # of pandas or polars
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -216,6 +219,10 @@ def _decode_part(content: Any, archive: ZipFile) -> Any:
             raise ModelFileError(f"it has {describe(value)} where a part of rankwise is needed")
 
     def replace(inner: Any) -> Any:
+        if not JOBS.allows(getattr(inner, "n_jobs", None)):
+            raise ModelFileError(
+                f"n_jobs of {type(inner).__name__} must be {JOBS}: got {inner.n_jobs!r}"
+            )
         if is_sparse(inner) and inner.format in ("csr", "csc"):
             check_compressed(inner)
         if type(inner) is dict and inner.keys() == {PLACEHOLDER}:
