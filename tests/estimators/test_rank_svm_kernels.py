@@ -97,6 +97,19 @@ def test_all_rows_as_landmarks_are_the_kernel_machine(data):
     assert not hasattr(ranker, "coef_")
 
 
+@pytest.mark.parametrize("name", ["landmarks_", "landmark_indices_", "kernel_", "rank_"])
+def test_attributes_of_kernels_that_the_linear_kernel_lacks(data, name):
+    ranker = RankSVM()
+    with pytest.raises(AttributeError, match=f"RankSVM has no {name} before fit"):
+        getattr(ranker, name)
+    ranker.fit(data.X, data.y, qid=data.qid)
+    assert not hasattr(ranker, name)
+    with pytest.raises(
+        AttributeError, match=f'no {name} with kernel="linear". Its weights are coef_'
+    ):
+        getattr(ranker, name)
+
+
 def test_a_kernel_ranks_what_a_line_cannot():
     rng = np.random.default_rng(0)
     X, qid = rng.uniform(-2, 2, (300, 2)), np.arange(300) // 10

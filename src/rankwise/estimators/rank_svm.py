@@ -331,22 +331,32 @@ class RankSVM(RankerMixin, BaseEstimator):
     @property
     def landmarks_(self) -> Any:
         """Points of the expansion."""
-        return self.basis_.points
+        return self._of_kernel("landmarks_").points
 
     @property
     def landmark_indices_(self) -> Any:
         """Their row numbers; None if they are not training rows."""
-        return self.basis_.rows
+        return self._of_kernel("landmark_indices_").rows
 
     @property
     def kernel_(self) -> Any:
         """The kernel function."""
-        return self.basis_.kernel
+        return self._of_kernel("kernel_").kernel
 
     @property
     def rank_(self) -> int:
         """Numerical rank of the kernel matrix of the landmarks."""
-        return int(self.basis_.rank)
+        return int(self._of_kernel("rank_").rank)
+
+    def _of_kernel(self, name: str) -> Any:
+        """The basis, for an attribute that only a fit with a kernel on landmarks has."""
+        if "basis_" in vars(self):
+            return self.basis_
+        if "coef_" in vars(self):
+            reason = 'with kernel="linear". Its weights are coef_; other kernels have landmarks'
+        else:
+            reason = "before fit"
+        raise AttributeError(f"RankSVM has no {name} {reason}.", name=name, obj=self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
