@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 
 from rankwise import SparseBilinearRanker
 from rankwise.errors import DataError, ModelFileError
+from rankwise.solvers.bilinear.step_arrays import ROW
 from tests.bilinear_texts import ranker, texts, texts_and_triplets
 
 
@@ -141,6 +142,31 @@ def test_a_damaged_checkpoint_is_refused(problem, tmp_path, name, value, words):
     np.savez(path, **members)
     with pytest.raises(ModelFileError, match=f"The saved state is damaged: {words}"):
         ranker().fit_classes(X, labels, checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"structure": "dense", "alpha": None}, {"schedule": "adagrad", "penalty": "rows"}]
+)
+def test_whole_numbers_of_10_to_the_12_are_refused(problem, tmp_path, how):
+    """A checkpoint with ``rows["start"][:] = 10**12`` ended the process once."""
+    X, labels, _ = problem
+    path, tampered = tmp_path / "run.npz", tmp_path / "tampered.npz"
+    how = {"refit": False, "n_iter": 40, **how}
+    ranker(**how).fit_classes(X, labels, checkpoint=path)
+    with np.load(path) as file:
+        members = dict(file)
+    whole = {name for name, array in members.items() if array.dtype.kind == "i"}
+    assert whole == {"step", "rows", "cols", "sizes"}
+    fields = [("rows", name) for name in ROW.names if ROW[name].kind == "i"]
+    assert ("rows", "start") in fields
+    for name, field in [("step", None), ("cols", None), ("sizes", None), *fields]:
+        array = members[name].copy()
+        part = array.view(ROW)[field] if field else array
+        if part.size:
+            part[...] = min(10**12, np.iinfo(array.dtype).max)
+            np.savez(tampered, **{**members, name: array})
+            with pytest.raises(ModelFileError, match=f"damaged.* {name} "):
+                ranker(**how).fit_classes(X, labels, checkpoint=tampered)
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,11 @@ class BilinearTraining:
         at_fit = self.record.stage == FIT
         learner = self._new_learner() if at_fit else self._refitted(nothing)
         learner.restore(arrays)
+        if learner.step > self.record.n_steps:
+            raise ModelFileError(
+                f"The checkpoint is damaged: it is at step {learner.step} of "
+                f"{self.record.n_steps}. Delete it to start again."
+            )
         return learner
 
     def _new_learner(self) -> BilinearSGD:

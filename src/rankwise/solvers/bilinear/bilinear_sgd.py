@@ -240,9 +240,13 @@ class BilinearSGD:
         order = np.lexsort((room[compact], start[compact]))
         begin, size = start[compact][order], room[compact][order]
         numbers, limit = start[~compact], 64 * (self.shape[0] + 1) * (self.shape[1] + 1)
+        in_time = (rows["since"] >= 0) & (rows["since"] <= state["step"])
+        sums = [rows[name] for name in ("base", "squares", "total", "part")]
         sound = {
             "step": state["step"] >= 0,
             "rows": np.where(compact, in_pool, is_vector).all()
+            and in_time.all()
+            and np.isfinite(sums).all()
             and (begin[1:] - begin[:-1] >= size[:-1]).all()
             and len(np.unique(numbers)) == len(numbers) == n_vectors,
             "cols": ((state["cols"] >= 0) & (state["cols"] < self.shape[1])).all(),
