@@ -4,19 +4,24 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
 
 from rankwise import (
     KPCR,
     AdditiveRankRLS,
+    BoostedRanker,
     KPCRank,
+    Leaderboard,
     PairwiseGP,
     RankRLS,
     RankSVM,
+    SparseBilinearRanker,
     SparseRankRLS,
     SparseRLS,
     TransductiveRankRLS,
 )
-from rankwise.errors import RankwiseError
+from rankwise.errors import DataError, RankwiseError
 from rankwise.metrics import disagreement_error, ndcg
 from tests.faults.problems import ALPHAS, PROBLEMS
 
@@ -30,23 +35,119 @@ RANKERS = {
     "TransductiveRankRLS": lambda alpha: TransductiveRankRLS(alpha),
     "PairwiseGP": lambda alpha: PairwiseGP(optimizer=None, noise=min(max(alpha, 1e-9), 1e9)),
 }
+PAIRS = np.array([(i, j) for i in range(7) for j in range(7) if i != j])
+TRIPLETS = [(0, 1, 2), (3, 4, 5), (6, 0, 1), (2, 3, 4), (5, 6, 0), (1, 2, 6)]
+
+
+def boosted(X, y, alpha):
+    ranker = BoostedRanker(20, learning_rate=0.3, min_samples_leaf=1, l2_regularization=alpha)
+    return ranker.fit(X, y).predict(X)
+
+
+def learning_rates(X, y, alpha):
+    return BoostedRanker(20, learning_rate=alpha, min_samples_leaf=1).fit(X, y).predict(X)
+
+
+def bilinear(X, y, alpha):
+    ranker = SparseBilinearRanker(alpha, eta0=0.1, n_iter=20, shrink_every=7, random_state=0)
+    return ranker.fit(X, X, TRIPLETS).score_all(X, X)
+
+
+def bilinear_rates(X, y, alpha):
+    ranker = SparseBilinearRanker(
+        1e-3, eta0=alpha, schedule="invsqrt", n_iter=20, shrink_every=7, random_state=0
+    )
+    return ranker.fit(X, X, TRIPLETS).score_all(X, X)
+
+
+def board(y, penalty="evidence", **more):
+    i, j = PAIRS.T
+    wins = np.where(y[i] > y[j], 1.0, 0.0)
+    wins[::5] = 0.5
+    found = Leaderboard(penalty=penalty, n_draws=100).fit(i, j, wins, **more)
+    return np.concatenate((found.ratings_, found.rating_std_, found.draws_.ravel(), found.coef_))
+
+
+OTHERS = {
+    "BoostedRanker": boosted,
+    "learning rates of BoostedRanker": learning_rates,
+    "SparseBilinearRanker": bilinear,
+    "learning rates of SparseBilinearRanker": bilinear_rates,
+    "Leaderboard": lambda X, y, alpha: board(y, alpha),
+    "weights of Leaderboard": lambda X, y, alpha: board(y, weight=np.full(len(PAIRS), alpha)),
+    "context of Leaderboard": lambda X, y, alpha: board(y, alpha, context=X[PAIRS[:, 0]]),
+    "features of Leaderboard": lambda X, y, alpha: board(
+        y, alpha, item_features={k: row.tolist() for k, row in enumerate(X)}
+    ),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RANKERS)
+@pytest.mark.parametrize("name", [*RANKERS, *OTHERS])
 def test_scores_are_finite_or_refused(name):
+    if "Boosted" in name:
+        pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
     n_fitted = 0
     for problem, (X, y) in PROBLEMS.items():
         for alpha in ALPHAS:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 try:
-                    scores = RANKERS[name](alpha).fit(X, y).predict(X)
+                    if name in RANKERS:
+                        scores = RANKERS[name](alpha).fit(X, y).predict(X)
+                    else:
+                        scores = OTHERS[name](X, y, alpha)
                 except RankwiseError:
                     continue
             assert np.isfinite(scores).all(), f"{problem}, alpha {alpha:g}"
             n_fitted += 1
     assert n_fitted > len(PROBLEMS)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_labels_of_any_size_are_learned_by_trees(scale):
+    pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
+    X, y = PROBLEMS["plain"]
+    assert_allclose(boosted(X, scale * y, 1.0) / scale, boosted(X, y, 1.0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("scale", ["1e-150", "1e150"])
+def test_labels_that_trees_cannot_learn_are_refused(scale):
+    pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
+    with pytest.raises(DataError, match=r"by a constant\.$"):
+        boosted(*PROBLEMS[f"labels of {scale}"], 1.0)
+
+
+@pytest.mark.parametrize(("penalty", "weight"), [(0.0, 1e-12), (0.0, 1e12), (1e-4, 1e12)])
+def test_weights_of_battles_have_no_unit_without_a_penalty(penalty, weight):
+    y = PROBLEMS["few different labels"][1]
+    some = np.linspace(0.5, 1.0, len(PAIRS))
+    want = board(y, 0.0, weight=some)[:14]  # ratings and standard errors
+    assert_allclose(board(y, penalty, weight=weight * some)[:14], want, rtol=1e-3)
+    with pytest.raises(DataError, match=r"largest weight must be between 1e-12 and 1e\+12: got"):
+        board(y, penalty, weight=weight**1.5 * some)
+
+
+@pytest.mark.parametrize("problem", ["far from zero", "one feature far from zero"])
+def test_rows_without_labels_far_from_zero(problem):
+    X, y = PROBLEMS[problem]
+    near = X - 1e8 * (X > 1e7)
+    want = TransductiveRankRLS(1.0, scale=None).fit(near, y).coef_
+    assert_allclose(TransductiveRankRLS(1.0, scale=None).fit(X, y).coef_, want, rtol=1e-5)
+    with pytest.raises(DataError, match=r"lost in rounding errors\. Subtract a constant"):
+        TransductiveRankRLS(1.0, scale=None).fit(sp.csr_array(X), y)
+
+
+def test_columns_of_battles_that_overflow_are_refused():
+    X, y = PROBLEMS["subnormal features"]
+    with pytest.raises(DataError, match=r"column 'x0' are up to \de-310.* by a constant"):
+        board(y, context=X[PAIRS[:, 0]])
+
+
+def test_a_learning_rate_that_makes_scores_overflow_is_refused():
+    pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
+    with pytest.raises(DataError, match="Scores overflow: use a smaller learning_rate"):
+        learning_rates(*PROBLEMS["plain"], 1e9)
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ def test_draws_have_the_covariance_with_and_without_a_matrix():
     for dense in (penalized_newton.DENSE, 0):
         mode = maximize(likelihood, {"items": 0.7}, dense=dense)
         scores = GroupScores.of(likelihood, mode.params, row, outcome, weight, None)
-        found.append(spread(mode, scores, 4000, np.random.default_rng(0)))
+        found.append(spread(mode, scores, likelihood.layout.items, 4000, np.random.default_rng(0)))
         traces = mode.curvature.traces(likelihood.layout.groups)
         assert traces["items"] > 0
     want = found[0].covariance

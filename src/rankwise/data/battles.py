@@ -25,6 +25,7 @@ CODE_OF_WORD: dict[str, int] = {
 }
 CODE_OF_NUMBER = {1.0: 0, 0.0: 1, 0.5: 2}
 SHOWN = 5  # entries that an error message names
+LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12  # of the battle that counts most; beyond, errors are lost
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -373,6 +374,12 @@ def _weights(weight: Any, n: int) -> Array:
     if bad.any():
         k = int(np.argmax(bad))
         raise DataError(f"Weights must be finite and not negative: battle {k} has {values[k]:g}.")
+    largest = float(values.max(initial=0.0))
+    if not (largest == 0.0 or LEAST_WEIGHT <= largest <= MOST_WEIGHT):
+        raise DataError(
+            f"The largest weight must be between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}: got "
+            f"{largest:g}. Multiply the weights by a constant, so that 1 is an ordinary battle."
+        )
     return values
 
 

@@ -126,7 +126,8 @@ class SmoothSpace:
         F, basis, weights = _explicit(self.space, X, qid)
         near = groups if self.within_queries else QueryGroups.of(None, groups.n_rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            S = F.T @ (neighbor_laplacian(X, near, self.n_neighbors) @ F)
+            G = F if is_sparse(F) else _centred(F, near)
+            S = G.T @ (neighbor_laplacian(X, near, self.n_neighbors) @ G)
             S = np.asarray(S.toarray() if is_sparse(S) else S, dtype=np.float64)
             lengths = float(S.trace())
         if not np.isfinite(lengths):
@@ -134,7 +135,13 @@ class SmoothSpace:
         Omega = np.eye(len(S))
         if lengths > 0:
             Omega += self.smoothness * (S + S.T) / (2 * lengths)
-        C: Array = np.linalg.cholesky(Omega).astype(np.float64, copy=False)
+        try:
+            C: Array = np.linalg.cholesky(Omega).astype(np.float64, copy=False)
+        except np.linalg.LinAlgError:
+            raise DataError(
+                "Differences of neighbouring rows are lost in rounding errors. Subtract a constant "
+                "from features that are far from zero."
+            ) from None
         some = F if len(labelled) == groups.n_rows else F[labelled]
         return replace(self, chosen=SmoothRows(labelled, groups.n_rows, some, C, basis, weights))
 
@@ -171,6 +178,12 @@ class SmoothSpace:
 
 def _on_features(problem: Problem, rows: SmoothRows) -> Problem:
     return replace(problem, X=rows.features, space=FeatureSpace(direct_form(rows.features)))
+
+
+def _centred(F: Array, groups: QueryGroups) -> Array:
+    """Rows less the mean of their group, so that differences keep their digits."""
+    sums = NUMPY.group_sums(groups.codes, groups.n_groups, F)
+    return np.asarray(F - (sums / groups.sizes[:, None])[groups.codes])
 
 
 def _explicit(

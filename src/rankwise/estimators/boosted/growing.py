@@ -18,6 +18,9 @@ from rankwise.objectives import RankRLSObjective, RowObjective
 PATIENCE = 50
 """Stop after this many trees that do not improve on the best number so far."""
 
+LEAST, LARGEST = 1e-30, 1e30
+"""Errors of scores with which LightGBM can compute: gradients have 32 bits."""
+
 STAGE_RATIO = 1.2
 """The least ratio of a number of trees to the one before, where predictions are kept."""
 
@@ -55,8 +58,16 @@ class Growth:
         assert self.objective is not None
         unit = 1.0 / self.objective.hessian.mean()
         gradient = unit * self.objective.gradient(scores)
-        if not np.abs(gradient).max() < 1e30:  # LightGBM computes with 32 bits
-            raise DataError("The labels are too large: divide them by a constant.")
+        largest, is_first = np.abs(gradient).max(), not np.any(scores)
+        if not largest < LARGEST:
+            if is_first:
+                raise DataError("The labels are too large: divide them by a constant.")
+            raise DataError("Scores overflow: use a smaller learning_rate.")
+        if is_first and 0.0 < largest < LEAST:
+            raise DataError(
+                "The labels of a query differ by too little for LightGBM: multiply them by a "
+                "constant."
+            )
         return gradient, unit * self.objective.hessian
 
 

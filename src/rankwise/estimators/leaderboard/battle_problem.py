@@ -15,6 +15,7 @@ from rankwise.errors import DataError
 from rankwise.solvers.battles.tally import Layout, Likelihood, Tally, tally
 
 POSITION = "first place"  # the column that is 1 in every battle
+SMALLEST = 1e-140  # size of a column whose coefficient has a finite variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +217,12 @@ def _scales(x: Array, names: list[str]) -> Array:
         raise DataError(
             f"The column {names[zero[0]]!r} is 0 in every battle: it has no effect to estimate. "
             "Leave it out."
+        )
+    extreme = np.flatnonzero(~((largest > SMALLEST) & (largest < 1.0 / SMALLEST)))
+    if len(extreme):
+        raise DataError(
+            f"The values of column {names[extreme[0]]!r} are up to {largest[extreme[0]]:.1g}, and "
+            "variances of its coefficient would overflow. Multiply them by a constant."
         )
     scales = largest * np.sqrt(np.square(x / largest).mean(axis=0))
     unit = x / scales

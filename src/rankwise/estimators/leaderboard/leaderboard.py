@@ -359,7 +359,7 @@ class Leaderboard(BoardResults, BaseEstimator):
         if not (self.position or layout.n_judges):
             warn_about_position(problem, params)
         with self._watched("Intervals", self.n_draws, problem) as show:
-            found = spread(mode, scores, self.n_draws, rng, show)
+            found = spread(mode, scores, layout.items, self.n_draws, rng, show)
         df = max(self.n_groups_ - 1, 1)
         # With few groups, draws are from Student's t distribution, as intervals are.
         heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))

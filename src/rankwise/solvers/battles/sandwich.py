@@ -103,21 +103,29 @@ class Spread:
 
 
 def spread(
-    mode: Mode, scores: GroupScores, n_draws: int, rng: np.random.Generator, show: Show = unseen
+    mode: Mode,
+    scores: GroupScores,
+    items: slice,
+    n_draws: int,
+    rng: np.random.Generator,
+    show: Show = unseen,
 ) -> Spread:
     """K^-1 (M + P) K^-1 with the curvature K, the scores' gram M and the penalties P.
 
     M is the variance of the gradient when groups are independent. K^-1 P K^-1 is the square of
     the bias through the penalty, averaged over ratings with variance 1 / penalty. If battles are
-    independent and the model is right, M + P = K, and this is the usual K^-1.
+    independent and the model is right, M + P = K, and this is the usual K^-1. The common level of
+    the ratings is taken out of it: only the penalty determines it, and if that is small,
+    rounding errors of the level would hide the rest.
     """
     P = mode.precision
     if isinstance(mode.curvature, DenseCurvature):
         M = scores.gram()
         M[np.diag_indices_from(M)] += P
-        half = mode.curvature.solve(M)
-        covariance = mode.curvature.solve(half.T)
-        draws = mode.curvature.solve(_root(M) @ rng.standard_normal((len(M), n_draws))).T
+        half = _without_level(mode.curvature.solve(M), items)
+        covariance = _without_level(mode.curvature.solve(half.T), items)
+        draws = mode.curvature.solve(_root(M) @ rng.standard_normal((len(M), n_draws)))
+        draws = _without_level(draws, items).T
         return Spread(0.5 * (covariance + covariance.T), draws)
     assert isinstance(mode.curvature, IterativeCurvature)
     draws = np.empty((n_draws, len(P)), dtype=np.float32)
@@ -125,9 +133,16 @@ def spread(
         count = min(BLOCK, n_draws - begin)
         drawn = scores.draw(count, rng)
         drawn += np.sqrt(P)[:, None] * rng.standard_normal((len(P), count))
-        draws[begin : begin + count] = mode.curvature.solve(drawn, DRAW_TOLERANCE).T
+        solved = mode.curvature.solve(drawn, DRAW_TOLERANCE)
+        draws[begin : begin + count] = _without_level(solved, items).T
         show(begin + count)
     return Spread(None, draws)
+
+
+def _without_level(values: Array, items: slice) -> Array:
+    """Columns of parameters, in place, with ratings relative to their mean."""
+    values[items] -= values[items].mean(axis=0)
+    return values
 
 
 def _root(M: Array) -> Array:
