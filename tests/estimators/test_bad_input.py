@@ -193,6 +193,47 @@ def with_pointers(*pointers):
     return X
 
 
+DATES = np.array(["2020-01-01", "NaT", "2020-01-02", "2020-01-03"], dtype="M8[D]")
+
+
+@pytest.mark.parametrize("ranker", [RankRLS(), PairwiseGP(), RankSVM(), SeenFeatures()])
+def test_columns_that_cannot_be_features_are_named(ranker):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    for rows, message in [
+        (DATES[:, None], r"X has dates or times"),
+        (DATES[:, None] - DATES[0], r"X has dates or times"),
+        (frame.assign(day=DATES), r"Column 'day' of X has dates or times"),
+        (
+            frame.assign(day=pandas.Series(DATES).dt.tz_localize("UTC")),
+            r"Column 'day' of X has dates",
+        ),
+        (polars.DataFrame({"a": X[:, 0], "day": DATES}), r"Column 'day' of X has dates"),
+        (frame.assign(word=["1", "2", "x", "4"]), r"Column 'word' of X is text, such as 'x'"),
+        (
+            polars.DataFrame({"a": X[:, 0], "word": list("1x3y")}),
+            r"'word' of X is text, such as 'x'",
+        ),
+        (frame.set_axis(["a", "a"], axis=1), r"X has two columns named 'a'"),
+        (frame[[]], r"X is a data frame without columns"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            ranker.fit(rows, Y)
+    ranker.fit(frame.assign(word=["1", "2", "3", "4"]), Y)
+
+
+def test_labels_that_are_sparse_or_have_two_columns_of_a_name():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.column_stack((Y, Y)), columns=["y", "y"])
+    for labels, message in [
+        (sp.csr_array(Y[:, None]), "y is a sparse array: pass"),
+        (frame, "y has two columns named 'y'"),
+        (frame.iloc[:, :0], "y is a data frame without columns"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            RankRLS().fit(X, labels)
+
+
 @pytest.mark.parametrize(
     "bad",
     [

@@ -12,7 +12,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._device import check_targets, check_tensor, send_rows
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import numeric_labels
+from rankwise.graph.label_checks import check_names, numeric_labels
 from rankwise.graph.query_groups import check_ids
 from rankwise.problem.memory import check_columns_fit
 
@@ -53,13 +53,27 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """scikit-learn's `validate_data`, for an X that can be converted without a loss."""
     _check_cells(X)
-    return validate_data(estimator, X, *y, **options)
+    try:
+        return validate_data(estimator, X, *y, **options)
+    except (TypeError, ValueError):
+        _explain_columns(X)
+        raise
 
 
 def _check_cells(X: Any) -> None:
-    """Refuse what conversions would lose: masks, and column numbers outside a sparse matrix."""
+    """Refuse what conversions would lose: masks, dates, and numbers outside a sparse matrix."""
     if np.ma.is_masked(X):
         raise DataError("X has masked entries: impute them, or drop these rows.")
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        dates = [n for n, dtype in zip(X.columns, X.dtypes, strict=True) if _is_date(dtype)]
+        where = f"Column {dates[0]!r} of X" if dates else ""
+    else:
+        where = "X" if _is_date(getattr(X, "dtype", None)) else ""
+    if where:
+        raise DataError(
+            f"{where} has dates or times: convert them to numbers, such as an age in days, or drop "
+            "them."
+        )
     if is_sparse(X) and X.format in ("csr", "csc", "coo"):
         try:
             if X.format != "coo":
@@ -71,6 +85,36 @@ def _check_cells(X: Any) -> None:
                 raise ValueError("row or column numbers outside its shape")
         except ValueError as error:
             raise DataError(f"X is a damaged sparse matrix: {error}.") from None
+
+
+def _is_date(dtype: Any) -> bool:
+    """Whether a dtype of NumPy, pandas or polars has dates, times or durations."""
+    if hasattr(dtype, "is_temporal"):
+        return bool(dtype.is_temporal())
+    return getattr(dtype, "kind", None) in ("m", "M")
+
+
+def _explain_columns(X: Any) -> None:
+    """Raise an error that names the column of a data frame that cannot be a feature, if any."""
+    if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
+        return
+    check_names(X, "X")
+    for name in X.columns:
+        values = np.asarray(X[name]).tolist()
+        text = [entry for entry in values if isinstance(entry, str) and not _is_number(entry)]
+        if text:
+            raise DataError(
+                f"Column {name!r} of X is text, such as {text[0]!r}: encode it as numbers, for "
+                "example with sklearn.preprocessing.OneHotEncoder, or drop it."
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_new_ids(qid: Any, X: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rankwise.backends.arrays import is_sparse
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 
@@ -14,8 +15,15 @@ def numeric_labels(y: Any) -> Any:
     """Labels as they are, or, if they are text, the numbers that the text stands for.
 
     Raises DataError for other text and for numbers beyond float64, with the first row that has
-    them, and for masked entries.
+    them, for masked entries, for sparse arrays, and for data frames without columns or with two of
+    the same name.
     """
+    if is_sparse(y):
+        raise DataError(
+            "y is a sparse array: pass y.toarray(), and y.toarray()[:, 0] for one column."
+        )
+    if hasattr(y, "columns"):
+        check_names(y, "y")
     if np.ma.is_masked(y):
         raise DataError("y has masked entries: drop these rows or fill them in.")
     array = np.asarray(y) if hasattr(y, "dtype") or isinstance(y, (list, tuple)) else None
@@ -34,6 +42,18 @@ def numeric_labels(y: Any) -> Any:
         ) from None
     except TypeError:  # scikit-learn says what is wrong
         return y
+
+
+def check_names(frame: Any, what: str) -> None:
+    """Raise an error unless a data frame has columns, each with a name of its own."""
+    names = list(frame.columns)
+    if not names:
+        raise DataError(f"{what} is a data frame without columns.")
+    twice = (
+        [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
+    )
+    if twice:
+        raise DataError(f"{what} has two columns named {twice[0]!r}: rename or drop one of them.")
 
 
 def _are_numbers(labels: Any) -> bool:
