@@ -16,9 +16,11 @@ from rankwise import (
     RankRLS,
     RankSVM,
     SeenFeatures,
+    SparseBilinearRanker,
     SparseRankRLS,
     SparseRLS,
 )
+from rankwise.data import Battles
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 
 X = np.arange(8.0).reshape(4, 2) ** 1.5
@@ -232,6 +234,56 @@ def test_labels_that_are_sparse_or_have_two_columns_of_a_name():
     ]:
         with pytest.raises(DataError, match=message):
             RankRLS().fit(X, labels)
+
+
+COMPARED = [[0, 1], [2, 1], [2, 3], [3, 0]]
+TRIPLETS = [[1, 2, 3], [2, 1, 3]]
+
+
+def battles(**given):
+    given = {"first": [1, 2, 3, 1], "second": [2, 3, 1, 3], "outcome": [1, 1, 0, 0], **given}
+    return Battles.of(**given)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda values: RankRLS().fit_pairs(X, COMPARED, margin=values), "margin"),
+        (lambda values: RankRLS().fit_pairs(X, COMPARED, weight=values), "weight"),
+        (lambda values: PairwiseGP().fit_pairs(X, COMPARED, weight=values), "weight"),
+        (lambda values: RankRLS().fit(X, Y, qid=[1, 1, 2, 2], query_weight=values), "query_weight"),
+        (lambda values: RankRLS().fit(X, Y, sample_weight=values), "sample_weight"),
+        (lambda values: battles(weight=values), "weight"),
+        (lambda values: battles(context=values), "context"),
+        (lambda values: SparseBilinearRanker().fit(values[:, None], X, TRIPLETS), "Q"),
+    ],
+)
+def test_numbers_that_conversions_would_lose_are_refused(call, name):
+    with pytest.raises(DataError, match=f"{name} has masked entries"):
+        call(np.ma.masked_array(Y + 1.0, mask=Y > 2))
+    for values in (DATES, DATES - DATES[0], Y + 1j):
+        with pytest.raises(DataError, match=f"{name} must hold real numbers: got dtype"):
+            call(values)
+    if name != "Q":
+        with pytest.raises(DataError, match=f"{name} is a sparse array: pass {name}.toarray"):
+            call(sp.csr_array(Y[:, None] + 1.0))
+        with pytest.raises(DataError, match=rf"{name} (must hold|has) .*number"):
+            call([10**400, 1, 1, 1])
+
+
+def test_masked_ids_and_row_numbers_are_refused():
+    masked = np.ma.masked_array([1, 2, 3, 1], mask=[True, False, False, False])
+    for name in ("first", "second", "outcome", "groups", "judge"):
+        with pytest.raises(DataError, match=f"{name} has masked entries"):
+            battles(**{name: masked})
+    with pytest.raises(DataError, match="pairs has masked entries"):
+        RankRLS().fit_pairs(X, np.ma.masked_equal(COMPARED, 3))
+    with pytest.raises(DataError, match="triplets has masked entries"):
+        SparseBilinearRanker().fit(X, X, np.ma.masked_equal(TRIPLETS, 3))
+    with pytest.raises(DataError, match="Items need ids that can be compared"):
+        battles(first=[{"id": 1}] * 4)
+    with pytest.raises(DataError, match="Unknown outcomes: 1000"):
+        battles(outcome=[10**400, 1, 1, 1])
 
 
 @pytest.mark.parametrize(

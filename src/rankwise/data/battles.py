@@ -13,6 +13,7 @@ from rankwise.errors import DataError
 from rankwise.graph.comparison_checks import FIRST, SECOND, TIE, check_context
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.id_arrays import id_array
+from rankwise.graph.lossless import check_lossless
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 
@@ -270,6 +271,7 @@ def _shown(entry: Any) -> str:
 
 
 def _column(name: str, values: Any) -> NDArray[Any]:
+    check_lossless(name, values, numbers=False)
     column = np.asarray(to_host(values))
     if column.ndim != 1:
         raise DataError(f"{name} needs one item per battle: got shape {column.shape}.")
@@ -280,7 +282,12 @@ def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any]
     """The ids of items, and their numbers in each battle."""
     entries = [side.tolist() for side in sides]
     if items is None:
-        ids = id_array(dict.fromkeys(entries[0] + entries[1]))
+        try:
+            ids = id_array(dict.fromkeys(entries[0] + entries[1]))
+        except TypeError:
+            raise DataError(
+                "Items need ids that can be compared, such as text or numbers."
+            ) from None
         missing = missing_entries(ids)
         if missing.any():
             bad = [missing_entries(side) for side in sides]
@@ -311,6 +318,7 @@ def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any]
 
 
 def _outcome_codes(outcome: Any, sides: list[NDArray[Any]]) -> Index:
+    check_lossless("outcome", outcome, numbers=False)
     given, n = np.asarray(to_host(outcome)), len(sides[0])
     if given.shape != (n,):
         raise DataError(
@@ -357,16 +365,17 @@ def _code(word: Any) -> int | None:
     if isinstance(word, str):
         return CODE_OF_WORD.get(word.strip().lower())
     if isinstance(word, (bool, int, float)):
-        return CODE_OF_NUMBER.get(float(word))
+        return CODE_OF_NUMBER.get(word)
     return None
 
 
 def _weights(weight: Any, n: int) -> Array:
     if weight is None:
         return np.ones(n)
+    check_lossless("weight", weight)
     try:
         values = np.asarray(to_host(weight), dtype=np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise DataError("weight must hold a number for each battle.") from None
     if values.shape != (n,):
         raise DataError(f"weight needs one entry per battle: got shape {values.shape} for {n}.")
@@ -386,6 +395,7 @@ def _weights(weight: Any, n: int) -> Array:
 def _labels(name: str, labels: Any, n: int) -> NDArray[Any] | None:
     if labels is None:
         return None
+    check_lossless(name, labels, numbers=False)
     values = np.asarray(to_host(labels))
     if values.shape != (n,):
         raise DataError(

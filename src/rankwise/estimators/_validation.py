@@ -12,7 +12,8 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._device import check_targets, check_tensor, send_rows
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import check_names, numeric_labels
+from rankwise.graph.label_checks import check_column_names, numeric_labels
+from rankwise.graph.lossless import is_temporal
 from rankwise.graph.query_groups import check_ids
 from rankwise.problem.memory import check_columns_fit
 
@@ -65,10 +66,10 @@ def _check_cells(X: Any) -> None:
     if np.ma.is_masked(X):
         raise DataError("X has masked entries: impute them, or drop these rows.")
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        dates = [n for n, dtype in zip(X.columns, X.dtypes, strict=True) if _is_date(dtype)]
+        dates = [n for n, dtype in zip(X.columns, X.dtypes, strict=True) if is_temporal(dtype)]
         where = f"Column {dates[0]!r} of X" if dates else ""
     else:
-        where = "X" if _is_date(getattr(X, "dtype", None)) else ""
+        where = "X" if is_temporal(getattr(X, "dtype", None)) else ""
     if where:
         raise DataError(
             f"{where} has dates or times: convert them to numbers, such as an age in days, or drop "
@@ -87,18 +88,11 @@ def _check_cells(X: Any) -> None:
             raise DataError(f"X is a damaged sparse matrix: {error}.") from None
 
 
-def _is_date(dtype: Any) -> bool:
-    """Whether a dtype of NumPy, pandas or polars has dates, times or durations."""
-    if hasattr(dtype, "is_temporal"):
-        return bool(dtype.is_temporal())
-    return getattr(dtype, "kind", None) in ("m", "M")
-
-
 def _explain_columns(X: Any) -> None:
     """Raise an error that names the column of a data frame that cannot be a feature, if any."""
     if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
         return
-    check_names(X, "X")
+    check_column_names(X, "X")
     for name in X.columns:
         values = np.asarray(X[name]).tolist()
         text = [entry for entry in values if isinstance(entry, str) and not _is_number(entry)]

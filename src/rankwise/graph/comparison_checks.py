@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, warn
+from rankwise.graph.lossless import check_lossless
 from rankwise.graph.query_groups import missing_entries
 
 FIRST = ("first", "win", "a", "left", "model_a")
@@ -90,6 +91,7 @@ def positions_of(ids: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -
 
 def check_pairs(pairs: Any, n_rows: int | None, ids: NDArray[Any] | None = None) -> Index:
     """Pairs as an array of row numbers of shape (n_pairs, 2)."""
+    check_lossless("pairs", pairs)
     pairs = np.asarray(pairs)
     if pairs.size == 0:
         raise DataError("pairs is empty: there is no comparison to learn from.")
@@ -140,6 +142,7 @@ def _is_row_number(entry: Any) -> bool:
 def check_margin(margin: Any, n_pairs: int) -> Array:
     """Margins as numbers; booleans and words say which row won."""
     if margin is not None:
+        check_lossless("margin", margin)
         margin = np.asarray(margin)
         if says_who_won(margin):
             margin = _margins_of_winners("margin", margin)
@@ -159,6 +162,8 @@ def refuse_wins_and_zeros(margin: Any) -> None:
 
     A 0 is a tie, but may be meant as a win of the second row.
     """
+    if margin is not None:
+        check_lossless("margin", margin)
     if margin is None or says_who_won(margin):
         return
     given = np.asarray(to_host(margin))
@@ -176,6 +181,7 @@ def refuse_wins_and_zeros(margin: Any) -> None:
 
 def margins_of_outcomes(outcome: Any, n_pairs: int) -> Array:
     """Margins of outcomes: words and booleans, or 1, 0.5 and 0."""
+    check_lossless("outcome", outcome)
     given = np.asarray(to_host(outcome))
     if given.shape != (n_pairs,):
         raise DataError(
@@ -231,8 +237,11 @@ def check_per_pair(name: str, values: Any, n_pairs: int, max_ndim: int) -> Array
     """One finite number (or row of numbers) per pair; ones by default."""
     if values is None:
         return np.ones(n_pairs)
+    check_lossless(name, values)
     try:
         array = np.asarray(values, dtype=np.float64)
+    except OverflowError:
+        raise DataError(f"{name} has numbers that are too large for float64.") from None
     except (TypeError, ValueError):
         raise DataError(f"{name} must hold a number for each pair: got {values!r}.") from None
     if array.ndim == 0 or array.ndim > max_ndim or len(array) != n_pairs:
@@ -253,6 +262,7 @@ def check_groups(groups: Any, n_pairs: int) -> NDArray[Any] | None:
 
 def check_comparison_ids(what: str, values: Any, n_pairs: int) -> NDArray[Any]:
     """The group or the rater of each comparison, of any type."""
+    check_lossless(what, values, numbers=False)
     ids = np.asarray(to_host(values))
     if ids.shape != (n_pairs,):
         raise DataError(
@@ -271,6 +281,7 @@ def check_context(context: Any, n_pairs: int) -> tuple[Array | None, list[str] |
     """Context columns as numbers, and their names if they have any."""
     if context is None:
         return None, None
+    check_lossless("context", context)
     named: Sequence[Any] | None = getattr(context, "columns", None)
     values = np.asarray(to_host(context))
     values = values[:, None] if values.ndim == 1 else values
@@ -281,7 +292,7 @@ def check_context(context: Any, n_pairs: int) -> tuple[Array | None, list[str] |
         )
     try:
         numbers = values.astype(np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise DataError(
             "context must hold numbers: turn words into indicators first, for example with "
             "pandas.get_dummies."

@@ -23,7 +23,7 @@ def numeric_labels(y: Any) -> Any:
             "y is a sparse array: pass y.toarray(), and y.toarray()[:, 0] for one column."
         )
     if hasattr(y, "columns"):
-        check_names(y, "y")
+        check_column_names(y, "y")
     if np.ma.is_masked(y):
         raise DataError("y has masked entries: drop these rows or fill them in.")
     array = np.asarray(y) if hasattr(y, "dtype") or isinstance(y, (list, tuple)) else None
@@ -44,7 +44,7 @@ def numeric_labels(y: Any) -> Any:
         return y
 
 
-def check_names(frame: Any, what: str) -> None:
+def check_column_names(frame: Any, what: str) -> None:
     """Raise an error unless a data frame has columns, each with a name of its own."""
     names = list(frame.columns)
     if not names:

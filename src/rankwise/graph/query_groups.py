@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Index
 from rankwise.errors import DataError
 from rankwise.graph.id_arrays import id_array
+from rankwise.graph.lossless import check_lossless
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +146,11 @@ class QueryGroups:
         >>> QueryGroups.of(["b", "a", "b"]).weighted([2.0, 1.0, 2.0]).weights
         array([2., 1.])
         """
-        by_row = np.asarray(weight, dtype=np.float64)
+        check_lossless("query_weight", weight)
+        try:
+            by_row = np.asarray(weight, dtype=np.float64)
+        except (OverflowError, TypeError, ValueError):
+            raise DataError("query_weight must hold numbers, one per row of X.") from None
         if by_row.shape != (self.n_rows,):
             raise DataError(
                 f"query_weight needs one entry per row of X: got shape {by_row.shape} for "

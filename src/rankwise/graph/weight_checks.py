@@ -8,15 +8,17 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import DataError
+from rankwise.graph.lossless import check_lossless
 
 SMALLEST, LARGEST = 1e-100, 1e100  # so that products neither vanish nor overflow
 
 
 def check_row_weights(sample_weight: Any, n_rows: int) -> Array:
     """One finite weight per row, at least 0, as a NumPy array."""
+    check_lossless("sample_weight", sample_weight)
     try:
         weights = np.asarray(to_host(sample_weight), dtype=np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise DataError("sample_weight must hold numbers, one per row of X.") from None
     if weights.shape != (n_rows,):
         raise DataError(

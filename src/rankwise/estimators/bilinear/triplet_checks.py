@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, check_compressed
 from rankwise.errors import DataError
+from rankwise.graph.label_checks import check_column_names
+from rankwise.graph.lossless import check_lossless
 from rankwise.graph.query_groups import missing_entries
 from rankwise.solvers.bilinear.step_arrays import INT32_MAX, Ints
 
@@ -20,6 +22,10 @@ def check_rows(X: Any, name: str) -> sp.csr_array:
 
     Raises an error for columns that do not exist: compiled code would write to them.
     """
+    if not sp.issparse(X):
+        check_lossless(name, X)
+    if hasattr(X, "columns"):
+        check_column_names(X, name)
     try:
         checked = check_array(X, accept_sparse="csr", dtype=np.float64, input_name=name)
     except ValueError as error:
@@ -57,6 +63,7 @@ def _as_array(values: Any, name: str) -> NDArray[Any]:
 
 def check_triplets(triplets: Any, Q: sp.csr_array, D: sp.csr_array, name: str = "triplets") -> Ints:
     """Triplets (q, d+, d-) of existing, different rows with features."""
+    check_lossless(name, triplets)
     given = _as_array(triplets, name)
     if given.ndim != 2 or given.shape[1:] != (3,) or len(given) == 0:
         raise DataError(
