@@ -17,6 +17,7 @@ from rankwise import (
     RLS,
     AdditiveRankRLS,
     BoostedRanker,
+    KPCRank,
     QueryMinMaxScaler,
     QueryRanks,
     RankRLS,
@@ -236,6 +237,16 @@ SEED = {"random_state": 0}
     [
         (["additive-rankrls", "--ramps", "2"], AdditiveRankRLS(n_ramps=2, scale="query-minmax")),
         (["kpcr", "--components", "2"], KPCR(2, scale="query-minmax", **SEED)),
+        (
+            ["kpcrank", "--components", "2", "--alpha", "3"],
+            KPCRank(2, alpha=3.0, scale="query-minmax", **SEED),
+        ),
+        (
+            ["ranksvm", "--kernel", "rbf", "--loss", "hinge", "--landmarks", "9"],
+            make_pipeline(
+                QueryMinMaxScaler(), RankSVM(loss="hinge", kernel="rbf", n_landmarks=9, **SEED)
+            ),
+        ),
         (["ranksvm", "--alpha", "2"], make_pipeline(QueryMinMaxScaler(), RankSVM(2.0, **SEED))),
         (["ranksvm", "--scale", "query-ranks"], make_pipeline(QueryRanks(), RankSVM(**SEED))),
         (
@@ -258,6 +269,16 @@ def test_other_rankers(files, run, tmp_path, options, want):
     assert ("(query-" in said) == ("none" not in others)
     assert ("choose it with --valid" in said) == (model == "ranksvm" and "--alpha" not in others)
     run("evaluate", out, files.test)
+
+
+def test_components_and_a_ridge_are_chosen_together(files, run, tmp_path):
+    out = tmp_path / "model.rankwise"
+    said = run("fit", files.train, "--model", "kpcrank", "--alpha", "auto", "-o", out).stderr
+    got = load_model(out)
+    chosen = f"{got.n_components_} component"
+    assert got.alpha == "auto"
+    assert chosen in said
+    assert f" and alpha {got.alpha_:.3g} by held-out errors." in said
 
 
 def test_rows_without_labels(files, run, tmp_path):
@@ -361,6 +382,17 @@ def test_the_choices_are_those_of_the_rankers():
         (["--model", "pairwise-gp", "--kernel", "rbf"], "'--kernel'"),
         (["--model", "ranksvm", "--scale", "auto"], "choose from query-minmax, query-standard"),
         (["--components", "2"], "for the models kpcrank, kpcr: got rankrls"),
+        (["--loss", "hinge"], "for the models ranksvm, boosted: got rankrls"),
+        (["--model", "ranksvm", "--loss", "hing"], "Choose from squared_hinge, hinge, rankrls"),
+        (
+            ["--model", "ranksvm", "--loss", "lambdarank"],
+            "loss must be one of squared_hinge, hinge",
+        ),
+        (
+            ["--model", "kpcrank", "--valid", "VALID"],
+            "additive-rankrls, transductive-rankrls, rank",
+        ),
+        (["--model", "boosted", "--alpha", "1"], "kpcrank, kpcr, ranksvm: got boosted"),
     ],
 )
 def test_options_that_are_refused(files, run, tmp_path, options, message):

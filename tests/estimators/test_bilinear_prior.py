@@ -146,6 +146,7 @@ def test_a_matrix_is_copied_cloned_and_saved(problem, prior, tmp_path):
         ({"init": np.ones((3, 4))}, r"init must have shape \(12, 12\), a row for .*got \(3, 4\)"),
         ({"init": np.full((12, 12), np.nan)}, "init must be a matrix of finite numbers: .*NaN"),
         ({"init": [["a"] * 12] * 12}, "init must be a matrix of finite numbers"),
+        ({"init": 1j * np.eye(12)}, "finite numbers: Complex data not supported$"),
         ({"init": np.ones(12)}, "init must be one of identity, zeros, or a matrix: got"),
         ({"init": [[1.0], [1.0, 2.0]]}, "or a matrix: got"),
         ({"init": None}, "or a matrix: got None"),

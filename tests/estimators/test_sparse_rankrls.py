@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
 from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS
 from rankwise.estimators import _landmark_choice
@@ -41,6 +41,20 @@ def test_coefficients_solve_equation_8(p, ties, weighting, kernel):
         assert ranker.rank_ == len(rows)
         assert_allclose(ranker.dual_coef_, a, rtol=1e-8, atol=1e-8)
     assert_allclose(ranker.predict(p.X), K_MR @ a, atol=1e-6)
+
+
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+def test_a_path_solves_equation_8_for_every_alpha(ties):
+    X, y, qid = make()
+    rows = np.arange(0, 120, 12)
+    ranker = SparseRankRLS(landmarks=rows, gamma=0.7, ties=ties, weighting="pairs", scale=None)
+    alphas = [1e-3, 0.5, 20.0, 1e4]
+    path = ranker.path(X, y, alphas, qid=qid)
+    K_MR, L = rbf_kernel(X, X[rows], gamma=0.7), grouped_laplacian(y, qid, ties, "pairs")
+    for k, alpha in enumerate(alphas):
+        a = sparse_coefficients(K_MR, K_MR[rows], L, y, alpha)
+        assert_allclose(path.estimator(k).dual_coef_, a, rtol=1e-6, atol=1e-8)
+        assert_allclose(path.predict(X)[k], K_MR @ a, atol=1e-7)
 
 
 @given(problems(min_pairs=1), ties, weightings, st.sampled_from(NAMED), st.booleans())

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import rbf_kernel
 
 from rankwise import RLS, RankRLS, SparseRankRLS
 from rankwise.data import make_ranking
@@ -20,6 +21,7 @@ from rankwise.model_selection import (
     leave_query_out,
     tournament_scores,
 )
+from tests.oracles.laplacian import grouped_laplacian
 from tests.strategies import problems, ties, weightings
 
 ALPHAS = [0.2, 4.0]
@@ -46,6 +48,32 @@ def make(seed, n=24, n_queries=4, n_levels=3, outputs=()):
     y = rng.integers(0, n_levels, (n, *outputs)).astype(float)
     y[:6:2], y[1:6:2] = 0.0, 1.0
     return X, y, np.arange(n) % n_queries
+
+
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+def test_held_out_rows_only_leave_the_loss(ties):
+    """Theorem 1 of the paper: K of all rows stays, and the Laplacian loses the held-out rows."""
+    rng = np.random.default_rng(0)
+    X, y = 2 * rng.standard_normal((14, 4)), np.arange(14) // 3.0
+    settings = {"kernel": "rbf", "gamma": 0.5, "weighting": "pairs", "scale": None}
+    ranker = RankRLS(0.7, ties=ties, **settings)
+    K = rbf_kernel(X, gamma=0.5)
+
+    def values(rest):
+        """The minimizer of the loss on some rows plus lambda v'K^-1 v: equations (11), (26)."""
+        L = np.zeros((14, 14))
+        L[np.ix_(rest, rest)] = grouped_laplacian(y[rest], np.zeros(len(rest)), ties, "pairs")
+        return np.linalg.solve(L + 0.7 * np.linalg.inv(K), L @ y)
+
+    everything = np.arange(14)
+    assert_allclose(clone(ranker).fit(X, y).predict(X), values(everything), atol=1e-8)
+    result = leave_pair_out(ranker, X, y, return_differences=True)
+    for (i, j), difference in zip(result.pairs, result.differences[0], strict=True):
+        rest = np.setdiff1d(everything, [i, j])
+        v = values(rest)
+        assert difference == pytest.approx(v[i] - v[j], abs=1e-8)
+        if j == i + 1:
+            assert_allclose(refit(ranker, X, y, None, [i, j]), v[[i, j]], atol=1e-8)
 
 
 @given(st.integers(0, 10**6), ties, weightings, kernels)

@@ -42,7 +42,11 @@ def fit(
     force: Force = False,
     alpha: Annotated[
         str | None,
-        option("A", "Regularization strength: a number, or auto to choose it.", "auto"),
+        option(
+            "A",
+            "Regularization strength: a number, or auto to choose it.",
+            "auto; 1 for ranksvm, 0 for kpcrank and kpcr",
+        ),
     ] = None,
     valid: Annotated[Path | None, input_option("FILE", "File to choose alpha on.")] = None,
     unlabelled: Annotated[
@@ -70,9 +74,10 @@ def fit(
     """Fit a ranker to a LETOR file or a table and write it to a model file.
 
     Without --alpha and --valid, alpha is chosen by held-out queries of TRAIN (or pairs, in a file
-    without queries), except that of ranksvm, which is 1. With --valid, one ranker is fitted for
-    each value of --alphas (together they cost little more than one), each ranks the queries of the
-    validation file, and the best is kept. A table shows how each did.
+    without queries), except that of ranksvm, which is 1. kpcrank and kpcr choose their number of
+    components instead, and a ridge with it if --alpha is auto. With --valid, one ranker is fitted
+    for each value of --alphas (together they cost little more than one), each ranks the queries of
+    the validation file, and the best is kept. A table shows how each did.
 
     Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
     may be larger than memory, but the rows of each query must be adjacent. (A file without query
@@ -111,6 +116,8 @@ def fit(
       rankwise fit train.txt --model transductive-rankrls --unlabelled more.txt -o m.rankwise
       rankwise fit train.txt --model boosted -o m.rankwise
       rankwise fit train.txt --model ranksvm --valid valid.txt -o m.rankwise
+      rankwise fit train.txt --model ranksvm --kernel rbf --loss hinge -o m.rankwise
+      rankwise fit train.txt --model kpcrank --alpha auto -o m.rankwise
       rankwise fit big.txt --workers 4 -o m.rankwise
       rankwise fit train.csv --query search_id --label clicks -o m.rankwise
       rankwise fit train.parquet --features 'price,stars_*' --impute median -o m.rankwise
@@ -148,6 +155,8 @@ def fit(
     note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))
+    elif hasattr(ranker, "component_errors_"):
+        note(_chosen_components(ranker))
     elif options.has_alpha and alpha is None and valid is None:
         default = last_step(ranker).alpha
         note(f"alpha {default:g}, the default: choose it with --valid or 'rankwise tune'.")
@@ -166,6 +175,15 @@ def _chosen(ranker: Any) -> str:
     beside = [k for k in (best - 1, best + 1) if 0 <= k < len(curve.alphas)]
     others = " and ".join(f"{curve.score[k]:.4f} at alpha {curve.alphas[k]:.3g}" for k in beside)
     return f"{found}{f', and {others}' if others else ''}."
+
+
+def _chosen_components(ranker: Any) -> str:
+    """Which number of components was chosen, and which ridge."""
+    count = plural(ranker.n_components_, "component")
+    chosen = [count] if ranker.n_components == "cv" else []
+    if ranker.alpha == "auto":
+        chosen.append(f"alpha {ranker.alpha_:.3g}")
+    return f"Chose {' and '.join(chosen)} by held-out errors."
 
 
 def _given(**options: Any) -> list[str]:

@@ -32,6 +32,8 @@ ELSEWHERE = {
 }
 # Rankers that choose their parameters themselves, without an alpha to tune.
 WITHOUT_ALPHA = ("kpcrank", "kpcr", "pairwise-gp", "boosted")
+# Of these, the ones that take a ridge as well, or choose it together with the components.
+WITH_RIDGE = ("kpcrank", "kpcr")
 # Rankers without a parameter for scaling: a pipeline scales their features.
 SCALERS = {
     "query-minmax": "query-minmax-scaler",
@@ -46,6 +48,7 @@ CHOICES = {
     "weighting": ("pairs", "rows", "queries"),
     "scale": ("auto", "query-minmax", "query-standard", "query-ranks", "standard", "none"),
     "landmark_method": ("random", "stratified", "kmeans", "rpcholesky", "leverage"),
+    "loss": ("squared_hinge", "hinge", "rankrls", "lambdarank"),
 }
 KERNELS_WITH = {
     "gamma": ("rbf", "laplacian", "polynomial", "sigmoid"),
@@ -142,8 +145,8 @@ class RankerOptions:
             "and sparse-rls use a kernel on landmarks, for very many rows; additive-rankrls sums "
             "functions of single features; transductive-rankrls learns from rows without labels as "
             "well; kpcrank and kpcr use kernel components, whose number "
-            "they choose; ranksvm has the squared hinge loss, and a kernel on landmarks if one is "
-            "given; pairwise-gp is a Gaussian process, for few rows; boosted grows trees with "
+            "they choose; ranksvm has a hinge loss, and a kernel on landmarks if one is given; "
+            "pairwise-gp is a Gaussian process, for few rows; boosted grows trees with "
             "LightGBM and chooses their number on held-out queries of TRAIN.",
             autocompletion=words_of("model"),
         ),
@@ -198,11 +201,22 @@ class RankerOptions:
             autocompletion=words_of("weighting"),
         ),
     ] = None
+    loss: Annotated[
+        str | None,
+        ranker_option(
+            "NAME",
+            "Loss of ranksvm: squared_hinge, or hinge, which is slower; of boosted: rankrls or "
+            "lambdarank.",
+            "squared_hinge; rankrls",
+            autocompletion=words_of("loss"),
+        ),
+    ] = None
     landmarks: Annotated[
         int | None,
         ranker_option(
             "R",
-            "Number of landmarks of a sparse model; kpcrank, kpcr and pairwise-gp can have them.",
+            "Number of landmarks of a sparse model; kpcrank, kpcr, pairwise-gp, and "
+            "transductive-rankrls and ranksvm with a kernel can have them.",
             "1000 for sparse models, or all rows where there are fewer",
             min=1,
         ),
@@ -250,9 +264,12 @@ class RankerOptions:
 
     def check_alpha(self, *options: str) -> None:
         """Refuse options for alpha if the ranker has none."""
-        if not self.has_alpha:
-            having = ", ".join(name for name in MODELS if name not in WITHOUT_ALPHA)
-            for option in options:
+        if self.has_alpha:
+            return
+        for option in options:
+            without = set(WITHOUT_ALPHA) - set(WITH_RIDGE if option == "alpha" else ())
+            if self.model in without:
+                having = ", ".join(name for name in MODELS if name not in without)
                 refuse(option, f"This is for the models {having}: got {self.model}.")
 
     def single(self) -> Any:
@@ -278,6 +295,8 @@ class RankerOptions:
             "smoothness": self.smoothness,
             "n_neighbors": self.neighbors,
         }
+        if self.loss is not None:
+            fixed["loss"] = _word("loss", self.loss)
         if self.landmark_method is not None:
             fixed["landmarks"] = _word("landmark_method", self.landmark_method)
         if "random_state" in defaults:

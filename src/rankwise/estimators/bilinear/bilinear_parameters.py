@@ -223,7 +223,8 @@ def checked_matrix(init: Any, shape: tuple[int, int], dtype: Any) -> sp.csr_arra
     try:
         rows = check_array(init, accept_sparse="csr", dtype=dtype, input_name="init")
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"init must be a matrix of finite numbers: {error}") from error
+        reason = str(error).splitlines()[0]  # the other lines show the matrix
+        raise ParameterError(f"init must be a matrix of finite numbers: {reason}") from error
     if rows.shape != shape:
         raise ParameterError(
             f"init must have shape {shape}, a row for each feature of queries and a column for "
