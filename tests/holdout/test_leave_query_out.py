@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from rankwise.backends import threads
 from rankwise.backends.dispatch import NUMPY
 from rankwise.graph import PreferenceGraph
-from rankwise.holdout import leave_query_out
+from rankwise.holdout import leave_query_out, pair_differences
 from rankwise.holdout.leave_query_out import dual_folds, primal_folds
 from tests.oracles.holdout import precise_predictions, refit_predictions
 from tests.oracles.precise import PreciseRanker
@@ -113,8 +114,11 @@ def test_lams_below_rounding_errors(rows):
 
 
 @pytest.mark.parametrize("n_bytes", [0, 10**9])
-def test_moments_of_all_folds_but_one_in_little_memory(n_bytes, monkeypatch):
+@pytest.mark.parametrize("from_numbers", [0, 10**9])
+def test_moments_of_all_folds_but_one_in_little_memory(n_bytes, from_numbers, monkeypatch):
     monkeypatch.setattr(leave_query_out, "SOLVE_BYTES", n_bytes)
+    monkeypatch.setattr(threads, "MANY", from_numbers)
+    monkeypatch.setattr(pair_differences, "FOLDS", 2)
     rng = np.random.default_rng(0)
     Z, t = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
     folds = np.array_split(rng.permutation(50), 11)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.backends.threads import map_in_threads, threads_for
 from rankwise.metric_labels import metric_label
 from rankwise.metrics import get_metric
 from rankwise.tables import Column, Table, TableMixin, plural
@@ -101,14 +102,13 @@ def score_predictions(
 ) -> HeldOutScores:
     """Evaluate predictions, of shape (n_alphas, n_rows, n_outputs), query by query."""
     function, greater_is_better = get_metric(metric)
-    by_alpha = [
-        [
-            function(labels[:, o], f[:, o], qid, per_query=True).values
-            for o in range(labels.shape[1])
-        ]
-        for f in predictions
-    ]
-    score, error = np.transpose([mean_and_error(values) for values in by_alpha])
+
+    def evaluate(f: Array) -> tuple[float, float]:
+        columns = zip(labels.T, f.T, strict=True)
+        return mean_and_error([function(y, s, qid, per_query=True).values for y, s in columns])
+
+    by_alpha = map_in_threads(evaluate, list(predictions), threads_for(predictions.size))
+    score, error = np.transpose(by_alpha)
     return HeldOutScores(alphas, score, error, metric, greater_is_better)
 
 

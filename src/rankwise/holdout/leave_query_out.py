@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
+from rankwise.backends.threads import THREADS, map_in_threads
 from rankwise.graph.pair_graph import row_scale
 from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout.pair_differences import moments_of_folds
@@ -18,7 +18,6 @@ from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 from rankwise.solvers.ridge_path import GRAM_MARGIN, Spectrum, rounding_floor
 
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
-THREADS = 2  # that solve small systems in parallel
 LOST = 10.0  # times the rounding floor of moments: eigenvalues that may be rounding errors
 RESOLVED = 1e3  # times the rounding errors of a hat matrix: what I - H must exceed
 
@@ -220,7 +219,8 @@ def solve_without(
     wanted = np.arange(len(folds)) if chosen is None else np.asarray(chosen)
     size = float(on.xp.sqrt((t**2).sum(axis=0).max()))
 
-    def solve(places: Index, A: Array, b: Array) -> None:
+    def solve(job: tuple[Index, Array, Array]) -> None:
+        places, A, b = job
         floors = [rounding_floor(one[:-1, :-1] if intercept else one) for one in A]
         small = strengths[places] <= GRAM_MARGIN * np.array(floors)[:, None]
         if not small.any():
@@ -237,14 +237,12 @@ def solve_without(
 
     n_threads = THREADS if on.is_host else 1  # a device is parallel by itself
     in_memory = on.block_bytes(SOLVE_BYTES) // (8 * strengths.shape[1] * n**2) // n_threads
-    with ThreadPoolExecutor(n_threads) as pool:
-        for first, A, b in sums_without(Z, t, folds):
-            places = wanted[(wanted >= first) & (wanted < first + len(A))]
-            batch = max(1, min(in_memory, -(-len(places) // n_threads)))
-            parts = [places[k : k + batch] for k in range(0, len(places), batch)]
-            jobs = [pool.submit(solve, part, A[part - first], b[part - first]) for part in parts]
-            for job in jobs:
-                job.result()
+    for first, A, b in sums_without(Z, t, folds):
+        places = wanted[(wanted >= first) & (wanted < first + len(A))]
+        batch = max(1, min(in_memory, -(-len(places) // n_threads)))
+        parts = [places[k : k + batch] for k in range(0, len(places), batch)]
+        jobs = [(part, A[part - first], b[part - first]) for part in parts]
+        map_in_threads(solve, jobs, n_threads)
 
 
 @dataclass(frozen=True)
@@ -306,13 +304,14 @@ def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[i
 
 def _all_but_one(stack: Array) -> Array:
     """Sums over all entries of the first axis but one, without subtraction."""
-    on = backend_of(stack)
-    if len(stack) == 1:
-        return on.zeros(*stack.shape)
-    before, after = on.zeros(*stack.shape), on.zeros(*stack.shape)
-    before[1:] = on.xp.cumsum(stack[:-1], axis=0)
-    after[:-1] = on.xp.flip(on.xp.cumsum(on.xp.flip(stack[1:], (0,)), axis=0), (0,))
-    return before + after
+    sums = backend_of(stack).zeros(*stack.shape)
+    for k in range(1, len(stack)):
+        sums[k] = sums[k - 1] + stack[k - 1]
+    after = sums[0] * 0.0
+    for k in range(len(stack) - 1, 0, -1):
+        after += stack[k]
+        sums[k - 1] += after
+    return sums
 
 
 def _mean_groups(graph: QueryGraph) -> Index:

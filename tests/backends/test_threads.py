@@ -1,0 +1,28 @@
+"""Calls in two threads."""
+
+import threading
+
+import pytest
+
+from rankwise.backends import threads
+from rankwise.backends.threads import map_in_threads, threads_for
+
+
+def test_results_have_the_order_of_the_parts():
+    assert map_in_threads(lambda part: part**2, range(50), 2) == [k**2 for k in range(50)]
+
+
+def test_two_parts_run_at_the_same_time():
+    both = threading.Barrier(2, timeout=60)
+    assert sorted(map_in_threads(lambda _: both.wait(), range(2), 2)) == [0, 1]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_errors_of_a_part_are_raised(n_threads):
+    with pytest.raises(ZeroDivisionError):
+        map_in_threads(lambda part: 1 / part, [1, 0, 2], n_threads)
+
+
+def test_little_work_has_one_thread():
+    assert threads_for(threads.MANY - 1) == 1
+    assert threads_for(threads.MANY) == threads.THREADS
