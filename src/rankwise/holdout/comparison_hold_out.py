@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Index, Loader, to_host
+from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.graph.comparison_graph import ComparisonGraph
@@ -240,9 +241,10 @@ class FeatureView:
         """See `View`."""
         on, n_outputs = backend_of(self.weights), self.edges.b.shape[1]
         D = self._differences(some)
-        fitted = np.asarray(to_host(on.matmul(self.weights.T, D.T)))
-        D *= D
-        leverage = np.asarray(to_host(on.matmul(self.shares.T, D.T)))
+        with blas_threads_for(len(self.weights)):
+            fitted = np.asarray(to_host(on.matmul(self.weights.T, D.T)))
+            D *= D
+            leverage = np.asarray(to_host(on.matmul(self.shares.T, D.T)))
         return fitted.reshape(-1, n_outputs, len(some)).swapaxes(1, 2), leverage
 
     def together(self, listed: Index) -> tuple[Array, Callable[[int], Array]]:

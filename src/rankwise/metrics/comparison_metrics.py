@@ -69,12 +69,12 @@ def clustered_mean(values: Array, weight: Array, codes: Index) -> tuple[float, f
     total = float(weight.sum())
     if not total > 0:
         return np.nan, np.nan
-    mean = float(weight @ values) / total
+    mean = float((weight * values).sum()) / total  # a product by BLAS would start threads
     sums: Array = values - mean
     sums *= weight
     n = int(np.count_nonzero(weight))
     if not np.array_equal(codes, np.arange(len(codes))):  # some are not alone in their group
         sums = np.bincount(codes, sums).astype(np.float64)
         n = int(np.count_nonzero(np.bincount(codes, weight)))  # groups that count
-    error = float(np.sqrt(n / (n - 1) * (sums @ sums))) / total if n > 1 else np.nan
+    error = float(np.sqrt(n / (n - 1) * (sums * sums).sum())) / total if n > 1 else np.nan
     return mean, error
