@@ -17,6 +17,7 @@ from rankwise.errors import ParameterError, RankwiseWarning
 from rankwise.holdout import alpha_grid, choice_budget, query_choice, ranking_choice
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out, leave_query_out
+from rankwise.problem import LandmarkSystem
 from rankwise.problem.fold_sums import N_FOLDS, query_hash
 from tests.oracles.alpha_choice import mean_square, pair_errors
 from tests.strategies import comparisons, problems, ties, weightings
@@ -160,6 +161,25 @@ def test_folds_of_a_large_problem_equal_refits(monkeypatch, ranker, with_queries
             for fold in folds
         ]
         assert curve.score[k] == pytest.approx(score(curve.metric, y, qid, held, with_queries))
+
+
+@pytest.mark.parametrize("ranker", [*RANKERS[5:], SparseRankRLS(gamma=0.3, ties="exclude")])
+def test_landmarks_share_the_sums_of_all_rows_with_the_choice(monkeypatch, ranker):
+    X, y, qid = grades()
+    ranker = clone(ranker).set_params(landmarks=X[:6], n_landmarks=None)
+    monkeypatch.setattr(choice_budget, "SECONDS", 0)
+    monkeypatch.setattr(choice_budget, "FLOPS", 1e30)  # a fit takes no time
+    summed, moments = [], LandmarkSystem.moments
+
+    def counted(system, rows, *others):
+        summed.append(len(rows))
+        return moments(system, rows, *others)
+
+    monkeypatch.setattr(LandmarkSystem, "moments", counted)
+    ranker.fit(X, y, qid=qid)
+    assert summed.count(len(X)) == 1
+    fixed = clone(ranker).set_params(alpha=ranker.alpha_).fit(X, y, qid=qid)
+    assert_allclose(ranker.dual_coef_, fixed.dual_coef_, rtol=1e-9)
 
 
 KERNEL_RANKERS = [RANKERS[2], RANKERS[4], RankRLS(kernel="rbf", scale=None)]

@@ -152,11 +152,11 @@ def from_sums(
     """
     X, m, loss = problem.X, problem.n_rows, problem.loss
     regression = RowLoss() if one_ranking else loss
-    tasks = regression.tasks(rows.y, None) if one_ranking else problem.tasks
-    total = coordinate_moments(X, system, tasks, regression)
     if one_ranking:
+        total = coordinate_moments(X, system, regression.tasks(rows.y, None), regression)
         alphas = ranking_alphas(problem, total[0])
     else:
+        total = [system.coordinate_moments(one) for one in problem.moments(system)]
         alphas = alpha_grid(np.mean([to_host(one.A.diagonal()) for one in total], axis=0), m)
     held, load = np.concatenate(folds), system.coordinates(X)
     qid = problem.groups.codes

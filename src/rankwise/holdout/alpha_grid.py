@@ -64,9 +64,7 @@ def data_squares(problem: Problem) -> Array:
     """The diagonal of A or of R K R', averaged over tasks, in the coordinates of a problem."""
     if isinstance(problem.space, LandmarkSpace):  # without the coordinates of all rows
         system = problem.space.system(problem.X, problem.qid)
-        return moment_squares(
-            system, [system.moments(problem.X, task, problem.loss) for task in problem.tasks]
-        )
+        return moment_squares(system, problem.moments(system))
     if isinstance(problem.space, FeatureSpace) and problem.space.form(problem.X) == "cg":
         if is_sparse(as_given(problem.X)):
             found = [pair_squares(problem.X, task.graph) for task in problem.tasks]

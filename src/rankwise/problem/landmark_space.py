@@ -199,8 +199,7 @@ class LandmarkSpace:
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Sum the moments of all rows, block by block, and solve."""
         system = self.system(problem.X, problem.qid)
-        moments = [system.moments(problem.X, task, problem.loss) for task in problem.tasks]
-        return Fit(system.basis, system.solve(moments, alphas))
+        return Fit(system.basis, system.solve(problem.moments(system), alphas))
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """Coordinates on landmarks, which are chosen among all rows."""

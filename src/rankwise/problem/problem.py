@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -124,6 +124,7 @@ class Problem:
     loss: Loss
     space: Space
     qid: Any = None
+    _sums: dict[System, list[Any]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -146,6 +147,17 @@ class Problem:
     def solve(self, alphas: Sequence[float]) -> Fit:
         """Solve for every alpha."""
         return self.space.solve(self, alphas)
+
+    def moments(self, system: System) -> list[Any]:
+        """The moments of all rows for each task, which are not to be overwritten.
+
+        They are summed once: the choice of alpha and the solution share them. Only those of the
+        latest system are kept.
+        """
+        if system not in self._sums:
+            self._sums.clear()
+            self._sums[system] = [system.moments(self.X, task, self.loss) for task in self.tasks]
+        return self._sums[system]
 
     def coordinates(self) -> Coordinates:
         """The rows in the form that exact hold-outs need."""
