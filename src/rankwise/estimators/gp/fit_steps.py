@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
 from rankwise.estimators.gp.composite_design import composite_design
@@ -116,7 +118,9 @@ class LearningMixin:
         start = Hyperparameters(kernel, float(self.noise), threshold, first_flips(self))
         evidence = self._evidence(start, X, observed, landmarks, self.prior_scale)
         log_error = np.zeros(0)
-        with _progress(self.verbose) as evidence.watch:
+        # The products of a sweep cost as much as those of a square matrix of this size.
+        size = round(math.cbrt(len(observed.rows) ** 2 * len(observed)))
+        with blas_threads_for(size), _progress(self.verbose) as evidence.watch:
             theta = optimize(evidence, self.optimizer, self.n_restarts_optimizer, rng)
             if raters is not None:
                 evidence, theta, log_error = learn_slopes(evidence, theta, self.optimizer)
