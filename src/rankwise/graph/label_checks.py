@@ -67,9 +67,8 @@ def _are_numbers(labels: Any) -> bool:
 def labels_differ(labels: Any, groups: QueryGroups) -> bool:
     """Whether some query has two different labels, in any column of labels."""
     columns = np.asarray(labels).reshape(groups.n_rows, -1)
-    previous = np.concatenate(([0], groups.order[:-1])).astype(np.intp)
-    same_query = groups.codes[groups.order] == groups.codes[previous]
-    return bool((columns[groups.order] != columns[previous])[same_query].any())
+    first = columns[groups.order[groups.indptr[:-1]]]
+    return bool((columns != first[groups.codes]).any())
 
 
 def check_labels_differ(labels: Any, groups: QueryGroups) -> None:
