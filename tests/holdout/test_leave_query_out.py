@@ -130,3 +130,17 @@ def test_moments_of_all_folds_but_one_in_little_memory(n_bytes, from_numbers, mo
             assert_allclose(b[k], Z[rest].T @ t[rest], atol=1e-12)
             n_folds += 1
     assert n_folds == 11
+
+
+@pytest.mark.parametrize("smallest", [0.5, -3.0], ids=["definite", "indefinite"])
+def test_systems_of_folds_equal_a_general_solver(smallest):
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    A = np.stack([scale * (Q * [3.0, 2.0, 1.0, smallest]) @ Q.T for scale in (1.0, 2.0, 5.0)])
+    b, strengths = rng.standard_normal((3, 4, 2)), rng.uniform(0.1, 1.0, (3, 5))
+    penalty = np.diag([1.0, 1.0, 1.0, 0.0])
+    found = leave_query_out._penalized_solutions(A, b, strengths, penalty)
+    for f in range(3):
+        for k in range(5):
+            want = np.linalg.solve(A[f] + strengths[f, k] * penalty, b[f])
+            assert_allclose(found[f, k], want, rtol=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.backends.threads import THREADS, map_in_threads
 from rankwise.graph.pair_graph import row_scale
 from rankwise.graph.query_graph import QueryGraph
+from rankwise.holdout import pair_loops
 from rankwise.holdout.pair_differences import moments_of_folds
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
 from rankwise.solvers.ridge_path import GRAM_MARGIN, Spectrum, rounding_floor
@@ -215,7 +217,7 @@ def solve_without(
     on, n = backend_of(Z), Z.shape[1]
     penalty = np.eye(n)
     penalty[-1, -1] = 0.0 if intercept else 1.0
-    here, of_fold = on.array(penalty), on.array(strengths)
+    here, of_fold = on.array(penalty), on.contiguous(on.array(strengths))
     wanted = np.arange(len(folds)) if chosen is None else np.asarray(chosen)
     size = float(on.xp.sqrt((t**2).sum(axis=0).max()))
 
@@ -224,8 +226,7 @@ def solve_without(
         floors = [rounding_floor(one[:-1, :-1] if intercept else one) for one in A]
         small = strengths[places] <= GRAM_MARGIN * np.array(floors)[:, None]
         if not small.any():
-            penalties = of_fold[places][:, :, None, None] * here
-            weights = on.solve(A[:, None] + penalties, b[:, None])
+            weights = _penalized_solutions(A, b, of_fold[places], here)
         else:
             weights = on.empty(len(places), strengths.shape[1], *b.shape[1:])
             for k, place in enumerate(places):
@@ -280,6 +281,17 @@ class _RangeSystem:
         if self.means is None or self.level is None:
             return on.array(w)
         return on.array(on.xp.concatenate((w, (self.level - self.means @ w)[None])))
+
+
+def _penalized_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -> Array:
+    """(A + strength penalty)^-1 b for each fold and lam, shape (n_folds, n_lams, n, n_outputs)."""
+    on = backend_of(A)
+    if on.is_host:
+        found = on.empty(*strengths.shape, *b.shape[1:])
+        with suppress(np.linalg.LinAlgError):  # not definite, by rounding errors
+            pair_loops.solve_definite(A, b, strengths, penalty, found)
+            return found
+    return on.solve(A[:, None] + strengths[:, :, None, None] * penalty, b[:, None])
 
 
 def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Array, Array]]:
