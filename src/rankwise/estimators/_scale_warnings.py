@@ -85,13 +85,15 @@ def _spread_message(ranker: Any, X: Any, advice: str) -> str | None:
 
 
 def _kernel_message(kernel: NamedKernel, X: Any) -> str | None:
-    if kernel.name in ("linear", "cosine") or X.shape[0] < LEAST_ROWS:
+    if kernel.name in ("linear", "cosine") or X.shape[0] < 2:
         return None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         K = np.asarray(to_host(kernel(backend_of(X).rows(X, slice(None)))))
         size = np.sqrt(K.diagonal())
         similarity = (K / size[:, None] / size)[np.triu_indices(len(K), 1)]
     if not np.isfinite(similarity).all():  # of a sigmoid kernel, which need not be positive
+        return None
+    if len(K) < LEAST_ROWS and not (similarity == 1.0).all():
         return None
     advice = 'Use gamma="scale", or gamma=None with scale="auto".'
     if np.quantile(abs(similarity), 1 - SHARE) < NEAR_ZERO:
