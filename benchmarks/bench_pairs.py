@@ -68,10 +68,10 @@ def after_the_factorization() -> list[Result]:
 def all_pairs(hat: Hat, y: Any) -> None:
     """The losses of all pairs, from a hat matrix."""
     y = y - y.mean(axis=0)
-    f, diagonal = hat.fit(y), hat.diagonal
+    (f, r), diagonal = hat.fit(y), hat.diagonal
     loss, compared = np.zeros((2, *y.shape))
     for start, M in hat.blocks():
-        block = block_differences(M, hat.is_hat, hat.n, start, diagonal, y, f)
+        block = block_differences(M, hat.is_hat, hat.n, start, diagonal, f, r)
         add_losses(*block, y, loss, compared)
 
 

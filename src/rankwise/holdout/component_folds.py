@@ -86,6 +86,6 @@ def component_pair_losses(
         H = on.zeros(stop - start, m - start)
         for k in range(p):
             H += on.xp.outer(U[start:stop, k], U[start:, k])
-            pairs = block_differences(H, True, m, start, diagonals[k], y_centred, fits[k])
+            pairs = block_differences(H, True, m, start, diagonals[k], fits[k], y_centred - fits[k])
             add_losses(*pairs, y, loss[k], compared[k])
     yield from zip(loss, compared, strict=True)

@@ -113,14 +113,14 @@ def _all_pairs_count(query: Conditional, loss: Loss, lam: float, left: int) -> _
     on, n = backend_of(query.target), len(query.target)
     hat = ranking_hat(query, loss, lam, left)
     y = on.contiguous(query.target - query.target.mean(axis=0))
-    f = hat.fit(y)
+    f, r = hat.fit(y)
 
     def entries(first: Index, second: Index) -> tuple[Array, Array]:
         stored = hat.entries(first, second)
         other = on.array((first == second) - 1.0 / n) - stored
         return (other, stored) if hat.is_hat else (stored, other)
 
-    return _System(y - f, f, entries)
+    return _System(r, f, entries)
 
 
 def _ties_excluded(

@@ -33,8 +33,8 @@ class Hat(Protocol):
     @property
     def diagonal(self) -> Array: ...
 
-    def fit(self, y: Array) -> Array:
-        """H y for a centred y."""
+    def fit(self, y: Array) -> tuple[Array, Array]:
+        """H y and the residuals y - H y, for a centred y."""
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         """(start, block) of the upper triangle: rows and columns from index `start` on."""
@@ -75,10 +75,10 @@ class DenseHat:
     def diagonal(self) -> Array:
         return backend_of(self.M).contiguous(self.M.diagonal())
 
-    def fit(self, y: Array) -> Array:
-        on = backend_of(self.M)
-        product = on.matmul(self.M, y)
-        return product if self.is_hat else on.xp.subtract(y, product, out=product)
+    def fit(self, y: Array) -> tuple[Array, Array]:
+        product = backend_of(self.M).matmul(self.M, y)
+        # The smaller of the two is computed: it keeps its digits.
+        return (product, y - product) if self.is_hat else (y - product, product)
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         for start, stop in _spans(backend_of(self.M), self.n):
@@ -118,9 +118,10 @@ class FeatureHat:
         on = backend_of(self.U)
         return on.array(on.xp.einsum("ij,ij->i", self.U, self.U))
 
-    def fit(self, y: Array) -> Array:
+    def fit(self, y: Array) -> tuple[Array, Array]:
         on = backend_of(self.U)
-        return on.matmul(self.U, on.matmul(self.U.T, y))
+        fitted = on.matmul(self.U, on.matmul(self.U.T, y))
+        return fitted, y - fitted
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         on = backend_of(self.U)

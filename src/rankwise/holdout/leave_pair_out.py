@@ -77,14 +77,14 @@ def _all_pairs_count(
         return
     hat = ranking_hat(query, loss, lam)
     y = query.target - query.target.mean(axis=0)
-    f = hat.fit(on.contiguous(y))
+    f, r = hat.fit(on.contiguous(y))
     if pairs is None:
         for start, M in hat.blocks():
-            yield PairDifferences(*block_differences(M, hat.is_hat, n, start, hat.diagonal, y, f))
+            yield PairDifferences(*block_differences(M, hat.is_hat, n, start, hat.diagonal, f, r))
         return
     for first, second in _chunks(pairs):
         entries = hat.entries(first, second)
-        out = listed_differences(entries, hat.is_hat, n, hat.diagonal, y, f, first, second)
+        out = listed_differences(entries, hat.is_hat, n, hat.diagonal, f, r, first, second)
         yield PairDifferences(first, second, out)
 
 

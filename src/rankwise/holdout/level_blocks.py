@@ -153,9 +153,8 @@ class BaseSystem:
             assert kernel is not None
             on.combine_columns(kernel, *nest, *scales)
             hat = DenseHat.of(root(kernel), lam)
-        t = root(y)
-        fit = hat.fit(t)
-        return cls(hat, t - fit, fit, n)
+        fit, residual = hat.fit(root(y))
+        return cls(hat, residual, fit, n)
 
     def differences(self, pairs: LevelPairs) -> Array:
         """f(first) - f(second) of each pair of rows, with both held out."""

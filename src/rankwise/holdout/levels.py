@@ -216,5 +216,9 @@ def _intercepts(
     B = lam * size[:, None] * (1.0 - np.eye(len(there))) / (n - size)
     T, B = on.array(T), on.array(B)
     inner = _members(on, level, left).T @ sums
+    # The sum of all equations says that the weights sum to zero, times lam, as 1'T = 0 and
+    # 1'B = lam 1'. A multiple of it, added to each equation, makes them independent of each other
+    # for a small lam as well.
+    B = B + n**2 / float(inner.diagonal(0, -2, -1).max())
     system = T + B @ inner
     return [on.contiguous(on.solve(system, B @ side)) for side in sides]

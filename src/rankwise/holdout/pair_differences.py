@@ -23,24 +23,24 @@ PADDED_BYTES = 64 * 2**20  # of folds padded to the same length
 
 
 def block_differences(
-    M: Array, is_hat: bool, n: int, start: int, diagonal: Array, y: Array, f: Array
+    M: Array, is_hat: bool, n: int, start: int, diagonal: Array, f: Array, r: Array
 ) -> tuple[Index, Index, Array]:
     """(first, second, difference) of all pairs (i, j > i) of a block of rows.
 
     M holds rows start, start + 1, ... of the hat matrix H on n rows, from column `start` on, or, if
-    `is_hat` is False, those of C - H. `y` is centred, and `f` = H y.
+    `is_hat` is False, those of C - H. `f` = H y and `r` = y - f, for a centred y.
     """
     on = backend_of(M)
     if not on.is_host:
         first, second = on.xp.triu_indices(len(M), n - start, 1, device=M.device)
         entries = M[first, second]
         first, second = first + start, second + start
-        return first, second, _centred(entries, is_hat, n, diagonal, y, f, first, second)
+        return first, second, _centred(entries, is_hat, n, diagonal, f, r, first, second)
     count = len(M) * (n - start) - len(M) * (len(M) + 1) // 2
     first, second = np.empty(count, np.intp), np.empty(count, np.intp)
-    out = np.empty((count, y.shape[1]))
+    out = np.empty((count, f.shape[1]))
     M = np.ascontiguousarray(M)
-    pair_loops.centred_block(M, is_hat, n, start, diagonal, y, f, first, second, out)
+    pair_loops.centred_block(M, is_hat, n, start, diagonal, f, r, first, second, out)
     return first, second, out
 
 
@@ -49,8 +49,8 @@ def listed_differences(
     is_hat: bool,
     n: int,
     diagonal: Array,
-    y: Array,
     f: Array,
+    r: Array,
     first: Index,
     second: Index,
 ) -> Array:
@@ -58,9 +58,9 @@ def listed_differences(
     on = backend_of(entries)
     if not on.is_host:
         i, j = on.index(first), on.index(second)
-        return _centred(entries, is_hat, n, diagonal, y, f, i, j)
-    out = np.empty((len(first), y.shape[1]))
-    pair_loops.centred_list(entries, is_hat, n, diagonal, y, f, first, second, out)
+        return _centred(entries, is_hat, n, diagonal, f, r, i, j)
+    out = np.empty((len(first), f.shape[1]))
+    pair_loops.centred_list(entries, is_hat, n, diagonal, f, r, first, second, out)
     return out
 
 
@@ -170,14 +170,13 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
 
 
 def _centred(
-    m_ij: Array, is_hat: bool, n: int, diagonal: Array, y: Array, f: Array, i: Any, j: Any
+    m_ij: Array, is_hat: bool, n: int, diagonal: Array, f: Array, r: Array, i: Any, j: Any
 ) -> Array:
     """Differences of pairs for P = (C - H) / mu, where C centres n rows; M is H or C - H."""
     c, (m_ii, m_jj) = 1.0 / n, (diagonal[i], diagonal[j])
     other_ij, other_ii, other_jj = -c - m_ij, 1.0 - c - m_ii, 1.0 - c - m_jj
     h_ij, h_ii, h_jj = (m_ij, m_ii, m_jj) if is_hat else (other_ij, other_ii, other_jj)
     q_ij, q_ii, q_jj = (other_ij, other_ii, other_jj) if is_hat else (m_ij, m_ii, m_jj)
-    r = y - f
     e_i, e_j = _residuals(q_ii, q_jj, q_ij, r[i], r[j])
     from_i, from_j = (h_ii - h_ij)[:, None] * e_i, (h_ij - h_jj)[:, None] * e_j
     return backend_of(f).array((f[i] - f[j]) - from_i - from_j)

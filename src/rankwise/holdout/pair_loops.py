@@ -35,8 +35,8 @@ def centred_block(
     n: int,
     start: int,
     diagonal: Array,
-    y: Array,
     f: Array,
+    r: Array,
     first: Index,
     second: Index,
     out: Array,
@@ -44,7 +44,7 @@ def centred_block(
     """Pairs (i, j > i) of a block of rows for P = (C - H) / mu, where C centres n rows.
 
     M holds rows start, start + 1, ... of H, from column `start` on, or, if `is_hat` is False, those
-    of C - H = mu P. `y` is centred, and `f` = H y.
+    of C - H = mu P. `f` = H y and `r` = y - f, for a centred y.
     """
     count = 0
     for row in range(M.shape[0]):
@@ -52,7 +52,7 @@ def centred_block(
         for j in range(i + 1, n):
             first[count], second[count] = i, j
             _centred_pair(
-                M[row, j - start], diagonal[i], diagonal[j], is_hat, n, i, j, y, f, out[count]
+                M[row, j - start], diagonal[i], diagonal[j], is_hat, n, i, j, f, r, out[count]
             )
             count += 1
     return count
@@ -64,8 +64,8 @@ def centred_list(
     is_hat: bool,
     n: int,
     diagonal: Array,
-    y: Array,
     f: Array,
+    r: Array,
     first: Index,
     second: Index,
     out: Array,
@@ -73,7 +73,7 @@ def centred_list(
     """Like `centred_block`, for listed pairs: `entries` holds M[first, second]."""
     for k in range(len(first)):
         i, j = first[k], second[k]
-        _centred_pair(entries[k], diagonal[i], diagonal[j], is_hat, n, i, j, y, f, out[k])
+        _centred_pair(entries[k], diagonal[i], diagonal[j], is_hat, n, i, j, f, r, out[k])
 
 
 @inlined
@@ -85,8 +85,8 @@ def _centred_pair(
     n: int,
     i: int,
     j: int,
-    y: Array,
     f: Array,
+    r: Array,
     out: Array,
 ) -> None:
     c = 1.0 / n
@@ -97,10 +97,9 @@ def _centred_pair(
         q_ij, q_ii, q_jj = m_ij, m_ii, m_jj
         h_ij, h_ii, h_jj = -c - m_ij, 1.0 - c - m_ii, 1.0 - c - m_jj
     inverse = _inverse(q_ii, q_jj, q_ij)
-    for o in range(y.shape[1]):
-        r_i, r_j = y[i, o] - f[i, o], y[j, o] - f[j, o]
-        e_i = inverse[0] * r_i + inverse[2] * r_j
-        e_j = inverse[1] * r_j + inverse[2] * r_i
+    for o in range(f.shape[1]):
+        e_i = inverse[0] * r[i, o] + inverse[2] * r[j, o]
+        e_j = inverse[1] * r[j, o] + inverse[2] * r[i, o]
         out[o] = (f[i, o] - f[j, o]) - (h_ii - h_ij) * e_i - (h_ij - h_jj) * e_j
 
 

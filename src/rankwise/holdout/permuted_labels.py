@@ -81,18 +81,18 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
     for a, lam in enumerate(problem.lams):
         with explained_rounding():
             hat = ranking_hat(query, problem.loss, lam)
-        f = hat.fit(y)
+        f, r = hat.fit(y)
         if not on.is_finite(f):
             raise lost_in_rounding()
         agreement, diagonal = on.zeros(y.shape[1]), hat.diagonal
         for start, M in hat.blocks():
             u, v = block_slopes(M, hat.is_hat, hat.n, start, diagonal)
             if not on.is_host:
-                _agreement_on_device(u, v, start, ends, Y, f, y - f, agreement)
+                _agreement_on_device(u, v, start, ends, Y, f, r, agreement)
             elif two_labels and len(M) == hat.n:
                 agreement = _two_label_agreement(u, v, ends, y, names, counts, f, compared)
             else:
-                arguments = (u, v, start, ends, _huge(Y), f, y - f)
+                arguments = (u, v, start, ends, _huge(Y), f, r)
                 _in_columns(permuted_loops.add_agreement, arguments, agreement)
         out[a] = 0.5 * (1.0 - to_host(agreement) / compared)
     return out

@@ -123,7 +123,7 @@ def _leave_pair_out(problem: Problem, y: Array, alphas: Array, hats: Hats) -> He
         diagonal = on.contiguous(hat.matrix.diagonal())
         # A constant that all labels share has no effect on differences.
         differences = listed_differences(
-            entries, hat.is_hat, m, diagonal, y, y - hat.residuals, first, second
+            entries, hat.is_hat, m, diagonal, y - hat.residuals, hat.residuals, first, second
         )
         add_losses(first, second, differences, y, loss[k], compared[k])
     groups = QueryGroups.of(None, len(y))

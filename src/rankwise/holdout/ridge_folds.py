@@ -88,7 +88,7 @@ def feature_ridge_folds(
                         spectrum = MomentSpectrum.of(on.matmul(X.T, X), on.matmul(X.T, t))
                     hat = FeatureHat(on.matmul(X, spectrum.V / on.xp.sqrt(spectrum.divisors(mu))))
                     least = spectrum.least_resolved(mu)
-                r = t - hat.fit(t)
+                _, r = hat.fit(t)
                 for k in same:
                     U = hat.U[folds[k]]
                     Q = on.array(np.eye(len(U))) - 1.0 / m - U @ U.T
