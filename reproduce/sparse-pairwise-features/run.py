@@ -115,7 +115,8 @@ def run_plans() -> dict[str, dict]:
 
     Runs are stored one by one, and a command that was interrupted continues with the next.
     """
-    split, found = newsgroups(), kept(HERE / "results.json").get("prior", {})
+    split, earlier = newsgroups(), kept(HERE / "results.json").get("prior", {})
+    found = {row: earlier[row] for row in PLANS if row in earlier}
     for row, parameters in PLANS.items():
         if found.get(row, {}).get("parameters") != parameters:
             found[row] = {"parameters": parameters, "runs": []}
@@ -169,8 +170,9 @@ def plans_text(found: dict[str, dict]) -> str:
         ["", "MAP", "error", "density", "MB", "query words", "document words", "steps"],
         ["---"] * 8,
     ]
-    for row, plan in found.items():
-        columns = {key: np.array([run[key] for run in plan["runs"]]) for key in PLAN_COLUMNS}
+    for row in PLANS:
+        runs = found[row]["runs"]
+        columns = {key: np.array([run[key] for run in runs]) for key in PLAN_COLUMNS}
         shown = [
             f"{values.mean():.3f} ± {values.std(ddof=1) / np.sqrt(len(values)):.3f}"
             for values in (columns["MAP"], columns["error"])
@@ -272,9 +274,11 @@ def texts(results: dict) -> dict[str, str]:
             written[name] = "\n\n".join(parts)
     if "20 Newsgroups" in results:
         rows = results["20 Newsgroups"]
-        if "prior" in results:  # the same fit, whose words were kept
-            rows = rows | {"Sparse": results["prior"]["Sparse"]["runs"][0]}
-            written["prior"] = plans_text(results["prior"])
+        plans = results.get("prior", {})
+        if "Sparse" in plans:  # the same fit, whose words were kept
+            rows = rows | {"Sparse": plans["Sparse"]["runs"][0]}
+        if all(len(plans.get(row, {"runs": ()})["runs"]) == len(PLAN_SEEDS) for row in PLANS):
+            written["prior"] = plans_text(plans)
         written["20 Newsgroups"] += "\n\n" + words_table(rows)
     if "trials" in results:
         written["trials"] = trials_table(results["trials"])

@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 from rankwise.backends import threads
@@ -21,6 +22,14 @@ def test_two_parts_run_at_the_same_time():
 def test_errors_of_a_part_are_raised(n_threads):
     with pytest.raises(ZeroDivisionError):
         map_in_threads(lambda part: 1 / part, [1, 0, 2], n_threads)
+
+
+def test_threads_have_the_context_of_the_caller():
+    def divide(_):
+        return 1.0 / np.zeros(1)
+
+    with np.errstate(all="ignore"):  # a warning would be an error
+        assert np.isinf(map_in_threads(divide, range(4), 2)).all()
 
 
 def test_little_work_has_one_thread():

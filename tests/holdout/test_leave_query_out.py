@@ -118,7 +118,7 @@ def test_lams_below_rounding_errors(rows):
 def test_moments_of_all_folds_but_one_in_little_memory(n_bytes, from_numbers, monkeypatch):
     monkeypatch.setattr(leave_query_out, "SOLVE_BYTES", n_bytes)
     monkeypatch.setattr(threads, "MANY", from_numbers)
-    monkeypatch.setattr(pair_differences, "FOLDS", 2)
+    monkeypatch.setattr(pair_differences, "FOLDS_PER_CALL", 2)
     rng = np.random.default_rng(0)
     Z, t = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
     folds = np.array_split(rng.permutation(50), 11)
@@ -132,11 +132,10 @@ def test_moments_of_all_folds_but_one_in_little_memory(n_bytes, from_numbers, mo
     assert n_folds == 11
 
 
-@pytest.mark.parametrize("smallest", [0.5, -3.0], ids=["definite", "indefinite"])
-def test_systems_of_folds_equal_a_general_solver(smallest):
+def test_systems_of_folds_equal_a_general_solver():
     rng = np.random.default_rng(0)
     Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    A = np.stack([scale * (Q * [3.0, 2.0, 1.0, smallest]) @ Q.T for scale in (1.0, 2.0, 5.0)])
+    A = np.stack([scale * (Q * [3.0, 2.0, 1.0, 0.5]) @ Q.T for scale in (1.0, 2.0, 5.0)])
     b, strengths = rng.standard_normal((3, 4, 2)), rng.uniform(0.1, 1.0, (3, 5))
     penalty = np.diag([1.0, 1.0, 1.0, 0.0])
     found = leave_query_out._penalized_solutions(A, b, strengths, penalty)

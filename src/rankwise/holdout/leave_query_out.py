@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -288,9 +287,8 @@ def _penalized_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -
     on = backend_of(A)
     if on.is_host:
         found = on.empty(*strengths.shape, *b.shape[1:])
-        with suppress(np.linalg.LinAlgError):  # not definite, by rounding errors
-            pair_loops.solve_definite(A, b, strengths, penalty, found)
-            return found
+        pair_loops.solve_definite(A, b, strengths, penalty, found)
+        return found
     return on.solve(A[:, None] + strengths[:, :, None, None] * penalty, b[:, None])
 
 
@@ -316,10 +314,11 @@ def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[i
 
 def _all_but_one(stack: Array) -> Array:
     """Sums over all entries of the first axis but one, without subtraction."""
-    sums = backend_of(stack).zeros(*stack.shape)
+    on = backend_of(stack)
+    sums = on.zeros(*stack.shape)
     for k in range(1, len(stack)):
         sums[k] = sums[k - 1] + stack[k - 1]
-    after = sums[0] * 0.0
+    after = on.zeros(*stack.shape[1:])
     for k in range(len(stack) - 1, 0, -1):
         after += stack[k]
         sums[k - 1] += after

@@ -18,7 +18,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.backends.threads import map_in_threads, threads_for
 from rankwise.holdout import pair_loops
 
-FOLDS = 32  # whose moments one thread sums at a time
+FOLDS_PER_CALL = 32  # whose moments one thread sums at a time
 PADDED_BYTES = 64 * 2**20  # of folds padded to the same length
 
 
@@ -151,10 +151,11 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
         rows, ptr = np.concatenate(folds), np.concatenate(([0], np.cumsum(sizes)))
 
         def fill(start: int) -> None:
-            part, ends = slice(start, start + FOLDS), ptr[start : start + FOLDS + 1]
+            stop = start + FOLDS_PER_CALL
+            part, ends = slice(start, stop), ptr[start : stop + 1]
             pair_loops.fold_moments(Z, t, rows, ends, A[part], b[part])
 
-        map_in_threads(fill, range(0, len(folds), FOLDS), threads_for(Z.size))
+        map_in_threads(fill, range(0, len(folds), FOLDS_PER_CALL), threads_for(Z.size))
         return A, b
     with_zero = on.xp.concatenate((on.xp.hstack((Z, t)), on.zeros(1, n + t.shape[1])))
     step = max(1, on.block_bytes(PADDED_BYTES) // (8 * with_zero.shape[1] * int(sizes.max())))

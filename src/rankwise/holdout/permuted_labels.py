@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
+from rankwise.backends.threads import map_in_threads
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.holdout import permuted_loops
@@ -147,8 +147,7 @@ def _in_columns(loop: Callable[..., None], arguments: tuple[Any, ...], out: Arra
     def run(low: int) -> None:
         loop(*arguments, low, min(low + COLUMNS, len(out)), out)
 
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, len(lows))) as pool:
-        list(pool.map(run, lows))
+    map_in_threads(run, lows, min(os.cpu_count() or 1, len(lows)))
 
 
 def _agreement_on_device(

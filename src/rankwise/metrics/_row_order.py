@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rankwise.backends.threads import map_in_threads
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,8 +64,7 @@ def map_queries(function: Callable[[slice], Result], indptr: Ints) -> list[Resul
     if n_threads < 2:
         return [function(part) for part in parts]
     first = function(parts[0])  # what is compiled, is compiled in this thread
-    with ThreadPoolExecutor(n_threads) as pool:
-        return [first, *pool.map(function, parts[1:])]
+    return [first, *map_in_threads(function, parts[1:], n_threads)]
 
 
 def sort_queries(keys: Keys, indptr: Ints) -> Keys:
