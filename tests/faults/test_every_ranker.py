@@ -21,7 +21,7 @@ from rankwise import (
     SparseRLS,
     TransductiveRankRLS,
 )
-from rankwise.errors import DataError, RankwiseError
+from rankwise.errors import DataError, RankwiseError, RankwiseWarning
 from rankwise.metrics import disagreement_error, ndcg
 from tests.faults.problems import ALPHAS, PROBLEMS
 
@@ -133,9 +133,47 @@ def test_rows_without_labels_far_from_zero(problem):
     X, y = PROBLEMS[problem]
     near = X - 1e8 * (X > 1e7)
     want = TransductiveRankRLS(1.0, scale=None).fit(near, y).coef_
-    assert_allclose(TransductiveRankRLS(1.0, scale=None).fit(X, y).coef_, want, rtol=1e-5)
-    with pytest.raises(DataError, match=r"lost in rounding errors\. Subtract a constant"):
-        TransductiveRankRLS(1.0, scale=None).fit(sp.csr_array(X), y)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        order = rng.permutation(len(y))
+        for rows in (X[order], sp.csr_array(X[order])):
+            found = TransductiveRankRLS(1.0, scale=None).fit(rows, y[order]).coef_
+            assert_allclose(found, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(60, 4), (20, 40)])
+def test_neighbours_far_from_zero(shape):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal(shape) + 1e8, rng.standard_normal(shape[0])
+    options = {"smoothness": 100.0, "n_neighbors": 5, "scale": None}
+    want = TransductiveRankRLS(1.0, **options).fit(X - 1e8, y).coef_
+    for rows in (X, sp.csr_array(X), sp.csc_matrix(X)):
+        found = TransductiveRankRLS(1.0, **options).fit(rows, y).coef_
+        assert_allclose(found, want, atol=1e-5 * abs(want).max())
+
+
+def test_queries_far_from_each_other():
+    rng = np.random.default_rng(0)
+    qid = np.arange(40) % 2
+    far = rng.standard_normal((40, 2)) + 1e8 * qid[:, None]
+    X = far - 1e8 * qid[:, None]
+    want = TransductiveRankRLS(1.0, scale=None).fit(X, X[:, 0], qid=qid).coef_
+    for rows in (far, sp.csr_array(far)):
+        found = TransductiveRankRLS(1.0, scale=None).fit(rows, X[:, 0], qid=qid).coef_
+        assert_allclose(found, want, atol=1e-5)
+
+
+def test_equal_rows_with_many_features_get_equal_scores():
+    ranker = TransductiveRankRLS(1.0)
+    with pytest.warns(RankwiseWarning, match="all features are constant"):
+        ranker.fit(np.ones((3, 5)), [1.0, 2.0, np.nan])
+    assert_allclose(ranker.coef_, 0.0)
+
+
+def test_a_smoothness_beyond_rounding_is_refused():
+    X = np.array([[0.0, 0.0], [1.0, 1.0]])  # 2^100 + 1 is 2^100, so the matrix is singular
+    with pytest.raises(DataError, match=r"next to 2\.5353e\+30 times.* Use a smaller smoothness"):
+        TransductiveRankRLS(1.0, smoothness=2.0**101, scale=None).fit(X, [0.0, 1.0])
 
 
 def test_columns_of_battles_that_overflow_are_refused():

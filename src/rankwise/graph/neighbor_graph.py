@@ -39,14 +39,31 @@ def neighbor_laplacian(X: Any, groups: QueryGroups, n_neighbors: int) -> sp.csr_
     return sp.csr_array(sp.diags_array(W.sum(axis=1)) - W)
 
 
+def centred(X: Any) -> tuple[Any, Array]:
+    """Rows less their mean, so that products keep the digits of differences; and this mean.
+
+    Only columns of sparse rows in which no value is missing are centred: the mean of others is 0.
+    """
+    X = X.astype(np.float64)  # a copy
+    if not is_sparse(X):
+        mean = X.mean(axis=0)
+        X -= mean
+        return X, mean
+    X, (n_rows, n_features) = X.tocsr(), X.shape
+    X.sum_duplicates()
+    full = np.bincount(X.indices, minlength=n_features) == n_rows
+    mean = np.where(full, np.bincount(X.indices, X.data, n_features) / n_rows, 0.0)
+    X.data -= mean[X.indices]
+    return X, mean
+
+
 def _edges(X: Any, rows: Index, n_neighbors: int) -> tuple[Index, Index]:
     """Each row of a group, as often as it has neighbours, and these."""
     n, k = len(rows), min(n_neighbors, len(rows) - 1)
-    X = X.astype(np.float64)
+    X, _ = centred(X)
     if is_sparse(X):
         squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
     else:
-        X = X - X.mean(axis=0)  # so that differences keep their digits
         squares = np.einsum("ij,ij->i", X, X)
     nearest = np.empty((n, k), dtype=np.intp)
     step = max(1, BLOCK // n)

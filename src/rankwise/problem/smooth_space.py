@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import EPS, Array, Index, is_sparse
 from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError
-from rankwise.graph.neighbor_graph import neighbor_laplacian
+from rankwise.graph.neighbor_graph import centred, neighbor_laplacian
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.problem.feature_space import (
     FeatureBasis,
@@ -26,6 +27,9 @@ from rankwise.problem.memory import check_features_fit, check_kernel_fits
 from rankwise.problem.problem import Basis, Coordinates, Fit, Problem
 from rankwise.solvers.landmark_factor import LandmarkFactor
 from rankwise.solvers.primal_dual import primal
+
+ACCURACY = 1e-9  # relative, of the regularizer
+BLOCK = 2**20  # differences of features that are in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,10 +129,9 @@ class SmoothSpace:
         """
         F, basis, weights = _explicit(self.space, X, qid)
         near = groups if self.within_queries else QueryGroups.of(None, groups.n_rows)
+        M = neighbor_laplacian(X, near, self.n_neighbors)
         with np.errstate(over="ignore", invalid="ignore"):
-            G = F if is_sparse(F) else _centred(F, near)
-            S = G.T @ (neighbor_laplacian(X, near, self.n_neighbors) @ G)
-            S = np.asarray(S.toarray() if is_sparse(S) else S, dtype=np.float64)
+            S = _slopes(F, M, self.smoothness)
             lengths = float(S.trace())
         if not np.isfinite(lengths):
             raise DataError("Products of features overflow. Scale the features.")
@@ -139,8 +142,8 @@ class SmoothSpace:
             C: Array = np.linalg.cholesky(Omega).astype(np.float64, copy=False)
         except np.linalg.LinAlgError:
             raise DataError(
-                "Differences of neighbouring rows are lost in rounding errors. Subtract a constant "
-                "from features that are far from zero."
+                f"The norm of the function is lost in rounding errors next to {self.smoothness:g} "
+                "times its slopes. Use a smaller smoothness."
             ) from None
         some = F if len(labelled) == groups.n_rows else F[labelled]
         return replace(self, chosen=SmoothRows(labelled, groups.n_rows, some, C, basis, weights))
@@ -180,10 +183,31 @@ def _on_features(problem: Problem, rows: SmoothRows) -> Problem:
     return replace(problem, X=rows.features, space=FeatureSpace(direct_form(rows.features)))
 
 
-def _centred(F: Array, groups: QueryGroups) -> Array:
-    """Rows less the mean of their group, so that differences keep their digits."""
-    sums = NUMPY.group_sums(groups.codes, groups.n_groups, F)
-    return np.asarray(F - (sums / groups.sizes[:, None])[groups.codes])
+def _slopes(F: Any, M: sp.csr_array, smoothness: float) -> Array:
+    """F'MF, of which rounding errors change the regularizer by about `ACCURACY` at most."""
+    S = _dense(F.T @ (M @ F))
+    squares = F.multiply(F).sum(axis=1) if is_sparse(F) else np.einsum("ij,ij->i", F, F)
+    rounding = EPS * float(M.diagonal() @ np.asarray(squares).ravel())
+    # The product is much faster, but features far from zero leave no digits of the differences.
+    accurate = smoothness * rounding <= ACCURACY * S.trace()
+    return S if accurate else _slopes_by_edge(F, M)
+
+
+def _slopes_by_edge(F: Any, M: sp.csr_array) -> Array:
+    """The sum of (F_i - F_j)(F_i - F_j)' over the edges, all of weight 1."""
+    edges = sp.triu(M, k=1).tocoo()
+    S = np.zeros((F.shape[1], F.shape[1]))
+    values = F.nnz // F.shape[0] + 1 if is_sparse(F) else F.shape[1]
+    step = max(1000, BLOCK // values)
+    for first in range(0, edges.nnz, step):
+        block = slice(first, first + step)
+        D = F[edges.row[block]].astype(np.float64) - F[edges.col[block]]
+        S += _dense(D.T @ D)
+    return S
+
+
+def _dense(A: Any) -> Array:
+    return np.asarray(A.toarray() if is_sparse(A) else A, dtype=np.float64)
 
 
 def _explicit(
@@ -198,8 +222,12 @@ def _explicit(
     if X.shape[1] <= X.shape[0]:
         return X, FeatureBasis("primal"), lambda w: w
     check_kernel_fits(X.shape[0], NUMPY, n_matrices=3)
-    K = X @ X.T
-    K = np.asarray(K.toarray() if is_sparse(K) else K, dtype=np.float64)
+    G, mean = centred(X)  # differences of rows span the same solutions
+    K = _dense(G @ G.T)
+    if not K.any():  # all rows are equal
+        G, mean = X, np.zeros_like(mean)
+        K = _dense(G @ G.T)
     factor = LandmarkFactor.of(K.copy())
+    K += G @ mean
     F = factor.whiten(K[:, factor.kept])
-    return F, FeatureBasis("dual"), lambda w: np.asarray(X.T @ factor.coefficients(w))
+    return F, FeatureBasis("dual"), lambda w: np.asarray(G.T @ factor.coefficients(w))
