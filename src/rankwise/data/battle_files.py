@@ -432,9 +432,6 @@ class _Reader:
         return {key: [row.get(key) for row in rows] for key in keys}
 
 
-TOO_DEEP = (RecursionError, MemoryError)  # of nested objects
-
-
 def _object(text: str) -> Any:
     """An object written as JSON, or as Python writes it into CSV files."""
     try:

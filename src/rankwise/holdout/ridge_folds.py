@@ -77,11 +77,11 @@ def feature_ridge_folds(
     out = on.empty(len(lams), *y.shape)
     chosen = None
     if add_intercept and max(len(fold) for fold in folds) < X.shape[1]:
-        usual, spectrum = GRAM_MARGIN * diagonal_floor((X**2).sum(axis=0)), None
+        rounding_limit, spectrum = GRAM_MARGIN * diagonal_floor((X**2).sum(axis=0)), None
         lost = set()
         for f, lam in zip(out, lams, strict=True):
             for mu, same in _by_strength(folds, m, lam, strength):
-                if mu > usual:
+                if mu > rounding_limit:
                     hat, least = FeatureHat.of(X, mu), 0.0
                 else:
                     if spectrum is None:

@@ -19,7 +19,7 @@ PATIENCE = 50
 """Stop after this many trees that do not improve on the best number so far."""
 
 LEAST, LARGEST = 1e-30, 1e30
-"""Errors of scores with which LightGBM can compute: gradients have 32 bits."""
+"""The range of gradients that LightGBM can represent in 32 bits."""
 
 STAGE_RATIO = 1.2
 """The least ratio of a number of trees to the one before, where predictions are kept."""
