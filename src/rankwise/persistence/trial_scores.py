@@ -50,17 +50,17 @@ def _check_widths(steps: list[Any]) -> None:
     """Each step must take as many features as the step before it gives, where that is known."""
     given = None
     for step in steps:
-        taken, names = (
-            getattr(step, f"{what}_in_", None) for what in ("n_features", "feature_names")
-        )
-        for what, number in (
-            ("it has {} names", None if names is None else len(names)),
-            ("the step before it gives {}", given),
-        ):
-            if None not in (taken, number) and taken != number:
-                raise ModelFileError(
-                    f"its {type(step).__name__} takes {taken} features, but {what.format(number)}"
-                )
+        taken = getattr(step, "n_features_in_", None)
+        names = getattr(step, "feature_names_in_", None)
+        if taken is not None and names is not None and len(names) != taken:
+            raise ModelFileError(
+                f"its {type(step).__name__} takes {taken} features, but it has {len(names)} names"
+            )
+        if taken is not None and given is not None and given != taken:
+            raise ModelFileError(
+                f"its {type(step).__name__} takes {taken} features, but the step before it gives "
+                f"{given}"
+            )
         given = _n_features_out(step)
 
 
