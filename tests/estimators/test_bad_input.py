@@ -203,14 +203,19 @@ def test_columns_that_cannot_be_features_are_named(ranker):
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     frame = pandas.DataFrame(X, columns=["a", "b"])
     for rows, message in [
-        (DATES[:, None], r"X has dates or times"),
-        (DATES[:, None] - DATES[0], r"X has dates or times"),
-        (frame.assign(day=DATES), r"Column 'day' of X has dates or times"),
+        (DATES[:, None], r"^X must hold real numbers: got dates"),
+        (DATES[:, None] - DATES[0], r"^X must hold real numbers: got dates"),
+        (frame.assign(day=DATES), r"Column 'day' of X must hold real .* dates"),
         (
             frame.assign(day=pandas.Series(DATES).dt.tz_localize("UTC")),
-            r"Column 'day' of X has dates",
+            r"Column 'day' of X must hold real .* dates",
         ),
-        (polars.DataFrame({"a": X[:, 0], "day": DATES}), r"Column 'day' of X has dates"),
+        (
+            polars.DataFrame({"a": X[:, 0], "day": DATES}),
+            r"Column 'day' of X must hold real .* dates",
+        ),
+        (frame.assign(day=list(DATES)).astype({"day": object}), r"'day' of X must .* dates"),
+        (frame.assign(day=DATES.tolist()), r"'day' of X must hold real .* \(date\)"),
         (frame.assign(word=["1", "2", "x", "4"]), r"Column 'word' of X is text, such as 'x'"),
         (
             polars.DataFrame({"a": X[:, 0], "word": list("1x3y")}),
@@ -245,6 +250,10 @@ def battles(**given):
     return Battles.of(**given)
 
 
+def column(values):
+    return [[value] for value in values] if isinstance(values, list) else values[:, None]
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [
@@ -255,16 +264,30 @@ def battles(**given):
         (lambda values: RankRLS().fit(X, Y, sample_weight=values), "sample_weight"),
         (lambda values: battles(weight=values), "weight"),
         (lambda values: battles(context=values), "context"),
-        (lambda values: SparseBilinearRanker().fit(values[:, None], X, TRIPLETS), "Q"),
+        (lambda values: SparseBilinearRanker().fit(column(values), X, TRIPLETS), "Q"),
+        (lambda values: RankRLS().fit(column(values), Y), "X"),
     ],
 )
 def test_numbers_that_conversions_would_lose_are_refused(call, name):
     with pytest.raises(DataError, match=f"{name} has masked entries"):
         call(np.ma.masked_array(Y + 1.0, mask=Y > 2))
-    for values in (DATES, DATES - DATES[0], Y + 1j):
-        with pytest.raises(DataError, match=f"{name} must hold real numbers: got dtype"):
-            call(values)
-    if name != "Q":
+    numbers = Y + 1.0
+    for array, kind in [
+        (DATES[[0, 2, 2, 3]], "dates or times"),
+        (DATES[[2, 2, 3, 3]] - DATES[0], "dates or times"),
+        (numbers + 1j, "complex numbers"),
+    ]:
+        objects = array.astype(object)  # of Python
+        scalars = np.array([*array, None])[:-1]  # of NumPy
+        mixed = [*array[:1], *numbers[1:]]
+        for values in (array, objects, scalars, list(array), array.tolist(), mixed):
+            if name == "X" and kind == "complex numbers":
+                continue  # scikit-learn refuses these
+            with pytest.raises(DataError, match=f"{name} must hold real numbers: got {kind}"):
+                call(values)
+    with pytest.raises(ValueError, match=r"must hold|one entry|lengths|inhomogeneous"):
+        call([[1.0], [1.0, 2.0], [3.0], [4.0]])
+    if name not in ("Q", "X"):
         with pytest.raises(DataError, match=f"{name} is a sparse array: pass {name}.toarray"):
             call(sp.csr_array(Y[:, None] + 1.0))
         with pytest.raises(DataError, match=rf"{name} (must hold|has) .*number"):

@@ -12,8 +12,8 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError
 from rankwise.graph.comparison_checks import FIRST, SECOND, TIE, check_context
 from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.conversion_checks import check_lossless
 from rankwise.graph.id_arrays import id_array
-from rankwise.graph.lossless import check_lossless
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 
@@ -26,7 +26,8 @@ CODE_OF_WORD: dict[str, int] = {
 }
 CODE_OF_NUMBER = {1.0: 0, 0.0: 1, 0.5: 2}
 SHOWN = 5  # entries that an error message names
-LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12  # of the battle that counts most; beyond, errors are lost
+# Of the battle that counts most; outside this range, standard errors are lost in rounding.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,8 +12,13 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._device import check_targets, check_tensor, send_rows
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import check_column_names, numeric_labels
-from rankwise.graph.lossless import is_temporal
+from rankwise.graph.conversion_checks import (
+    check_column_names,
+    check_real,
+    check_unmasked,
+    is_number,
+)
+from rankwise.graph.label_checks import numeric_labels
 from rankwise.graph.query_groups import check_ids
 from rankwise.problem.memory import check_columns_fit
 
@@ -63,18 +68,8 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 def _check_cells(X: Any) -> None:
     """Refuse what conversions would lose: masks, dates, and numbers outside a sparse matrix."""
-    if np.ma.is_masked(X):
-        raise DataError("X has masked entries: impute them, or drop these rows.")
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        dates = [n for n, dtype in zip(X.columns, X.dtypes, strict=True) if is_temporal(dtype)]
-        where = f"Column {dates[0]!r} of X" if dates else ""
-    else:
-        where = "X" if is_temporal(getattr(X, "dtype", None)) else ""
-    if where:
-        raise DataError(
-            f"{where} has dates or times: convert them to numbers, such as an age in days, or drop "
-            "them."
-        )
+    check_unmasked("X", X)
+    check_real("X", X, allow_complex=True)  # scikit-learn refuses complex numbers
     if is_sparse(X) and X.format in ("csr", "csc", "coo"):
         try:
             if X.format != "coo":
@@ -95,20 +90,12 @@ def _explain_columns(X: Any) -> None:
     check_column_names(X, "X")
     for name in X.columns:
         values = np.asarray(X[name]).tolist()
-        text = [entry for entry in values if isinstance(entry, str) and not _is_number(entry)]
+        text = [entry for entry in values if isinstance(entry, str) and not is_number(entry)]
         if text:
             raise DataError(
                 f"Column {name!r} of X is text, such as {text[0]!r}: encode it as numbers, for "
                 "example with sklearn.preprocessing.OneHotEncoder, or drop it."
             )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def check_new_ids(qid: Any, X: Any) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, warn
-from rankwise.graph.lossless import check_lossless
+from rankwise.graph.conversion_checks import check_lossless
 from rankwise.graph.query_groups import missing_entries
 
 FIRST = ("first", "win", "a", "left", "model_a")

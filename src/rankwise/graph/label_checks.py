@@ -8,6 +8,7 @@ import numpy as np
 
 from rankwise.backends.arrays import is_sparse
 from rankwise.errors import DataError
+from rankwise.graph.conversion_checks import check_column_names, check_unmasked
 from rankwise.graph.query_groups import QueryGroups
 
 
@@ -24,8 +25,7 @@ def numeric_labels(y: Any) -> Any:
         )
     if hasattr(y, "columns"):
         check_column_names(y, "y")
-    if np.ma.is_masked(y):
-        raise DataError("y has masked entries: drop these rows or fill them in.")
+    check_unmasked("y", y)
     array = np.asarray(y) if hasattr(y, "dtype") or isinstance(y, (list, tuple)) else None
     if array is None or array.dtype.kind not in "OSTU":
         return y
@@ -42,18 +42,6 @@ def numeric_labels(y: Any) -> Any:
         ) from None
     except TypeError:  # scikit-learn says what is wrong
         return y
-
-
-def check_column_names(frame: Any, what: str) -> None:
-    """Raise an error unless a data frame has columns, each with a name of its own."""
-    names = list(frame.columns)
-    if not names:
-        raise DataError(f"{what} is a data frame without columns.")
-    twice = (
-        [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
-    )
-    if twice:
-        raise DataError(f"{what} has two columns named {twice[0]!r}: rename or drop one of them.")
 
 
 def _are_numbers(labels: Any) -> bool:

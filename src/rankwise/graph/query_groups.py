@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Index
 from rankwise.errors import DataError
+from rankwise.graph.conversion_checks import check_lossless
 from rankwise.graph.id_arrays import id_array
-from rankwise.graph.lossless import check_lossless
 
 
 @dataclass(frozen=True, eq=False)

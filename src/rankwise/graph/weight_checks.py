@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import DataError
-from rankwise.graph.lossless import check_lossless
+from rankwise.graph.conversion_checks import check_lossless
 
 SMALLEST, LARGEST = 1e-100, 1e100  # so that products neither vanish nor overflow
 

@@ -26,6 +26,7 @@ from rankwise.data.tables.formats import (
 )
 from rankwise.data.tables.records import broken_file, json_lines, json_list, place_of_row
 from rankwise.errors import DataError, ParameterError
+from rankwise.graph.conversion_checks import is_number
 
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
 JSON_BLOCK = 1 << 23
@@ -191,7 +192,7 @@ def _csv_names(file: TableFile) -> list[str]:
                     f"{file.path}, line {line}: one column, {names[0][:40]!r}. Its values seem to "
                     f"be separated by {words}: give --separator {given}{decimal}."
                 )
-    if all(_is_number(name) for name in names):
+    if all(is_number(name) for name in names):
         raise DataError(
             f"{file.path}, line {line}: the first line has numbers only, such as {names[0]!r}, "
             "where names of columns are expected. Add a line with names."
@@ -200,14 +201,6 @@ def _csv_names(file: TableFile) -> list[str]:
     if empty is not None and not (empty == 1 and len(names) > 1):
         raise DataError(f"{file.path}, line {line}: column {empty} has no name: give it one.")
     return names
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _csv_options(
@@ -313,7 +306,7 @@ def _refuse_words(file: TableFile, names: Sequence[str]) -> None:
     for line, row in rows:
         for k, name in places if len(row) == len(known) else ():
             value = row[k].strip()
-            if value not in MISSING_WORDS and not _is_number(value.replace(file.decimal, ".")):
+            if value not in MISSING_WORDS and not is_number(value.replace(file.decimal, ".")):
                 raise DataError(
                     f"{file.path}, line {line}: the column {name!r} has numbers in other rows, but "
                     f"{value[:40]!r} here. Correct it, or leave the column out by --ignore."

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, check_compressed
 from rankwise.errors import DataError
-from rankwise.graph.label_checks import check_column_names
-from rankwise.graph.lossless import check_lossless
+from rankwise.graph.conversion_checks import check_column_names, check_lossless
 from rankwise.graph.query_groups import missing_entries
 from rankwise.solvers.bilinear.step_arrays import INT32_MAX, Ints
 
