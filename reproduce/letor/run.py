@@ -76,8 +76,8 @@ def sentences(found: dict, paper: dict, reference: dict) -> str:
         f"{gaps['RLS']:+.4f} (RLS), and the MAP of our RankSVM from the published one by "
         f"{svm:+.4f}: the paper's grid of alphas is not known, and its RankSVM has a hinge that is "
         f"not squared. Single values of NDCG of RankRLS and RLS differ by up to {first:.3f}; each "
-        "depends on about twenty queries per fold. With label 2 only, MAP is far smaller than in the paper, which "
-        "must have counted labels 1 and 2, contrary to its text."
+        "depends on about twenty queries per fold. With label 2 only, MAP is far smaller than in "
+        "the paper, which must have counted labels 1 and 2, contrary to its text."
     )
 
 

@@ -362,6 +362,15 @@ def test_tiny_and_degenerate_data(ranker):
         assert np.isfinite(fitted.predict(np.array(X))).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*still improves there")
+@pytest.mark.parametrize("n_rows", range(2, 12))
+def test_few_rows_with_weights(n_rows):
+    rng = np.random.default_rng(n_rows)
+    X, y = rng.standard_normal((n_rows, 2)), rng.standard_normal(n_rows)
+    ranker = RankRLS().fit(X, y, sample_weight=rng.uniform(1, 2, n_rows))
+    assert 0 < ranker.alpha_ < np.inf
+
+
 def test_data_without_noise_do_not_warn_but_an_end_of_the_grid_does(monkeypatch):
     rng = np.random.default_rng(0)
     X, qid = rng.standard_normal((200, 5)), np.arange(200) // 10

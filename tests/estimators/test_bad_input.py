@@ -342,3 +342,28 @@ def test_tiny_alphas_on_constant_rows_give_equal_scores(alpha):
     with pytest.warns(RankwiseWarning, match="constant"):
         ranker = RankRLS(alpha, kernel="rbf").fit(np.zeros((4, 2)), Y)
     assert ranker.predict(np.zeros((2, 2))).tolist() == [0.0, 0.0]
+
+
+def with_nan(kind):
+    rows = np.arange(12.0).reshape(4, 3)
+    rows[2, 1] = rows[3, 0] = np.nan
+    if kind == "array":
+        return rows, "row 3, column 0"
+    if kind == "sparse":
+        return sp.csr_array(rows), "row 2, column 1"
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(rows, columns=["a", "b", "c"])
+    return frame.astype("Int64") if kind == "nullable" else frame, "row 3, column 'a'"
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse", "frame", "nullable"])
+def test_missing_values_are_counted_and_named(kind):
+    X, where = with_nan(kind)
+    with pytest.raises(DataError, match=f"2 missing values, the first in {where}.*BoostedRanker"):
+        RankRLS().fit(X, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]"])
+def test_dates_are_no_labels(kind):
+    with pytest.raises(DataError, match="y must hold real numbers: got dates or times"):
+        RankRLS().fit(np.eye(4), np.arange(4).astype(kind))

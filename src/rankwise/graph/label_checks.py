@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.backends.arrays import is_sparse
 from rankwise.errors import DataError
-from rankwise.graph.conversion_checks import check_column_names, check_unmasked
+from rankwise.graph.conversion_checks import check_column_names, check_real, check_unmasked
 from rankwise.graph.query_groups import QueryGroups
 
 
@@ -16,8 +16,8 @@ def numeric_labels(y: Any) -> Any:
     """Labels as they are, or, if they are text, the numbers that the text stands for.
 
     Raises DataError for other text and for numbers beyond float64, with the first row that has
-    them, for masked entries, for sparse arrays, and for data frames without columns or with two of
-    the same name.
+    them, for masked entries, dates and sparse arrays, and for data frames without columns or with
+    two of the same name.
     """
     if is_sparse(y):
         raise DataError(
@@ -26,6 +26,7 @@ def numeric_labels(y: Any) -> Any:
     if hasattr(y, "columns"):
         check_column_names(y, "y")
     check_unmasked("y", y)
+    check_real("y", y, allow_complex=True)  # scikit-learn refuses complex numbers
     array = np.asarray(y) if hasattr(y, "dtype") or isinstance(y, (list, tuple)) else None
     if array is None or array.dtype.kind not in "OSTU":
         return y
