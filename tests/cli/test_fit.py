@@ -360,6 +360,7 @@ def test_the_choices_are_those_of_the_rankers():
     ("options", "message"),
     [
         (["--alpha", "-1"], "'--alpha'"),
+        (["--model", "ranksvm", "--alpha", "auto"], "with --valid FILE, or by cross-validation"),
         (["--alphas", "1:10:3"], "give --valid as well"),
         (["--metric", "MAP"], "give --valid as well"),
         (["--valid", "VALID", "--alpha", "1"], "leave --alpha out"),

@@ -16,6 +16,8 @@ from sklearn.svm import LinearSVC
 from rankwise import RankSVM, load_model, save_model
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.estimators._rank_svm_training import SOLVERS
+from rankwise.solvers.squared_hinge import NewtonFit
 from tests.oracles.ranksvm import listed_gradient, minimize_hinge, pairs_of
 from tests.strategies import comparisons, problems, weightings
 
@@ -94,6 +96,7 @@ def test_duplicate_and_constant_features():
         (lambda: RankSVM().fit(X, Y, qid=[1, 1]), DataError, "got 2 for 4 rows"),
         (lambda: RankSVM().fit(1e200 * X, Y), DataError, "overflow"),
         (lambda: RankSVM(-1.0).fit(X, Y), ParameterError, "alpha must be"),
+        (lambda: RankSVM("auto").fit(X, Y), ParameterError, r"use RankingSearchCV\(RankSVM"),
         (lambda: RankSVM(tol=0.0).fit(X, Y), ParameterError, "tol must be"),
         (lambda: RankSVM(max_iter=0).fit(X, Y), ParameterError, "max_iter must be"),
         (lambda: RankSVM(weighting="row").fit(X, Y), ParameterError, "Did you mean 'rows'"),
@@ -105,8 +108,36 @@ def test_error_messages(call, error, message):
 
 
 def test_too_few_iterations_give_a_warning(data):
-    with pytest.warns(ConvergenceWarning, match="max_iter"):
+    with pytest.warns(ConvergenceWarning, match=r"1 Newton step, .* or increase max_iter\."):
         RankSVM(1e-6, max_iter=1).fit(data.X, data.y, qid=data.qid)
+
+
+def test_a_stop_before_max_iter_does_not_blame_it(data, monkeypatch):
+    def stopped(X, pairs, lams, **options):
+        return [NewtonFit(np.zeros(X.shape[1]), 3, 0.5, converged=False) for _ in lams]
+
+    monkeypatch.setitem(SOLVERS, "squared_hinge", stopped)
+    with pytest.warns(ConvergenceWarning, match="rounding errors hide any further") as caught:
+        RankSVM().fit(data.X, data.y, qid=data.qid)
+    assert "max_iter" not in str(caught[0].message)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("alpha", [0.0, 1e-300, 1e-50, 1e-20])
+def test_alphas_below_rounding_errors_give_a_good_ranker(kernel, loss, alpha):
+    d = make_ranking(n_queries=12, rows_per_query=8, n_features=4, n_levels=3, random_state=0)
+    ranker = RankSVM(alpha, kernel=kernel, loss=loss, random_state=0, max_iter=1000)
+    ranker.fit(d.X, d.y, qid=d.qid)
+    assert ranker.score(d.X, d.y, qid=d.qid) > 0.97
+    assert np.ptp(ranker.predict(d.X)) < 1e4
+
+
+def test_alphas_below_rounding_errors_have_one_result(data):
+    for loss in ("squared_hinge", "hinge"):
+        path = RankSVM(loss=loss).path(data.X, data.y, [1e-300, 1.0, 0.0], qid=data.qid)
+        assert path.fits[0] is path.fits[2]
+        assert path.fits[0] is not path.fits[1]
 
 
 @given(comparisons(), alphas, st.booleans())

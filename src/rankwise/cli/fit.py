@@ -44,7 +44,7 @@ def fit(
         str | None,
         option(
             "A",
-            "Regularization strength: a number, or auto to choose it.",
+            "Regularization strength: a number, or auto to choose it; for ranksvm, a number.",
             "auto; 1 for ranksvm, 0 for kpcrank and kpcr",
         ),
     ] = None,
@@ -136,7 +136,7 @@ def fit(
     selection.metric_function()  # raises an error where the options do not fit together
     check_writable(out, train, valid, unlabelled, force=force)
     if alpha is not None:
-        last_step(ranker).set_params(alpha=parse_alpha(alpha))
+        last_step(ranker).set_params(alpha=_parsed(alpha, options.model))
     _check_workers(ranker, workers, cluster, data)
     with connected(workers, cluster) as client:
         rows = open_rows(train, data, ranker, client)
@@ -162,6 +162,18 @@ def fit(
         note(f"alpha {default:g}, the default: choose it with --valid or 'rankwise tune'.")
     shape = f"{plural(rows.n_rows, 'row')}, {plural(rows.n_features, 'feature')}"
     note(f"Wrote {out}: {in_one_line(ranker)} fitted to {shape}.")
+
+
+def _parsed(alpha: str, model: str) -> float | str:
+    """The value of --alpha, which must be a number for ranksvm."""
+    if model == "ranksvm" and alpha == "auto":
+        refuse(
+            "alpha",
+            "ranksvm does not choose alpha itself: give a number, or leave --alpha out and choose "
+            "it on a validation file, with --valid FILE, or by cross-validation, with 'rankwise "
+            "tune'.",
+        )
+    return parse_alpha(alpha)
 
 
 def _chosen(ranker: Any) -> str:

@@ -23,14 +23,34 @@ from rankwise.estimators._scaling import (
 )
 from rankwise.estimators._validation import forget, query_groups, validated
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
-from rankwise.parameters import check_parameters
+from rankwise.parameters import Number, check_parameters
 from rankwise.problem import LandmarkSpace, LandmarkSystem
 from rankwise.problem.memory import check_columns_fit, check_features_fit
 from rankwise.scaling import ColumnStatistics
 from rankwise.solvers.hinge import hinge
-from rankwise.solvers.squared_hinge import LabelledPairs, ListedPairs, NewtonFit, squared_hinge
+from rankwise.solvers.squared_hinge import (
+    LabelledPairs,
+    ListedPairs,
+    NewtonFit,
+    least_lam,
+    squared_hinge,
+)
+from rankwise.tables import plural
 
 SOLVERS = {"squared_hinge": squared_hinge, "hinge": hinge}
+
+
+class FixedAlpha(Number):
+    """A number; for "auto", which other rankers take, there is a hint."""
+
+    def hint(self, value: Any) -> str:
+        """How to choose alpha."""
+        if not isinstance(value, str) or value != "auto":
+            return ""
+        return (
+            " RankSVM does not choose alpha itself: use "
+            'RankingSearchCV(RankSVM(), {"alpha": [0.1, 1, 10]}).'
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +130,14 @@ def training_rows(
 def minimize(
     ranker: Any, X: Any, pairs: LabelledPairs | ListedPairs, alphas: list[float]
 ) -> list[NewtonFit]:
-    """The fit for each alpha; a warning if one has not converged."""
+    """The fit for each alpha; a warning if one has not converged.
+
+    An alpha that is lost in rounding errors is replaced by `least_lam`.
+    """
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
-        solve = SOLVERS[ranker.loss]
-        fits = solve(X, pairs, alphas, tol=float(ranker.tol), max_iter=ranker.max_iter)
+        solve, least = SOLVERS[ranker.loss], least_lam(X, pairs)
+        lams = [max(alpha, least) for alpha in alphas]
+        fits = solve(X, pairs, lams, tol=float(ranker.tol), max_iter=ranker.max_iter)
     if not all(np.isfinite(found.residual) for found in fits):
         raise DataError(
             "Products of the features or of alpha overflow. Scale the features, for example "
@@ -121,10 +145,20 @@ def minimize(
         )
     worst = max(fits, key=lambda found: found.residual)
     if not worst.converged:
-        warn(
-            f"RankSVM stopped after {worst.n_iter} Newton steps. The gradient, relative to the "
-            f"start, is {worst.residual:.1e}, above tol={ranker.tol:g}. Scale the features, use "
-            "a larger alpha, or increase max_iter.",
-            ConvergenceWarning,
-        )
+        _warn_of_stop(ranker, worst)
     return fits
+
+
+def _warn_of_stop(ranker: Any, found: NewtonFit) -> None:
+    """Say where the iteration ended, and what may help."""
+    if found.n_iter < ranker.max_iter:
+        why = "where rounding errors hide any further progress"
+        advice = "Scale the features, or use a larger alpha or a larger tol."
+    else:
+        why = "the number that max_iter allows"
+        advice = "Scale the features, use a larger alpha, or increase max_iter."
+    warn(
+        f"RankSVM stopped after {plural(found.n_iter, 'Newton step')}, {why}. The gradient, "
+        f"relative to the start, is {found.residual:.1e}, above tol={ranker.tol:g}. {advice}",
+        ConvergenceWarning,
+    )

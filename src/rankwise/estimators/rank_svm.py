@@ -17,6 +17,7 @@ from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._rank_svm_training import (
     SOLVERS,
+    FixedAlpha,
     TrainingRows,
     is_linear,
     keep_solution,
@@ -58,7 +59,8 @@ class RankSVM(RankerMixin, BaseEstimator):
     ----------
     alpha : float, default=1.0
         Regularization strength, at least 0. In the common form ``C * loss + |w|^2 / 2``, C is
-        1 / (2 alpha).
+        1 / (2 alpha). Values that are lost in the rounding errors of the data all have the same
+        result as the smallest that is not. `RankingSearchCV` chooses alpha.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         "hinge" has max(0, .) instead of its square; it is smoothed within 0.001 of the kink. It
         takes about ten times as long, and up to thirty times with a few thousand rows. Of a tie
@@ -108,7 +110,7 @@ class RankSVM(RankerMixin, BaseEstimator):
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": Number(0),
+        "alpha": FixedAlpha(0),
         "loss": Choice(*SOLVERS),
         **{name: KERNEL_PARAMETERS[name] for name in ("kernel", "gamma", "degree", "coef0")},
         "weighting": LOSS_PARAMETERS["weighting"],

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import EPS, Array, Index
 from rankwise.backends.jit import compiled
 
 _SHRINK, _ARMIJO, _MAX_HALVINGS = 0.5, 1e-4, 60
@@ -213,6 +213,20 @@ class PairLosses(Protocol):
         """The loss at these scores."""
 
 
+def least_lam(X: Any, pairs: LabelledPairs | ListedPairs) -> float:
+    """A lam that is lost in the rounding errors of the Hessian, as is every smaller one.
+
+    It is measured by the squared hinge at w = 0, along the gradient.
+    """
+    state = pairs.at(np.zeros(X.shape[0]))
+    slope = X.T @ state.gradient
+    length = float(np.linalg.norm(slope))
+    if not 0.0 < length < np.inf:
+        return 0.0
+    along = X @ (slope / length)
+    return EPS * _dot(along, state.hessian_product(along)) / 2.0
+
+
 def squared_hinge(
     X: Any,
     pairs: PairLosses,
@@ -282,7 +296,7 @@ def _descend(
         enough = max(min(_FORCING, residual**0.5), _ENOUGH * tol / residual)
         direction = _newton_direction(X, state, lam, gradient, enough)
         along = X @ direction
-        value, slope = float(state.loss + (lam * w) @ w), float(gradient @ direction)
+        value, slope = _objective(state, lam, w), float(gradient @ direction)
         if not np.isfinite(slope):
             return NewtonFit(w, step, np.nan, converged=False), f, state, slope_of_loss
         moved = _search(pairs, lam, w, f, direction, along, value, slope)
@@ -321,6 +335,11 @@ def _newton_direction(X: Any, state: ActiveLoss, lam: float, gradient: Array, to
     return d if d.any() else -gradient
 
 
+def _objective(state: ActiveLoss, lam: float, w: Array) -> float:
+    """J; a loss below 0 is a rounding error."""
+    return float(max(state.loss, 0.0) + (lam * w) @ w)
+
+
 def _dot(u: Array, v: Array) -> float:
     """u'v without BLAS, whose threads wait for each other between products with a sparse X."""
     return float(np.einsum("i,i->", u, v))
@@ -338,13 +357,17 @@ def _search(
 ) -> tuple[Array, Array, ActiveLoss] | None:
     """Halve the step until J satisfies the Armijo condition.
 
-    Near the minimum, changes of J are below rounding errors; a smaller slope is enough there.
+    Near the minimum, changes of J are below rounding errors; a smaller slope is enough there. No
+    step decreases J, which is not negative, by more than `value`: longer ones are not tried. Scores
+    would be so large there that the computed loss is a rounding error, of any sign.
     """
     size = 1.0
+    while -_ARMIJO * size * slope > value:
+        size *= _SHRINK
     for _ in range(_MAX_HALVINGS):
         w_new, f_new = w + size * direction, f + size * along
         state = pairs.at(f_new)
-        rise = state.loss + (lam * w_new) @ w_new - value
+        rise = _objective(state, lam, w_new) - value
         slope_new = state.gradient @ along + 2.0 * (lam * w_new) @ direction
         flatter = abs(slope_new) <= _FLATTER * abs(slope) and rise <= _ROUNDING * value
         if rise <= _ARMIJO * size * slope or flatter:
