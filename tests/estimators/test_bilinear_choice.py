@@ -207,8 +207,27 @@ def test_an_order_by_hand():
 
 
 def test_too_few_queries_to_choose():
-    with pytest.raises(DataError, match="1 are too few to hold some out"):
-        SparseBilinearRanker(n_iter=100).fit(np.eye(3), np.eye(3)[::-1].copy(), [[0, 0, 1]])
+    Q, D, triplets = np.eye(3), np.eye(3)[::-1].copy(), [[0, 0, 1]]
+    numbers = {"alpha": 1e-3, "eta0": 1.0}
+    with pytest.raises(DataError, match=r"1 query is too few.*Set alpha and eta0 to numbers, or"):
+        SparseBilinearRanker(n_iter=100).fit(Q, D, triplets)
+    with pytest.raises(DataError, match="to numbers, and set early_stopping=False or pass"):
+        SparseBilinearRanker(n_iter=100, early_stopping=True).fit(Q, D, triplets)
+    with pytest.raises(DataError, match=r"^early_stopping needs.*\. Set early_stopping=False or"):
+        SparseBilinearRanker(n_iter=100, early_stopping=True, **numbers).fit(Q, D, triplets)
+    ranker = SparseBilinearRanker(n_iter=100, early_stopping=True, **numbers)
+    assert ranker.fit(Q, D, triplets, held_out=[[1, 1, 2]]).n_iter_ <= 100
+
+
+@pytest.mark.parametrize(
+    ("init", "message"), [("identity", r"norm=.max."), ("zeros", "W overflowed: scale rows")]
+)
+def test_rows_whose_scores_overflow_are_refused_before_a_choice(init, message):
+    rng = np.random.default_rng(0)
+    Q, D = 1e200 * rng.random((20, 4)), 1e200 * rng.random((30, 4))
+    triplets = np.column_stack((np.arange(20), np.arange(20) % 15, np.arange(15, 35) % 15 + 15))
+    with pytest.raises(DataError, match=message):
+        SparseBilinearRanker(n_iter=500, init=init, random_state=0).fit(Q, D, triplets)
 
 
 def test_a_stream_needs_numbers():

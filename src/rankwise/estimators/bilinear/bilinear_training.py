@@ -131,7 +131,10 @@ class BilinearTraining:
         if not self._chosen() and not stops_on_split:
             return self._run(learner)
         n_queries, seed = len(self.Q.indptr) - 1, self.record.seed
-        split = split_queries(self.sampler, n_queries, self.shared, self.triplets, seed)
+        split = split_queries(
+            self.sampler, n_queries, self.shared, self.triplets, seed,
+            chooses=self._chosen(), stops=stops_on_split,
+        )  # fmt: skip
         self.sampler = split.training
         if isinstance(split.training, TripletsInOrder):
             self.n_steps = len(split.training.triplets)

@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from rankwise.backends.arrays import Array
 from rankwise.data import draw_triplets
 from rankwise.errors import DataError
-from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
+from rankwise.solvers.bilinear.bilinear_sgd import OVERFLOWED, BilinearSGD
 from rankwise.solvers.bilinear.step_arrays import CSR, Ints
 from rankwise.solvers.bilinear.triplet_sampling import BLOCK, TripletSampler
 
@@ -39,6 +39,11 @@ LOG_SCALES = (-5.0, 10.0)
 """Of margins that are divided by the largest."""
 SPLIT = 2**40
 """The random stream of the split; blocks of triplets have the streams 0, 1, ..."""
+
+SCORES_OVERFLOWED = (
+    "Scores q'Wd overflow: the values of Q and D are too large. Scale their rows, for example with "
+    'sklearn.preprocessing.normalize(X, norm="max").'
+)
 
 Trials = dict[str, list[float]]
 """Runs that were tried: rate, alpha, steps, and how they order held-out triplets."""
@@ -58,7 +63,14 @@ class QuerySplit:
 
 
 def split_queries(
-    sampler: TripletSampler, n_queries: int, shared: bool, rows: Ints | None, seed: int
+    sampler: TripletSampler,
+    n_queries: int,
+    shared: bool,
+    rows: Ints | None,
+    seed: int,
+    *,
+    chooses: bool = True,
+    stops: bool = False,
 ) -> QuerySplit:
     """Hold out a fifth of the queries, and the documents that go with them.
 
@@ -74,6 +86,8 @@ def split_queries(
     rows : ndarray of shape (n, 3) or None
         All triplets; None: they are drawn from classes, or from documents of one query each.
     seed : int
+    chooses, stops : bool
+        What the held-out queries are for: to choose alpha and eta0, to stop early, or both.
     """
     rng = np.random.default_rng([seed, SPLIT])
     queries = np.unique((sampler.sample(rng, BLOCK) if rows is None else rows)[:, 0])
@@ -97,11 +111,24 @@ def split_queries(
         others = sampler.select(lambda triplets: held[triplets[:, 0]])
         aside = others.sample(rng, MAX_HELD_OUT)
     if not len(training.sample(rng, 1)):
-        raise DataError(
-            f"alpha and eta0 are chosen on held-out queries, and {len(queries)} are too few to "
-            "hold some out. Set both to numbers, or add triplets of other queries."
-        )
+        raise DataError(_too_few(len(queries), chooses=chooses, stops=stops))
     return QuerySplit(training, aside)
+
+
+def _too_few(n_queries: int, *, chooses: bool, stops: bool) -> str:
+    needs, instead = [], []
+    if chooses:
+        needs.append("alpha and eta0 are chosen on held-out queries")
+        instead.append("set alpha and eta0 to numbers")
+    if stops:
+        needs.append("early_stopping needs held-out queries")
+        instead.append("set early_stopping=False or pass triplets of other queries as held_out")
+    few = "1 query is" if n_queries == 1 else f"{n_queries} queries are"
+    ways = ", and ".join(instead)
+    return (
+        f"{' and '.join(needs)}, and {few} too few to hold some out. {ways[0].upper()}{ways[1:]}, "
+        "or add triplets of other queries to learn from."
+    )
 
 
 def _any(mask: NDArray[np.bool_], rows: Ints) -> NDArray[np.bool_]:
@@ -177,6 +204,7 @@ class StepRun:
     lam: float
     sum_of_rates: float
     order: Order
+    overflowed: bool = False
 
 
 @dataclass(frozen=True)
@@ -203,9 +231,12 @@ class StepChoice:
     trials: Trials
 
     def order(self, learner: BilinearSGD) -> Order:
-        """How a W orders the held-out triplets."""
+        """How a W orders the held-out triplets; raises DataError if their scores overflow."""
         triplets = self.split.held_out
-        return order_of(learner.margins(self.Q, self.D, triplets), triplets[:, 0])
+        margins = learner.margins(self.Q, self.D, triplets)
+        if not np.isfinite(margins).all():
+            raise DataError(SCORES_OVERFLOWED)
+        return order_of(margins, triplets[:, 0])
 
     def note(self, eta0: float, lam: float, n_steps: int, order: Order) -> None:
         """Add a run to the trials."""
@@ -228,6 +259,8 @@ class StepChoice:
         self.note(0.0, 0.0, 0, start)
         rates = [eta0] if eta0 is not None else (LARGEST_RATE[schedule] * RATES).tolist()
         best, *others = self._ranked([(rate, lam or 0.0) for rate in rates])
+        if all(run.overflowed for run in (best, *others)):
+            raise DataError(OVERFLOWED)
         if lam is None:
             best, *_ = self._ranked(
                 [
@@ -249,16 +282,18 @@ class StepChoice:
 
     def _run(self, eta0: float, lam: float) -> StepRun:
         learner, n_steps, total = self.learner(eta0, lam), self._short_run(), math.inf
+        overflowed = False
         try:
             for t in range(0, n_steps, BLOCK):
                 triplets = self.split.training.between(t, min(t + BLOCK, n_steps))
                 learner.advance(self.Q, self.D, triplets)
             order, total = self.order(learner), learner.sum_of_rates()
-        except DataError:  # W overflowed: as bad as can be
+        except DataError:  # W or its scores: as bad as can be
+            overflowed = True
             queries = self.split.held_out[:, 0]
             order = order_of(np.full(len(queries), -1.0), queries)
         self.note(eta0, lam, n_steps, order)
-        return StepRun(eta0, lam, total, order)
+        return StepRun(eta0, lam, total, order, overflowed)
 
     def _short_run(self) -> int:
         """Steps: 4 % of all or 2,000, and no more than memory allows."""
