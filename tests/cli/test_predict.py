@@ -10,9 +10,11 @@ from rankwise.data import normalize_per_query, read_letor
 def test_scores_are_those_of_the_model_to_the_last_digit(files, run, model, tmp_path):
     out = tmp_path / "scores.txt"
     printed = run("predict", model, files.test).stdout
-    assert run("predict", model, files.test, "--out", out).stdout == ""
+    written = run("predict", model, files.test, "--out", out)
+    assert written.stdout == ""
     assert out.read_text() == printed
     data = read_letor(files.test)
+    assert f"Wrote {out}: scores of {len(data.y)} rows." in " ".join(written.stderr.split())
     want = load_model(model).predict(data.X, qid=data.qid)
     assert_array_equal([float(line) for line in printed.splitlines()], want)
 

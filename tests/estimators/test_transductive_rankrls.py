@@ -254,3 +254,8 @@ def test_errors():
         permutation_test(TransductiveRankRLS(1.0), X, y, qid=qid, n_permutations=5)
     with pytest.raises(ParameterError, match="takes no sample_weight"):
         TransductiveRankRLS().make_problem(X, y, sample_weight=np.ones(60))
+
+
+def test_no_rows():
+    with pytest.raises(ValueError, match=r"0 sample\(s\).* minimum of 2 is required"):
+        TransductiveRankRLS().fit(np.empty((0, 3)), [], qid=[])

@@ -12,6 +12,8 @@ from rankwise.cli.data_options import FeaturesOption, FillOption, TableOptions
 from rankwise.cli.input_files import note_scaling, read_model, scores_of
 from rankwise.cli.options import Force, ModelFile, grouped, input_argument, refuse
 from rankwise.cli.output_files import check_writable
+from rankwise.cli.terminal import note
+from rankwise.tables import plural
 
 BLOCK = 10_000  # scores written at a time
 
@@ -82,6 +84,8 @@ def predict(
         with replacing(out) as beside, beside.open("w", encoding="ascii") as lines:
             _write(scores, lines)
     note_scaling(file.model)
+    if out is not None:
+        note(f"Wrote {out}: scores of {plural(len(scores), 'row')}.")
 
 
 def _columns(rows: Any, scores: Any) -> dict[str, Any]:

@@ -169,7 +169,8 @@ class LetorBlocks:
             raise LetorFormatError(
                 f"{self.path}, line {lines[again]}: query {ids[again]} appears again after other "
                 "queries. To be read in blocks, the rows of a query must be contiguous: sort the "
-                "file by query, or read all of it with read_letor."
+                "file by query, or read all of it with read_letor. On the command line, 'rankwise "
+                "fit --workers 1' reads queries in any order."
             )
         return len(ids)
 

@@ -245,7 +245,7 @@ def _split_labels(y: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     The second is None if y has no NaN, or if scikit-learn is to say what is wrong with it.
     """
     values = np.asarray(y)
-    if values.dtype.kind != "f" or values.ndim not in (1, 2):
+    if values.dtype.kind != "f" or values.ndim not in (1, 2) or not len(values):
         return y, None
     missing = np.isnan(values).reshape(len(values), -1)
     some = missing.any(axis=1)
