@@ -238,7 +238,7 @@ def test_constant_features(ranker):
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-160, 1e-300])
-@pytest.mark.parametrize("ranker", [RankRLS(), RankRLS(1.0), RankSVM()])
+@pytest.mark.parametrize("ranker", [RankRLS(), RankRLS(1.0), RankSVM(), PairwiseGP()])
 def test_features_whose_products_underflow(ranker, scale):
     with pytest.raises(ValueError, match=r"underflow.*Multiply the features by a constant"):
         ranker.fit(X * scale, Y, qid=QID)

@@ -13,9 +13,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError, warn
+from rankwise.estimators._scaling import check_not_tiny
 from rankwise.estimators.gp.conditioned_process import ConditionedProcess
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings, NotConverged
 from rankwise.estimators.gp.on_columns import OnColumns
+from rankwise.scaling import ColumnStatistics
 from rankwise.solvers.gp.ep import gain_of_flips
 
 Objective = Callable[[Array], tuple[float, Array]]  # minus the evidence, and its gradient
@@ -37,6 +39,7 @@ def default_kernel(X: Array) -> Any:
     from scipy.spatial.distance import pdist
 
     rows = X[:: max(1, len(X) // _MEDIAN_ROWS)]
+    check_not_tiny(ColumnStatistics.of(rows))
     with np.errstate(over="ignore"):
         distances = pdist(rows) if len(rows) > 1 else np.ones(1)
     distances = distances[distances > 0]
