@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from rankwise import PairwiseGP, load_model, save_model
-from rankwise.errors import ParameterError
+from rankwise.errors import ParameterError, RankwiseWarning
 from rankwise.estimators.gp.composite_design import composite_points
 from tests.estimators.gp_comparisons import some_comparisons
 from tests.oracles.gp_hyperparameters import density_of, lattice, walk
@@ -62,6 +62,53 @@ def test_predictions_are_those_of_many_hyperparameters(by):
     assert np.abs(std - want[1]).sum() < 0.2 * np.abs(alone - want[1]).sum()
 
 
+def test_few_winners_have_a_prior():
+    X, pairs, margin = margins(seed=1)
+    pairs = np.where(margin[:, None] > 0, pairs, pairs[:, ::-1])
+    whole = PairwiseGP(marginalize="all", flips=0.0).fit_pairs(X, pairs)
+    start = PairwiseGP(optimizer=None).fit_pairs(X, pairs).kernel_
+    found = []
+    for z in np.stack(np.meshgrid(*2 * [np.linspace(-3, 3, 7)]), axis=-1).reshape(-1, 2):
+        kernel = start.clone_with_theta(start.theta + 0.7 * z)
+        gp = PairwiseGP(kernel, optimizer=None).fit_pairs(X, pairs)
+        log_density = gp.log_marginal_likelihood_value_ - 0.5 * z @ z
+        found.append((np.exp(log_density), *gp.predict(X, contrast="mean", return_std=True)))
+    density, means, stds = (np.array(part) for part in zip(*found, strict=True))
+    weights = density / density.sum()
+    want = weights @ means
+    want_std = np.sqrt(weights @ (stds**2 + (means - want) ** 2))
+    mean, std = whole.predict(X, contrast="mean", return_std=True)
+    assert_allclose(std, want_std, rtol=0.1)
+    assert_allclose(mean, want, atol=0.1 * want_std.mean())
+    same = PairwiseGP(marginalize="all", flips=0.0, prior_scale=0.7).fit_pairs(X, pairs)
+    assert_allclose(same.theta_, whole.theta_, atol=1e-6)
+
+
+def test_a_wide_prior_of_few_winners():
+    X, pairs, margin = margins(n_pairs=6)
+    gp = PairwiseGP(marginalize="all", flips=0.0, prior_scale=3.0)
+    with pytest.warns(RankwiseWarning, match="uncertain by a factor of.*Set prior_scale"):
+        gp.fit_pairs(X, np.where(margin[:, None] > 0, pairs, pairs[:, ::-1]))
+
+
+def test_two_widths_that_explain_the_same_winners():
+    rng = np.random.default_rng(105)
+    X = rng.uniform(-2, 2, (12, 2))
+    quality = 0.7 * np.sin(X).sum(axis=1) / np.sqrt(2)
+    some = np.argwhere(np.tri(12, k=-1))[rng.permutation(66)[:30]]
+    pairs = [(i, j) if quality[i] - quality[j] + rng.normal() > 0 else (j, i) for i, j in some]
+    gp = PairwiseGP(marginalize="all", flips=0.0)
+    with pytest.warns(RankwiseWarning, match="quite different ones.*Set a smaller prior_scale"):
+        gp.fit_pairs(X, pairs)
+
+
+def test_margins_need_a_prior():
+    X, pairs, margin = margins()
+    gp = PairwiseGP(KERNEL, likelihood="gaussian", marginalize="all")
+    with pytest.warns(RankwiseWarning, match="needs a prior.*Set prior_scale"):
+        gp.fit_pairs(X, pairs, margin=margin)
+
+
 def test_winners_with_flips_and_ties():
     X, pairs = some_comparisons(n_pairs=40)
     outcome = np.where(np.arange(len(pairs)) % 7 == 0, "tie", "first")
@@ -78,9 +125,9 @@ def test_winners_with_flips_and_ties():
 def test_a_mode_on_a_bound_and_a_model_file(tmp_path):
     X, pairs, margin = margins(seed=3)
     kernel = ConstantKernel(1.0, (1e-2, 1e2)) * RBF(0.2, (0.1, 0.3))
-    gp = PairwiseGP(kernel, likelihood="gaussian", marginalize="all").fit_pairs(
-        X, pairs, margin=margin
-    )
+    gp = PairwiseGP(kernel, likelihood="gaussian", marginalize="all", prior_scale=0.7)
+    with pytest.warns(RankwiseWarning, match="at its bound.*widen the bounds"):
+        gp.fit_pairs(X, pairs, margin=margin)
     assert gp.theta_[1] == pytest.approx(np.log(0.3))
     widths = [k.k2.length_scale for k in gp.grid_kernels_]
     assert min(widths) > 0.1 - 1e-9

@@ -15,7 +15,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
-from rankwise.estimators.gp.composite_design import composite_design
+from rankwise.estimators.gp.composite_design import PRIOR_SCALE, composite_design
 from rankwise.estimators.gp.conditioned_process import Hyperparameters
 from rankwise.estimators.gp.context_columns import in_context, with_context
 from rankwise.estimators.gp.evidence import Evidence, InferenceSettings
@@ -116,7 +116,7 @@ class LearningMixin:
         landmarks = self._choose_landmarks(X, len(observed.rows), qid, kernel, rng)
         threshold = self._threshold(observed)
         start = Hyperparameters(kernel, float(self.noise), threshold, first_flips(self))
-        evidence = self._evidence(start, X, observed, landmarks, self.prior_scale)
+        evidence = self._evidence(start, X, observed, landmarks, self._prior_scale())
         log_error = np.zeros(0)
         # The products of a sweep cost as much as those of a square matrix of this size.
         size = round(math.cbrt(len(observed.rows) ** 2 * len(observed)))
@@ -194,6 +194,11 @@ class LearningMixin:
         """Where the threshold of ties starts; 0 if none are modelled."""
         has_ties = self.likelihood == "probit" and bool(observed.values[:, 2].any())
         return float(self.threshold) if has_ties else 0.0
+
+    def _prior_scale(self) -> Any:
+        """The parameter, or the one that a design for probit comparisons needs."""
+        needs_one = self.marginalize == "all" and self.likelihood == "probit"
+        return PRIOR_SCALE if needs_one and self.prior_scale is None else self.prior_scale
 
     def _evidence(
         self, hyper: Any, X: Array, observed: Any, landmarks: Any, prior_scale: Any = None

@@ -67,7 +67,10 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
     Parameters
     ----------
     kernel : kernel of ``sklearn.gaussian_process.kernels``, optional
-        None: a constant times RBF, whose width starts at the median distance of rows.
+        None: a constant times RBF, whose width starts at the median distance of rows. The constant
+        is the variance of scores. It starts at 1 and is at most 100**2, and ends there if few
+        comparisons contradict each other: the scale of scores is then that of this bound. Set
+        `prior_scale`, or fix the variance, to choose another.
     likelihood : {"probit", "gaussian"}, default="probit"
         Whether comparisons say who wins, or by how much.
     noise : float, default=1.0
@@ -95,7 +98,7 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
         Number of further starts, drawn uniformly within the bounds.
     prior_scale : float or array-like, optional
         Standard deviation, in logarithms, of a log-normal prior on every free hyperparameter,
-        whose median is the start. None: no prior.
+        whose median is the start. None: no prior, but 0.7 for probit with ``marginalize="all"``.
     inference : {"ep", "laplace"}, default="ep"
         Approximation of the probit posterior.
     sweeps : {"parallel", "sequential"}, default="parallel"
@@ -105,9 +108,12 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
         the best. "grid": over the width of the kernel, on a grid of its logarithm. "all": over all
         that are free (kernel, noise, threshold and flips), on a central composite design around
         the best: 9 points for two of them, 15 for three, 25 for four. This costs as many posteriors
-        and, for each free hyperparameter, two more and two gradients. The prior is uniform in the
-        logarithms within the bounds, or that of `prior_scale`. Predictions take as many times
-        longer as there are points.
+        and, for each free hyperparameter, four more and two gradients. The prior is that of
+        `prior_scale`, or uniform in the logarithms within the bounds if there is none. So few
+        points cannot describe hyperparameters that are at a bound, uncertain by more than a factor
+        of 3 (one standard deviation), or about as probable far from the best: "all" warns of these,
+        and if there is no prior.
+        Predictions take as many times longer as there are points.
     grid_step : float, default=0.25
         Step of this grid.
     n_landmarks : int, optional
