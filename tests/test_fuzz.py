@@ -10,6 +10,7 @@ INPUTS = sorted(path for path in CORPUS.glob("*/*") if path.parent.name in TARGE
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_corpus(path, tmp_path):
+    """A target raises an error where a reader and its slow reference disagree."""
     TARGETS[path.parent.name](path.read_bytes(), np.random.default_rng(0), tmp_path)
 
 

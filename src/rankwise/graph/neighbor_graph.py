@@ -39,7 +39,7 @@ def neighbor_laplacian(X: Any, groups: QueryGroups, n_neighbors: int) -> sp.csr_
     return sp.csr_array(sp.diags_array(W.sum(axis=1)) - W)
 
 
-def centred(X: Any) -> tuple[Any, Array]:
+def centred_rows(X: Any) -> tuple[Any, Array]:
     """Rows less their mean, so that products keep the digits of differences; and this mean.
 
     Only columns of sparse rows in which no value is missing are centred: the mean of others is 0.
@@ -60,7 +60,7 @@ def centred(X: Any) -> tuple[Any, Array]:
 def _edges(X: Any, rows: Index, n_neighbors: int) -> tuple[Index, Index]:
     """Each row of a group, as often as it has neighbours, and these."""
     n, k = len(rows), min(n_neighbors, len(rows) - 1)
-    X, _ = centred(X)
+    X, _ = centred_rows(X)
     if is_sparse(X):
         squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
     else:

@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 from rankwise.backends.arrays import EPS, Array, Index, is_sparse
 from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError
-from rankwise.graph.neighbor_graph import centred, neighbor_laplacian
+from rankwise.graph.neighbor_graph import centred_rows, neighbor_laplacian
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.problem.feature_space import (
     FeatureBasis,
@@ -222,7 +222,7 @@ def _explicit(
     if X.shape[1] <= X.shape[0]:
         return X, FeatureBasis("primal"), lambda w: w
     check_kernel_fits(X.shape[0], NUMPY, n_matrices=3)
-    G, mean = centred(X)  # differences of rows span the same solutions
+    G, mean = centred_rows(X)  # differences of rows span the same solutions
     K = _dense(G @ G.T)
     if not K.any():  # all rows are equal
         G, mean = X, np.zeros_like(mean)
