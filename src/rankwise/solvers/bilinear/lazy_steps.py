@@ -23,6 +23,7 @@ Cost of a step: nnz(q) times (nnz(d+) + nnz(d-) + entries of the compact rows).
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -166,69 +167,53 @@ def repack(store: RowStore, rule: StepRule, t: int, order: Ints) -> None:
 
 
 @compiled
-def dot_dense(dense: Any, work: Scratch, n_rows: int, n: int, plain: bool) -> float:
-    """Rows that are vectors, times their weights, times the difference.
+def gather(dense: Any, work: Scratch, r: int, n_rows: int, n: int) -> None:
+    """Copy what four rows that are vectors have in the columns of the difference to `taken`.
 
-    Four rows at a time, and without soft thresholds where nothing is owed (`plain`), take half the
-    time of one row at a time: memory has more to do at once.
+    Loads that nothing waits for, from four rows at once, are as fast as memory is. What is done
+    with the copies then runs on several numbers at a time.
     """
-    total, cols, x = 0.0, work.cols, work.x
-    for r in range(0, n_rows - 3, 4):
-        slot, p, weight = work.slot[r : r + 4], work.debt[r : r + 4], work.weight[r : r + 4]
-        a, b, c, d = dense[slot[0]], dense[slot[1]], dense[slot[2]], dense[slot[3]]
-        p_a, p_b, p_c, p_d = p[0], p[1], p[2], p[3]
-        dot_a, dot_b, dot_c, dot_d = 0.0, 0.0, 0.0, 0.0
-        if plain:
-            for k in range(n):
-                j = np.uint32(cols[k])
-                dot_a += a[j] * x[k]
-                dot_b += b[j] * x[k]
-                dot_c += c[j] * x[k]
-                dot_d += d[j] * x[k]
-        else:
-            for k in range(n):
-                j = np.uint32(cols[k])
-                dot_a += soft(a[j], p_a) * x[k]
-                dot_b += soft(b[j], p_b) * x[k]
-                dot_c += soft(c[j], p_c) * x[k]
-                dot_d += soft(d[j], p_d) * x[k]
-        total += weight[0] * dot_a + weight[1] * dot_b + weight[2] * dot_c + weight[3] * dot_d
-    for r in range(n_rows // 4 * 4, n_rows):
-        a, p_a, dot_a = dense[work.slot[r]], work.debt[r], 0.0
-        for k in range(n):
-            dot_a += soft(a[np.uint32(cols[k])], p_a) * x[k]
-        total += work.weight[r] * dot_a
+    cols, slot, last = work.cols, work.slot, n_rows - 1
+    a, b = dense[slot[r]], dense[slot[min(r + 1, last)]]
+    c, d = dense[slot[min(r + 2, last)]], dense[slot[min(r + 3, last)]]
+    u_a, u_b, u_c, u_d = work.taken[0], work.taken[1], work.taken[2], work.taken[3]
+    for k in range(n):
+        j = np.uint32(cols[k])
+        u_a[k], u_b[k], u_c[k], u_d[k] = a[j], b[j], c[j], d[j]
+
+
+@partial(compiled, fastmath={"reassoc"})
+def soft_dot(u: Array, p: float, x: Array) -> float:
+    """soft(u, p)'x, summed in any order."""
+    total = 0.0
+    for k in range(len(u)):
+        total += soft(u[k], p) * x[k]
     return total
 
 
 @compiled
-def add_dense(dense: Any, work: Scratch, n_rows: int, n: int, plain: bool) -> None:
+def dot_dense(dense: Any, work: Scratch, n_rows: int, n: int) -> float:
+    """Rows that are vectors, times their weights, times the difference."""
+    total, x = 0.0, work.x[:n]
+    for r in range(n_rows):
+        if r % 4 == 0:
+            gather(dense, work, r, n_rows, n)
+        total += work.weight[r] * soft_dot(work.taken[r % 4, :n], work.debt[r], x)
+    return total
+
+
+@compiled
+def add_dense(dense: Any, work: Scratch, n_rows: int, n: int) -> None:
     """Add the weight of a row times the difference, for rows that are vectors."""
     cols, x = work.cols, work.x
-    for r in range(0, n_rows - 3, 4):
-        slot, p, weight = work.slot[r : r + 4], work.debt[r : r + 4], work.weight[r : r + 4]
-        a, b, c, d = dense[slot[0]], dense[slot[1]], dense[slot[2]], dense[slot[3]]
-        p_a, p_b, p_c, p_d = p[0], p[1], p[2], p[3]
-        w_a, w_b, w_c, w_d = weight[0], weight[1], weight[2], weight[3]
-        if plain:
-            for k in range(n):
-                j = np.uint32(cols[k])
-                a[j] += w_a * x[k]
-                b[j] += w_b * x[k]
-                c[j] += w_c * x[k]
-                d[j] += w_d * x[k]
-        else:
-            for k in range(n):
-                j = np.uint32(cols[k])
-                a[j] = hard(soft(a[j], p_a) + w_a * x[k], p_a)
-                b[j] = hard(soft(b[j], p_b) + w_b * x[k], p_b)
-                c[j] = hard(soft(c[j], p_c) + w_c * x[k], p_c)
-                d[j] = hard(soft(d[j], p_d) + w_d * x[k], p_d)
-    for r in range(n_rows // 4 * 4, n_rows):
-        a, p_a, w_a = dense[work.slot[r]], work.debt[r], work.weight[r]
+    for r in range(n_rows):
+        if r % 4 == 0:
+            gather(dense, work, r, n_rows, n)
+        row, u, p, weight = dense[work.slot[r]], work.taken[r % 4], work.debt[r], work.weight[r]
         for k in range(n):
-            j = np.uint32(cols[k])
-            a[j] = hard(soft(a[j], p_a) + w_a * x[k], p_a)
+            u[k] = hard(soft(u[k], p) + weight * x[k], p)
+        for k in range(n):
+            row[np.uint32(cols[k])] = u[k]
 
 
 @compiled
@@ -277,7 +262,7 @@ def measure(
                 e = begin + hits[h]
                 dot += soft(values[e], debt) * x[spot[np.uint32(columns[e])] - 1]
             total += weight * dot
-        total += dot_dense(store.dense, work, v, n, rule.lam == 0.0 or rule.grouped)
+        total += dot_dense(store.dense, work, v, n)
         work.margins[m] = total
         for c in range(n):
             spot[work.cols[c]] = 0
@@ -341,7 +326,7 @@ def update(
                         columns[end], values[end] = cols[c], hard(step * x[c], debt)
                         end += 1
                 row.length = end - row.start
-        add_dense(store.dense, work, v, n, rule.lam == 0.0 or rule.grouped)
+        add_dense(store.dense, work, v, n)
         for c in range(n):
             spot[cols[c]] = 0
 

@@ -77,6 +77,7 @@ class Scratch(NamedTuple):
 
     cols: Columns  # columns of d+ - d-
     x: Array  # and its values
+    taken: Array  # what four rows of W have in these columns
     spot: Columns  # by column, 1 + its place in `cols`; 0 for all other columns
     fresh: Any  # by place, whether the row has no such column
     hits: Columns  # entries of a compact row that have a column of `cols`
