@@ -107,6 +107,19 @@ def test_the_score_is_that_of_leave_pair_out(ranker, qid):
     assert result.null.shape == (2,)
 
 
+@pytest.mark.parametrize("alpha", [1e-12, 1e-17, 1e-40])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_scores_of_tiny_alphas(alpha, kernel, ties, n_labels):
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(24, 5)), np.arange(24.0) % n_labels
+    ranker = RankRLS(alpha, kernel=kernel, ties=ties)
+    result = permutation_test(ranker, rows, labels, n_permutations=2, random_state=0)
+    expected = leave_pair_out(RankRLS(1e-9, kernel=kernel, ties=ties), rows, labels).auc[0]
+    assert_allclose(result.score, expected, atol=0.02)
+
+
 def test_the_best_alpha_is_chosen_for_every_permutation():
     alphas = [0.1, 10.0, 1000.0]
     result = permutation_test(RankRLS(), X, Y, alpha=alphas, n_permutations=20, random_state=0)

@@ -22,6 +22,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.hat import centred, ridge_inverse
+from rankwise.holdout.rounding import loses_digits
 
 
 class PairEntries(NamedTuple):
@@ -169,11 +170,15 @@ class FeatureLevels:
 
 
 def stacked_levels(K: Array, level: Index, left: Index, lam: float) -> tuple[Array, Array]:
-    """P and H as in `DenseLevels`, for a stack of kernel matrices of shape (n_stack, n, n)."""
+    """P and H as in `DenseLevels`, for a stack of kernel matrices of shape (n_stack, n, n).
+
+    Raises LinAlgError if rounding errors are too large for the inverses.
+    """
     on = backend_of(K)
     G = on.xp.linalg.inv(K + on.array(np.diag(lam / _degrees(left)[level])))
-    if not bool((G.diagonal(0, 1, 2) > 0.0).all()):
-        raise np.linalg.LinAlgError("not positive definite")
+    diagonal, norm = G.diagonal(0, 1, 2), len(level) * float(K.diagonal(0, 1, 2).max())
+    if not bool((diagonal > 0.0).all()) or loses_digits(norm, float(diagonal.max())):
+        raise np.linalg.LinAlgError("ill-conditioned")
     sums = G @ _members(on, level, left)
     (intercepts,) = _intercepts(on, sums, level, left, lam, sums.swapaxes(1, 2))
     G -= sums @ intercepts

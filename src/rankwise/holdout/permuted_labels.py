@@ -26,6 +26,7 @@ BLOCK_VALUES = 2**17  # differences computed at a time on a device
 KEYS = 2**14  # random numbers drawn at a time
 COLUMNS = 128  # permutations at a time in a compiled loop: their rows stay in the cache
 SHORT_ROUNDING = 2.0**-20  # of differences of two products in single precision: over 10 * 2^-24
+SHORT_SLOPE = 2.0**60  # with larger ones, single precision could overflow
 PADDING = 32  # numbers of single precision in the steps of a compiled loop
 HUGE = 996  # labels are multiplied by a power of two to about 2^996: products give signs
 
@@ -90,7 +91,7 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
             if not on.is_host:
                 _agreement_on_device(u, v, start, ends, Y, f, r, agreement)
             elif two_labels and len(M) == hat.n:
-                agreement = _two_label_agreement(u, v, ends, y, names, counts, f, compared)
+                agreement = _two_label_agreement(u, v, ends, y, names, counts, f, r, compared)
             else:
                 arguments = (u, v, start, ends, _huge(Y), f, r)
                 _in_columns(permuted_loops.add_agreement, arguments, agreement)
@@ -125,19 +126,33 @@ def _huge(Y: Array) -> Array:
 
 
 def _two_label_agreement(
-    u: Array, v: Array, ends: Index, y: Array, names: Array, counts: Index, f: Array, compared: int
+    u: Array,
+    v: Array,
+    ends: Index,
+    y: Array,
+    names: Array,
+    counts: Index,
+    f: Array,
+    r: Array,
+    compared: int,
 ) -> Array:
     """Pairs in the right order less those in the wrong order, from the rows of the rarer label."""
     chosen, sign = (names[1], 1.0) if counts[1] <= counts[0] else (names[0], -1.0)
     starts, wins = np.searchsorted(ends, ends), np.empty(y.shape[1])
     padded = -(-len(u) // PADDING) * PADDING
     short = np.zeros((2, len(u), padded), np.float32)
-    short[:, :, : len(u)] = u, v
-    largest = max(f.max(), -f.min()) + abs(names).max()  # of fits and residuals
-    margin = SHORT_ROUNDING * (1.0 + max(abs(u).max(), abs(v).max())) * largest
-    arguments = (u, v, *short, starts, ends, y, chosen, f, margin)
+    slope, margin = max(_size(u), _size(v)), np.inf
+    if slope < SHORT_SLOPE:
+        short[:, :, : len(u)] = u, v
+        margin = SHORT_ROUNDING * (_size(f) + slope * _size(r))
+    arguments = (u, v, *short, starts, ends, y, chosen, f, r, margin)
     _in_columns(permuted_loops.count_wins, arguments, wins)
     return sign * (wins - compared)
+
+
+def _size(values: Array) -> float:
+    """The largest absolute value, without an array of them."""
+    return float(max(values.max(), -values.min()))
 
 
 def _in_columns(loop: Callable[..., None], arguments: tuple[Any, ...], out: Array) -> None:

@@ -36,7 +36,7 @@ def stacks(problem: HoldOutProblem) -> bool:
 def stacked_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -> Array:
     """As `permuted_errors`, without tied pairs: shape (n_alphas, n_columns of labels).
 
-    Raises LinAlgError if a matrix is not positive definite due to rounding.
+    Raises LinAlgError if rounding errors are too large for the inverses.
     """
     check_pairs(problem, 0, PairChoice(None, keep_ties=False))
     compared = compared_pairs(labels[:, 0], units)

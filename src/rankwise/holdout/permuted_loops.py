@@ -83,21 +83,19 @@ def add_agreement(
     agreement[low:high] += total
 
 
-@partial(compiled, fastmath={"contract", "reassoc", "nsz"})
+@partial(compiled, fastmath={"contract"})
 def _count_ahead(
     f_i: Any, r_i: Any, u: Any, v: Any, f: Any, r: Any, margin: Any
 ) -> tuple[Any, Any]:
     """How many rows are behind row i by more than `margin`, and how many by at least -margin.
 
-    All values have single precision. Counts are floats as well, since integers would be wider than
-    what is counted; their sums are exact in any order.
+    All values have single precision. So have counts: wider ones would take twice the time.
     """
-    ahead, level = np.float32(0.0), np.float32(0.0)
-    zero, one = np.float32(0.0), np.float32(1.0)
+    ahead, level = np.int32(0), np.int32(0)
     for j in range(len(u)):
-        difference = (f_i - u[j] * r_i) - (f[j] - v[j] * r[j])
-        ahead += one if difference > margin else zero
-        level += one if difference >= -margin else zero
+        difference = ((f_i - f[j]) - u[j] * r_i) + v[j] * r[j]
+        ahead = np.int32(ahead + np.int32(difference > margin))
+        level = np.int32(level + np.int32(difference >= -margin))
     return ahead, level
 
 
@@ -112,6 +110,7 @@ def count_wins(
     y: Array,
     chosen: float,
     f: Array,
+    r: Array,
     margin: float,
     low: int,
     high: int,
@@ -134,9 +133,8 @@ def count_wins(
         width = min(8, high - start)
         for j in range(n):  # eight columns at a time are those of a cache line
             for k in range(width):
-                f_j = f[j, start + k]
-                own[k, j], residuals[k, j] = f_j, y[j, start + k] - f_j
-                scores[k, j] = np.inf if y[j, start + k] == chosen else f_j
+                own[k, j], residuals[k, j] = f[j, start + k], r[j, start + k]
+                scores[k, j] = np.inf if y[j, start + k] == chosen else own[k, j]
         total = np.zeros(width, np.int64)
         for i in range(n):
             there = slice(starts[i], ends[i] if ends[i] < n else padded)
@@ -152,14 +150,12 @@ def count_wins(
                     residuals[k, there],
                     np.float32(margin),
                 )
-                if ahead == level and margin < 1e20:
-                    total[k] += 2 * int(ahead)
+                if ahead == level and margin < np.inf:
+                    total[k] += 2 * ahead
                     continue
                 c = start + k
-                f_i, r_i = f[i, c], y[i, c] - f[i, c]
                 for j in range(starts[i], ends[i]):
                     if y[j, c] != chosen:
-                        f_j, r_j = f[j, c], y[j, c] - f[j, c]
-                        one, two = f_i - u[i, j] * r_i, f_j - v[i, j] * r_j
+                        one, two = f[i, c] - u[i, j] * r[i, c], f[j, c] - v[i, j] * r[j, c]
                         total[k] += int(one > two) + int(one >= two)
         wins[start : start + width] = total

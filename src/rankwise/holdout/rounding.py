@@ -8,10 +8,15 @@ from rankwise.errors import DataError, warn
 UNRELIABLE = 1e-2  # relative error above which a hold-out is unreliable
 
 
+def loses_digits(norm: float, inverse_norm: float) -> bool:
+    """Whether the condition number amplifies rounding errors too much."""
+    return EPS * norm * inverse_norm > UNRELIABLE
+
+
 def warn_if_lost(norm: float, inverse_norm: float) -> None:
     """Warn if the condition number amplifies rounding errors too much."""
-    error = EPS * norm * inverse_norm
-    if error > UNRELIABLE:
+    if loses_digits(norm, inverse_norm):
+        error = EPS * norm * inverse_norm
         warn(
             "An alpha is too small relative to the rounding errors of the kernel: its hold-outs "
             f"are unreliable (relative error up to {error:.0e}). Use larger alphas.",

@@ -278,7 +278,7 @@ def _errors(ranker: Any, X: Any, given: HoldOutProblem, Y: Array, units: Units, 
             try:
                 return stacked_errors(given, Y, within)
             except np.linalg.LinAlgError:
-                pass  # rounding: the other way is slower, and sets negative eigenvalues to zero
+                pass  # rounding errors: the other way is slower, and keeps more digits
     problem = hold_out_problem(ranker, X, Y, qid, given.alphas)
     chosen = units.pairs(problem, keep_ties=False)
     return pair_errors(*pair_losses(problem, chosen), problem.groups)[0]
