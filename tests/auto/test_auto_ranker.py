@@ -333,6 +333,14 @@ def test_bad_data_are_refused(data):
         AutoRanker().fit(X, np.zeros(len(y)), qid=qid)
     with pytest.raises(DataError, match=r"two queries with different labels.*got 1 of 2"):
         AutoRanker().fit(X[:6], [0, 1, 2, 1, 1, 1], qid=[1, 1, 1, 2, 2, 2])
+
+
+def test_a_column_that_overflows_is_named(data):
+    pandas = pytest.importorskip("pandas")
+    X, y, qid = data
+    frame = pandas.DataFrame(X[:, :2] * [1.0, 1e200], columns=["age", "price"])
+    with pytest.raises(DataError, match="The standard deviation of 'price' overflows"):
+        AutoRanker().fit(frame, y, qid=qid)
     with pytest.raises(DataError, match="qid needs one entry per row"):
         AutoRanker().fit(X, y, qid=qid[:-1])
     with pytest.raises(ValueError, match="should be a 1d array"):

@@ -45,6 +45,7 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
+from rankwise.scaling import ColumnStandard, ColumnStatistics
 from rankwise.tables import in_bytes
 
 
@@ -267,6 +268,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if self.boosted is True or (is_open and find_spec("lightgbm")):
             seed = int(rng.integers(2**31))
             found.append(Candidate("boosted trees", BoostedRanker(random_state=seed)))
+        if any(getattr(each.ranker, "scale", None) == ColumnStandard.name for each in found):
+            # Candidates get arrays: only here can the error name the feature that overflows.
+            names = getattr(self, "feature_names_in_", None)
+            ColumnStandard.of(ColumnStatistics.of(data.X), names=names)
         return found
 
     def _try(

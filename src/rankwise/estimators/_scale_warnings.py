@@ -12,7 +12,7 @@ from rankwise.errors import warn
 from rankwise.estimators._scaling import MOST_SPREAD, SAMPLE_ROWS, evenly_spaced, spread
 from rankwise.kernels import NamedKernel
 from rankwise.problem import FeatureBasis
-from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
+from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics, shown_feature
 
 KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
 LEAST_ROWS = 20  # fewer say little about a kernel
@@ -76,7 +76,7 @@ def _spread_message(ranker: Any, X: Any, advice: str) -> str | None:
     deviations = np.where(statistics.deviation > 0, statistics.deviation, np.nan)
     low, high = int(np.nanargmin(deviations)), int(np.nanargmax(deviations))
     names = getattr(ranker, "feature_names_in_", None)
-    low_name, high_name = (f"feature {k}" if names is None else repr(names[k]) for k in (low, high))
+    low_name, high_name = (shown_feature(k, names) for k in (low, high))
     return (
         f"the standard deviations of features differ by a factor of {ratio:.0e}, from "
         f"{deviations[low]:.1e} ({low_name}) to {deviations[high]:.1e} ({high_name}), and the "

@@ -16,7 +16,13 @@ from rankwise.estimators._device import send_rows
 from rankwise.estimators._scale_choice import WITHIN_QUERIES, better_scale
 from rankwise.estimators._validation import check_new_ids, check_rows
 from rankwise.graph import QueryGroups
-from rankwise.scaling import QUERY_SCALINGS, ColumnStandard, ColumnStatistics, Scaling
+from rankwise.scaling import (
+    QUERY_SCALINGS,
+    ColumnStandard,
+    ColumnStatistics,
+    Scaling,
+    shown_feature,
+)
 
 MOST_SPREAD = 1000.0  # between the standard deviations of features, before it matters
 SMALLEST = 1e-140  # of differences between values, whose squares times 1e-12 do not underflow
@@ -139,7 +145,8 @@ def learn_scaling(
     if name == ColumnStandard.name or follows_variance(ranker):
         found = statistics(scaling)
     if name == ColumnStandard.name and found is not None:
-        scaling = ColumnStandard.of(found, centre=not sparse)
+        names = getattr(ranker, "feature_names_in_", None)
+        scaling = ColumnStandard.of(found, centre=not sparse, names=names)
         found = found.transformed(scaling.mean, scaling.deviation)
     ranker.scale_, ranker.scaling_ = name, scaling
     if follows_variance(ranker) and found is not None:
@@ -260,7 +267,7 @@ def _warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
     if len(far) <= FEW * np.count_nonzero(high > low):
         return
     names = getattr(ranker, "feature_names_in_", None)
-    named = [f"feature {k}" if names is None else repr(names[k]) for k in far[:3].tolist()]
+    named = [shown_feature(k, names) for k in far[:3].tolist()]
     more = f" and {len(far) - 3} more" if len(far) > 3 else ""
     k = int(far[0])
     warn(

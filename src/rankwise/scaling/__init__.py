@@ -9,6 +9,7 @@ from rankwise.scaling.scalings import (
     QueryRank,
     QueryStandard,
     Scaling,
+    shown_feature,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "QueryRank",
     "QueryStandard",
     "Scaling",
+    "shown_feature",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -136,13 +136,23 @@ class ColumnStandard:
     within_queries: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, statistics: ColumnStatistics, *, centre: bool = True) -> ColumnStandard:
-        """From the statistics of some rows; `centre` is False if these are sparse."""
+    def of(
+        cls,
+        statistics: ColumnStatistics,
+        *,
+        centre: bool = True,
+        names: Sequence[str] | None = None,
+    ) -> ColumnStandard:
+        """From the statistics of some rows; `centre` is False if these are sparse.
+
+        `names` are those of features, for the error if a standard deviation overflows.
+        """
         deviation = statistics.deviation
         if not (np.isfinite(deviation).all() and np.isfinite(statistics.mean).all()):
             column = int(np.argmin(np.isfinite(deviation) & np.isfinite(statistics.mean)))
             raise DataError(
-                f"The standard deviation of feature {column} overflows: divide it by a constant."
+                f"The standard deviation of {shown_feature(column, names)} overflows: divide it by "
+                "a constant."
             )
         mean = np.where(statistics.constant, statistics.low, statistics.mean) * centre
         return cls(mean, np.where(deviation == 0, 1.0, deviation))
@@ -160,6 +170,11 @@ class ColumnStandard:
             rows = slice(start, start + step)
             out[rows] = on.cast((on.rows(X, rows) - mean) / deviation, X.dtype)
         return out
+
+
+def shown_feature(k: int, names: Sequence[str] | None) -> str:
+    """Feature k in a message: its name, or its number if features have no names."""
+    return f"feature {k}" if names is None else repr(names[k])
 
 
 QUERY_SCALINGS: dict[str, Scaling] = {
