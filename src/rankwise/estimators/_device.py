@@ -156,8 +156,13 @@ def check_tensor(ranker: Any, X: Any, *, reset: bool, min_rows: int) -> Any:
             f"X has {n_features} features, but {name} is expecting {ranker.n_features_in_} "
             "features as input."
         )
-    if not backend_of(X).is_finite(X):
-        raise DataError(f"Input X contains NaN or infinity, which {name} does not accept.")
+    on = backend_of(X)
+    if not on.is_finite(X):
+        row, column = on.xp.nonzero(~on.xp.isfinite(X))[0].tolist()
+        raise DataError(
+            f"Input X contains NaN or infinity, which {name} does not accept: the first in row "
+            f"{row}, column {column}. Use finite numbers instead, or drop these rows."
+        )
     return X.detach()
 
 
@@ -185,7 +190,10 @@ def check_targets(y: Any, on: Backend, n_rows: int) -> Array:
     if len(y) != n_rows:
         raise DataError(f"X and y must have the same number of rows: got {n_rows} and {len(y)}.")
     if not on.is_finite(y):
-        raise DataError("Input y contains NaN or infinity.")
+        row = int(on.xp.nonzero(~on.xp.isfinite(y))[0][0])
+        raise DataError(
+            f"Input y contains NaN or infinity, the first in row {row}. Drop these rows."
+        )
     return y
 
 

@@ -7,24 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from rankwise.backends.arrays import (
-    Array,
-    Index,
-    check_compressed,
-    is_sparse,
-    is_tensor,
-    to_host,
-)
+from rankwise.backends.arrays import Array, check_compressed, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators._device import check_targets, check_tensor, send_rows
+from rankwise.estimators._input_errors import explain_input
 from rankwise.graph import QueryGroups
-from rankwise.graph.conversion_checks import (
-    check_column_names,
-    check_real,
-    check_unmasked,
-    is_number,
-)
+from rankwise.graph.conversion_checks import check_real, check_unmasked
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.graph.query_groups import check_ids
 from rankwise.problem.memory import check_columns_fit
@@ -68,11 +57,10 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     _check_cells(X)
     try:
         return validate_data(estimator, X, *y, **options)
-    except (TypeError, ValueError) as error:
-        _explain_columns(X)
-        if "Input X contains NaN" in str(error):
-            raise _missing_values(X) from None
-        raise
+    except (OverflowError, TypeError, ValueError) as error:
+        refused = error
+    explain_input(estimator, X, y[0] if y else None, refused)
+    raise refused
 
 
 def _check_cells(X: Any) -> None:
@@ -90,55 +78,6 @@ def _check_cells(X: Any) -> None:
                 raise ValueError("row or column numbers outside its shape")
         except ValueError as error:
             raise DataError(f"X is a damaged sparse matrix: {error}.") from None
-
-
-def _explain_columns(X: Any) -> None:
-    """Raise an error that names the column of a data frame that cannot be a feature, if any."""
-    if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
-        return
-    check_column_names(X, "X")
-    for name in X.columns:
-        values = np.asarray(X[name]).tolist()
-        text = [entry for entry in values if isinstance(entry, str) and not is_number(entry)]
-        if text:
-            raise DataError(
-                f"Column {name!r} of X is text, such as {text[0]!r}: encode it as numbers, for "
-                "example with sklearn.preprocessing.OneHotEncoder, or drop it."
-            )
-
-
-def _missing_values(X: Any) -> DataError:
-    """The error for NaN in X, with their number and the first of them."""
-    if is_sparse(X):
-        cells = X.tocoo()
-        missing = np.isnan(cells.data)
-        count, row, column = missing.sum(), cells.row[missing][0], cells.col[missing][0]
-    else:
-        named = hasattr(X, "columns") and hasattr(X, "dtypes")
-        columns = [X[name] for name in X.columns] if named else np.asarray(X).T
-        found = [_missing_rows(values) for values in columns]
-        count, k = sum(map(len, found)), next(k for k, rows in enumerate(found) if len(rows))
-        row, column = found[k][0], repr(X.columns[k]) if named else k
-    return DataError(
-        f"Input X contains NaN: {count} missing values, the first in row {row}, column {column}. "
-        "Fill them in, for example with sklearn.impute.SimpleImputer in a pipeline, drop these "
-        "rows, or use BoostedRanker, which learns from missing values."
-    )
-
-
-def _missing_rows(values: Any) -> Index:
-    """The rows of a column with NaN, None, or what pandas has instead."""
-    column = np.asarray(values)
-    if column.dtype.kind == "O":
-        column = np.array([np.nan if _is_missing(v) else 0.0 for v in column.tolist()])
-    return np.flatnonzero(np.isnan(column.astype(np.float64)))
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)  # NaN is not itself
-    except TypeError:  # of pandas: NA is neither
-        return True
 
 
 def check_new_ids(qid: Any, X: Any) -> None:

@@ -94,7 +94,7 @@ def check_column_names(frame: Any, what: str) -> None:
         raise DataError(f"{what} has two columns named {twice[0]!r}: rename or drop one of them.")
 
 
-def is_number(text: str) -> bool:
+def is_number(text: str | bytes) -> bool:
     """Whether text can be converted to a number."""
     try:
         float(text)

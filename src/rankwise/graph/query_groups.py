@@ -14,6 +14,7 @@ from rankwise.backends.arrays import Index
 from rankwise.errors import DataError
 from rankwise.graph.conversion_checks import check_lossless
 from rankwise.graph.id_arrays import id_array
+from rankwise.tables import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +201,7 @@ def check_ids(qid: Any, n_rows: int | None, first_row: int = 0, name: str = "qid
     if missing.any():
         raise DataError(
             f"{name} is missing in row {first_row + int(np.argmax(missing))} "
-            f"({int(missing.sum())} rows in all): give every row "
+            f"({plural(int(missing.sum()), 'row')} in all): give every row "
             f"{'a query id' if name == 'qid' else 'a value'}, or drop these rows."
         )
     return ids

@@ -1,0 +1,94 @@
+"""Errors name the value that cannot be used, and say what to do."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+
+from rankwise import PairwiseGP, RankRLS, RankSVM
+from rankwise.errors import DataError
+
+X = np.array([[1.0, 7.0], [2.0, 3.0], [0.0, 5.0], [4.0, 1.0]])
+Y = np.array([0.0, 1.0, 2.0, 3.0])
+
+
+def with_cell(value, dtype=None):
+    cells = X.astype(object)
+    cells[2, 1] = value
+    return cells if dtype is None else cells.astype(dtype)
+
+
+@pytest.mark.parametrize("ranker", [RankRLS(), RankSVM(), PairwiseGP()])
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (with_cell("red"), r"Column 1 of X is text, such as 'red' in row 2: encode it"),
+        (with_cell("red", "U8"), r"Column 1 of X is text, such as 'red' in row 2"),
+        (with_cell("red").tolist(), r"Column 1 of X is text, such as 'red' in row 2"),
+        (with_cell(b"red"), r"Column 1 of X is text, such as b'red' in row 2"),
+        (with_cell({"a": 1}), r"Column 1 of X must hold numbers: got dict in row 2"),
+        (with_cell(10**400), r"Column 1 of X is too large for float64 in row 2"),
+        (with_cell("nan"), r"1 missing value, the first in row 2, column 1"),
+        (with_cell(None), r"1 missing value, the first in row 2, column 1"),
+        (with_cell(np.inf, float), r"1 infinite value, .* row 2, column 1\. Use finite"),
+        (sp.csc_array(with_cell(-np.inf, float)), r"1 infinite value, .* row 2, column 1\. Use"),
+        ([{"a": 1, "b": 2}] * 4, r"got dictionaries\. Make a data frame"),
+        ([[1, 2], [3, 4], [5], [6, 7]], r"same length: got 2 values in row 0, and 1 in row 2"),
+        ("train.csv", r"rows of numbers: got 'train.csv'\. Read a file first"),
+    ],
+)
+def test_values_of_X_that_cannot_be_features(ranker, rows, message):
+    with pytest.raises(DataError, match=message) as caught:
+        ranker.fit(rows, Y)
+    error = caught.value
+    assert error.__context__ is None or error.__suppress_context__  # one error, not two
+
+
+@pytest.mark.parametrize("ranker", [RankRLS(), RankSVM(), PairwiseGP()])
+def test_labels_that_are_missing_or_infinite(ranker):
+    missing = "2 missing labels, the first in row 1. Drop these rows, or use TransductiveRankRLS"
+    for y in ([0, np.nan, 2, np.nan], [0, None, 2, None]):
+        with pytest.raises(DataError, match=missing):
+            ranker.fit(X, y)
+    with pytest.raises(DataError, match=r"1 infinite label, the first in row 2\. Use finite"):
+        ranker.fit(X, [0, 1, np.inf, 2])
+
+
+def test_missing_labels_of_pandas_and_of_several_outputs():
+    pandas = pytest.importorskip("pandas")
+    message = "1 missing label, the first in row 2"
+    with pytest.raises(DataError, match=message):
+        RankRLS().fit(X, pandas.Series([0, 1, None, 3], dtype="Int64"))
+    with pytest.raises(DataError, match=message):
+        RankRLS().fit(X, np.where(np.arange(8).reshape(4, 2) == 5, np.nan, 1.0))
+
+
+def test_columns_in_another_order_or_more_of_them():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    ranker = RankRLS(1.0).fit(frame, Y)
+    for other in (frame[["b", "a"]], frame.assign(c=1.0)):
+        with pytest.raises(DataError, match=r"Pass the columns of the fit, as in X\[list\("):
+            ranker.predict(other)
+        found = ranker.predict(other[list(ranker.feature_names_in_)])
+        assert_array_equal(found, ranker.predict(frame))
+    with pytest.raises(ValueError, match=r"(?s)now missing:\n- b\n$"):
+        ranker.predict(frame[["a"]])
+
+
+def test_a_column_whose_deviation_overflows_is_named():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["age", "price"])
+    with pytest.raises(DataError, match="The standard deviation of 'price' overflows"):
+        RankRLS(scale="standard").fit(frame.assign(price=frame.price * 1e200), Y)
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    rows, labels = torch.tensor(X), torch.tensor(Y)
+    rows[2, 1] = torch.nan
+    with pytest.raises(DataError, match=r"X contains NaN .* row 2, column 1\. Use finite"):
+        RankRLS().fit(rows, labels)
+    labels[3] = torch.inf
+    with pytest.raises(DataError, match=r"y contains NaN or infinity, the first in row 3\."):
+        RankRLS().fit(torch.tensor(X), labels)
