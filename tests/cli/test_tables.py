@@ -81,6 +81,18 @@ def test_encoding_and_imputation_are_part_of_the_model(encode, tables, run, tmp_
     assert "lacks a feature of the model: brand" in line
 
 
+@pytest.mark.parametrize(("encode", "example"), [("onehot", ", such as 'acme'."), ("hashing", ".")])
+def test_numbers_where_the_model_encodes_text(encode, example, tables, run, tmp_path):
+    model, numbers = tmp_path / "model", tmp_path / "numbers.csv"
+    pd.read_csv(tables / "test-mixed.csv").assign(brand=1.5).to_csv(numbers, index=False)
+    options = (tables / "train-mixed.csv", "--encode", encode, "--impute", "median", "-q")
+    run("fit", *options, *ALPHA, "-o", model)
+    message = f"the column 'brand' has numbers, but the model was fitted to text there{example}"
+    assert message in run("predict", model, numbers, "-q", ok=False)
+    wrong = run("fit", *options, "--valid", numbers, "--force", "-o", model, ok=False)
+    assert message in wrong
+
+
 @pytest.mark.filterwarnings("default:Found unknown categories")
 def test_categories_that_are_new_are_told(tables, run, tmp_path):
     model, frame = tmp_path / "model", pd.read_csv(tables / "test-mixed.csv")

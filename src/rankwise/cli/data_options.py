@@ -14,6 +14,7 @@ from rankwise.cli.hashed_features import keep_seen, note_unseen, seen_by
 from rankwise.cli.input_files import check_queries, check_width, read_letor_file
 from rankwise.cli.options import option, refuse
 from rankwise.cli.terminal import complain, note, progress, show
+from rankwise.cli.text_columns import check_text_columns
 from rankwise.routing import last_step
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ class ColumnOptions:
             path, like=None if names is None else list(names), needs_label=needs_label,
             keep_text=_takes_text(model), keep_missing=_takes_missing(model),
         )  # fmt: skip
+        check_text_columns(getattr(model, "steps", ()), data.X, path)
         if data.qid is None and getattr(last_step(model), "n_queries_", 1) > 1:
             complain(
                 "warning",
@@ -344,6 +346,7 @@ class DataOptions(TableOptions):
             path, like=names, needs_label=needs_label, keep_text=self.encode is not None,
             keep_missing=True,
         )  # fmt: skip
+        check_text_columns(preparation.steps, data.X, path)
         self.check_queries(path, len(data.X), has_queries=data.qid is not None)
         return preparation.transformed(data)
 
