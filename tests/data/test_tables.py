@@ -149,8 +149,11 @@ def test_features_are_names_or_patterns():
     ):
         with pytest.raises(DataError, match=words):
             Roles.of("t", names, **same, **wrong)
-    with pytest.raises(DataError, match="which column has the label"):
+    with pytest.raises(DataError, match=r"which column has the label\? None is called label"):
         Roles.of("t", names)
+    for kind, words in (("like", "a feature of the model"), ("features", "a feature")):
+        with pytest.raises(DataError, match=rf"'grade' is {words}\. Name it by --label"):
+            Roles.of("t", ["q", "grade", "price"], **{kind: ["grade"]})
 
 
 def test_columns_of_pandas_row_numbers_are_left_out(frame, tmp_path):

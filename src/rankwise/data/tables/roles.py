@@ -91,9 +91,13 @@ class Roles:
                 found[k] = guess
         query, label, id = found
         if label is None and needs_label:
+            taken = _guess(LABEL_NAMES, sorted(kept))
+            why = f"None is called {', '.join(LABEL_NAMES[:5])}"
+            if taken is not None:
+                why = f"{taken!r} is a feature{' of the model' if features is None else ''}"
             raise DataError(
-                f"{where}: which column has the label? None is called {', '.join(LABEL_NAMES[:5])}."
-                f" Name it by --label. Columns: {listed(names)}."
+                f"{where}: which column has the label? {why}. Name it by --label. Columns: "
+                f"{listed(names)}."
             )
         special = {name for name in found if name is not None}
         left_out = {name: "left out as asked" for name in names if name in dropped}
