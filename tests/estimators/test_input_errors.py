@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
-from rankwise import PairwiseGP, RankRLS, RankSVM
+from rankwise import PairwiseGP, RankingSearchCV, RankRLS, RankSVM, SparseBilinearRanker
 from rankwise.errors import DataError
 
 X = np.array([[1.0, 7.0], [2.0, 3.0], [0.0, 5.0], [4.0, 1.0]])
@@ -26,19 +26,20 @@ def with_cell(value, dtype=None):
         (with_cell("red", "U8"), r"Column 1 of X is text, such as 'red' in row 2"),
         (with_cell("red").tolist(), r"Column 1 of X is text, such as 'red' in row 2"),
         (with_cell(b"red"), r"Column 1 of X is text, such as b'red' in row 2"),
-        (with_cell({"a": 1}), r"Column 1 of X must hold numbers: got dict in row 2"),
+        (with_cell({"a": 1}), r"Column 1 of X must hold numbers: .* not 'dict', in row 2\. Make"),
         (with_cell(10**400), r"Column 1 of X is too large for float64 in row 2"),
         (with_cell("nan"), r"1 missing value, the first in row 2, column 1"),
         (with_cell(None), r"1 missing value, the first in row 2, column 1"),
         (with_cell(np.inf, float), r"1 infinite value, .* row 2, column 1\. Use finite"),
         (sp.csc_array(with_cell(-np.inf, float)), r"1 infinite value, .* row 2, column 1\. Use"),
+        (["a red car"] * 4, r"got texts, such as 'a red car'\. Make features .*TfidfVectorizer"),
         ([{"a": 1, "b": 2}] * 4, r"got dictionaries\. Make a data frame"),
         ([[1, 2], [3, 4], [5], [6, 7]], r"same length: got 2 values in row 0, and 1 in row 2"),
         ("train.csv", r"rows of numbers: got 'train.csv'\. Read a file first"),
     ],
 )
 def test_values_of_X_that_cannot_be_features(ranker, rows, message):
-    with pytest.raises(DataError, match=message) as caught:
+    with pytest.raises((DataError, TypeError), match=message) as caught:
         ranker.fit(rows, Y)
     error = caught.value
     assert error.__context__ is None or error.__suppress_context__  # one error, not two
@@ -61,6 +62,36 @@ def test_missing_labels_of_pandas_and_of_several_outputs():
         RankRLS().fit(X, pandas.Series([0, 1, None, 3], dtype="Int64"))
     with pytest.raises(DataError, match=message):
         RankRLS().fit(X, np.where(np.arange(8).reshape(4, 2) == 5, np.nan, 1.0))
+
+
+def test_labels_of_a_search():
+    with pytest.raises(DataError, match="1 missing label, the first in row 2"):
+        RankingSearchCV(RankRLS(), {"alpha": [1.0]}).fit(X, [0, 1, np.nan, 2], qid=[1, 1, 2, 2])
+
+
+def test_queries_and_documents_of_the_bilinear_ranker():
+    text = [["red"], ["blue"]]
+    for Q, D, message in [
+        (text, np.eye(2), r"Column 0 of Q is text, such as 'red' in row 0: .*TfidfVectorizer"),
+        (np.eye(2), text, r"Column 0 of D is text, such as 'red' in row 0"),
+        (np.diag([1, np.nan]), np.eye(2), r"Q contains NaN: 1 missing value, .* row 1, column 1\."),
+        (
+            np.eye(2),
+            np.diag([np.inf, 1]),
+            r"D contains infinity: 1 .* row 0, column 0\.",
+        ),
+    ]:
+        with pytest.raises(DataError, match=message):
+            SparseBilinearRanker().fit(Q, D, [[0, 0, 1]])
+
+
+def test_frames_that_are_lazy_and_labels_that_are_text():
+    polars = pytest.importorskip("polars")
+    with pytest.raises(DataError, match=r"lazy data frame: pass X\.collect\(\)"):
+        RankRLS().fit(polars.LazyFrame({"a": X[:, 0]}), Y)
+    labels = polars.DataFrame({"one": Y, "two": ["1", "2", "high", "4"]})
+    with pytest.raises(DataError, match=r"y must have numbers.* in row 2"):
+        RankRLS().fit(X, labels)
 
 
 def test_columns_in_another_order_or_more_of_them():

@@ -64,7 +64,9 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 
 def _check_cells(X: Any) -> None:
-    """Refuse what conversions would lose: masks, dates, and numbers outside a sparse matrix."""
+    """Refuse lazy frames, and what conversions would lose: masks, dates, damaged sparse rows."""
+    if hasattr(X, "collect"):
+        raise DataError("X is a lazy data frame: pass X.collect().")
     check_unmasked("X", X)
     check_real("X", X, allow_complex=True)  # scikit-learn refuses complex numbers
     if is_sparse(X) and X.format in ("csr", "csc", "coo"):

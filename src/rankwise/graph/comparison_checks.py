@@ -12,6 +12,7 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, warn
 from rankwise.graph.conversion_checks import check_lossless
 from rankwise.graph.query_groups import missing_entries
+from rankwise.tables import plural
 
 FIRST = ("first", "win", "a", "left", "model_a")
 TIE = ("tie", "draw", "both", "neither", "tie (bothbad)")
@@ -117,7 +118,8 @@ def check_pairs(pairs: Any, n_rows: int | None, ids: NDArray[Any] | None = None)
         k = int(np.argmax(same))
         what = f"row {int(pairs[k, 0])}" if ids is None else f"item {shown(ids[pairs[k, 0]])}"
         raise DataError(
-            f"pairs[{k}] compares {what} with itself ({int(same.sum())} such pairs): drop them."
+            f"pairs[{k}] compares {what} with itself ({plural(int(same.sum()), 'such pair')}): "
+            "drop them."
         )
     return np.asarray(pairs, dtype=np.intp)
 

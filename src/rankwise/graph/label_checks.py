@@ -27,7 +27,8 @@ def numeric_labels(y: Any) -> Any:
         check_column_names(y, "y")
     check_unmasked("y", y)
     check_real("y", y, allow_complex=True)  # scikit-learn refuses complex numbers
-    array = np.asarray(y) if hasattr(y, "dtype") or isinstance(y, (list, tuple)) else None
+    is_array = any(hasattr(y, name) for name in ("dtype", "columns"))
+    array = np.asarray(y) if is_array or isinstance(y, (list, tuple)) else None
     if array is None or array.dtype.kind not in "OSTU":
         return y
     try:

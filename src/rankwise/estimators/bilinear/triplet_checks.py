@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, check_compressed
 from rankwise.errors import DataError
+from rankwise.estimators._input_errors import VECTORIZER, explain_rows
 from rankwise.graph.conversion_checks import check_column_names, check_lossless
 from rankwise.graph.query_groups import missing_entries
 from rankwise.solvers.bilinear.step_arrays import INT32_MAX, Ints
@@ -25,16 +26,7 @@ def check_rows(X: Any, name: str) -> sp.csr_array:
         check_lossless(name, X)
     if hasattr(X, "columns"):
         check_column_names(X, name)
-    try:
-        checked = check_array(X, accept_sparse="csr", dtype=np.float64, input_name=name)
-    except ValueError as error:
-        if "could not convert" not in str(error):
-            raise
-        raise DataError(
-            f"{name} needs rows of numbers: {error}. Turn text into features first, with a "
-            "vectorizer."
-        ) from None
-    rows = sp.csr_array(checked, dtype=np.float64)
+    rows = sp.csr_array(_checked_array(X, name))
     if rows.shape[1] > INT32_MAX:
         raise DataError(f"{name} has {rows.shape[1]} features: the maximum is {INT32_MAX}.")
     try:
@@ -46,6 +38,16 @@ def check_rows(X: Any, name: str) -> sp.csr_array:
         rows.sum_duplicates()
         rows.eliminate_zeros()
     return rows
+
+
+def _checked_array(X: Any, name: str) -> Any:
+    """scikit-learn's `check_array`, with errors that name the row and column."""
+    try:
+        return check_array(X, accept_sparse="csr", dtype=np.float64, input_name=name)
+    except (TypeError, ValueError) as error:
+        refused = error
+    explain_rows(name, X, refused, encoder=VECTORIZER)
+    raise refused
 
 
 def columns_of(X: Any) -> list[str] | None:

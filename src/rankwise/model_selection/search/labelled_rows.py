@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
+from rankwise.estimators._input_errors import explain_labels
 from rankwise.estimators._validation import query_groups
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import labels_differ, nothing_to_rank, numeric_labels
@@ -39,10 +40,7 @@ class LabelledRows:
         if y is None:
             raise DataError("A ranker requires y to be passed, but the target y is None.")
         y, qid = numeric_labels(to_host(y)), to_host(qid)
-        finite = "allow-nan" if unlabelled else True
-        y = check_array(
-            y, ensure_2d=False, ensure_min_samples=2, input_name="y", ensure_all_finite=finite
-        )
+        y = _checked_labels(y, finite="allow-nan" if unlabelled else True)
         if is_sparse(X):
             X = X.tocsr()
         elif not (
@@ -87,6 +85,17 @@ class LabelledRows:
     def weights(self, rows: Index) -> NDArray[Any] | None:
         """The weights of the queries of rows, None if they have none."""
         return None if self.query_weight is None else self.query_weight[rows]
+
+
+def _checked_labels(y: Any, *, finite: bool | str) -> NDArray[Any]:
+    """Labels as an array; errors have the first row whose label cannot be used."""
+    options = {"ensure_2d": False, "ensure_min_samples": 2, "input_name": "y"}
+    try:
+        return np.asarray(check_array(y, ensure_all_finite=finite, **options))
+    except ValueError as error:
+        refused = error
+    explain_labels(y, refused)
+    raise refused
 
 
 def take(X: Any, rows: Index, columns: Index | None = None) -> Any:

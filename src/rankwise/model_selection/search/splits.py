@@ -14,6 +14,7 @@ from rankwise.backends.arrays import Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.parameters import Choice, as_generator, check_value
+from rankwise.tables import plural
 
 NAMES = ("leave_query_out", "leave_pair_out")
 
@@ -107,12 +108,12 @@ def _folds(n_folds: int, data: LabelledRows, random_state: Any) -> Splits:
     """Queries, or the rows of a global ranking, assigned to folds in turn."""
     by_query, groups = data.qid is not None, data.groups
     n = groups.n_groups if by_query else len(data)
-    most, what = (n, "queries") if by_query else (n // 2, "rows")
+    most, what = (n, "query") if by_query else (n // 2, "row")
     if not 2 <= n_folds <= most:
         least = "a query" if by_query else "two rows"
         raise ParameterError(
-            f"cv={n_folds} must be at least 2, with at least {least} for every fold: got {n} "
-            f"{what}."
+            f"cv={n_folds} must be at least 2, with at least {least} for every fold: got "
+            f"{plural(n, what)}."
         )
     codes = groups.codes if by_query else np.arange(n)
     place, order = np.arange(n), None
