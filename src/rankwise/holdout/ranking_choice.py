@@ -162,7 +162,7 @@ def spread_rows(labels: Array, number: int) -> Index:
 
 
 def row_parts(labels: Array) -> list[Index]:
-    """Parts of all rows, two rows or more, evenly spaced in the order of the (first) labels."""
+    """Parts of at least two rows each, evenly spaced in the order of the (first) labels."""
     order = np.argsort(labels[:, 0], kind="stable")
     n_parts = min(round(1 / budget.PART), len(order) // 2)
     return [np.sort(order[k::n_parts]) for k in range(n_parts)]

@@ -207,6 +207,7 @@ def _slopes_by_edge(F: Any, M: sp.csr_array) -> Array:
 
 
 def _dense(A: Any) -> Array:
+    """A matrix as a dense one of float64."""
     return np.asarray(A.toarray() if is_sparse(A) else A, dtype=np.float64)
 
 

@@ -116,6 +116,7 @@ def split_queries(
 
 
 def _too_few(n_queries: int, *, chooses: bool, stops: bool) -> str:
+    """The message if no query can be held out: what needs one, and what to do."""
     needs, instead = [], []
     if chooses:
         needs.append("alpha and eta0 are chosen on held-out queries")
@@ -288,7 +289,7 @@ class StepChoice:
                 triplets = self.split.training.between(t, min(t + BLOCK, n_steps))
                 learner.advance(self.Q, self.D, triplets)
             order, total = self.order(learner), learner.sum_of_rates()
-        except DataError:  # W or its scores: as bad as can be
+        except DataError:  # W or its scores overflowed: the worst order
             overflowed = True
             queries = self.split.held_out[:, 0]
             order = order_of(np.full(len(queries), -1.0), queries)

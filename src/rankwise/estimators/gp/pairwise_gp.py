@@ -112,8 +112,7 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
         `prior_scale`, or uniform in the logarithms within the bounds if there is none. So few
         points cannot describe hyperparameters that are at a bound, uncertain by more than a factor
         of 3 (one standard deviation), or about as probable far from the best: "all" warns of these,
-        and if there is no prior.
-        Predictions take as many times longer as there are points.
+        and if there is no prior. Predictions take as many times longer as there are points.
     grid_step : float, default=0.25
         Step of this grid.
     n_landmarks : int, optional
