@@ -52,10 +52,19 @@ class TestReplacing:
         assert link.is_symlink()
         assert target.read_text() == "new"
 
-    def test_a_device_is_written_to_and_not_replaced(self):
-        with replacing(os.devnull) as beside:
-            beside.write_text("gone")
-        assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+    def test_a_pipe_is_written_to_and_not_replaced(self, tmp_path):
+        """Devices are treated alike; if a test on one failed, root would have replaced it."""
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            with replacing(path) as beside:
+                beside.write_text("content")
+            assert stat.S_ISFIFO(os.stat(path).st_mode)
+            assert os.read(reader, 100) == b"content"
+        finally:
+            os.close(reader)
 
     def test_a_very_long_name(self, tmp_path):
         path = tmp_path / ("x" * 250)

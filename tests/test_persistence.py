@@ -326,6 +326,29 @@ class TestRefusedOnLoading:
             with pytest.raises(ModelFileError, match="cannot be read"):
                 load_model(saved)
 
+    def test_compressed_members_of_a_part(self, path):
+        save_model(make_pipeline(StandardScaler(), RankRLS()).fit(X, y), path)
+        with zipfile.ZipFile(path) as archive:
+            name = next(name for name in archive.namelist() if name.endswith(".skops"))
+            part, compressed = io.BytesIO(archive.read(name)), io.BytesIO()
+        with (
+            zipfile.ZipFile(part) as members,
+            zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as copies,
+        ):
+            for inner in members.namelist():
+                copies.writestr(inner, members.read(inner))
+        rewrite(path, {name: compressed.getvalue()})
+        with pytest.raises(ModelFileError, match="compressed members"):
+            load_model(path)
+
+    def test_members_that_are_larger_than_the_file(self, saved):
+        content = bytearray(saved.read_bytes())
+        entry = content.rfind(b"PK\1\2")  # the last one of the directory
+        content[entry + 24 : entry + 28] = (2**30).to_bytes(4, "little")
+        saved.write_bytes(content)
+        with pytest.raises(ModelFileError, match="members are larger than the file"):
+            load_model(saved)
+
     def test_arrays_that_are_not_what_they_declare(self, saved):
         objects = io.BytesIO()
         np.save(objects, np.array([None]), allow_pickle=True)

@@ -1,10 +1,13 @@
 """Calls in two threads."""
 
+import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import rankwise
 from rankwise.backends import threads
 from rankwise.backends.threads import map_in_threads, threads_for
 
@@ -35,3 +38,12 @@ def test_threads_have_the_context_of_the_caller():
 def test_little_work_has_one_thread():
     assert threads_for(threads.MANY - 1) == 1
     assert threads_for(threads.MANY) == threads.THREADS
+
+
+def test_no_loop_has_threads_of_numba():
+    """OpenMP hangs in forked processes, and other layers abort if two threads call a loop."""
+    sources = list(Path(rankwise.__file__).parent.rglob("*.py"))
+    assert len(sources) > 100
+    for source in sources:
+        text = source.read_text(encoding="utf-8")
+        assert not re.search(r"\bprange\b|\bparallel\s*=\s*True", text), source

@@ -4,7 +4,7 @@ import logging
 from functools import partial
 
 import pytest
-from distributed import LocalCluster
+from distributed import LocalCluster, wait
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
@@ -64,11 +64,19 @@ def test_hashed_features_are_refused(run, tmp_path, monkeypatch):
 def test_a_scheduler_without_workers(files, run, tmp_path, monkeypatch):
     monkeypatch.setattr("rankwise.distributed._cluster_fit.WORKER_SECONDS", 0.3)
     monkeypatch.setattr("rankwise.distributed._cluster_fit.PROGRESS_SECONDS", 0.05)
+    waits = []
 
     def nobody(**options):
         return LocalCluster(**options | {"n_workers": 0, "processes": False})
 
+    def impatient(futures, timeout):  # a fit that waits for ever fails
+        waits.append(timeout)
+        if len(waits) > 400:
+            pytest.fail("it waits for workers that are not there")
+        return wait(futures, timeout=timeout)
+
     monkeypatch.setattr("distributed.LocalCluster", nobody)
+    monkeypatch.setattr("distributed.wait", impatient)
     out = tmp_path / "m.rankwise"
     message = run("fit", files.train, "--workers", 1, "-o", out, ok=False)
     assert message.startswith("The Dask scheduler has had no workers for 0.3 seconds: start some")
@@ -84,10 +92,15 @@ def test_a_scheduler_without_workers(files, run, tmp_path, monkeypatch):
     ],
 )
 def test_workers_and_schedulers_that_end(files, run, tmp_path, monkeypatch, error, message):
+    logger = logging.getLogger("distributed")
+    level = logger.level
+
     def fail(*given, **options):
+        assert logger.level == logging.CRITICAL  # the error is one line, without logs
         raise error
 
     monkeypatch.setattr("distributed.LocalCluster", partial(LocalCluster, processes=False))
     monkeypatch.setattr("rankwise.distributed.fit", fail)
     out = tmp_path / "m.rankwise"
     assert message in run("fit", files.train, "--workers", 1, "-o", out, ok=False)
+    assert logger.level == level

@@ -184,6 +184,19 @@ def test_an_interrupt_says_what_was_written(files, monkeypatch, tmp_path, saved)
     assert (out.read_bytes() == b"of old") != saved
 
 
+@pytest.fixture
+def safe_devices(monkeypatch):
+    """A program that is wrong and has root's rights could replace a device."""
+    replace = os.replace
+
+    def replace_file(old, new):
+        assert not str(new).startswith("/dev/"), f"{new} would be replaced"
+        replace(old, new)
+
+    monkeypatch.setattr("os.replace", replace_file)
+
+
+@pytest.mark.usefixtures("safe_devices")
 def test_files_are_replaced_only_by_force(files, run, tmp_path):
     out = tmp_path / "out"
     out.write_text("mine")
@@ -360,6 +373,7 @@ def test_scores_are_not_compressed(files, run, model, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.usefixtures("safe_devices")
 def test_devices(files, run):
     run("fit", files.train, "--alpha", 1, "-o", os.devnull)
     assert "No space left" in run("fit", files.train, "--alpha", 1, "-o", "/dev/full", ok=False)

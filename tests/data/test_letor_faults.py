@@ -61,6 +61,7 @@ def fault(tmp_path, content, **options):
         ("1 qid:1 1:-INF", "the row. A missing value is written as NULL, and read as the"),
         ("1 qid:1 1:1e309", "the value '1e309' of feature 1 is too large for float64"),
         ("1 qid:1 1:" + "9" * 400, "of feature 1 is too large for float64"),
+        ("1 qid:1 1:0." + "0" * 9999 + "1e100000", "of feature 1 is too large for float64"),
         ("1 qid:1 2147483648:1", "feature index 2147483648 exceeds the largest"),
         ("1 qid:1 99999999999999999999:1", "exceeds the largest that can be read"),
         ("1 qid:1 " + "9" * 4301 + ":1", "9...' exceeds the largest that can be read"),

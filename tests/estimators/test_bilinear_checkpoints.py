@@ -170,6 +170,49 @@ def test_whole_numbers_of_10_to_the_12_are_refused(problem, tmp_path, how):
 
 
 @pytest.mark.parametrize(
+    ("n_words", "field", "value"),
+    [
+        (12, "start", 10**12),  # a vector
+        (12, "room", -2),
+        (200, "start", 10**12),  # a compact row
+        (200, "start", -(10**12)),
+        (200, "start", None),  # where another one begins
+        (200, "room", 10**12),
+        (200, "length", 10**12),
+        (200, "length", -1),
+    ],
+)
+def test_one_row_outside_of_the_arrays_is_refused(tmp_path, n_words, field, value):
+    X, labels = texts(n_words=n_words)
+    path = tmp_path / "run.npz"
+    ranker(refit=False).fit_classes(X, labels, checkpoint=path)
+    with np.load(path) as file:
+        members = dict(file)
+    rows = members["rows"].view(ROW).ravel()
+    some = np.flatnonzero(rows["room"] == -1 if n_words == 12 else rows["room"] > 0)
+    assert len(some) > 1
+    last = some[np.argmax(rows["start"][some])]  # it overlaps none of the others
+    other = some[some != last][0]
+    rows[field][last] = rows[field][other] if value is None else value
+    np.savez(path, **members)
+    with pytest.raises(ModelFileError, match="damaged: rows has values outside"):
+        ranker(refit=False).fit_classes(X, labels, checkpoint=path)
+
+
+def test_a_checkpoint_without_a_member_is_refused(problem, tmp_path):
+    X, labels, _ = problem
+    path = tmp_path / "run.npz"
+    ranker().fit_classes(X, labels, checkpoint=path)
+    with np.load(path) as file:
+        members = dict(file)
+    assert {"note", "rows", "vals", "step"} <= members.keys()
+    for left_out in members:
+        np.savez(path, **{name: members[name] for name in members if name != left_out})
+        with pytest.raises(ModelFileError, match=f"damaged.*{left_out}"):
+            ranker().fit_classes(X, labels, checkpoint=path)
+
+
+@pytest.mark.parametrize(
     ("name", "value"), [("lam", "fit"), ("eta0", -1), ("seed", None), ("trials", {}), ("stage", 1)]
 )
 def test_a_damaged_note_is_refused(problem, tmp_path, name, value):

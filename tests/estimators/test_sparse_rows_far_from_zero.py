@@ -12,6 +12,7 @@ X = RNG.standard_normal((40, 3))
 Y = X[:, 0] - X[:, 1]
 FAR = {
     "offset": (X + 1e7, (X + 1e7) - 1e7),
+    "smaller offset": (X + 1e4, (X + 1e4) - 1e4),
     "constant column": (np.column_stack((X, np.full(40, 1e8))), X),
 }
 

@@ -99,7 +99,7 @@ OF_FOLDS = (queries, folds, single_rows)
 TOLERANCES = {"dual": 1e-3}  # of the largest label, from their mean; 1e-5 for others
 
 
-def check(hold_out, problem, name, alphas=ALPHAS):
+def check(hold_out, problem, name, alphas=ALPHAS, *, may_refuse=True):
     X, y = PROBLEMS[problem]
     size = np.abs(y - np.mean(y, dtype=np.float64)).max()
     size = 3.0 if hold_out is comparisons else size
@@ -111,6 +111,8 @@ def check(hold_out, problem, name, alphas=ALPHAS):
                     RANKERS[name](1.0), X, y, alpha, precise(problem, rbf=name == "rbf")
                 )
             except RankwiseError:
+                if not may_refuse:
+                    raise
                 continue
         found = np.asarray(found, dtype=np.float64)
         assert np.isfinite(found).all()
@@ -132,9 +134,9 @@ def test_hold_outs_are_right_or_refused(problem, hold_out, name):
 
 @pytest.mark.parametrize("hold_out", [pairs, pairs_of_queries, queries, folds, comparisons])
 def test_features_and_labels_far_from_zero(hold_out):
-    check(hold_out, "far from zero", "primal", (1e-9,))
-    check(hold_out, "far from zero", "dual", (1.0,))
-    check(hold_out, "labels far from zero", "dual", (1e-9,))
+    check(hold_out, "far from zero", "primal", (1e-9,), may_refuse=False)
+    check(hold_out, "far from zero", "dual", (1.0,), may_refuse=False)
+    check(hold_out, "labels far from zero", "dual", (1e-9,), may_refuse=False)
 
 
 @pytest.mark.parametrize("hold_out", OF_FOLDS)
