@@ -256,6 +256,14 @@ def test_errors():
         TransductiveRankRLS().make_problem(X, y, sample_weight=np.ones(60))
 
 
+@pytest.mark.parametrize("shape", [(20, 3), (10, 20)])
+def test_features_that_overflow(shape):
+    X = 1e200 * np.random.default_rng(0).standard_normal(shape)
+    for rows in (X, sp.csr_array(X)):
+        with pytest.raises(DataError, match="overflow"):  # and no warning of NumPy
+            TransductiveRankRLS(1.0, scale=None).fit(rows, np.arange(len(X)))
+
+
 def test_no_rows():
     with pytest.raises(ValueError, match=r"0 sample\(s\).* minimum of 2 is required"):
         TransductiveRankRLS().fit(np.empty((0, 3)), [], qid=[])

@@ -127,10 +127,10 @@ class SmoothSpace:
 
         O(n^2) time for each row, and O(n^3), with n features or landmarks.
         """
-        F, basis, weights = _explicit(self.space, X, qid)
         near = groups if self.within_queries else QueryGroups.of(None, groups.n_rows)
-        M = neighbor_laplacian(X, near, self.n_neighbors)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
+            F, basis, weights = _explicit(self.space, X, qid)
+            M = neighbor_laplacian(X, near, self.n_neighbors)
             S = _slopes(F, M, self.smoothness)
             lengths = float(S.trace())
         if not np.isfinite(lengths):
