@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError
+from rankwise.graph.conversion_checks import check_unmasked
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.metrics._row_order import label_levels, map_queries, rank_rows
 from rankwise.tables import plural
@@ -155,8 +156,7 @@ def as_column(values: Any, name: str) -> Array:
     Takes lists, arrays of any real dtype and columns of pandas or polars; a column of shape
     (n, 1) is flattened.
     """
-    if np.ma.is_masked(values):
-        raise DataError(f"{name} has masked entries: drop these rows or fill them in.")
+    check_unmasked(name, values)
     column = np.asarray(values)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
