@@ -216,6 +216,7 @@ MALFORMED = [
     ("wide.csv", "label,a\n1,1\n".encode("utf-16"), "UTF-16"),
     ("semi.csv", b"qid;label;a\n1;1;1\n", "separated by semicolons: give --separator ';'"),
     ("tabs.csv", b"qid\tlabel\ta\n1\t1\t1\n", "separated by tabs"),
+    ("commas.tsv", b"qid,label,a\n1,1,1\n", "separated by commas: give --separator ','"),
     ("quote.csv", b'label,a\n1,"2\n0,3\n1,4\n', "line 2: cannot be read as CSV: unexpected end"),
     ("noquery.csv", HEAD + b"1,1,1\n,0,2\n", "line 3: the column 'qid' has no value"),
     ("nolabel.csv", HEAD + b"1,1,1\n1,,2\n1,nan,2\n", "line 3: the label .*1 more row"),

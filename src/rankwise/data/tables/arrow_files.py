@@ -183,9 +183,9 @@ def _csv_names(file: TableFile) -> list[str]:
     line, names = next(csv_rows(file.path, file.separator), (0, []))
     if not names:
         raise DataError(f"{file.path} is empty: it needs a line with the names of columns.")
-    if len(names) == 1 and file.separator == ",":
-        for mark, words in SEPARATORS.items():
-            if mark in names[0]:
+    if len(names) == 1:
+        for mark, words in {**SEPARATORS, ",": "commas"}.items():
+            if mark in names[0] and mark != file.separator:
                 given = "'\\t' (or --format tsv)" if mark == "\t" else f"'{mark}'"
                 decimal = ", and --decimal ',' if its numbers have decimal commas" * (mark == ";")
                 raise DataError(
