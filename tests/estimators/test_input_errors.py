@@ -35,6 +35,8 @@ def with_cell(value, dtype=None):
         (["a red car"] * 4, r"got texts, such as 'a red car'\. Make features .*TfidfVectorizer"),
         ([{"a": 1, "b": 2}] * 4, r"got dictionaries\. Make a data frame"),
         ([[1, 2], [3, 4], [5], [6, 7]], r"same length: got 2 values in row 0, and 1 in row 2"),
+        ({"a": [1, 2], "b": [3, 4]}, r"got a dict\. Make a data frame of it, as in pandas"),
+        ({1, 2, 3, 4}, r"got a set\. Pass a list, an array or a data frame"),
         ("train.csv", r"rows of numbers: got 'train.csv'\. Read a file first"),
     ],
 )
@@ -53,6 +55,11 @@ def test_labels_that_are_missing_or_infinite(ranker):
             ranker.fit(X, y)
     with pytest.raises(DataError, match=r"1 infinite label, the first in row 2\. Use finite"):
         ranker.fit(X, [0, 1, np.inf, 2])
+
+
+def test_the_name_of_a_column_is_no_label():
+    with pytest.raises(DataError, match=r"got the text 'grade'\. Pass the column itself, as in y="):
+        RankRLS().fit(X, "grade")
 
 
 def test_missing_labels_of_pandas_and_of_several_outputs():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import Any
 
@@ -68,12 +68,16 @@ def explain_labels(y: Any, error: Exception) -> None:
 
 
 def _check_is_table(what: str, X: Any) -> None:
-    """Raise an error for text, for a list of texts or dictionaries, and for rows that differ."""
+    """Raise an error for what has no rows, or has rows of text or of different lengths."""
     if isinstance(X, (str, PathLike)):
         raise DataError(
             f"{what} must have rows of numbers: got {str(X)[:SHOWN]!r}. Read a file first, for "
             "example with rankwise.data.read_letor or rankwise.data.read_table."
         )
+    if isinstance(X, (dict, set, Iterator)):
+        a_frame = f"Make a data frame of it, as in pandas.DataFrame({what})."
+        advice = a_frame if isinstance(X, dict) else "Pass a list, an array or a data frame."
+        raise DataError(f"{what} must have rows of numbers: got a {type(X).__name__}. {advice}")
     if hasattr(X, "columns"):
         check_column_names(X, what)
     if not isinstance(X, (list, tuple, np.ndarray)) or not len(X):

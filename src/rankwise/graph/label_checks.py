@@ -16,9 +16,14 @@ def numeric_labels(y: Any) -> Any:
     """Labels as they are, or, if they are text, the numbers that the text stands for.
 
     Raises DataError for other text and for numbers beyond float64, with the first row that has
-    them, for masked entries, dates and sparse arrays, and for data frames without columns or with
-    two of the same name.
+    them, for the name of a column, for masked entries, dates and sparse arrays, and for data frames
+    without columns or with two of the same name.
     """
+    if isinstance(y, str):
+        raise DataError(
+            f"y needs one label per row: got the text {y!r}. Pass the column itself, as in "
+            f"y=frame[{y!r}], and leave it out of X."
+        )
     if is_sparse(y):
         raise DataError(
             "y is a sparse array: pass y.toarray(), and y.toarray()[:, 0] for one column."
