@@ -1,18 +1,22 @@
 """Comparisons that are held out without refitting, compared with refits."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.spatial.distance import cdist
 from scipy.special import expit
 
 from rankwise import KPCRank, PairwiseGP, RankRLS, SparseRankRLS
 from rankwise.data import Comparisons
 from rankwise.errors import DataError, ParameterError
+from rankwise.holdout import comparison_hold_out
 from rankwise.holdout.preference_slope import logistic_slope
 from rankwise.model_selection import leave_comparison_out, leave_item_out
-from tests.oracles.comparisons import clustered_error, differences, refit
+from tests.oracles.comparisons import clustered_error, differences, precise_refits, refit
 from tests.strategies import comparisons
 
 ALPHAS = [0.3, 4.0]
@@ -52,8 +56,14 @@ ZEROS = pytest.mark.filterwarnings("ignore:margin has only 1 and 0")
 
 @ZEROS
 @pytest.mark.parametrize("solver", ["primal", "dual"])
+@pytest.mark.parametrize("few", [0, 500])
 @given(votes())
-def test_single_comparisons_groups_and_items(solver, problem):
+def test_single_comparisons_groups_and_items(solver, few, problem):
+    with mock.patch.object(comparison_hold_out, "FEW", few):
+        compare_with_refits(solver, problem)
+
+
+def compare_with_refits(solver, problem):
     X, pairs, given = problem
     ranker, n = RankRLS(solver=solver), len(pairs)
     D = design(X, pairs, given)
@@ -75,6 +85,41 @@ def test_single_comparisons_groups_and_items(solver, problem):
             check(one.differences[a, k], np.flatnonzero((pairs == i).any(axis=1)))
             check(one.differences[a, n + k], np.flatnonzero((pairs == j).any(axis=1)))
     assert one.compared.tolist() == [*range(n), *range(n)]
+
+
+@pytest.mark.parametrize("kind", ["kernel", "features"])
+@pytest.mark.parametrize("n_pairs", [6, 9, 16])
+@pytest.mark.parametrize("lam", [1e-6, 1e-12, 1e-20])
+def test_tiny_alphas(kind, n_pairs, lam):
+    rng = np.random.default_rng(n_pairs)
+    X = rng.standard_normal((9, 4 if kind == "kernel" else 20))
+    pairs = rng.integers(0, 4, (n_pairs, 2))
+    pairs[:, 1] += 4
+    pairs[0] = 8, 0  # in no cycle
+    margin, weight = rng.standard_normal(n_pairs), rng.uniform(0.2, 2.0, n_pairs)
+    weight[2] = 0.0
+    K = np.exp(-cdist(X, X, "sqeuclidean") / 4) if kind == "kernel" else X @ X.T
+    ranker = RankRLS(lam, kernel="precomputed" if kind == "kernel" else "linear", scale=None)
+    given = {"margin": margin, "weight": weight}
+    found = leave_comparison_out(ranker, K if kind == "kernel" else X, pairs, **given)
+    want = precise_refits(K, pairs, margin, weight, np.arange(n_pairs), lam)
+    assert_allclose(found.differences[0], want, rtol=1e-8, atol=1e-10)
+
+
+def test_groups_at_tiny_alphas_are_right_or_unreliable():
+    rng = np.random.default_rng(0)
+    X, pairs, fold = rng.standard_normal((8, 3)), rng.integers(0, 4, (14, 2)), np.arange(14) % 5
+    pairs[:, 1] += 4
+    K, margin, weight = np.exp(-cdist(X, X, "sqeuclidean")), rng.standard_normal(14), np.ones(14)
+    given = {"margin": margin, "groups": fold}
+    for lam in (1e-8, 1e-10):
+        found = leave_comparison_out(
+            RankRLS(lam, kernel="precomputed", scale=None), K, pairs, **given
+        )
+        want = precise_refits(K, pairs, margin, weight, fold, lam)
+        assert_allclose(found.differences[0], want, rtol=1e-3, atol=1e-3)
+    with pytest.warns(UserWarning, match="unreliable"):
+        leave_comparison_out(RankRLS(1e-16, kernel="precomputed", scale=None), K, pairs, **given)
 
 
 @ZEROS

@@ -22,7 +22,8 @@ from rankwise.holdout.alpha_evaluation import (
 from rankwise.holdout.alpha_grid import (
     data_alphas,
 )
-from rankwise.holdout.comparison_hold_out import Edges, edges_of, plain_problem, system_of
+from rankwise.holdout.comparison_hold_out import edges_of, plain_problem, system_of
+from rankwise.holdout.held_out_edges import Edges
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
 from rankwise.problem import (

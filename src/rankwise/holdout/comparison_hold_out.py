@@ -1,4 +1,4 @@
-"""Exact hold-outs of comparisons: one at a time, or in sets.
+"""Exact hold-outs of comparisons by their leverage in a fit to all of them.
 
 With the differences D = B F of the coordinates of compared rows, A = D'WD and b = D'W margin, the
 fit predicts D w with w = (A + lam I)^-1 b. Without a set S of comparisons, the residuals are
@@ -6,16 +6,16 @@ fit predicts D w with w = (A + lam I)^-1 b. Without a set S of comparisons, the 
     e_S = (I - E_S W_S)^-1 (margin_S - D_S w),   E_S = D_S (A + lam I)^-1 D_S'.
 
 With a kernel matrix, E = B (L + lam K^-1)^-1 B'. If K is well conditioned, one inverse for each lam
-has all entries of E.
+has all entries of E. With no more comparisons than coordinates, leverages may be 1 up to rounding:
+see gram_edges.py.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,124 +24,25 @@ from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.holdout.gram_edges import GramEdges, gram_of
+from rankwise.holdout.held_out_edges import BLOCK, STACKED, Edges, LeverageEdges
 from rankwise.problem import FeatureSpace, FeatureSystem, LandmarkSpace, Problem, System
 from rankwise.problem.context_space import ContextSpace
 from rankwise.solvers.ridge_path import SMALL, rounding_floor, solve_ridge_path
 
 STORED = 2 * 10**7  # numbers: largest coordinates that are stored
-BLOCK = 2**17  # numbers of a block of differences, which fits in a cache
-STACKED = 2**20  # numbers of differences of the sets that are processed together
-LEAST = 1e-12  # smallest share of a comparison that others leave to be explained by itself
 INDEFINITE = 1e-6  # of the largest kernel value: larger errors of a factor are not rounding
 CONDITION = 1e7  # of a kernel matrix whose inverse is accurate enough
+FEW = 500  # comparisons, whose Gram matrix takes little time with any kernel
 KERNEL_LAMS = 12  # up to which an inverse for each costs no more than an eigendecomposition
-
-
-class View(Protocol):
-    """Fits for one or several lams."""
-
-    def each(self, some: Index) -> tuple[Array, Array]:
-        """Predictions (n_lams, n, n_outputs) for some comparisons, and diagonals of E (n_lams, n).
-
-        Both are new arrays in host memory.
-        """
-
-    def together(self, listed: Index) -> tuple[Array, Callable[[int], Array]]:
-        """Predictions for sets of the same size, (n, size, n_lams, n_outputs), and E for a lam."""
-
-
-@dataclass(frozen=True, eq=False)
-class Edges(ABC):
-    """Comparisons that can be held out."""
-
-    graph: ComparisonGraph
-
-    @property
-    @abstractmethod
-    def n_coordinates(self) -> int:
-        """Sets with more comparisons are held out by solving for the others."""
-
-    @property
-    def block_size(self) -> int:
-        """How many single comparisons are processed together."""
-        return max(1, BLOCK // max(1, self.n_coordinates))
-
-    @abstractmethod
-    def views(self, lams: Sequence[float]) -> Iterator[tuple[list[int], View]]:
-        """Fits, and the positions of their lams."""
-
-    @abstractmethod
-    def without_many(self, members: Index, lams: Sequence[float]) -> Array:
-        """Predictions for a large set of comparisons, (n_lams, n, n_outputs)."""
-
-    @property
-    def margin(self) -> Array:
-        """Margins with an axis for outputs."""
-        return self.graph.margin.reshape(len(self.graph.margin), -1)
-
-    def single(self, some: Index, lams: Sequence[float]) -> Array:
-        """The prediction for each of some comparisons without it: (n_lams, n_some, n_outputs)."""
-        margin, weight = self.margin, self.graph.weight
-        out = np.empty((len(lams), len(some), margin.shape[1]))
-        step = self.block_size
-        for which, view in self.views(lams):
-            for start in range(0, len(some), step):
-                part = some[start : start + step]
-                fitted, h = view.each(part)
-                h *= weight[part]
-                np.minimum(h, 1.0 - LEAST, out=h)
-                fitted -= h[:, :, None] * margin[part]
-                fitted /= (1.0 - h)[:, :, None]
-                out[which, start : start + step] = fitted
-        return out
-
-    def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
-        """Predictions for sets of comparisons, each without its set.
-
-        Returns an array of shape (n_lams, n, n_outputs) for the n comparisons of all sets, one set
-        after the other. A set of g comparisons takes O(g^2 d + g^3) time for each lam or, if there
-        are more of them than coordinates d, O(g d^2 + d^3) time. With the inverse of a kernel
-        matrix, it is O(g^3) or O(d^3).
-        """
-        sizes = np.array([len(one) for one in sets], dtype=np.intp)
-        ends = np.cumsum(sizes)
-        d = self.n_coordinates
-        out = np.empty((len(lams), int(sizes.sum()), self.margin.shape[1]))
-        small = np.flatnonzero(sizes <= d)
-        if len(small):
-            for which, view in self.views(lams):
-                for size in np.unique(sizes[small]).tolist():
-                    alike = small[sizes[small] == size]
-                    step = max(1, STACKED // max(1, size * d))
-                    for start in range(0, len(alike), step):
-                        chosen = alike[start : start + step]
-                        listed = np.stack([sets[k] for k in chosen])
-                        places = ends[chosen, None] - size + np.arange(size)
-                        out[np.array(which)[:, None], places.ravel()] = self._without(view, listed)
-        for k in np.flatnonzero(sizes > d).tolist():
-            out[:, ends[k] - sizes[k] : ends[k]] = self.without_many(sets[k], lams)
-        return out
-
-    def _without(self, view: View, listed: Index) -> Array:
-        """Predictions for sets of the same size, shape (n_lams, n, n_outputs)."""
-        fitted, products = view.together(listed)
-        n, size, n_lams = fitted.shape[:3]
-        margin = self.margin[listed]
-        out = np.empty((n_lams, n * size, margin.shape[2]))
-        for k in range(n_lams):
-            E = products(k)
-            on = backend_of(E)
-            left = on.array(np.eye(size)) - E * on.array(self.graph.weight[listed])[:, None, :]
-            e = to_host(on.solve(left, on.array(margin - fitted[:, :, k])))
-            out[k] = (margin - e).reshape(n * size, -1)
-        return out
 
 
 def edges_of(problem: Problem, n_lams: int) -> Edges:
     """The comparisons of a problem, to be held out for so many lams.
 
     Features and landmarks take O(N n^2) time for N comparisons (less, if there are fewer rows),
-    without the coordinates of all rows. A kernel matrix takes O(m^3) time.
+    without the coordinates of all rows. A kernel matrix takes O(m^3) time. No more comparisons than
+    coordinates take O(N^3) time.
     """
     problem = plain_problem(problem)
     graph = problem.tasks[0].graph
@@ -150,20 +51,32 @@ def edges_of(problem: Problem, n_lams: int) -> Edges:
     if system is None:
         K = problem.coordinates().kernel
         assert K is not None
+        if len(graph.first) <= max(len(K), FEW):
+            B, K = graph.incidence, np.asarray(to_host(K))
+            return GramEdges(graph, _finite(B @ (B @ K).T))
         inverse = well_conditioned_inverse(K) if n_lams <= KERNEL_LAMS else None
         if inverse is not None:
             return KernelEdges(graph, inverse)
         X = kernel_factor(K)
         system = FeatureSystem(X.shape[1])
+    if len(graph.first) <= system.n_coordinates:
+        every = np.arange(len(graph.first))
+        return GramEdges(graph, _finite(gram_of(graph.differences(system.coordinates(X), every))))
     found = system.coordinate_moments(system.moments(X, problem.tasks[0], problem.loss))
     b = found.b.reshape(len(found.b), -1)
-    if not (backend_of(b).is_finite(found.A.diagonal()) and backend_of(b).is_finite(b)):
-        raise DataError("Products of features or margins overflow. Scale the features.")
+    _finite(found.A.diagonal())
+    _finite(b)
     return FeatureEdges(graph, system.coordinates(X), found.A, b)
 
 
+def _finite(products: Array) -> Array:
+    if not backend_of(products).is_finite(products):
+        raise DataError("Products of features or margins overflow. Scale the features.")
+    return products
+
+
 @dataclass(frozen=True, eq=False)
-class FeatureEdges(Edges):
+class FeatureEdges(LeverageEdges):
     """Comparisons as rows of a ridge regression on differences of coordinates.
 
     Attributes
@@ -210,7 +123,10 @@ class FeatureEdges(Edges):
                 yield [k], self._spectral([lam])
                 continue
             ones = on.zeros(len(C), 1) + 1.0
-            yield [k], FeatureView(self, C, None, on.solve_triangular(C, self.b), ones)
+            diagonal = abs(on.diagonal(C))
+            condition = np.array([float(diagonal.max() / diagonal.min()) ** 2])
+            moved = on.solve_triangular(C, self.b)
+            yield [k], FeatureView(self, C, None, moved, ones, condition)
 
     def _spectral(self, lams: Sequence[float]) -> FeatureView:
         on = backend_of(self.b)
@@ -220,7 +136,8 @@ class FeatureEdges(Edges):
         floor = rounding_floor(self.A)
         shares = 1.0 / on.xp.where(divisors > floor, divisors, np.inf)
         weights = ((V.T @ self.b)[:, None, :] * shares[:, :, None]).reshape(len(s), -1)
-        return FeatureView(self, None, on.contiguous(V), weights, shares)
+        condition = to_host(shares.max(axis=0) * divisors.max(axis=0))
+        return FeatureView(self, None, on.contiguous(V), weights, shares, np.asarray(condition))
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,6 +153,7 @@ class FeatureView:
     V: Array | None
     weights: Array
     shares: Array
+    condition: Array
 
     def each(self, some: Index) -> tuple[Array, Array]:
         """See `View`."""
@@ -281,7 +199,7 @@ class FeatureView:
 
 
 @dataclass(frozen=True, eq=False)
-class KernelEdges(Edges):
+class KernelEdges(LeverageEdges):
     """Comparisons of rows with a well-conditioned kernel matrix K; `inverse` is K^-1."""
 
     inverse: Array
@@ -307,10 +225,13 @@ class KernelEdges(Edges):
         """(L + lam K^-1)^-1 for each lam."""
         on = backend_of(self.inverse)
         for k, lam in enumerate(lams):
-            S = on.inverse_definite(self._laplacian + lam * self.inverse, 0.0)
+            M = self._laplacian + lam * self.inverse
+            norm = _largest_sum(M)
+            S = on.inverse_definite(M, 0.0)
             if S is None:
                 raise np.linalg.LinAlgError
-            yield [k], KernelView(self.graph, S, np.asarray(to_host(on.matmul(S, self._rhs))))
+            scores = np.asarray(to_host(on.matmul(S, self._rhs)))
+            yield [k], KernelView(self.graph, S, scores, np.array([norm * _largest_sum(S)]))
 
     def without_many(self, members: Index, lams: Sequence[float]) -> Array:
         """Solve with the Laplacian of the others."""
@@ -334,6 +255,7 @@ class KernelView:
     graph: ComparisonGraph
     S: Array
     scores: Array
+    condition: Array
 
     def each(self, some: Index) -> tuple[Array, Array]:
         """See `View`."""
@@ -388,8 +310,12 @@ def well_conditioned_inverse(K: Array) -> Array | None:
     inverse = on.inverse_definite(on.copy(K), 0.0)
     if inverse is None:
         return None
-    condition = float(abs(K).sum(axis=0).max()) * float(abs(inverse).sum(axis=0).max())
-    return inverse if condition <= CONDITION else None
+    return inverse if _largest_sum(K) * _largest_sum(inverse) <= CONDITION else None
+
+
+def _largest_sum(M: Array) -> float:
+    """The largest sum of absolute values of a column."""
+    return float(abs(M).sum(axis=0).max())
 
 
 def kernel_factor(K: Array) -> Array:

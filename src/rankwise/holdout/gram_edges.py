@@ -1,0 +1,125 @@
+"""Exact hold-outs of few comparisons, from the Gram matrix of their differences.
+
+With differences D, weights W = R^2 and G = D D', the fit is w = D'R a with
+
+    (R G R + lam I) a = R margin.
+
+Without a set S of comparisons, the residuals are e_S = R_S^-1 (P_SS)^-1 a_S, where P is the inverse
+of the matrix. Nothing cancels as alpha approaches 0, where the fit predicts each comparison almost
+exactly: its leverage is then 1 up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.holdout.held_out_edges import Edges
+from rankwise.holdout.rounding import nonnegative, warn_if_lost
+
+CYCLE = 1e-8  # smaller shares of a comparison in cycles are rounding errors
+
+
+@dataclass(frozen=True, eq=False)
+class GramEdges(Edges):
+    """Comparisons whose differences have the Gram matrix G: O(n^3) time for n comparisons."""
+
+    G: Array
+
+    @property
+    def n_coordinates(self) -> int:
+        return len(self.G)
+
+    def single(self, some: Index, lams: Sequence[float]) -> Array:
+        """See `Edges`."""
+        trained, root, _, V = self._spectrum
+        place = self._places[some]
+        held, others = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
+        mine, n = place[held], self._n_cycles
+        out = np.empty((len(lams), len(some), self.margin.shape[1]))
+        for k, (shares, products) in enumerate(self._fits(lams)):
+            diagonal = (V[mine] ** 2) @ shares
+            residual = (V[mine] @ products) / (diagonal * root[mine])[:, None]
+            out[k, held] = self.margin[some[held]] - residual
+            # Comparisons of weight 0. Cycles have no part in w = D'R a.
+            a = V[:, n:] @ products[n:]
+            out[k, others] = self.G[np.ix_(some[others], trained)] @ (root[:, None] * a)
+        return out
+
+    def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
+        """See `Edges`. A set of g comparisons takes O(g n + g^3) time for each lam."""
+        trained, root, s, V = self._spectrum
+        ends = np.cumsum([len(one) for one in sets])
+        out = np.empty((len(lams), int(ends[-1]) if len(ends) else 0, self.margin.shape[1]))
+        for k, (shares, products) in enumerate(self._fits(lams)):
+            if self._n_cycles:
+                warn_if_lost(float(s.max()), float(shares[0]))
+            P, a = (V * shares) @ V.T, V @ products
+            for end, one in zip(ends, sets, strict=True):
+                place = self._places[one]
+                held, others = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
+                mine, found = place[held], out[k, end - len(one) : end]
+                y = np.linalg.solve(P[np.ix_(mine, mine)], a[mine])
+                found[held] = self.margin[one[held]] - y / root[mine, None]
+                if len(others):
+                    rest = a - P[:, mine] @ y
+                    found[others] = self.G[np.ix_(one[others], trained)] @ (root[:, None] * rest)
+        return out
+
+    def _fits(self, lams: Sequence[float]) -> Iterator[tuple[Array, Array]]:
+        """Eigenvalues of P and V'a, for each lam."""
+        trained, root, s, V = self._spectrum
+        target = V.T @ (root[:, None] * self.margin[trained])
+        for lam in lams:
+            shares = 1.0 / (s + lam)
+            if len(s) > self._n_cycles:
+                warn_if_lost(float(s.max()), float(shares[self._n_cycles]))
+            yield shares, shares[:, None] * target
+
+    @cached_property
+    def _places(self) -> Index:
+        """The place of each comparison among those with a weight above 0; -1 for the others."""
+        counted = self.graph.weight > 0
+        return np.where(counted, np.cumsum(counted) - 1, -1)
+
+    @cached_property
+    def _spectrum(self) -> tuple[Index, Array, Array, Array]:
+        """Comparisons with a weight above 0, roots of weights, and R G R = V diag(s) V'.
+
+        The sum of the differences along a cycle is 0, whatever the features are: as many
+        eigenvalues as there are independent cycles are 0. A comparison that is in no cycle has no
+        share in their eigenvectors, where rounding errors would be divided by lam.
+        """
+        trained = np.flatnonzero(self.graph.weight > 0)
+        root = np.sqrt(self.graph.weight[trained])
+        values, vectors = np.linalg.eigh(root[:, None] * self.G[np.ix_(trained, trained)] * root)
+        s, V, n = nonnegative(values, 0.0), vectors, self._n_cycles
+        s[:n] = 0.0
+        V[np.linalg.norm(V[:, :n], axis=1) < CYCLE, :n] = 0.0
+        return trained, root, s, V
+
+    @cached_property
+    def _n_cycles(self) -> int:
+        """The number of independent cycles of the graph of comparisons; 0 with a context."""
+        graph = self.graph
+        if graph.context is not None:
+            return 0
+        counted = graph.weight > 0
+        first, second = graph.first[counted], graph.second[counted]
+        ends = (np.ones(len(first)), (first, second))
+        adjacency = sp.coo_array(ends, shape=(graph.n_rows, graph.n_rows))
+        n_parts = connected_components(adjacency, directed=False)[0]
+        return len(first) - graph.n_rows + int(n_parts)
+
+
+def gram_of(differences: Array) -> Array:
+    """D D' as a NumPy array."""
+    on = backend_of(differences)
+    return np.asarray(to_host(on.matmul(differences, on.contiguous(differences.T))))
