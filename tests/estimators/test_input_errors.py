@@ -92,8 +92,11 @@ def test_queries_and_documents_of_the_bilinear_ranker():
             SparseBilinearRanker().fit(Q, D, [[0, 0, 1]])
 
 
-def test_frames_that_are_lazy_and_labels_that_are_text():
-    polars = pytest.importorskip("polars")
+def test_columns_of_text_frames_that_are_lazy_and_labels_that_are_text():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for texts in (pandas.Series(["a red car"] * 4, index=list("abcd")), polars.Series(["a red"])):
+        with pytest.raises(DataError, match=r"got texts, such as 'a red"):
+            RankRLS().fit(texts, Y[: len(texts)])
     with pytest.raises(DataError, match=r"lazy data frame: pass X\.collect\(\)"):
         RankRLS().fit(polars.LazyFrame({"a": X[:, 0]}), Y)
     labels = polars.DataFrame({"one": Y, "two": ["1", "2", "high", "4"]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -16,8 +17,41 @@ from rankwise.tables import plural
 
 ENCODER = "sklearn.preprocessing.OneHotEncoder"
 VECTORIZER = "sklearn.feature_extraction.text.TfidfVectorizer"
-BOOSTED = "use BoostedRanker, which learns from missing values."
 SHOWN = 40  # characters of a text that a message shows
+
+Columns = list[tuple[str, NDArray[Any]]]
+"""The name, or the number, and the values of each column."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Numbers that scikit-learn refuses: what it calls them, what they are, and what to do."""
+
+    name: str
+    adjective: str
+    is_in: Callable[[Array], NDArray[np.bool_]]
+    advice: str  # for rows X
+    advice_for_labels: str
+
+
+FAULTS = (
+    Fault(
+        "NaN",
+        "missing",
+        np.isnan,
+        "Fill them in, for example with sklearn.impute.SimpleImputer in a pipeline, drop these "
+        "rows, or use BoostedRanker, which learns from missing values.",
+        "Drop these rows, or use TransductiveRankRLS, which learns from rows without labels as "
+        "well.",
+    ),
+    Fault(
+        "infinity",
+        "infinite",
+        np.isinf,
+        "Use finite numbers instead, or drop these rows.",
+        "Use finite numbers instead, or drop these rows.",
+    ),
+)
 
 
 def explain_input(ranker: Any, X: Any, y: Any, error: Exception) -> None:
@@ -33,38 +67,27 @@ def explain_input(ranker: Any, X: Any, y: Any, error: Exception) -> None:
 
 def explain_rows(what: str, X: Any, error: Exception, encoder: str = ENCODER) -> None:
     """`explain_input` for rows that messages call `what`; `encoder` makes numbers of text."""
-    columns = []
+    columns: Columns = []
     if not is_sparse(X):
         _check_is_table(what, X)
         columns = _columns(X)
         for name, values in columns:
             _check_numbers(f"Column {name} of {what}", values, encoder)
-    if f"Input {what} contains NaN" in str(error):
-        advice = "Fill them in, for example with sklearn.impute.SimpleImputer"
-        advice += f" in a pipeline, drop these rows, or {BOOSTED}" if what == "X" else "."
-        _raise_place(what, X, columns, np.isnan, "NaN", "missing value", advice)
-    if f"Input {what} contains infinity" in str(error):
-        advice = "Use finite numbers instead, or drop these rows."
-        _raise_place(what, X, columns, np.isinf, "infinity", "infinite value", advice)
+    for fault in FAULTS:
+        if f"Input {what} contains {fault.name}" in str(error):
+            _raise_place(what, X, columns, fault)
 
 
 def explain_labels(y: Any, error: Exception) -> None:
     """Raise an error with the number of missing or infinite labels, if scikit-learn found some."""
-    if "Input y contains" not in str(error):
-        return
-    labels = _as_numbers(np.asarray(y)).reshape(len(y), -1)
-    missing = np.isnan(labels).any(axis=1)
-    if missing.any():
-        raise DataError(
-            f"Input y contains NaN: {plural(int(missing.sum()), 'missing label')}, the first in "
-            f"row {missing.argmax()}. Drop these rows, or use TransductiveRankRLS, which learns "
-            "from rows without labels as well."
-        )
-    infinite = np.isinf(labels).any(axis=1)
-    raise DataError(
-        f"Input y contains infinity: {plural(int(infinite.sum()), 'infinite label')}, the first in "
-        f"row {infinite.argmax()}. Use finite numbers instead, or drop these rows."
-    )
+    for fault in FAULTS:
+        if f"Input y contains {fault.name}" in str(error):
+            wrong = fault.is_in(_as_numbers(np.asarray(y))).reshape(len(y), -1).any(axis=1)
+            raise DataError(
+                f"Input y contains {fault.name}: "
+                f"{plural(int(wrong.sum()), f'{fault.adjective} label')}, the first in row "
+                f"{wrong.argmax()}. {fault.advice_for_labels}"
+            )
 
 
 def _check_is_table(what: str, X: Any) -> None:
@@ -80,28 +103,29 @@ def _check_is_table(what: str, X: Any) -> None:
         raise DataError(f"{what} must have rows of numbers: got a {type(X).__name__}. {advice}")
     if hasattr(X, "columns"):
         check_column_names(X, what)
-    if not isinstance(X, (list, tuple, np.ndarray)) or not len(X):
-        return
-    if isinstance(X[0], str):
+    rows = X if isinstance(X, (list, tuple)) else []
+    if len(getattr(X, "shape", ())) == 1:  # an array or a column of a data frame
+        rows = list(X)
+    if rows and isinstance(rows[0], str):
         raise DataError(
-            f"{what} must have rows of numbers: got texts, such as {X[0][:SHOWN]!r}. Make features "
-            f"of them, for example with {VECTORIZER}."
+            f"{what} must have rows of numbers: got texts, such as {rows[0][:SHOWN]!r}. Make "
+            f"features of them, for example with {VECTORIZER}."
         )
-    if isinstance(X[0], dict):
+    if rows and isinstance(rows[0], dict):
         raise DataError(
             f"{what} must have rows of numbers: got dictionaries. Make a data frame of them, as in "
             f"pandas.DataFrame({what})."
         )
-    if all(isinstance(row, (list, tuple, np.ndarray)) for row in X):
-        other = next((i for i, row in enumerate(X) if len(row) != len(X[0])), None)
+    if all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
+        other = next((i for i, row in enumerate(rows) if len(row) != len(rows[0])), None)
         if other is not None:
             raise DataError(
-                f"All rows of {what} must have the same length: got {plural(len(X[0]), 'value')} "
-                f"in row 0, and {len(X[other])} in row {other}."
+                f"All rows of {what} must have the same length: got "
+                f"{plural(len(rows[0]), 'value')} in row 0, and {len(rows[other])} in row {other}."
             )
 
 
-def _columns(X: Any) -> list[tuple[str, NDArray[Any]]]:
+def _columns(X: Any) -> Columns:
     """Names, or numbers, and values of columns; none of what is not a table."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         return [(repr(name), np.asarray(X[name])) for name in X.columns]
@@ -147,25 +171,20 @@ def _as_numbers(values: NDArray[Any]) -> Array:
     return np.array(numbers).reshape(values.shape)
 
 
-def _raise_place(
-    what: str,
-    X: Any,
-    columns: list[tuple[str, NDArray[Any]]],
-    is_wrong: Callable[[Array], NDArray[np.bool_]],
-    wrong: str,
-    noun: str,
-    advice: str,
-) -> None:
-    """Raise an error with the number of wrong values, and the first of them by column."""
+def _raise_place(what: str, X: Any, columns: Columns, fault: Fault) -> None:
+    """Raise an error with the number of wrong values, and the first of them by column, if any."""
     if is_sparse(X):
         cells = X.tocoo()
-        found_in = np.flatnonzero(is_wrong(cells.data))
-        count, row, name = len(found_in), cells.row[found_in[0]], cells.col[found_in[0]]
+        wrong = np.flatnonzero(fault.is_in(cells.data))
+        found = [(str(k), cells.row[wrong]) for k in cells.col[wrong[:1]]]
     else:
-        found = [(name, np.flatnonzero(is_wrong(_as_numbers(values)))) for name, values in columns]
-        count = sum(len(rows) for _, rows in found)
-        name, row = next((name, rows[0]) for name, rows in found if len(rows))
+        rows_of = ((name, fault.is_in(_as_numbers(values))) for name, values in columns)
+        found = [(name, np.flatnonzero(wrong)) for name, wrong in rows_of if wrong.any()]
+    if not found:
+        return
+    (name, rows), count = found[0], sum(len(rows) for _, rows in found)
+    advice = fault.advice if what == "X" else "Use finite numbers instead."
     raise DataError(
-        f"Input {what} contains {wrong}: {plural(count, noun)}, the first in row {row}, column "
-        f"{name}. {advice}"
+        f"Input {what} contains {fault.name}: {plural(count, f'{fault.adjective} value')}, the "
+        f"first in row {rows[0]}, column {name}. {advice}"
     )
