@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Without bytecode, every process that a test starts compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo ask-demo test test-all test-docs fuzz lint docs docs-check bench gpu reproduce package clean
 
 help:
