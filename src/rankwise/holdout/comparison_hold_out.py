@@ -136,8 +136,9 @@ class FeatureEdges(LeverageEdges):
         floor = rounding_floor(self.A)
         shares = 1.0 / on.xp.where(divisors > floor, divisors, np.inf)
         weights = ((V.T @ self.b)[:, None, :] * shares[:, :, None]).reshape(len(s), -1)
-        condition = to_host(shares.max(axis=0) * divisors.max(axis=0))
-        return FeatureView(self, None, on.contiguous(V), weights, shares, np.asarray(condition))
+        d = np.asarray(to_host(divisors))
+        condition = d.max(axis=0) / np.where(d > floor, d, np.inf).min(axis=0)
+        return FeatureView(self, None, on.contiguous(V), weights, shares, condition)
 
 
 @dataclass(frozen=True, eq=False)
