@@ -23,6 +23,7 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.held_out_edges import Edges
 from rankwise.holdout.rounding import nonnegative, warn_if_lost
+from rankwise.solvers.ridge_path import TINY
 
 CYCLE = 1e-8  # smaller shares of a comparison in cycles are rounding errors
 
@@ -54,7 +55,10 @@ class GramEdges(Edges):
         return out
 
     def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
-        """See `Edges`. A set of g comparisons takes O(g n + g^3) time for each lam."""
+        """See `Edges`. A set of g comparisons takes O(g n + g^3) time for each lam.
+
+        Raises LinAlgError if nothing is left but rounding errors.
+        """
         trained, root, s, V = self._spectrum
         ends = np.cumsum([len(one) for one in sets])
         out = np.empty((len(lams), int(ends[-1]) if len(ends) else 0, self.margin.shape[1]))
@@ -71,6 +75,8 @@ class GramEdges(Edges):
                 if len(others):
                     rest = a - P[:, mine] @ y
                     found[others] = self.G[np.ix_(one[others], trained)] @ (root[:, None] * rest)
+        if not np.isfinite(out).all():
+            raise np.linalg.LinAlgError
         return out
 
     def _fits(self, lams: Sequence[float]) -> Iterator[tuple[Array, Array]]:
@@ -78,7 +84,7 @@ class GramEdges(Edges):
         trained, root, s, V = self._spectrum
         target = V.T @ (root[:, None] * self.margin[trained])
         for lam in lams:
-            shares = 1.0 / (s + lam)
+            shares = 1.0 / np.maximum(s + lam, TINY)
             if len(s) > self._n_cycles:
                 warn_if_lost(float(s.max()), float(shares[self._n_cycles]))
             yield shares, shares[:, None] * target

@@ -39,8 +39,8 @@ class HoldOutProblem:
         targets = [task.y for task in problem.tasks if task.y is not None]
         columns = backend_of(targets[0]).xp.column_stack(targets)
         n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
-        largest, most = _largest(columns), float(alphas.max(initial=0.0))
-        if max(_largest(as_given(problem.X)), largest) > LARGEST:
+        largest, most = largest_size(columns), float(alphas.max(initial=0.0))
+        if max(largest_size(as_given(problem.X)), largest) > LARGEST:
             raise DataError(
                 f"Products of values above {LARGEST:g} overflow. Scale the features and labels."
             )
@@ -105,7 +105,7 @@ class HoldOutProblem:
         return values[..., 0] if self.n_outputs is None else values
 
 
-def _largest(values: Any) -> float:
+def largest_size(values: Any) -> float:
     """The largest absolute value, without an array of absolute values."""
     return max(float(values.max()), -float(values.min()))
 

@@ -17,7 +17,12 @@ from rankwise.graph import QueryGroups
 from rankwise.holdout import permuted_loops
 from rankwise.holdout.conditional import Conditional
 from rankwise.holdout.held_out_pairs import check_pairs, one_ranking
-from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding, lost_in_rounding
+from rankwise.holdout.hold_out_problem import (
+    HoldOutProblem,
+    explained_rounding,
+    largest_size,
+    lost_in_rounding,
+)
 from rankwise.holdout.leave_pair_out import ranking_hat
 from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import block_slopes
@@ -141,18 +146,13 @@ def _two_label_agreement(
     starts, wins = np.searchsorted(ends, ends), np.empty(y.shape[1])
     padded = -(-len(u) // PADDING) * PADDING
     short = np.zeros((2, len(u), padded), np.float32)
-    slope, margin = max(_size(u), _size(v)), np.inf
+    slope, margin = max(largest_size(u), largest_size(v)), np.inf
     if slope < SHORT_SLOPE:
         short[:, :, : len(u)] = u, v
-        margin = SHORT_ROUNDING * (_size(f) + slope * _size(r))
+        margin = SHORT_ROUNDING * (largest_size(f) + slope * largest_size(r))
     arguments = (u, v, *short, starts, ends, y, chosen, f, r, margin)
     _in_columns(permuted_loops.count_wins, arguments, wins)
     return sign * (wins - compared)
-
-
-def _size(values: Array) -> float:
-    """The largest absolute value, without an array of them."""
-    return float(max(values.max(), -values.min()))
 
 
 def _in_columns(loop: Callable[..., None], arguments: tuple[Any, ...], out: Array) -> None:
