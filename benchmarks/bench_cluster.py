@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.harness import Result, megabytes, seconds
 
 ROWS, FEATURES, PARTS, PER_QUERY = 2_000_000, 136, 40, 37
+REPEATS = 6
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
@@ -74,7 +75,7 @@ def timed(n_workers: int) -> tuple[float, Any, float]:
         rows = placed(client)
         fit(RankRLS(alpha=1.0), rows, client=client)  # compile on every worker
         best = float("inf")
-        for _ in range(3):
+        for _ in range(REPEATS):
             before = _traffic()
             start = time.perf_counter()
             coef = fit(RankRLS(alpha=1.0), rows, client=client).coef_

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from dask import delayed
+from dask import compute, delayed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
@@ -23,6 +23,8 @@ from rankwise import (
 )
 from rankwise.data import write_letor
 from rankwise.distributed import evaluate, fit, leave_query_out, path, predict
+from rankwise.distributed._partitions import open_partitions
+from rankwise.distributed._sums import surveyed, with_whole_queries
 from rankwise.errors import DataError, LetorFormatError, ParameterError
 from rankwise.metrics import evaluate_ranking
 from rankwise.model_selection import leave_query_out as leave_query_out_here
@@ -489,3 +491,19 @@ def test_alpha_is_chosen_from_the_sums_of_folds(ranker):
     assert one.alpha_curve_.metric == "squared_error"
     found = path(clone(ranker), in_chunks(X, Y, QID))
     assert_allclose(found.alphas, fitted.alpha_curve_.alphas)
+
+
+@pytest.mark.parametrize(("shuffled", "n_new"), [(False, 2), (True, 5)])
+def test_rows_of_split_queries_form_partitions_as_large_as_the_others(shuffled, n_new):
+    order = np.random.default_rng(0).permutation(100) if shuffled else np.arange(100)
+    rows = in_chunks(np.ones((100, 2)), np.arange(100.0), order // 7, size=20)
+    parts, overview = surveyed(open_partitions(rows, None, None), compute_all)
+    whole = with_whole_queries(parts, overview)
+    assert len(whole) == 5 + n_new
+    queries = compute_all(whole.map(lambda part: set(part.qid.tolist())))
+    assert sum(map(len, queries)) == len(set().union(*queries)) == overview.n_queries
+    assert overview.max_query_rows == 7
+
+
+def compute_all(tasks):
+    return list(compute(*tasks))

@@ -51,6 +51,7 @@ from rankwise.solvers.moments import Moments
 Ranker = TypeVar("Ranker", bound=Any)
 Progress = Callable[[int, int], None]
 PROGRESS_SECONDS = 0.2
+CHECK_SECONDS = 2.0  # between checks that there are workers, without progress
 WORKER_SECONDS = 30.0
 """How long to wait for workers, at the beginning and after the last one has failed."""
 
@@ -191,11 +192,11 @@ class Run:
         from distributed import wait
 
         futures, total = self._client.compute(list(tasks)), 1
+        interval = CHECK_SECONDS if self._progress is None else PROGRESS_SECONDS
         at_work = monotonic()
         while not all(future.done() for future in futures):
             with suppress(TimeoutError):
-                wait(futures, timeout=PROGRESS_SECONDS)
-            left = self._client.run_on_scheduler(_tasks_left)
+                wait(futures, timeout=interval)
             at_work = monotonic() if self._client.nthreads() else at_work
             if monotonic() - at_work > WORKER_SECONDS:
                 self._client.cancel(futures)
@@ -203,8 +204,9 @@ class Run:
                     f"The Dask scheduler has had no workers for {WORKER_SECONDS:g} seconds: start "
                     "some, as by 'dask worker ADDRESS', and try again."
                 )
-            total = max(total, left)
             if self._progress is not None:
+                left = self._client.run_on_scheduler(_tasks_left)
+                total = max(total, left)
                 self._progress(total - left, total)
         return list(self._client.gather(futures))
 
@@ -269,7 +271,7 @@ class Summed:
         if within_queries and overview.split:
             partitions = partitions.numbered(overview.n_rows)
         if within_queries or not (one_ranking or loss.has_intercept):
-            partitions = with_whole_queries(partitions, overview.split)
+            partitions = with_whole_queries(partitions, overview)
             one_ranking = one_ranking and not within_queries
 
         def statistics(scaling: Any) -> ColumnStatistics:
@@ -280,10 +282,11 @@ class Summed:
 
         learn_scaling(ranker, name, overview.columns, statistics, sparse=overview.sparse)
         ranker.max_query_rows_ = overview.max_query_rows
-        given, partitions = (
-            replace(parts, delayed=parts.map(scaled_partition, scaling=ranker.scaling_))
-            for parts in (given, partitions)
-        )
+        if ranker.scaling_ is not None:
+            given, partitions = (
+                replace(parts, delayed=parts.map(scaled_partition, scaling=ranker.scaling_))
+                for parts in (given, partitions)
+            )
         space = ranker.make_space(overview.n_features)
         # Not delayed: Dask would move the rows of other workers to the one that holds it.
         system: Any = FeatureSystem(overview.n_features)

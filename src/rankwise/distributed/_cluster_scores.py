@@ -103,7 +103,7 @@ def evaluate(
     parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
     if scales_within_queries(estimator):
         parts, overview = surveyed(parts, _computed)
-        parts = with_whole_queries(parts, overview.split)
+        parts = with_whole_queries(parts, overview)
     ranker = delayed(estimator, pure=False)
     columns = parts.map(_columns, ranker=ranker, names=parts.feature_names)
     return delayed(_evaluated, pure=False)(columns, options)
@@ -143,7 +143,7 @@ def _scores_by_query(parts: Partitions, overview: Overview, ranker: Any) -> list
     same = {"ranker": ranker, "names": parts.feature_names}
     if not overview.split:
         return parts.map(_scores, **same)
-    whole = with_whole_queries(parts.numbered(overview.n_rows), overview.split)
+    whole = with_whole_queries(parts.numbered(overview.n_rows), overview)
     scored = whole.map(_numbered_scores, **same)
     # The first partitions have the rows that stayed there, the others those that were moved.
     moved = delayed(_pooled, pure=False)(scored[len(parts) :])

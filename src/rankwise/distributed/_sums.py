@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +20,7 @@ from rankwise.problem.fold_sums import Folds, add_folds, fold_loss, fold_sums
 from rankwise.scaling import ColumnStatistics
 
 FAN_IN = 8  # number of results that one task combines
+PARTITION_ROWS = 200  # of each partition, at least, in the sample of rows
 MOST_TASKS = 100_000  # to collect the rows of split queries
 
 
@@ -46,8 +46,9 @@ class Survey:
 class Overview:
     """The surveys of all partitions together.
 
-    `split` maps each query with rows in several partitions to the indices of these partitions,
-    `max_query_rows` is the size of the largest query, and `columns` are statistics of some rows.
+    `split` maps each query with rows in several partitions to the indices of these partitions, and
+    `split_rows` is the number of their rows. `max_query_rows` is the size of the largest query, and
+    `columns` are statistics of some rows.
     `constant` is whether all labels are equal.
     """
 
@@ -56,6 +57,7 @@ class Overview:
     n_queries: int
     max_query_rows: int
     split: dict[Any, list[int]]
+    split_rows: int
     constant: bool
     has_ids: bool
     sparse: bool
@@ -84,7 +86,8 @@ class Totals:
 
 def surveyed(partitions: Partitions, run: Callable[..., Any]) -> tuple[Partitions, Overview]:
     """The partitions that have rows, and their overview."""
-    surveys = run(partitions.map(_survey))
+    sample = max(SAMPLE_ROWS // max(len(partitions), 1), PARTITION_ROWS)
+    surveys = run(partitions.map(_survey, sample=sample))
     some = [k for k, one in enumerate(surveys) if one.n_rows]
     if not some:
         raise DataError("There are no rows: all partitions are empty.")
@@ -92,20 +95,22 @@ def surveyed(partitions: Partitions, run: Callable[..., Any]) -> tuple[Partition
     return kept, _overview([surveys[k] for k in some])
 
 
-def with_whole_queries(partitions: Partitions, split: dict[Any, list[int]]) -> Partitions:
-    """Partitions of whole queries: the rows of each split query are moved to one partition.
+def with_whole_queries(partitions: Partitions, overview: Overview) -> Partitions:
+    """Partitions of whole queries: the rows of split queries are moved to partitions of their own.
 
-    If rows are sorted by query, only queries at the boundaries of partitions are moved.
+    If rows are sorted by query, only queries at the boundaries of partitions are moved, and often
+    all of them to a single partition.
     """
+    split = overview.split
     if not split:
         return partitions
     queries = sorted(split, key=lambda query: split[query][0])
-    buckets = [list(part) for part in np.array_split(np.arange(len(queries)), len(partitions))]
-    moves = []  # the queries of each bucket, and the partitions that have rows of them
-    for bucket in buckets:
-        if bucket:
-            names = {queries[k] for k in bucket}
-            moves.append((names, sorted({k for name in names for k in split[name]})))
+    # As large as the other partitions, on average.
+    n_new = min(len(queries), -(-overview.split_rows * len(partitions) // sum(overview.n_rows)))
+    moves = []  # the queries of each new partition, and the partitions that have rows of them
+    for bucket in np.array_split(np.arange(len(queries)), n_new):
+        names = {queries[k] for k in bucket}
+        moves.append((names, sorted({k for name in names for k in split[name]})))
     if sum(len(sources) for _, sources in moves) > MOST_TASKS:
         raise DataError(
             f"Too many queries ({len(queries)}) have rows in several of the {len(partitions)} "
@@ -116,10 +121,11 @@ def with_whole_queries(partitions: Partitions, split: dict[Any, list[int]]) -> P
         for k in sources:
             moving[k].add(query)
     rest = partitions.map(_without_queries, moving)
-    take, join = delayed(_take_queries, pure=False), delayed(_joined, pure=False)
-    gathered = [
-        join([take(partitions.delayed[k], names) for k in sources]) for names, sources in moves
-    ]
+    join = delayed(_joined, pure=False)
+    gathered = []
+    for names, sources in moves:
+        some = replace(partitions, delayed=[partitions.delayed[k] for k in sources])
+        gathered.append(join(some.map(_take_queries, queries=names)))
     return replace(partitions, delayed=[*rest, *gathered])
 
 
@@ -176,7 +182,7 @@ def scaled_partition(partition: Partition, scaling: Any) -> Partition:
     return replace(partition, X=scaling.scale(partition.checked().X, groups))
 
 
-def _survey(partition: Partition) -> Survey:
+def _survey(partition: Partition, sample: int) -> Survey:
     groups = QueryGroups.of(partition.qid, len(partition.y))
     sizes = dict(zip(groups.names.tolist(), groups.sizes.tolist(), strict=True))
     shape = len(partition.y), partition.X.shape[1], partition.y.shape[1:]
@@ -184,7 +190,7 @@ def _survey(partition: Partition) -> Survey:
     columns = None
     if len(partition.y) and partition.X.shape[1]:
         with np.errstate(invalid="ignore"):  # rows that are not finite are refused later
-            columns = ColumnStatistics.of(evenly_spaced(partition.X, SAMPLE_ROWS))
+            columns = ColumnStatistics.of(evenly_spaced(partition.X, sample))
     has_ids, sparse = partition.qid is not None, is_sparse(partition.X)
     return Survey(*shape, sizes, labels, has_ids, sparse, columns, partition.where)
 
@@ -200,21 +206,24 @@ def _overview(surveys: Sequence[Survey]) -> Overview:
                 f"{other.where} has {other.n_features} features and labels of shape "
                 f"{other.outputs}, but {first.where} has {first.n_features} and {first.outputs}."
             )
-    sources: dict[Any, list[int]] = {}
-    sizes: Counter[Any] = Counter()
+    first_part: dict[Any, int] = {}
+    split: dict[Any, list[int]] = {}
     for k, one in enumerate(surveys):
-        sizes.update(one.queries)
         for query in one.queries:
-            sources.setdefault(query, []).append(k)
+            found = first_part.setdefault(query, k)
+            if found != k:
+                split.setdefault(query, [found]).append(k)
+    sizes = [sum(surveys[k].queries[query] for k in parts) for query, parts in split.items()]
     low, high = zip(*(one.labels for one in surveys), strict=True)
     columns = added([one.columns for one in surveys])
     assert columns is not None  # partitions without rows were left out
     return Overview(
         [one.n_rows for one in surveys],
         first.n_features,
-        len(sources),
-        max(sizes.values()),
-        {query: found for query, found in sources.items() if len(found) > 1},
+        len(first_part),
+        max([*sizes, *(max(one.queries.values()) for one in surveys)]),
+        split,
+        sum(sizes),
         min(low) == max(high),
         first.has_ids,
         first.sparse,
