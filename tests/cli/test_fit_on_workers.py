@@ -87,8 +87,8 @@ def test_a_scheduler_without_workers(files, run, tmp_path, monkeypatch):
     ("error", "message"),
     [
         (KilledWorker("task", None, 3), "4 workers have ended while they worked on the same task"),
-        (CommClosedError("closed"), "has gone: closed"),
-        (FutureCancelledError("task", "lost"), "has gone: "),
+        (CommClosedError("closed"), "no longer answers: closed"),
+        (FutureCancelledError("task", "lost"), "no longer answers: "),
     ],
 )
 def test_workers_and_schedulers_that_end(files, run, tmp_path, monkeypatch, error, message):

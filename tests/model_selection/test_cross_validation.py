@@ -150,7 +150,7 @@ def test_invalid_calls(options, error, message):
 
 
 def test_a_class_is_refused():
-    with pytest.raises(ParameterError, match="ranker must be an object with fit and predict"):
+    with pytest.raises(ParameterError, match="estimator must be an object with fit and predict"):
         cross_validate(RankRLS, X, Y, qid=QID)
 
 

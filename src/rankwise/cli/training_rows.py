@@ -89,7 +89,7 @@ def _with_unlabelled(data: Any, more: Any) -> Any:
 
 
 class _Refits:
-    """A ranker that is fitted anew with each alpha; predicts like a `RegularizationPath`."""
+    """A ranker that is fitted again with each alpha; predicts like a `RegularizationPath`."""
 
     def __init__(self, rankers: list[Any]) -> None:
         self._rankers = rankers
@@ -155,7 +155,7 @@ class Streamed:
         file = options.table_file(self._path)
         self._blocks = TableBlocks(
             self._path,
-            query=options.query,
+            qid=options.query,
             label=options.label,
             features=split_names(options.features),
             ignore=options.ignored,
@@ -294,7 +294,7 @@ def connected(workers: int | None, cluster: str | None) -> Iterator[Any]:
                 "task. Do they have enough memory?"
             ) from error
         except (CommClosedError, CancelledError) as error:
-            raise DataError(f"The Dask scheduler at {there} has gone: {error}.") from error
+            raise DataError(f"The Dask scheduler at {there} no longer answers: {error}.") from error
 
 
 @contextmanager

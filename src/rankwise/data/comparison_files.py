@@ -120,10 +120,10 @@ def read_comparisons(
     >>> read_comparisons(items, votes).comparisons
     Comparisons(2 comparisons of 3 items, 1 tie, 1 group)
     """
-    table = _Columns.of(items)
+    table = _ColumnTable.of(items)
     if comparisons is None:
         return _answers(table)
-    votes = _Columns.of(comparisons)
+    votes = _ColumnTable.of(comparisons)
     key = table.find(item, ITEM_COLUMNS) or table.names[0]
     ids = table.text(key)
     features = [name for name in table.names if name != key]
@@ -152,7 +152,7 @@ def read_comparisons(
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
+class _ColumnTable:
     """The columns of a table, and what to call it in errors."""
 
     source: str
@@ -160,7 +160,7 @@ class _Columns:
     where: Callable[[int], str]
 
     @classmethod
-    def of(cls, table: Any) -> _Columns:
+    def of(cls, table: Any) -> _ColumnTable:
         if isinstance(table, str | Path):
             return cls._read(Path(table))
         names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
@@ -173,7 +173,7 @@ class _Columns:
         return cls("The table", columns, lambda k: f"The table, row {k}")
 
     @classmethod
-    def _read(cls, path: Path) -> _Columns:
+    def _read(cls, path: Path) -> _ColumnTable:
         return cls(str(path), read_records(path), partial(place_of_row, path))
 
     def __str__(self) -> str:
@@ -215,7 +215,7 @@ class _Columns:
         return out
 
 
-def _sides(votes: _Columns, first: str | None, second: str | None) -> tuple[str, str]:
+def _sides(votes: _ColumnTable, first: str | None, second: str | None) -> tuple[str, str]:
     if first is not None and second is not None:
         return votes.known(first), votes.known(second)
     if first is not None or second is not None:
@@ -230,7 +230,7 @@ def _sides(votes: _Columns, first: str | None, second: str | None) -> tuple[str,
     )
 
 
-def _outcomes(votes: _Columns, column: str, first: Any, second: Any) -> Any:
+def _outcomes(votes: _ColumnTable, column: str, first: Any, second: Any) -> Any:
     """Outcomes as words or numbers; the id of an item says that it won."""
     values = votes.text(column)
     try:
@@ -255,7 +255,7 @@ def _outcomes(votes: _Columns, column: str, first: Any, second: Any) -> Any:
     return won
 
 
-def _answers(table: _Columns) -> ComparisonData:
+def _answers(table: _ColumnTable) -> ComparisonData:
     """One table with a prompt, and the features of a chosen and a rejected answer in each row."""
     columns = {
         name: table.numbers(name) if name.startswith(("chosen_", "rejected_")) else values

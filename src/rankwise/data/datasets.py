@@ -96,7 +96,7 @@ class DatasetInfo:
 
 
 @dataclass(frozen=True)
-class _Source:
+class _Loader:
     """How to load a data set: ``load(fold, part)`` returns the fields of a `RankingDataset`."""
 
     description: str
@@ -169,7 +169,7 @@ def list_datasets() -> list[DatasetInfo]:
     return infos
 
 
-def _check_split(name: str, source: _Source, fold: int | None, part: str | None) -> None:
+def _check_split(name: str, source: _Loader, fold: int | None, part: str | None) -> None:
     """Raise an error for a fold or a part that the data set does not have."""
     if fold is not None and not source.n_folds:
         raise ParameterError(f"{name!r} has no folds: leave out fold.")
@@ -268,42 +268,42 @@ def _microarray(name: str, positive: str, fold: int | None, part: str | None) ->
 
 
 _SOURCES = {
-    "diabetes": _Source(
+    "diabetes": _Loader(
         "Diabetes progression after a year, a global ranking; 442 rows, 10 features",
         partial(_bundled, "diabetes", None),
     ),
-    "breast_cancer": _Source(
+    "breast_cancer": _Loader(
         "Breast tumours, malignant (1) before benign (0); 569 rows, 30 features",
         partial(_bundled, "breast_cancer", "malignant"),
     ),
-    "digits": _Source(
+    "digits": _Loader(
         "Images of digits, to be ordered by the digit; 1,797 rows, 64 features",
         partial(_bundled, "digits", None),
     ),
-    "ohsumed": _Source(
+    "ohsumed": _Loader(
         "LETOR 1.0 OHSUMED, medical documents, grades 0 to 2, raw features; "
         "16,140 rows, 25 features, 106 queries",
         _ohsumed, "letor1_ohsumed/Fold1/trainingset.txt.gz", PARTS, n_folds=5,
     ),
-    "mq2008": _Source(
+    "mq2008": _Loader(
         "LETOR 4.0 MQ2008, web documents, grades 0 to 2, features normalized per query; "
         "15,211 rows, 46 features, 784 queries",
         _mq2008, "letor4_mq2008/S1.txt.gz", PARTS, n_folds=5,
     ),
-    "mnist": _Source(
+    "mnist": _Loader(
         "Images of handwritten digits, to be ordered by the digit, pixels 0 to 255; "
         "70,000 rows, 784 features",
         _mnist, "mnist/train-images-idx3-ubyte.gz", ("train", "test"),
     ),
-    "alon": _Source(
+    "alon": _Loader(
         "Colon tissue, tumour (1) before normal (0); 62 rows, 2,000 genes",
         partial(_microarray, "alon", "t"), "microarray/alon.npz",
     ),
-    "golub": _Source(
+    "golub": _Loader(
         "Leukaemia, myeloid (1) before lymphoblastic (0); 72 rows, 7,129 genes",
         partial(_microarray, "golub", "AML"), "microarray/golub.npz",
     ),
-    "shipp": _Source(
+    "shipp": _Loader(
         "Lymphoma, diffuse large B-cell (1) before follicular (0); 77 rows, 7,129 genes",
         partial(_microarray, "shipp", "DLBCL"), "microarray/shipp.npz",
     ),

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import ExportError
 from rankwise.export._categories import Lookup, text_columns
-from rankwise.export._rankers import score_stages
+from rankwise.export._ranker_stages import score_stages
 
 MOST_CELLS = 2 * 10**7  # of rows that are drawn
 

@@ -30,7 +30,7 @@ from rankwise.problem import Loss
 BLOCK_ENTRIES = 2**20  # of the systems of pairs of groups processed at a time
 
 
-class _System(NamedTuple):
+class _FullFit(NamedTuple):
     """The dual weights a and predictions f of all rows, and entries of P and H."""
 
     a: Array
@@ -38,7 +38,7 @@ class _System(NamedTuple):
     entries: Callable[[Index, Index], tuple[Array, Array]]
 
 
-class _Part(NamedTuple):
+class _EqualSizes(NamedTuple):
     """Pairs of groups with equally many rows, and the pairs of rows in them.
 
     `rows` has the rows of each pair of groups; `at_first` and `at_second` are positions in it.
@@ -70,19 +70,19 @@ def group_pairs(
     position[groups.order] = np.arange(len(labels)) - np.repeat(groups.indptr[:-1], groups.sizes)
     on, n_outputs = backend_of(query.target), query.target.shape[1]
     left = _left(labels, both, groups)
-    _check_rest(labels, left, both, groups)
+    _check_rest(left, both, groups)
     all_count = loss.ties == "include" or left.shape[1] == len(labels)
     kinds = left.sum(axis=1)[:, None] if all_count else left
     basis = LevelBasis(None, None) if all_count else level_basis(query)
 
-    def part_of(blocks: Index) -> _Part:
+    def part_of(blocks: Index) -> _EqualSizes:
         rows = np.array([np.concatenate([_rows(groups, g) for g in both[b]]) for b in blocks])
         listed = np.concatenate([by_block[ends[b] : ends[b + 1]] for b in blocks])
         here = np.repeat(np.arange(len(blocks)), ends[blocks + 1] - ends[blocks])
         second = groups.codes[pairs[listed]] == both[blocks[here], 1:]
         at = position[pairs[listed]] + np.where(second, groups.sizes[both[blocks[here], :1]], 0)
         places = (on.index(here * rows.shape[1] + at[:, side]) for side in (0, 1))
-        return _Part(rows, *np.ascontiguousarray(pairs[listed].T), *places)
+        return _EqualSizes(rows, *np.ascontiguousarray(pairs[listed].T), *places)
 
     for kind, of_kind in zip(*_distinct(kinds), strict=True):
         s = len(labels) - int(kind.sum())
@@ -99,7 +99,7 @@ def group_pairs(
                 yield a, PairDifferences(part.first, part.second, difference)
 
 
-def _held_out(system: _System, rows: Index) -> Array:
+def _held_out(system: _FullFit, rows: Index) -> Array:
     """Predictions without the rows of each line, shape (n_lines * n_rows of a line, n_outputs)."""
     on, (b, s) = backend_of(system.f), rows.shape
     first, second = np.repeat(rows, s, axis=1).ravel(), np.tile(rows, s).ravel()
@@ -108,7 +108,7 @@ def _held_out(system: _System, rows: Index) -> Array:
     return (f - H @ on.solve(P, a)).reshape(b * s, -1)
 
 
-def _all_pairs_count(query: Conditional, loss: Loss, lam: float, left: int) -> _System:
+def _all_pairs_count(query: Conditional, loss: Loss, lam: float, left: int) -> _FullFit:
     """Ridge regression with an intercept on the rows that are left: P is (C - H) / mu."""
     on, n = backend_of(query.target), len(query.target)
     hat = ranking_hat(query, loss, lam, left)
@@ -120,12 +120,12 @@ def _all_pairs_count(query: Conditional, loss: Loss, lam: float, left: int) -> _
         other = on.array((first == second) - 1.0 / n) - stored
         return (other, stored) if hat.is_hat else (stored, other)
 
-    return _System(r, f, entries)
+    return _FullFit(r, f, entries)
 
 
 def _ties_excluded(
     query: Conditional, basis: LevelBasis, labels: Array, loss: Loss, lam: float, left: Index
-) -> _System:
+) -> _FullFit:
     """Each label has as many rows left as `left` says."""
     on = backend_of(query.target)
     y = on.contiguous(query.target - query.target.mean(axis=0))
@@ -139,7 +139,7 @@ def _ties_excluded(
         P[same] = diagonal[first[same]]
         return P, H
 
-    return _System(system.weights(y), system.predictions(y), entries)
+    return _FullFit(system.weights(y), system.predictions(y), entries)
 
 
 def _left(labels: Array, both: Index, groups: QueryGroups) -> Index:
@@ -150,7 +150,7 @@ def _left(labels: Array, both: Index, groups: QueryGroups) -> Index:
     return np.asarray(counts.sum(axis=0) - counts[both].sum(axis=1))
 
 
-def _check_rest(labels: Array, left: Index, both: Index, groups: QueryGroups) -> None:
+def _check_rest(left: Index, both: Index, groups: QueryGroups) -> None:
     """Without two groups, rows with different labels must be left."""
     nothing = np.flatnonzero((left > 0).sum(axis=1) < 2)
     if len(nothing):

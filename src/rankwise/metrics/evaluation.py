@@ -261,12 +261,12 @@ over their orders; half an error in pairs.
     check_value("undefined", undefined, AnyOf(UNDEFINED, None))
     ranked = RankedQueries.of(y, scores, qid)
     cutoffs = np.atleast_1d(k)
-    families: dict[str, Callable[[], list[_Column]]] = {
+    families: dict[str, Callable[[], list[_MetricValues]]] = {
         "MAP, MRR and P@k": lambda: _relevance_columns(ranked, cutoffs, relevance),
         "NDCG": lambda: _gain_columns(ranked, cutoffs, gains),
         "Pairwise metrics": lambda: _pair_columns(ranked),
     }
-    columns: list[_Column] = []
+    columns: list[_MetricValues] = []
     notes: list[str] = []
     for family, compute in families.items():
         try:
@@ -296,7 +296,7 @@ over their orders; half an error in pairs.
     )
 
 
-class _Column(NamedTuple):
+class _MetricValues(NamedTuple):
     """The values of a metric, NaN where it is undefined, and what then happens by default."""
 
     name: str
@@ -307,16 +307,16 @@ class _Column(NamedTuple):
 
 def _columns(
     metric: RankingMetric, names: Sequence[str], ranked: RankedQueries, **options: Any
-) -> Iterator[_Column]:
+) -> Iterator[_MetricValues]:
     """One column, or a column per cut-off."""
     values = metric.of_ranked(ranked, **options).reshape(-1, len(names))
     for name, column in zip(names, values.T, strict=True):
-        yield _Column(name, column.copy(), metric.undefined, metric.lacks.format(**options))
+        yield _MetricValues(name, column.copy(), metric.undefined, metric.lacks.format(**options))
 
 
 def _relevance_columns(
     ranked: RankedQueries, cutoffs: NDArray[np.integer], options: Mapping[str, Any]
-) -> list[_Column]:
+) -> list[_MetricValues]:
     smallest, largest, relevant = ranked.labels.min(), ranked.labels.max(), options["relevant"]
     if smallest < 0:
         raise DataError(
@@ -338,13 +338,13 @@ def _relevance_columns(
 
 def _gain_columns(
     ranked: RankedQueries, cutoffs: NDArray[np.integer], options: Mapping[str, Any]
-) -> list[_Column]:
+) -> list[_MetricValues]:
     whole = len(ranked.labels)  # no query has more rows
     names = ["NDCG", *(f"NDCG@{k}" for k in cutoffs)]
     return list(_columns(ndcg, names, ranked, k=np.append(whole, cutoffs), **options))
 
 
-def _pair_columns(ranked: RankedQueries) -> list[_Column]:
+def _pair_columns(ranked: RankedQueries) -> list[_MetricValues]:
     return [
         *_columns(disagreement_error, ["disagreement"], ranked),
         *_columns(kendall_tau, ["Kendall tau_b"], ranked),

@@ -137,7 +137,7 @@ class AUCDifference(TableMixin):
 
 
 def auc_interval(
-    ranker: Any,
+    estimator: Any,
     X: Any,
     y: Any,
     *,
@@ -160,7 +160,7 @@ def auc_interval(
 
     Parameters
     ----------
-    ranker : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
+    estimator : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
         It is cloned, not fitted.
     X : array-like or sparse of shape (n_rows, n_features)
     y : array-like of shape (n_rows,)
@@ -170,7 +170,7 @@ def auc_interval(
         Such as patients with several samples: pairs of groups are held out, and a group, not a
         row, counts as one observation.
     alpha : float or sequence of float, optional
-        Of several, the best is used. None: that of the ranker or, if it is "auto", a grid.
+        Of several, the best is used. None: that of the estimator or, if it is "auto", a grid.
     method : {"u-statistic", "bootstrap"}, default="u-statistic"
         "u-statistic": DeLong's standard error (for more than two labels, the corresponding one over
         rows), symmetric on the scale of log odds. If all pairs are in the right order, it is 0, and
@@ -203,7 +203,7 @@ def auc_interval(
     <AUCInterval: AUC 0.9799, 95% interval 0.9361 to 0.9939 (u-statistic)>
     """
     rng = _checked(method, level, n_resamples, random_state)
-    found, best = held_out_outcomes(ranker, X, y, strata, groups, alpha)
+    found, best = held_out_outcomes(estimator, X, y, strata, groups, alpha)
     if method == "u-statistic":
         error, (low, high) = found.standard_error(), found.interval(level)
     else:
@@ -234,7 +234,7 @@ def auc_difference(
     X : array-like or sparse of shape (n_rows, n_features)
     y : array-like of shape (n_rows,)
     X_second : array-like or sparse of shape (n_rows, n_other_features), optional
-        The features of the same rows for the second ranker, if they are others.
+        The features of the same rows for the second ranker, if it has other features.
     strata, groups, method, level, n_resamples, random_state
         As for `auc_interval`. The interval of the U-statistic is symmetric here.
 

@@ -169,7 +169,7 @@ class CrossValidation(TableMixin):
 
 @explain_calls
 def cross_validate(
-    ranker: Any,
+    estimator: Any,
     X: Any,
     y: Any,
     *,
@@ -190,8 +190,8 @@ def cross_validate(
 
     Parameters
     ----------
-    ranker : estimator
-        Any ranker or pipeline, also of other libraries; it is cloned, not fitted.
+    estimator : ranker or pipeline
+        Of this or another library; it is cloned, not fitted.
     X : array-like, sparse or data frame of shape (n_rows, n_features)
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         Several outputs are averaged.
@@ -236,16 +236,16 @@ def cross_validate(
     >>> result.n_splits, len(result.per_query["map"])
     (5, 40)
     """
-    check_fit_and_predict("ranker", ranker)
+    check_fit_and_predict("estimator", estimator)
     if isinstance(cv, str) and cv == "leave_pair_out":
         raise ParameterError(
             'cv="leave_pair_out" has no scores of queries: use '
-            "rankwise.model_selection.leave_pair_out(ranker, X, y, qid=qid)."
+            "rankwise.model_selection.leave_pair_out(estimator, X, y, qid=qid)."
         )
     data = LabelledRows.of(X, y, qid, query_weight)
     scorers = _scorers(scoring, data)
     splits = make_splits(cv, data, random_state)
-    predictions = _held_out(ranker, data, splits, next(iter(scorers.values())), n_jobs)
+    predictions = _held_out(estimator, data, splits, next(iter(scorers.values())), n_jobs)
     labels = data.labels[splits.rows]
     in_order = in_columns(predictions, labels.shape)
     if not np.isfinite(in_order).all():
@@ -264,7 +264,7 @@ def cross_validate(
 
 
 def scores_of_columns(
-    ranker: Any,
+    estimator: Any,
     X: Any,
     Y: Array,
     *,
@@ -279,21 +279,21 @@ def scores_of_columns(
     product; other estimators are refitted for each of them. Splits in which the metric is not
     defined for a column, since all of its labels are equal, are left out of its mean.
     """
-    check_fit_and_predict("ranker", ranker)
+    check_fit_and_predict("estimator", estimator)
     cv = cv if isinstance(cv, str | int) or hasattr(cv, "split") else list(cv)
     given = LabelledRows.of(X, Y[:, 0], qid)
     scorers = _scorers(scoring, given)
     if len(scorers) > 1:
         raise ParameterError(f"One metric is needed: got {', '.join(scorers)}.")
     ((name, scorer),) = scorers.items()
-    (batch,) = make_batches(ranker, [{}])
+    (batch,) = make_batches(estimator, [{}])
     if has_shortcut(batch.estimator, batch.alphas, make_splits(cv, given, None), given):
         step = max(1, COLUMN_VALUES // len(Y))
         parts = [Y[:, start : start + step] for start in range(0, Y.shape[1], step)]
     else:
         parts = list(Y.T)
     run: Callable[..., Any] = Parallel(n_jobs=n_jobs)
-    found = run(delayed(_column_means)(ranker, X, part, qid, scorer, cv) for part in parts)
+    found = run(delayed(_column_means)(estimator, X, part, qid, scorer, cv) for part in parts)
     return name, not scorer.negated, np.concatenate(found)
 
 

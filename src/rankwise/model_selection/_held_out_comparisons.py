@@ -153,7 +153,7 @@ def scores_of(
 
 
 def leave_comparison_out(
-    ranker: Any,
+    estimator: Any,
     X: Any,
     pairs: Any,
     *,
@@ -174,12 +174,12 @@ def leave_comparison_out(
 
     Parameters
     ----------
-    ranker : RankRLS or SparseRankRLS
+    estimator : RankRLS or SparseRankRLS
         It is cloned, not fitted. Landmarks are chosen among all rows.
     X, pairs, margin, weight, groups, context
         As for `RankRLS.fit_pairs`. `pairs` may be `rankwise.data.Comparisons`.
     alphas : sequence of float, optional
-        None: the alpha of the ranker or, if it is "auto", a grid that follows the scale of the
+        None: the alpha of the estimator or, if it is "auto", a grid that follows the scale of the
         data.
     metric : {"accuracy", "log_loss", "brier", "squared_error"}, default="squared_error"
         What `best_alpha` is chosen by. The result has all of them. ``alpha="auto"`` is chosen by
@@ -210,7 +210,7 @@ def leave_comparison_out(
     """
     check_value("metric", metric, METRIC)
     given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
-    edges, values = edge_system(ranker, X, pairs, given, alphas)
+    edges, values = edge_system(estimator, X, pairs, given, alphas)
     graph = edges.graph
     n = len(graph.first)
     codes = np.arange(n) if graph.group_of_pair is None else graph.group_of_pair
@@ -224,7 +224,7 @@ def leave_comparison_out(
 
 
 def leave_item_out(
-    ranker: Any,
+    estimator: Any,
     X: Any,
     pairs: Any,
     *,
@@ -240,7 +240,7 @@ def leave_item_out(
 
     Parameters
     ----------
-    ranker : RankRLS or SparseRankRLS
+    estimator : RankRLS or SparseRankRLS
     X, pairs, margin, weight, context, alphas, metric
         As for `leave_comparison_out`.
     new : {"both", "one"}, default="both"
@@ -268,7 +268,7 @@ def leave_item_out(
     check_value("new", new, Choice("both", "one"))
     check_value("metric", metric, METRIC)
     given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
-    edges, values = edge_system(ranker, X, pairs, given, alphas)
+    edges, values = edge_system(estimator, X, pairs, given, alphas)
     graph, both = edges.graph, new == "both"
     n = len(graph.first)
     differences = np.empty((len(values), n if both else 2 * n))

@@ -101,7 +101,7 @@ class PermutationImportance(TableMixin):
 
 @explain_calls
 def permutation_importance(
-    ranker: Any,
+    estimator: Any,
     X: Any,
     y: Any,
     *,
@@ -124,8 +124,8 @@ def permutation_importance(
 
     Parameters
     ----------
-    ranker : estimator
-        Fitted, with `predict`.
+    estimator : ranker or pipeline
+        Fitted.
     X : array-like, sparse or data frame of shape (n_rows, n_features)
         Preferably rows that the ranker was not fitted to.
     y : array-like of shape (n_rows,)
@@ -166,7 +166,7 @@ def permutation_importance(
     rng = as_generator(random_state)
 
     def values(rows: Any) -> QueryValues:
-        scores = to_host(predict_with_queries(ranker, rows, qid))
+        scores = to_host(predict_with_queries(estimator, rows, qid))
         found: QueryValues = function(labels, scores, groups.codes, per_query=True)
         return found
 

@@ -123,7 +123,7 @@ class PermutationTest(TableMixin):
 
 
 def permutation_test(
-    ranker: Any,
+    estimator: Any,
     X: Any,
     y: Any,
     *,
@@ -152,7 +152,7 @@ def permutation_test(
 
     Parameters
     ----------
-    ranker : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
+    estimator : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
         With another `cv`, any estimator or pipeline. It is cloned, not fitted.
     X : array-like or sparse of shape (n_rows, n_features)
     y : array-like of shape (n_rows,)
@@ -166,8 +166,8 @@ def permutation_test(
         permuted (within strata), so that the rows of a group must have the same label. Not together
         with `qid`.
     alpha : float or sequence of float, optional
-        For leave-pair-out only. None: that of the ranker or, if it is "auto", a grid that follows
-        the scale of the data.
+        For leave-pair-out only. None: that of the estimator or, if it is "auto", a grid that
+        follows the scale of the data.
     cv : "leave_pair_out", "leave_query_out", int, splitter or iterable, default="leave_pair_out"
         How to hold out rows. All but the first are those of `cross_validate`, whose exact hold-outs
         are used for all permutations together; other estimators are refitted for each permutation
@@ -206,34 +206,34 @@ def permutation_test(
     if not (isinstance(cv, str) and cv == "leave_pair_out"):
         if alpha is not None:
             raise ParameterError(
-                'alpha is for cv="leave_pair_out": set that of the ranker instead.'
+                'alpha is for cv="leave_pair_out": set that of the estimator instead.'
             )
         labels = np.asarray(numeric_labels(to_host(y)), dtype=np.float64)
         if labels.ndim != 1:
             raise DataError(f"permutation_test needs one label per row: got shape {labels.shape}.")
         units = Units.of(strata, groups, qid, len(labels))
         Y = _permuted(labels, units, QueryGroups.of(qid, len(labels)), n_permutations, rng)
-        options = {"qid": qid, "scoring": scoring, "cv": _group_splits(cv, X, labels, units)}
-        metric, greater, scores = scores_of_columns(ranker, X, Y, n_jobs=n_jobs, **options)
+        options = {"qid": qid, "scoring": scoring, "cv": _group_splits(cv, labels, units)}
+        metric, greater, scores = scores_of_columns(estimator, X, Y, n_jobs=n_jobs, **options)
         return PermutationTest(float(scores[0]), scores[1:], metric, greater)
     if scoring != "auto":
         raise ParameterError(
             f"Held-out pairs are scored by their AUC: scoring={scoring!r} needs another cv, such "
             'as cv=5 or "leave_query_out".'
         )
-    if not isinstance(ranker, LeastSquaresRanker):
+    if not isinstance(estimator, LeastSquaresRanker):
         raise ParameterError(
             'cv="leave_pair_out" needs a least-squares ranker, such as RankRLS: got '
-            f"{type(ranker).__name__}. Use cv=5 to refit any estimator."
+            f"{type(estimator).__name__}. Use cv=5 to refit any estimator."
         )
     units = Units.of(strata, groups, qid, len(y))
-    given = hold_out_problem(ranker, X, y, qid, alpha)
+    given = hold_out_problem(estimator, X, y, qid, alpha)
     if given.n_outputs is not None:
         raise DataError(f"permutation_test needs one label per row: got {given.n_outputs} columns.")
     check_two_rows(given.labels[:, 0])
     labels = standard_labels(given.labels[:, 0])
     Y = _permuted(labels, units, given.groups, n_permutations, rng)
-    score = 1.0 - _errors(ranker, X, given, Y, units, qid).min(axis=0)
+    score = 1.0 - _errors(estimator, X, given, Y, units, qid).min(axis=0)
     return PermutationTest(float(score[0]), score[1:])
 
 
@@ -258,7 +258,7 @@ def _permuted(
     return permuted(labels[first], within.take(first), n, rng)[groups.codes]
 
 
-def _group_splits(cv: Any, X: Any, labels: Array, units: Units) -> Any:
+def _group_splits(cv: Any, labels: Array, units: Units) -> Any:
     """Splits of whole groups, or `cv` without groups."""
     if units.groups is None:
         return cv

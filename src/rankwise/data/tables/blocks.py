@@ -51,7 +51,7 @@ class TableBlocks:
     Parameters
     ----------
     path : str or path-like
-    query, label, features, ignore, format, separator, decimal, dtype
+    qid, label, features, ignore, format, separator, decimal, dtype
         As for `read_table`.
     block_bytes : int, optional
         Approximate size of the features in a block. None: 32 MiB.
@@ -77,7 +77,7 @@ class TableBlocks:
         self,
         path: str | PathLike[str],
         *,
-        query: str | None = None,
+        qid: str | None = None,
         label: str | None = None,
         features: Sequence[str] | None = None,
         ignore: Sequence[str] = (),
@@ -91,7 +91,7 @@ class TableBlocks:
         check_value("block_bytes", block_bytes, AnyOf(Whole(1), None))
         self.file = TableFile.of(Path(path), format, separator, decimal)
         self.roles = Roles.of(
-            self.file.path, self.file.names, query=query, label=label, features=features,
+            self.file.path, self.file.names, query=qid, label=label, features=features,
             ignore=ignore,
         )  # fmt: skip
         self._dtype = check_float_type(dtype)

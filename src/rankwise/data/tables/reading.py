@@ -87,7 +87,7 @@ class TableData(DescribedRows):
 def read_table(
     path: str | PathLike[str],
     *,
-    query: str | None = None,
+    qid: str | None = None,
     label: str | None = None,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
@@ -112,7 +112,7 @@ def read_table(
     Parameters
     ----------
     path : str or path-like
-    query, label, id : str, optional
+    qid, label, id : str, optional
         The columns of query ids, labels and row ids. None: guessed. A table may have no queries
         and no ids, and, for predictions, no labels: `y` is None then.
     features : sequence of str, optional
@@ -160,7 +160,7 @@ def read_table(
     file = TableFile.of(Path(path), format, separator, decimal)
     float_type = check_float_type(dtype)
     roles = Roles.of(
-        file.path, file.names, query=query, label=label, id=id, features=features, ignore=ignore,
+        file.path, file.names, query=qid, label=label, id=id, features=features, ignore=ignore,
         needs_label=False,
     )  # fmt: skip
     return read_roles(file, roles, keep_text=keep_text, keep_missing=keep_missing, dtype=float_type)

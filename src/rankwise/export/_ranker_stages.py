@@ -28,7 +28,7 @@ from rankwise.export._endings import (
     TreeScores,
 )
 from rankwise.export._stages import Affine, Clip, Columns, WithinQuery
-from rankwise.export._transformers import stages_in_order
+from rankwise.export._transformer_stages import stages_in_order
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.problem import FeatureBasis, KernelBasis, LandmarkBasis, RampBasis
 from rankwise.scaling import ColumnStandard
