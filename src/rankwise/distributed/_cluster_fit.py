@@ -68,13 +68,18 @@ def fit(
 ) -> Ranker:
     """Fit a ranker to rows that are distributed over several machines.
 
-    The result equals ``estimator.fit`` on all rows, up to rounding errors, if alpha is a number.
-    With ``alpha="auto"``, alpha is chosen by the squared error of the pairs of five folds of
-    queries, from sums of the same pass. Each partition is read
-    twice, and a third time if landmarks are chosen among rows. Only two things are transferred
-    between machines: sums of size n by n or r by r, for n features or r landmarks, and the rows of
-    queries that are split between partitions (few, if rows are sorted by query). If a worker fails,
-    others read its partitions again, and the result does not change.
+    For a given alpha and given landmarks, the result equals ``estimator.fit`` on all rows, up to
+    rounding errors. With ``alpha="auto"``, alpha is chosen by the squared error of the pairs of
+    five folds of queries, from sums of the same pass, and ``scale="auto"`` does not compare
+    scalings by hold-outs. Landmarks are drawn from other random numbers than those of ``fit``.
+
+    Each partition is read twice: for an overview of its queries and of some rows, and for the sums.
+    Another pass is needed to choose landmarks among rows, one to compute standard deviations, for
+    ``scale="standard"`` or ``gamma="scale"``, and one to find the sizes of LETOR files. Machines
+    exchange the sizes of queries, sums of size n by n or r by r, for n features or r landmarks, the
+    rows among which landmarks are chosen, and the rows of queries that are split between partitions
+    (few, if rows are sorted by query). If a worker fails, others read its partitions again, and the
+    result does not change.
 
     Parameters
     ----------
@@ -202,7 +207,7 @@ class Run:
                 self._client.cancel(futures)
                 raise DataError(
                     f"The Dask scheduler has had no workers for {WORKER_SECONDS:g} seconds: start "
-                    "some, as by 'dask worker ADDRESS', and try again."
+                    "some, for example with 'dask worker ADDRESS', and try again."
                 )
             if self._progress is not None:
                 left = self._client.run_on_scheduler(_tasks_left)

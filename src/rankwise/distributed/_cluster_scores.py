@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from dask.base import compute
 from dask.delayed import Delayed, delayed
 from sklearn.pipeline import Pipeline
 
-from rankwise.distributed._partitions import Partition, Partitions, open_partitions
+from rankwise.distributed._partitions import Partition, Partitions, computed, open_partitions
 from rankwise.distributed._sums import Overview, surveyed, with_whole_queries
 from rankwise.errors import DataError
 from rankwise.estimators._scaling import scales_within_queries
@@ -54,7 +53,7 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     ranker = delayed(estimator, pure=False)
     outputs = _outputs(estimator)
     if scales_within_queries(estimator):
-        parts, overview = surveyed(parts, _computed)
+        parts, overview = surveyed(parts, computed)
         if not overview.has_ids:
             name = type(estimator).__name__
             raise DataError(f"{name} scales features within queries: the rows need query ids.")
@@ -102,7 +101,7 @@ def evaluate(
     """
     parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
     if scales_within_queries(estimator):
-        parts, overview = surveyed(parts, _computed)
+        parts, overview = surveyed(parts, computed)
         parts = with_whole_queries(parts, overview)
     ranker = delayed(estimator, pure=False)
     columns = parts.map(_columns, ranker=ranker, names=parts.feature_names)
@@ -169,10 +168,6 @@ def _in_order(here: tuple[Any, Any], moved: tuple[Any, Any], first: int, end: in
     mine = (moved[0] >= first) & (moved[0] < end)
     numbers, scores = _pooled([here, (moved[0][mine], moved[1][mine])])
     return scores[np.argsort(numbers)]
-
-
-def _computed(tasks: list[Any]) -> list[Any]:
-    return list(compute(*tasks))
 
 
 def _columns(part: Partition, ranker: Any, names: list[str] | None) -> tuple[Any, Any, Any]:

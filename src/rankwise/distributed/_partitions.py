@@ -101,7 +101,8 @@ def _numbered(partition: Partition, first: int) -> Partition:
     return replace(partition, numbers=np.arange(first, first + len(partition.y)))
 
 
-def _computed(tasks: Sequence[Any]) -> list[Any]:
+def computed(tasks: Sequence[Any]) -> list[Any]:
+    """Results of delayed tasks, on the active client or in threads of this process."""
     return list(compute(*tasks))
 
 
@@ -110,7 +111,7 @@ def open_partitions(
     label: str | None,
     qid: str | None,
     n_features: int | None = None,
-    run: Callable[[Sequence[Any]], list[Any]] = _computed,
+    run: Callable[[Sequence[Any]], list[Any]] = computed,
 ) -> Partitions:
     """The partitions of any kind of data that `fit` accepts; `run` computes delayed tasks."""
     if isinstance(data, Partitions):

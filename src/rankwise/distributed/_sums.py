@@ -47,9 +47,8 @@ class Overview:
     """The surveys of all partitions together.
 
     `split` maps each query with rows in several partitions to the indices of these partitions, and
-    `split_rows` is the number of their rows. `max_query_rows` is the size of the largest query, and
-    `columns` are statistics of some rows.
-    `constant` is whether all labels are equal.
+    `split_rows` is the number of rows of such queries. `max_query_rows` is the size of the largest
+    query, `constant` is whether all labels are equal, and `columns` are statistics of some rows.
     """
 
     n_rows: list[int]
