@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from rankwise.asking import Background, Goal, Item, Refused, Session
 from rankwise.asking.ledger import Ledger
+from rankwise.asking.log import MemoryLog
 from rankwise.errors import DataError, ParameterError
 from tests.oracles.asking import PlainLog
 
@@ -198,6 +199,11 @@ def test_an_answer_counts_once(session):
             session.answer(token, "first")
     with pytest.raises(ParameterError, match="outcome"):
         session.answer(question.token, "both_bad")
+
+
+def test_answers_are_kept_in_one_place():
+    with pytest.raises(ParameterError, match="path or log, not both"):
+        Session("ab", path="answers.ask", log=MemoryLog())
 
 
 def test_the_organizer_can_change_everything(session, rate):

@@ -66,8 +66,8 @@ class Session:
         What to rank. None: the items of the file at `path`. If that file exists, items that it
         does not have yet are added.
     features : array-like of shape (n_items, n_features), optional
-        What scores may depend on, such as measurements or embeddings. Each item has a part of its
-        own besides.
+        What scores may depend on, such as measurements or embeddings. Each score also has a part
+        that does not depend on them.
     goal : Goal, optional
         When to stop; by default, the whole order with at most 5% of pairs wrong.
     question : str, optional
@@ -78,8 +78,10 @@ class Session:
         Whether "both are bad" is an answer; it counts as a tie.
     path : path-like, optional
         A file that keeps the log. None: in memory only.
+    log : rankwise.asking.log.Log, optional
+        Keeps the log in place of `path`.
     ahead : bool, default=False
-        Whether somebody else calls `update`, as `Background` does. Then no other method waits for
+        Whether another thread calls `update`, as `Background` does. Then no other method waits for
         the posterior.
 
     Examples
@@ -110,6 +112,8 @@ class Session:
     ) -> None:
         if features is not None and items is None:
             raise ParameterError("features need items.")
+        if path is not None and log is not None:
+            raise ParameterError("Give path or log, not both: each says where answers are kept.")
         made = None if items is None else check_items(items, features)
         if log is None:
             log = MemoryLog() if path is None else SqliteLog(Path(path))
