@@ -99,7 +99,7 @@ class BoardResults:
             "both_bad": bad[order],
         }
         note = (
-            "Items of a group cannot be told apart from its first item; "
+            "Items of a group cannot be told apart from its first item (all pairs tested); "
             f"{100 * self.level:.4g}% intervals."
         )
         return Standings(columns, {"rating": ".0f" if elo else ".3f"}, note=note)
@@ -260,7 +260,9 @@ class BoardResults:
         check_is_fitted(self)
         a, b = self._numbers(first), self._numbers(second)
         if a.shape != b.shape:
-            raise DataError(f"first and second need as many entries: got {len(a)} and {len(b)}.")
+            raise DataError(
+                f"first and second must have the same length: got {len(a)} and {len(b)} entries."
+            )
         eta = self.ratings_[a] - self.ratings_[b]
         begin = 0
         if self.position or len(self.judges_):

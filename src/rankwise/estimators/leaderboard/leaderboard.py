@@ -138,7 +138,7 @@ class Leaderboard(BoardResults, BaseEstimator):
        2  ada     0.56  0.19 to 0.93    1–2        0.08      1       80
        3  cy     -1.65  -1.91 to -1.38  3          0.00      2       80
     <BLANKLINE>
-    Items of a group cannot be told apart from its first item; 95% intervals.
+    Items of a group cannot be told apart from its first item (all pairs tested); 95% intervals.
     """
 
     parameters: ClassVar[dict[str, Rule]] = {
@@ -451,7 +451,7 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
         return first
     if second is None or outcome is None:
         raise DataError(
-            "Give first, second and outcome, one entry per battle (the outcome is 1, if first has "
+            "Give first, second and outcome, one entry per battle (the outcome is 1 if first has "
             "the winners), or a table, a path or a Battles object."
         )
     return Battles.of(first, second, outcome, **more)
