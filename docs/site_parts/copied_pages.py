@@ -56,7 +56,7 @@ def site_links(text: str, file: Path, page: Path) -> str:
 
 
 def copy_pages(app: Any) -> None:
-    """Write the copies anew."""
+    """Write all copies again."""
     shutil.rmtree(COPIES, ignore_errors=True)
     for file in COPIED:
         page = COPIES / file.relative_to(ROOT)

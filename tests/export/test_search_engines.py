@@ -192,7 +192,7 @@ def test_names_of_vespa():
     for name in ("bm25(title)", "attribute(year)", "query(age)", "match.score"):
         assert f" * {name}" in text
     assert "e-" not in text
-    with pytest.raises(ExportError, match="'a b' is no rank feature"):
+    with pytest.raises(ExportError, match="'a b' is not a rank feature"):
         to_vespa(model, features=["a b", "b", "c", "d"])
 
 

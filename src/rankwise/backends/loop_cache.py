@@ -1,4 +1,4 @@
-"""Compiled loops on disk: a cache that may be damaged, full or shared, and never ends a program."""
+"""Compiled loops on disk, in a cache that survives damage, a full disk and several programs."""
 
 # mypy: disallow-untyped-calls=False
 

@@ -163,7 +163,9 @@ class ServerOptions:
         others = _listed(self.names)
         if self.host in local:
             if others:
-                refuse("names", "They need --host: this page can only be called from here.")
+                refuse(
+                    "names", "They need --host: without it, only this machine can open the page."
+                )
             return ["127.0.0.1", "localhost", "[::1]", "::1"]
         if not others:
             refuse(
@@ -297,7 +299,7 @@ def _path(items: Path | None, session: Path | None, demo: bool) -> Path:
 
     if items is not None and is_session_file(items):
         if session is not None:
-            refuse("session", f"{items} is a session already, which goes on.")
+            refuse("session", f"{items} is already a session: leave --session out to continue it.")
         return items
     if session is not None:
         return session

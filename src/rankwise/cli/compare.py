@@ -68,7 +68,7 @@ def compare(
     same queries, with an interval by Student's t distribution. The p-value is that of a
     randomization (permutation) test: how often would the difference be as large if the two models
     were exchanged at random on each query? It is adjusted by Holm's method for the number of
-    tests, so that the more is compared, the more it takes to be significant.
+    tests, so that with more models and metrics, larger differences are needed to be significant.
 
     Use queries that no model was trained or chosen on.
 

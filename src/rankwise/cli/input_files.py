@@ -71,7 +71,7 @@ def check_queries(
             why = "no column that is named like query ids: name it by --query"
         raise DataError(
             f"{path} has {why}. If all of "
-            f"its {n_rows:,} rows ({n_pairs:,} pairs) are one ranking, say so by --one-ranking."
+            f"its {n_rows:,} rows ({n_pairs:,} pairs) are one ranking, say so with --one-ranking."
         )
 
 
@@ -193,7 +193,9 @@ def read_names(path: Path) -> list[str]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         number = error.object[: error.start].count(b"\n") + 1
-        raise DataError(f"{path}, line {number}: this is not UTF-8 text: save it so.") from None
+        raise DataError(
+            f"{path}, line {number}: this is not UTF-8 text: save it as UTF-8."
+        ) from None
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:

@@ -222,7 +222,7 @@ class _Reader:
         context, names = self._style(style)
         remarks: list[str] = []
         if schema.name == MT_BENCH.name:
-            parts = self._both_orders(first, second, drop, keep, remarks)
+            parts = self._both_orders(first, second, keep, remarks)
         elif schema.outcome is None:
             parts = [(first, second, np.zeros(n, dtype=int), keep)]
         else:
@@ -332,7 +332,7 @@ class _Reader:
         return codes
 
     def _both_orders(
-        self, first: Any, second: Any, drop: Any, keep: Any, remarks: list[str]
+        self, first: Any, second: Any, keep: Any, remarks: list[str]
     ) -> list[tuple[Any, Any, Any, Any]]:
         """Two battles for each row, the second in the other order."""
         codes, usable = [], []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError
-from rankwise.graph.comparison_checks import FIRST, SECOND, TIE, check_context
+from rankwise.graph.comparison_checks import FIRST, SECOND, TIE, check_context, shown
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.conversion_checks import check_lossless
 from rankwise.graph.id_arrays import id_array
@@ -134,7 +134,7 @@ class Battles:
         if same.any():
             k = int(np.argmax(same))
             raise DataError(
-                f"Battle {k} is of {_shown(ids[pairs[k, 0]])} with itself "
+                f"Battle {k} is of {shown(ids[pairs[k, 0]])} with itself "
                 f"({int(same.sum())} such battles): drop them."
             )
         numbers, names = check_context(context, n)
@@ -267,10 +267,6 @@ class _OrNone(dict[Any, int]):
         return -1
 
 
-def _shown(entry: Any) -> str:
-    return repr(entry.item() if isinstance(entry, np.generic) else entry)
-
-
 def _column(name: str, values: Any) -> NDArray[Any]:
     check_lossless(name, values, numbers=False)
     column = np.asarray(to_host(values))
@@ -310,7 +306,7 @@ def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any]
         k = int(np.argmax(unknown))
         name = sides[int(np.argmax(pairs[k] < 0))][k]
         raise DataError(
-            f"Battle {k} is of the unknown item {_shown(name)} ({int(unknown.sum())} battles with "
+            f"Battle {k} is of the unknown item {shown(name)} ({int(unknown.sum())} battles with "
             f"unknown items): use ids among the {len(ids)} items, or add it to them."
         )
     if len(ids) < 2:
@@ -342,7 +338,7 @@ def _outcome_codes(outcome: Any, sides: list[NDArray[Any]]) -> Index:
             same = np.fromiter((a == b for a, b in zip(side, won, strict=True)), bool, n)
             found[same & (found < 0)] = code
     if (found < 0).any():
-        unknown = list(dict.fromkeys(_shown(word) for word in given[found < 0].tolist()))
+        unknown = list(dict.fromkeys(shown(word) for word in given[found < 0].tolist()))
         known = ", ".join(map(repr, CODE_OF_WORD))
         raise DataError(
             f"Unknown outcomes: {', '.join(unknown[:SHOWN])} (battle {int(np.argmax(found < 0))} "

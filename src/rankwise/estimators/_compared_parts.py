@@ -39,7 +39,7 @@ def warn_of_parts(ranker: Any, X: Any, comparisons: Comparisons, n_rows: int) ->
     if not len(same):
         return
     # Equal means are no coincidence, unless the rows of the two parts are the same on average.
-    seen = _part_means(part, sizes, _fingerprints(X, n_rows))
+    seen = _part_means(part, sizes, _fingerprints(X))
     one, two = order[same], order[same + 1]
     distinct = (np.abs(seen[one] - seen[two]) > EQUAL * np.abs(seen).max(axis=0)).any(axis=1)
     unlinked = np.unique(np.concatenate((one[distinct], two[distinct])))
@@ -61,7 +61,7 @@ def _part_means(part: Any, sizes: Any, values: Array) -> Array:
     return np.column_stack(sums) / sizes[:, None]
 
 
-def _fingerprints(X: Any, n_rows: int) -> Array:
+def _fingerprints(X: Any) -> Array:
     """Some numbers for each row, the same for equal rows: waves along random directions."""
     given = as_given(X)
     given = given if is_sparse(given) else np.asarray(to_host(given), dtype=np.float64)

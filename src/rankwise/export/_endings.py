@@ -190,7 +190,7 @@ class ProcessScores:
     def linear(self) -> Linear:
         if not all(isinstance(process, LinearProcess) for process in self.processes):
             kernel = self.processes[0].kernel
-            raise ExportError(f"its kernel is {kernel}, so that scores are no sums of features")
+            raise ExportError(f"its kernel is {kernel}, so that scores are not sums of features")
         means = [process.mean for process in self.processes]
         constants = [getattr(process, "constant", 0.0) for process in self.processes]
         mean = np.tensordot(self.weights, means, axes=1)

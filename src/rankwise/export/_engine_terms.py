@@ -113,7 +113,7 @@ def check_missing(title: str, linear: LinearModel, *, complete: bool) -> None:
     some = ", ".join(f"{name} by {value:g}" for name, value in list(filled.items())[:3])
     raise ExportError(
         f"{title} reads a missing feature as 0, and the model fills in other values ({some}"
-        f"{', ...' if len(filled) > 3 else ''}). If every row has every feature, say so by "
+        f"{', ...' if len(filled) > 3 else ''}). If every row has every feature, say so with "
         "complete=True (--complete). Otherwise fill in 0 when you fit the model, or export it to "
         "Vespa, JSON or ONNX."
     )

@@ -379,8 +379,8 @@ def _rank_feature(name: str) -> str:
     if re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII):
         return f"attribute({name})"
     raise ExportError(
-        f"{name!r} is no rank feature of Vespa. Give names such as bm25(title), attribute(year) or "
-        "query(age) as features (--features), in the order of the features."
+        f"{name!r} is not a rank feature of Vespa. Give names such as bm25(title), attribute(year) "
+        "or query(age) as features (--features), in the order of the features."
     )
 
 

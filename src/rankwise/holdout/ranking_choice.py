@@ -51,7 +51,7 @@ def by_pairs(problem: Problem, rows: ChoiceRows) -> AlphaChoice:
     if problem.groups.n_groups > 1:  # only one query can be evaluated
         if m > budget.PAIR_ROWS or problem.row_weights is not None:
             return by_rule(problem)
-        return _by_listed_pairs(problem, rows)
+        return _by_listed_pairs(problem)
     if problem.row_weights is not None:
         return from_parts(problem, rows, row_parts(y)[: rows.n_parts])
     if problem.loss.ties == "include" or all(len(np.unique(column)) == m for column in y.T):
@@ -63,7 +63,7 @@ def by_pairs(problem: Problem, rows: ChoiceRows) -> AlphaChoice:
         if systems * (budget.CALL * 25 + 3.0 * m * d**2 / budget.FLOPS) <= max(
             budget.SECONDS, rows.fit_seconds
         ):
-            return _by_listed_pairs(problem, rows)
+            return _by_listed_pairs(problem)
     return from_parts(problem, rows, row_parts(y)[: rows.n_parts])
 
 
@@ -130,7 +130,7 @@ def _leave_pair_out(problem: Problem, y: Array, alphas: Array, hats: Hats) -> He
     return _pair_scores(alphas, pair_errors(to_host(loss), to_host(compared[0]), groups))
 
 
-def _by_listed_pairs(problem: Problem, rows: ChoiceRows) -> AlphaChoice:
+def _by_listed_pairs(problem: Problem) -> AlphaChoice:
     """All pairs of each query, as in leave-pair-out."""
 
     def hold_out(stored: Problem, alphas: Array) -> HeldOutScores:

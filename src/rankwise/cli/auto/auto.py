@@ -78,7 +78,7 @@ def auto(
     fitted to all rows.
 
     Prints what was tried, which parts carry the score, and what to expect on new queries. That
-    estimate is honest: the parts are chosen anew for each query, without looking at it. Features
+    estimate is honest: for each query, the parts are chosen again without looking at it. Features
     need no preparation, and the model remembers how to scale new rows.
 
     \b

@@ -51,13 +51,13 @@ def write_page(
     sections.append(Section("What was read", [Text(line) for line in _what_was_read(board, file)]))
     Page(
         f"Leaderboard of {source.name}",
-        _summary(board, standings),
+        _summary(standings),
         sections,
         footer=f"Made by `rankwise leaderboard`, rankwise {__version__}.",
     ).write(path)
 
 
-def _summary(board: Any, standings: Any) -> str:
+def _summary(standings: Any) -> str:
     """Who leads, and who cannot be told apart from the leader."""
     best = standings["item"][0]
     tied = [str(item) for item in standings["item"][1:][standings["group"][1:] == 1]]

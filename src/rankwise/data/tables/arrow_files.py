@@ -73,7 +73,7 @@ class TableFile:
         found = format or format_of(path)
         if found is None:
             raise DataError(
-                f"{path}: the suffix names no format of tables. Say which it is by the format: "
+                f"{path}: the suffix names no format of tables. Give the format: "
                 f"{', '.join(FORMATS)}."
             )
         if found not in FORMATS:
@@ -159,7 +159,7 @@ def _check_records(path: Path, records: Iterator[tuple[int, Any]], unit: str) ->
             if known != kind:
                 raise DataError(
                     f"{path}, {unit} {line}: the column {name!r} has a {kind} here, "
-                    f"{str(value)[:40]!r}, but a {known} in {unit} {before}. Make them alike."
+                    f"{str(value)[:40]!r}, but a {known} in {unit} {before}. Use one type."
                 )
     if not kinds:
         raise DataError(f"{path} has no rows.")

@@ -133,7 +133,7 @@ def encoding_fault(path: Path) -> DataError:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
                 if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    guess = "It is UTF-16: convert it, as by 'iconv -f UTF-16 -t UTF-8'."
+                    guess = "It is UTF-16: convert it, for example with 'iconv -f UTF-16 -t UTF-8'."
                 else:
                     guess = "If it is Latin-1, convert it by 'iconv -f LATIN1 -t UTF-8'."
                 begin = line[max(error.start - 15, 0) : error.start + 5]

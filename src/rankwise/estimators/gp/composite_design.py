@@ -114,7 +114,7 @@ def composite_design(evidence: Evidence, theta: Array) -> Design:
     centre, process = look(np.zeros(d))
     if process is None:
         evidence.process(theta)  # says why
-    axes = _axes(evidence, theta, free, whole)
+    axes = _axes(evidence, free, whole)
     scales, least_fall = np.empty((2, d)), np.inf
     for k, axis in enumerate(axes.T):
         for s, sign in enumerate((-1.0, 1.0)):
@@ -175,7 +175,7 @@ def _warn_of_misfit(is_at_bound: Any, least_fall: float, places: Array, weights:
         )
 
 
-def _axes(evidence: Evidence, theta: Array, free: Any, whole: Any) -> Array:
+def _axes(evidence: Evidence, free: Any, whole: Any) -> Array:
     """Principal axes of the curvature of the log posterior, as columns of standard deviations."""
 
     def slope(z: Array) -> tuple[Array, Array]:

@@ -72,7 +72,7 @@ def check_order(battles: Battles) -> None:
     if (battles.outcome == 0).any() and not (battles.outcome == 1).any():
         raise DataError(
             "The first item won every battle: the battles seem to list winners before losers, so "
-            "that the effect of the first place and judges cannot be told. Leave out position and "
+            "that the effects of the first place and of judges are unknown. Leave out position and "
             "judge, or give the items in the order in which they were shown."
         )
 

@@ -208,7 +208,7 @@ def check_ranker(batch: Batch, splits: ComparisonSplits, given: Comparisons, X: 
     if not hasattr(batch.estimator, "fit_pairs"):
         raise ParameterError(
             f"{name} cannot be fitted to comparisons: use RankRLS, SparseRankRLS, KPCRank, RankSVM "
-            "or PairwiseGP. A pipeline scales features in vain: rankers have the parameter scale."
+            "or PairwiseGP. The first three have a parameter scale."
         )
     if has_shortcut(batch, splits, X):
         return
