@@ -1,5 +1,6 @@
 """Files that are never half-written."""
 
+import errno
 import os
 import stat
 
@@ -27,6 +28,12 @@ class TestReplacing:
             assert path.read_text() == "old"
         assert path.read_text() == "new"
         assert stat.S_IMODE(path.stat().st_mode) == 0o604
+
+    def test_the_error_of_a_full_disk_names_the_file(self, tmp_path):
+        path = tmp_path / "new"
+        with pytest.raises(OSError, match=f"No space left: '{path}'"), replacing(path):
+            raise OSError(errno.ENOSPC, "No space left")
+        assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
     def test_an_error_leaves_everything_as_it_was(self, tmp_path, error):

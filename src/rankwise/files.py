@@ -17,6 +17,7 @@ from rankwise.errors import DataError
 if sys.platform != "win32":
     import fcntl
 
+DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # errors of disks that are full
 NAME = 40  # characters of the name of a file in that of its temporary file
 
 
@@ -85,8 +86,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             beside.chmod(stat.S_IMODE(mode))
         yield beside
         os.replace(beside, target)
-    except BaseException:
+    except BaseException as error:
         beside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in DISK and error.filename is None:
+            error.filename = str(path)  # writes to an open file do not name it
         raise
     finally:
         os.close(lock)

@@ -366,6 +366,8 @@ def test_the_choices_are_those_of_the_rankers():
         (["--valid", "VALID", "--alpha", "1"], "leave --alpha out"),
         (["--valid", "VALID", "--alphas", "1:10"], "FROM:TO:COUNT"),
         (["--valid", "VALID", "--alphas", "0:10:3"], "FROM:TO:COUNT"),
+        (["--valid", "VALID", "--alphas", "1:10:10001"], "Give at most 10,000 values"),
+        (["--workers", "1001"], "'--workers'"),
         (["--valid", "VALID", "--alphas", "1,-2"], "FROM:TO:COUNT"),
         (["--valid", "VALID", "--metric", "mop"], "metric must be one of"),
         (["--valid", "VALID", "--metric", "ndcg@5", "--relevant", "2"], "'--relevant'"),

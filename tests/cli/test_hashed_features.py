@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.pipeline import make_pipeline
 
-from rankwise import SeenFeatures, load_model
+from rankwise import RankRLS, SeenFeatures, load_model, save_model
 from rankwise.data import read_letor, write_letor
 
 HASHES = np.array([3, 1_000_003, 77_777_777, 1_500_000_000, 2**31 - 2, 2**31 - 1])
@@ -105,6 +106,16 @@ def test_a_file_without_any_known_feature_is_refused(hashed, run, tmp_path):
     other.write_text("1 qid:1 12:1\n0 qid:1 13:1\n")
     message = run("predict", model, other, ok=False)
     assert message.startswith(f"None of the 2 feature numbers in {other} occurs in the training")
+
+
+def test_a_model_of_few_features_reads_dense_rows(run, tmp_path):
+    X, y = np.array([[0.0, 1.0, 2.0], [0.0, 3.0, 1.0], [0.0, 2.0, 4.0]]), [0, 1, 2]
+    model, rows = tmp_path / "model.rankwise", tmp_path / "rows.txt"
+    ranker = make_pipeline(SeenFeatures(), RankRLS(1.0)).fit(X, y)
+    save_model(ranker, model)
+    rows.write_text("1 qid:1 1:5 2:1 3:1\n0 qid:1 1:6 2:2 3:1\n")
+    assert_allclose(scores(run, model, rows), ranker.predict([[5, 1, 1], [6, 2, 1]]))
+    assert "1 of the 3 feature numbers" in run("predict", model, rows).stderr
 
 
 def test_numbers_beyond_32_bits_are_refused(run, tmp_path):

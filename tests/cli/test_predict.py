@@ -5,6 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise import RankRLS, load_model, save_model
 from rankwise.data import normalize_per_query, read_letor
+from tests.model_files.make import FOLDER as MODEL_FILES
 
 
 def test_scores_are_those_of_the_model_to_the_last_digit(files, run, model, tmp_path):
@@ -24,6 +25,20 @@ def test_scores_are_not_written_as_a_spreadsheet(files, run, model, tmp_path):
     path = tmp_path / "table.xlsx"
     path.write_bytes(b"PK\3\4")
     assert "is a spreadsheet. Save the sheet as a CSV" in run("fit", path, "-o", "m", ok=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("sparse-bilinear", "SparseBilinearRanker, which scores pairs of a query and a document"),
+        ("leaderboard", "Leaderboard, which scores named items"),
+    ],
+)
+def test_models_that_do_not_score_rows_are_refused(run, tmp_path, name, message):
+    rows = tmp_path / "rows.txt"
+    rows.write_text("1 qid:1 1:1 2:2 3:3\n0 qid:1 1:2 2:1 3:4\n")
+    said = run("predict", MODEL_FILES / f"{name}.rankwise", rows, ok=False)
+    assert said == f"The model is a {message}, not rows of a file: use predict in Python."
 
 
 def test_features_are_scaled_within_the_queries_of_the_file(files, run, model):

@@ -149,6 +149,29 @@ def test_an_interrupt_of_the_imports_ends_without_traceback(monkeypatch, capsys)
     assert capsys.readouterr().err == "rankwise: interrupted: nothing was written.\n"
 
 
+def test_an_interrupt_before_the_command_ends_without_traceback(monkeypatch, capsys):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "rankwise.cli.main")
+    monkeypatch.setattr("typer.main.get_command", stop)
+    with pytest.raises(SystemExit) as end:
+        entry.run()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "rankwise: interrupted: nothing was written.\n"
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (entry.Terminated, 143)])
+def test_an_interrupt_of_the_arguments_ends_with_a_line(monkeypatch, error, code):
+    def stop(*_, **__):
+        raise error
+
+    monkeypatch.setattr("typer.core.TyperGroup.make_context", stop)
+    result = CliRunner().invoke(app, ["info"])
+    assert result.exit_code == code
+    assert result.stderr == "rankwise: interrupted: Nothing was written.\n"
+
+
 def test_sigterm_ends_the_program_as_an_interrupt_does(monkeypatch):
     monkeypatch.setattr("rankwise.cli.main.run", lambda: signal.raise_signal(signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)

@@ -60,7 +60,7 @@ def fit(
     data: DataOptions,
     workers: Annotated[
         int | None,
-        worker_option("N", "Read TRAIN in N processes on this machine.", min=1),
+        worker_option("N", "Read TRAIN in N processes on this machine.", min=1, max=1000),
     ] = None,
     cluster: Annotated[
         str | None,

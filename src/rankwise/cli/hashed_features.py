@@ -54,8 +54,8 @@ def note_unseen(seen: SeenFeatures, data: LetorData, path: Path) -> None:
     import numpy as np
 
     X: Any = data.X
-    used, unseen = np.unique(X.indices), seen.unseen(X)
-    if len(unseen) == len(used):
+    used, unseen = np.unique(X.nonzero()[1]), seen.unseen(X)
+    if len(unseen) == len(used) > 0:
         raise DataError(
             f"None of the {len(used):,} feature numbers in {path} occurs in the training rows of "
             "the model: do they belong together?"

@@ -85,9 +85,13 @@ def program(
         typer.echo(context.get_help().rstrip())
 
 
+PROGRAM = typer.main.get_command(app)
+"""Made with the imports, which `entry.run` guards: it takes long enough to be interrupted."""
+
+
 def run() -> None:
     """Run the program."""
-    app()
+    PROGRAM()
 
 
 if __name__ == "__main__":

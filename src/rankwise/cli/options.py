@@ -16,6 +16,7 @@ from rankwise.cli.terminal import with_parameters
 from rankwise.rankers import ranker_class
 
 ALPHAS = "1e-3:1e8:23"
+MOST_VALUES = 10_000  # of a grid
 MODELS = (
     *("rankrls", "rls", "sparse-rankrls", "sparse-rls", "additive-rankrls"),
     "transductive-rankrls",
@@ -453,6 +454,8 @@ def parse_numbers(text: str, option: str) -> list[float]:
     try:
         if ":" in text:
             low, high, count = text.split(":")
+            if int(count) > MOST_VALUES:
+                refuse(option, f"Give at most {MOST_VALUES:,} values: got {text!r}.")
             values = np.geomspace(float(low), float(high), int(count)).tolist()
         else:
             values = [float(part) for part in text.split(",")]

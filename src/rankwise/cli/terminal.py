@@ -60,6 +60,14 @@ class Command(ReadableHelp, TyperCommand):
 class Program(ReadableHelp, TyperGroup):
     """Runs commands; turns what ends them into an exit code, and errors into one line each."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read what stands before the command; typer would end an interrupt here in silence."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except KeyboardInterrupt as stop:
+            _report_interrupt(stop, OutputFiles())
+            raise typer.Exit(exit_code(stop)) from None
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command; print each warning as one line."""
         with output_files() as files:
