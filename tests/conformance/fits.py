@@ -84,6 +84,21 @@ for name in ("RankRLS", "RankRLS, no ties", "RankRLS, rbf", "RLS", "SparseRankRL
 
 
 @named
+def defaults(place: Place) -> dict[str, Any]:
+    """Alpha and scale are chosen, from all rows or, if there are many, from a sample."""
+    sparse = {"n_landmarks": 40, "random_state": 0}
+    few = RankRLS(kernel="rbf"), RankRLS(), RLS(kernel="rbf"), RLS(), SparseRLS(**sparse), KPCRank()
+    many = RankRLS(), SparseRankRLS(**sparse)
+    found = {}
+    for m, estimators in ((240, few), (1300, many)):
+        X, y, qid = (place.give(values) for values in rows(m))
+        for estimator in estimators:
+            ranker = place.of(estimator).fit(X, y, qid=qid)
+            found[f"{type(ranker).__name__}, {ranker.kernel}, {m}"] = ranker.predict(X, qid=qid)
+    return found
+
+
+@named
 def a_kernel_in_Python(place: Place) -> dict[str, Any]:
     X, y, qid = rows(60)
     ranker = place.of(RankRLS(1.0, kernel=wave, scale=None))

@@ -19,6 +19,7 @@ from rankwise.data import LetorBlocks, qid_from_groups, read_letor
 from rankwise.data.letor import text_blocks
 from rankwise.data.letor.group_files import group_file_beside
 from rankwise.errors import DataError, LetorFormatError, ParameterError
+from tests.memory import needs_resize
 from tests.oracles.letor import parse_letor
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -257,7 +258,7 @@ def test_comments_are_kept_only_if_asked_for_and_may_be_any_bytes(tmp_path):
     assert read_letor(path, comments=True).comments == ["docid = 4 # inc = 1", "caf\ufffd", ""]
 
 
-@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize("layout", ["dense", pytest.param("sparse", marks=needs_resize)])
 def test_memory_is_the_result_and_a_few_blocks(tmp_path, layout):
     """8 MB of text in blocks of 64 kB; X is 6 or 9 MB, and the text is never held."""
     rng = np.random.default_rng(0)

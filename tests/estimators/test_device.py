@@ -18,6 +18,8 @@ from rankwise.errors import (
     MissingExtraError,
     ParameterError,
 )
+from rankwise.metrics import ndcg
+from tests.conformance.places import no_implicit_copies
 
 pytest.importorskip("torch", reason="needs the extra gpu")
 
@@ -246,3 +248,12 @@ def test_array_api_dispatch():
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_metrics_of_tensors(problem):
+    X, y, qid = problem
+    with no_implicit_copies():
+        got = ndcg(
+            *(torch.tensor(values) for values in (y - y.min(), X[:, 0])), qid=torch.tensor(qid)
+        )
+    assert got == ndcg(y - y.min(), X[:, 0], qid=qid)

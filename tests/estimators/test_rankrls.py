@@ -1,5 +1,7 @@
 """RankRLS and RLS as estimators."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -88,10 +90,10 @@ def test_sparse_and_dense_input_agree(kind, estimator):
 def test_sparse_primal_does_not_make_the_rows_dense():
     rng = np.random.default_rng(0)
     X = sp.random_array((20_000, 300), density=0.001, rng=rng, format="csr")
-    import tracemalloc
-
+    y, qid = rng.standard_normal(20_000), np.arange(20_000) // 20
+    RankRLS(1.0).fit(X, y, qid=qid)  # compiles
     tracemalloc.start()
-    RankRLS(1.0).fit(X, rng.standard_normal(20_000), qid=np.arange(20_000) // 20)
+    RankRLS(1.0).fit(X, y, qid=qid)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.5 * X.shape[0] * X.shape[1] * 8

@@ -27,8 +27,8 @@ def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups) -> str:
     of whole queries, each with its own best alpha. The sample depends on the query ids, not on
     their order.
     """
-    rows = _sample(groups)
-    some = X if len(rows) == groups.n_rows else as_given(X)[rows]
+    rows, some = _sample(groups), as_given(X)
+    some = some if len(rows) == groups.n_rows else some[rows]
 
     def tried(name: str) -> tuple[float, float]:
         return _held_out_gain(ranker, name, some, y[rows], groups, rows)

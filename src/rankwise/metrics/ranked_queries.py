@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.backends.arrays import to_host
 from rankwise.errors import DataError
 from rankwise.graph.conversion_checks import check_unmasked
 from rankwise.graph.query_groups import QueryGroups
@@ -65,7 +66,7 @@ class RankedQueries:
             )
         if not len(labels):
             raise DataError("There are no rows to evaluate: y is empty.")
-        return cls._sorted(labels, values, QueryGroups.of(qid, len(labels)))
+        return cls._sorted(labels, values, QueryGroups.of(to_host(qid), len(labels)))
 
     @classmethod
     def _of_run(cls, qrels: Any, run: Any, qid: Any) -> RankedQueries:
@@ -153,11 +154,11 @@ class RankedQueries:
 def as_column(values: Any, name: str) -> Array:
     """One finite float64 per row, in an array that compiled code accepts.
 
-    Takes lists, arrays of any real dtype and columns of pandas or polars; a column of shape
-    (n, 1) is flattened.
+    Takes lists, arrays of any real dtype, tensors and columns of pandas or polars; a column of
+    shape (n, 1) is flattened.
     """
     check_unmasked(name, values)
-    column = np.asarray(values)
+    column = np.asarray(to_host(values))
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
