@@ -51,7 +51,10 @@ class Number:
         """Whether a value is a finite number within the bounds; booleans are not numbers."""
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
             return False
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # of an integer beyond float64
+            return False
         above = number > self.low if self.open_low else number >= self.low
         below = number < self.high if self.open_high else number <= self.high
         return bool(np.isfinite(number) and above and below)

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError
-from rankwise.graph.comparison_checks import FIRST, SECOND, TIE, check_context, shown
+from rankwise.graph.comparison_checks import (
+    FIRST,
+    SECOND,
+    TIE,
+    check_context,
+    check_hashable,
+    shown,
+)
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.conversion_checks import check_lossless
 from rankwise.graph.id_arrays import id_array
@@ -398,6 +405,7 @@ def _labels(name: str, labels: Any, n: int) -> NDArray[Any] | None:
         raise DataError(
             f"{name} needs one entry per battle: got shape {values.shape} for {n} battles."
         )
+    check_hashable(name, values)
     missing = missing_entries(values)
     if missing.any():
         raise DataError(

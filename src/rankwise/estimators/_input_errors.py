@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError
-from rankwise.graph.conversion_checks import check_column_names, is_number
+from rankwise.graph.conversion_checks import check_column_names, is_number, too_large
 from rankwise.tables import plural
 
 ENCODER = "sklearn.preprocessing.OneHotEncoder"
@@ -153,9 +153,7 @@ def _check_numbers(where: str, values: NDArray[Any], encoder: str) -> None:
                     "from it, or drop it."
                 ) from None
             except OverflowError:
-                raise DataError(
-                    f"{where} is too large for float64 in row {row}: divide it by a constant."
-                ) from None
+                raise too_large(where, row) from None
 
 
 def _is_missing(value: Any) -> bool:

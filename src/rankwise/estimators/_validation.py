@@ -53,14 +53,28 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
 
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """scikit-learn's `validate_data`, for an X that can be converted without a loss."""
+    """scikit-learn's `validate_data`, for an X that can be converted without a loss.
+
+    Sparse rows are sorted, without duplicates: SciPy would otherwise sort those of the caller.
+    """
     _check_cells(X)
     try:
-        return validate_data(estimator, X, *y, **options)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a sum that looks for NaN
+            checked = validate_data(estimator, X, *y, **options)
+        return (_sorted_rows(checked[0]), *checked[1:]) if y else _sorted_rows(checked)
     except (OverflowError, TypeError, ValueError) as error:
         refused = error
     explain_input(estimator, X, y[0] if y else None, refused)
     raise refused
+
+
+def _sorted_rows(X: Any) -> Any:
+    """Rows as they are, or a copy of sparse rows that have duplicates or are not sorted."""
+    if not is_sparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
 
 
 def _check_cells(X: Any) -> None:

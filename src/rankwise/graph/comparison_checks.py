@@ -90,10 +90,21 @@ def positions_of(ids: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -
     return pairs
 
 
+def as_pairs(pairs: Any) -> NDArray[Any]:
+    """Pairs as an array, of any shape and type."""
+    check_lossless("pairs", pairs)
+    try:
+        return np.asarray(pairs)
+    except ValueError:
+        raise DataError(
+            "pairs needs two columns, the preferred row and the other: got entries of different "
+            "lengths."
+        ) from None
+
+
 def check_pairs(pairs: Any, n_rows: int | None, ids: NDArray[Any] | None = None) -> Index:
     """Pairs as an array of row numbers of shape (n_pairs, 2)."""
-    check_lossless("pairs", pairs)
-    pairs = np.asarray(pairs)
+    pairs = as_pairs(pairs)
     if pairs.size == 0:
         raise DataError("pairs is empty: there is no comparison to learn from.")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
@@ -134,8 +145,9 @@ def check_range(pairs: Index, n_rows: int | None) -> None:
 
 def _is_row_number(entry: Any) -> bool:
     """Whether a number, but not a boolean, is whole."""
-    is_number = isinstance(entry, (int, float)) and not isinstance(entry, bool)
-    return is_number and float(entry).is_integer()
+    if isinstance(entry, float):
+        return entry.is_integer()
+    return isinstance(entry, int) and not isinstance(entry, bool)
 
 
 # Outcomes.
@@ -270,6 +282,7 @@ def check_comparison_ids(what: str, values: Any, n_pairs: int) -> NDArray[Any]:
         raise DataError(
             f"Comparisons need one {what} each: got shape {ids.shape} for {n_pairs} comparisons."
         )
+    check_hashable(what, ids)
     missing = missing_entries(ids)
     if missing.any():
         raise DataError(
@@ -277,6 +290,14 @@ def check_comparison_ids(what: str, values: Any, n_pairs: int) -> NDArray[Any]:
             f"in all): give every comparison a {what}, or drop these."
         )
     return ids
+
+
+def check_hashable(what: str, ids: NDArray[Any]) -> None:
+    """Refuse ids that cannot be told apart, such as dictionaries."""
+    try:
+        hash(tuple(ids.tolist()) if ids.dtype.kind == "O" else None)
+    except TypeError as error:
+        raise DataError(f"{what} needs ids such as numbers or text: {error}.") from None
 
 
 def check_context(context: Any, n_pairs: int) -> tuple[Array | None, list[str] | None]:
@@ -306,3 +327,29 @@ def check_context(context: Any, n_pairs: int) -> tuple[Array | None, list[str] |
             f"context must be finite: comparison {k} has {numbers[k, column]} in column {column}."
         )
     return numbers, None if named is None else [str(name) for name in named]
+
+
+def context_factors(context: Array, size: float, most: float = np.inf) -> Array:
+    """Factors that give each context column the root mean square `size`; 0 for columns of zeros.
+
+    Raises DataError for columns of numbers so small that their factor is not below `most`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> context_factors(np.array([[3e200, 0.0], [4e200, 0.0]]), size=5e200 / np.sqrt(2))
+    array([1., 0.])
+    """
+    largest = abs(context).max(axis=0)
+    used = largest > 0
+    unit = np.where(used, largest, 1.0)  # squares of the values themselves may overflow
+    root = unit * np.sqrt(np.mean((context / unit) ** 2, axis=0))
+    with np.errstate(over="ignore", divide="ignore"):
+        factors = np.where(used, size / root, 0.0)
+    if not (factors < most).all():
+        column = int(np.argmin(factors < most))
+        raise DataError(
+            f"The values of column {column} of the context are too small: the largest is "
+            f"{largest[column]:g}. Multiply them by a constant."
+        )
+    return factors

@@ -237,5 +237,6 @@ def _subtract_rows(F: Array, first: Index, second: Index) -> Array:
         return F[first] - F[second]
     # Indices are valid; "clip" spares NumPy a check that makes it slower.
     D: Array = F.take(first, axis=0, mode="clip")
-    D -= F.take(second, axis=0, mode="clip")
+    with np.errstate(over="ignore"):  # the solver checks for overflow
+        D -= F.take(second, axis=0, mode="clip")
     return D

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.comparison_checks import (
+    as_pairs,
     check_context,
     check_groups,
     check_items,
@@ -166,7 +167,7 @@ class Comparisons:
 
         With `checked`, the row numbers are known to be valid.
         """
-        if allow_empty and np.shape(pairs) in ((0,), (0, 2)):
+        if allow_empty and as_pairs(pairs).shape in ((0,), (0, 2)):
             pairs = np.zeros((0, 2), dtype=np.intp)
         elif not checked:
             pairs = check_pairs(pairs, n_rows)

@@ -43,6 +43,8 @@ def check_unmasked(what: str, values: Any) -> None:
 def check_real(what: str, values: Any, *, allow_complex: bool = False) -> None:
     """Refuse dates, times and complex numbers, in arrays, lists and the columns of data frames.
 
+    Long doubles beyond the range of float64 are refused as well.
+
     Examples
     --------
     >>> from datetime import date
@@ -67,6 +69,21 @@ def check_real(what: str, values: Any, *, allow_complex: bool = False) -> None:
                 f"{what} must hold real numbers: got complex numbers ({entry.__name__}). Use their "
                 "real parts or absolute values."
             )
+    check_float64_range(what, values)
+
+
+def check_float64_range(what: str, values: Any) -> None:
+    """Refuse an array of long doubles of which some would be infinite in float64."""
+    if not isinstance(values, np.ndarray) or values.dtype.type is not np.longdouble:
+        return
+    outside = np.isfinite(values) & (abs(values) > np.finfo(np.float64).max)
+    if outside.any():
+        raise too_large(what, int(np.argwhere(np.atleast_1d(outside))[0, 0]))
+
+
+def too_large(what: str, row: int) -> DataError:
+    """The error for a finite number that float64 cannot hold."""
+    return DataError(f"{what} is too large for float64 in row {row}: divide it by a constant.")
 
 
 def _entry_types(values: Any) -> list[type]:

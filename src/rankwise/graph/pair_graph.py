@@ -137,4 +137,5 @@ def row_scale(weights: Array, X: Any) -> Any:
     """diag(weights) X for a vector, a matrix or a sparse X."""
     if is_sparse(X):
         return sp.diags_array(weights) @ X
-    return backend_of(X).array(weights).reshape(-1, *[1] * (X.ndim - 1)) * X
+    with np.errstate(over="ignore"):  # the solver checks for overflow
+        return backend_of(X).array(weights).reshape(-1, *[1] * (X.ndim - 1)) * X

@@ -31,6 +31,11 @@ def alpha_grid(squares: Array, n_rows: int, step: float = STEP) -> Array:
     mean = mean_square(squares, n_rows)
     if mean == 0.0:
         return np.array([1.0])
+    if not np.isfinite(HIGHEST * mean):
+        raise DataError(
+            "Products of feature or kernel values overflow. Scale the features or the weights, for "
+            "example with sklearn.preprocessing.StandardScaler."
+        )
     typical = float(np.median(squares[squares > 0]))
     typical = typical if typical < UNEVEN * mean else mean
     low = max(LOWEST * typical, LEAST * float(squares.sum()))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import to_host
 from rankwise.errors import DataError
-from rankwise.graph.conversion_checks import check_unmasked
+from rankwise.graph.conversion_checks import check_float64_range, check_unmasked, too_large
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.metrics._row_order import label_levels, map_queries, rank_rows
 from rankwise.tables import plural
@@ -172,6 +172,7 @@ def as_column(values: Any, name: str) -> Array:
         )
     if column.dtype.kind not in "biuf":
         column = _parse_objects(column, name)
+    check_float64_range(name, column)
     column = np.require(column, np.float64, ["C", "W"])
     with np.errstate(over="ignore", invalid="ignore"):
         total = column.sum()
@@ -193,7 +194,7 @@ def _parse_objects(column: NDArray[Any], name: str) -> Array:
     if column.dtype.kind == "O":
         try:
             return column.astype(np.float64)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             pass
         for row, value in enumerate(column):
             try:
@@ -203,4 +204,6 @@ def _parse_objects(column: NDArray[Any], name: str) -> Array:
                     f"{name} is not a number in row {row}: got {value!r}. "
                     "Drop such rows or fill them in."
                 ) from None
+            except OverflowError:
+                raise too_large(name, row) from None
     raise DataError(f"{name} needs one real number per row: got dtype {column.dtype}.")

@@ -257,7 +257,7 @@ def auc_difference(
     two, _ = held_out_outcomes(second, X if X_second is None else X_second, y, strata, groups, None)
     difference, error = one.auc - two.auc, difference_error(one, two)
     if method == "u-statistic":
-        half = float(ndtri(0.5 + level / 2)) * error
+        half = -float(ndtri((1 - level) / 2)) * error
         low, high = difference - half, difference + half
     else:
         seed = int(rng.integers(2**31))  # the same rows for both

@@ -17,15 +17,16 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils.validation import check_consistent_length
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.model_selection._held_out_pairs import leave_pair_out
 from rankwise.model_selection._pair_outcomes import PairOutcomes
 from rankwise.model_selection._strata import check_two_rows
-from rankwise.model_selection.search.labelled_rows import take
+from rankwise.model_selection.search.labelled_rows import as_rows, take
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
 from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin, plural
@@ -174,7 +175,8 @@ def nested_leave_pair_out(
     values = np.asarray(y)
     if values.ndim != 1:
         raise DataError(f"One label per row is needed: got y of shape {values.shape}.")
-    X = np.asarray(X) if isinstance(X, list | tuple) else X
+    X = X.tocsr() if is_sparse(X) else as_rows(X) if isinstance(X, list | tuple) else X
+    check_consistent_length(X, values)
     labels = np.unique(values, return_inverse=True)[1].astype(np.float64)
     if len(np.unique(labels)) < 2:
         raise DataError("All labels are equal: there is no pair to hold out.")

@@ -65,7 +65,7 @@ class PairOutcomes:
 
     def interval(self, level: float) -> tuple[float, float]:
         """Symmetric on the scale of log odds; if all outcomes are equal, Newcombe's."""
-        z, error = float(ndtri(0.5 + level / 2)), self.standard_error()
+        z, error = -float(ndtri((1 - level) / 2)), self.standard_error()
         if error == 0.0 or self.auc in (0.0, 1.0):
             return _newcombe(self.auc, self._class_sizes(), z)
         half = z * error / (self.auc * (1.0 - self.auc))

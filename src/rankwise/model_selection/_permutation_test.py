@@ -226,8 +226,8 @@ def permutation_test(
             'cv="leave_pair_out" needs a least-squares ranker, such as RankRLS: got '
             f"{type(estimator).__name__}. Use cv=5 to refit any estimator."
         )
-    units = Units.of(strata, groups, qid, len(y))
     given = hold_out_problem(estimator, X, y, qid, alpha)
+    units = Units.of(strata, groups, qid, len(given.labels))
     if given.n_outputs is not None:
         raise DataError(f"permutation_test needs one label per row: got {given.n_outputs} columns.")
     check_two_rows(given.labels[:, 0])

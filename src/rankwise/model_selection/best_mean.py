@@ -75,7 +75,7 @@ class ScoreEstimate:
             return float("nan"), float("nan")
         from scipy.stats import norm
 
-        width = float(norm.ppf(0.5 + level / 2)) * self.standard_error
+        width = float(norm.isf((1 - level) / 2)) * self.standard_error
         return self.score - width, self.score + width
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.graph.comparison_checks import context_factors
 from rankwise.graph.comparisons import Comparisons
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import kernel_values
@@ -97,10 +98,8 @@ def context_scale(space: Any, X: Any, given: Comparisons) -> Array:
     some = np.linspace(0, len(given) - 1, min(SAMPLE, len(given))).round().astype(np.intp)
     first, second = given.pairs[some].T
     distance = float(np.mean(_squared_distances(space, X, first, second)))
-    squares = np.mean(given.context**2, axis=0)
     distance = distance if 0.0 < distance < np.inf else 1.0
-    with np.errstate(divide="ignore"):
-        return np.where(squares > 0, np.sqrt(distance / squares), 0.0)
+    return context_factors(given.context, np.sqrt(distance))
 
 
 def _squared_distances(space: Any, X: Any, first: Any, second: Any) -> Array:

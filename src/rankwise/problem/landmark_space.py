@@ -104,7 +104,7 @@ class LandmarkSystem:
     ) -> LandmarkSystem:
         """Factor the kernel matrix of the landmarks: O(r^3) time."""
         check_landmarks_fit(landmarks.points.shape[0], on)
-        _check_spread(kernel, landmarks.points)
+        check_spread(kernel, landmarks.points, "landmarks")
         factor = LandmarkFactor.of(landmarks.kernel_matrix(kernel, on))
         points = None if isinstance(kernel, Precomputed) else landmarks.points
         return cls(LandmarkBasis(kernel, points, landmarks.rows, factor.rank), factor, precision)
@@ -161,15 +161,17 @@ class LandmarkSystem:
         return replace(moments, A=A, b=b, F_mean=self.factor.whiten(moments.F_mean[None])[0])
 
 
-def _check_spread(kernel: Kernel, points: Any) -> None:
-    """Products of landmarks far from zero have no digits left for the differences between them."""
+def check_spread(kernel: Kernel, points: Any, what: str) -> None:
+    """Products of rows far from zero have no digits left for the differences between them."""
     if not (isinstance(kernel, NamedKernel) and kernel.name == "linear"):
         return
-    size = float(kernel.diag(points).max())
-    spread = float(kernel.diag(points - points[np.zeros(points.shape[0], dtype=np.intp)]).max())
-    if 0.0 < spread < LEAST_SPREAD * size:
+    first = points[np.zeros(points.shape[0], dtype=np.intp)]
+    with np.errstate(over="ignore", invalid="ignore"):  # the kernel matrix is checked
+        size = float(kernel.diag(points).max())
+        spread = float(kernel.diag(points - first).max())
+    if size < np.inf and 0.0 < spread < LEAST_SPREAD * size:
         raise DataError(
-            f"The landmarks are about {np.sqrt(size / spread):.0e} times as far from zero as from "
+            f"The {what} are about {np.sqrt(size / spread):.0e} times as far from zero as from "
             "each other, and the linear kernel loses the differences. Subtract the means of the "
             'features, as scale="standard" does, or use RankRLS.'
         )

@@ -86,9 +86,11 @@ class Moments:
             outputs = t.shape[1:]
         return cls(on.mirror_upper(A), b.reshape(n_features, *outputs))
 
+    @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.A + other.A, self.b + other.b)
 
+    @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
     def __sub__(self, other: Moments) -> Moments:
         """The moments without those of some of the queries."""
         return Moments(self.A - other.A, self.b - other.b)
@@ -143,6 +145,7 @@ class CentredMoments:
         y_mean = on.array(row_mean(y, weights))
         return cls(moments.A, moments.b, n_rows, total / n_rows, y_mean)
 
+    @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
     def __add__(self, other: CentredMoments) -> CentredMoments:
         n = self.n_rows + other.n_rows
         share = other.n_rows / n
@@ -157,6 +160,7 @@ class CentredMoments:
             self.y_mean + share * y_gap,
         )
 
+    @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
     def __sub__(self, other: CentredMoments) -> CentredMoments:
         """The moments without those of some of the rows."""
         n = self.n_rows - other.n_rows

@@ -231,6 +231,8 @@ def rounding_noise(eigenvalues: Array, graph: PairGraph) -> Array:
     at most the square root of twice the largest degree.
     """
     largest = 2.0 * float(graph.degrees.max(initial=0.0))
+    if not np.isfinite(largest):
+        raise DataError("Sums of weights overflow. Divide the weights by a constant.")
     eigenvalues = to_host(eigenvalues)
     errors = eigenvalues[0] / np.sqrt(eigenvalues)
     return np.asarray(20.0 * EPS * np.sqrt(largest) * errors)

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from rankwise.backends.arrays import Array, check_compressed
+from rankwise.backends.arrays import Array, check_compressed, is_sparse
 from rankwise.errors import DataError
 from rankwise.estimators._input_errors import VECTORIZER, explain_rows
-from rankwise.graph.conversion_checks import check_column_names, check_lossless
+from rankwise.graph.conversion_checks import check_column_names, check_lossless, check_real
 from rankwise.graph.query_groups import missing_entries
 from rankwise.solvers.bilinear.step_arrays import INT32_MAX, Ints
 
@@ -22,17 +22,18 @@ def check_rows(X: Any, name: str) -> sp.csr_array:
 
     Raises an error for columns that do not exist: compiled code would write to them.
     """
-    if not sp.issparse(X):
+    if hasattr(X, "collect"):
+        raise DataError(f"{name} is a lazy data frame: pass {name}.collect().")
+    if not is_sparse(X):
         check_lossless(name, X)
+    elif X.format in ("csr", "csc"):
+        _check_compressed(X, name)
     if hasattr(X, "columns"):
         check_column_names(X, name)
     rows = sp.csr_array(_checked_array(X, name))
     if rows.shape[1] > INT32_MAX:
         raise DataError(f"{name} has {rows.shape[1]} features: the maximum is {INT32_MAX}.")
-    try:
-        check_compressed(rows)
-    except ValueError as error:
-        raise DataError(f"{name} is not a valid CSR array: {error}.") from None
+    _check_compressed(rows, name)
     if not rows.has_canonical_format or (rows.data == 0.0).any():
         rows = rows.copy()  # it may share its arrays with X, which must not change
         rows.sum_duplicates()
@@ -40,11 +41,20 @@ def check_rows(X: Any, name: str) -> sp.csr_array:
     return rows
 
 
+def _check_compressed(rows: Any, name: str) -> None:
+    try:
+        check_compressed(rows)
+    except ValueError as error:
+        kind = rows.format.upper()
+        raise DataError(f"{name} is not a valid {kind} array: {error}.") from None
+
+
 def _checked_array(X: Any, name: str) -> Any:
     """scikit-learn's `check_array`, with errors that name the row and column."""
     try:
-        return check_array(X, accept_sparse="csr", dtype=np.float64, input_name=name)
-    except (TypeError, ValueError) as error:
+        with np.errstate(over="ignore", invalid="ignore"):  # of a sum that looks for NaN
+            return check_array(X, accept_sparse="csr", dtype=np.float64, input_name=name)
+    except (OverflowError, TypeError, ValueError) as error:
         refused = error
     explain_rows(name, X, refused, encoder=VECTORIZER)
     raise refused
@@ -148,9 +158,10 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
 def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tuple[Ints, Array]:
     """One finite grade and one row of Q for each document."""
     query = _as_array(qid, "qid")
+    check_real("grades", grades)
     try:
         values = _as_array(grades, "grades").astype(np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise DataError("grades must be numbers, where higher is better.") from None
     for name, given in (("grades", values), ("qid", query)):
         if given.shape != (D.shape[0],):

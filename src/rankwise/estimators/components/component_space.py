@@ -18,6 +18,7 @@ from rankwise.kernels.products import finite_kernel_product
 from rankwise.kernels.training import training_kernel
 from rankwise.parameters import as_generator
 from rankwise.problem import Coordinates, Fit, LandmarkSystem, Problem, Solution, Task
+from rankwise.problem.landmark_space import check_spread
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.problem.problem import plain
 from rankwise.solvers.kpca import (
@@ -201,6 +202,7 @@ class ComponentSpace:
         wanted = m if count.number is None else min(count.number, m)
         advice = "Use landmarks, as in n_landmarks=1000, or fewer rows."
         check_kernel_fits(m, backend_of(X), advice, matrices_needed(m, wanted))
+        check_spread(self.kernel, as_given(X), "rows")
         components, features = kernel_components(training_kernel(self.kernel, X), count)
         points = None if isinstance(self.kernel, Precomputed) else as_given(X)
         return Projection(_basis(self.kernel, points, None, False, components), features)

@@ -15,7 +15,10 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
 from rankwise.backends.arrays import Array
 from rankwise.estimators.gp.on_columns import OnColumns
+from rankwise.graph.comparison_checks import context_factors
 from rankwise.graph.comparisons import Comparisons
+
+LARGEST_FACTOR = 1e150  # of context columns: variances have its square
 
 
 def with_context(
@@ -27,8 +30,8 @@ def with_context(
     Each column is divided by its root mean square.
     """
     assert given.context is not None
-    squares = np.mean(given.context**2, axis=0)
-    scale = 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
+    factors = context_factors(given.context, 1.0, most=LARGEST_FACTOR)
+    scale = np.where(factors > 0, factors, 1.0)
     n_features, n_columns = X.shape[1], len(scale)
     rows, comparisons = rows_in_context(in_context(X, scale, None), given, scale)
     items, columns = np.arange(n_features), n_features + np.arange(n_columns)

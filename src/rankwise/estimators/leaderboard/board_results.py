@@ -121,7 +121,7 @@ class BoardResults:
 
     def _quantile(self, level: float) -> float:
         """Standard errors on each side of an interval."""
-        return float(student.ppf(0.5 + level / 2, max(self.n_groups_ - 1, 1)))
+        return float(student.isf((1 - level) / 2, max(self.n_groups_ - 1, 1)))
 
     def to_frame(self) -> Any:
         """The standings as a pandas data frame, best items first."""

@@ -432,7 +432,11 @@ def _warn_about_maximum(problem: BattleProblem, mode: Mode) -> None:
             "separates wins from losses."
         )
     elif not mode.converged:
-        warn("The ratings did not converge.", ConvergenceWarning)
+        warn(
+            "The ratings did not converge: do not rely on them. Use a larger penalty, or check the "
+            "battles for items that won or lost all of theirs.",
+            ConvergenceWarning,
+        )
 
 
 def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
-from rankwise.estimators._input_errors import explain_labels
+from rankwise.estimators._input_errors import explain_labels, explain_rows
 from rankwise.estimators._validation import query_groups
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import labels_differ, nothing_to_rank, numeric_labels
@@ -46,7 +46,7 @@ class LabelledRows:
         elif not (
             isinstance(X, np.ndarray) or is_tensor(X) or hasattr(X, "iloc") or hasattr(X, "columns")
         ):
-            X = np.asarray(X)
+            X = as_rows(X)
         check_consistent_length(X, y)
         groups = query_groups(qid, len(y), query_weight)
         rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).any(axis=1)) if unlabelled else None
@@ -95,6 +95,16 @@ def _checked_labels(y: Any, *, finite: bool | str) -> NDArray[Any]:
     except ValueError as error:
         refused = error
     explain_labels(y, refused)
+    raise refused
+
+
+def as_rows(X: Any) -> NDArray[Any]:
+    """A list of rows, or what else NumPy understands, as an array."""
+    try:
+        return np.asarray(X)
+    except (TypeError, ValueError) as error:
+        refused = error
+    explain_rows("X", X, refused)
     raise refused
 
 

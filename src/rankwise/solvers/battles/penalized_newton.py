@@ -17,6 +17,7 @@ from rankwise.solvers.battles.tally import Bordered, Layout, Likelihood
 DENSE = 3000  # parameters up to which matrices are formed
 MAX_STEPS = 100
 STEP_TOLERANCE = 1e-7  # a Newton step this small leaves an error of its square
+LOST = 1e-15  # a penalty, relative to the sum of curvatures, that rounding errors hide
 PCG_TOLERANCE = 1e-12
 TRACE_TOLERANCE = 1e-7  # of the vectors: traces have its square
 PROBES = 24  # vectors that estimate a trace where there is no matrix
@@ -225,9 +226,9 @@ def _newton_step(
 ) -> tuple[Curvature, Array, bool]:
     """The curvature, the step, and whether curvature had to be added to find one upwards."""
     matrix, diagonal = at.matrix, at.matrix.diagonal()
-    level = 0.0
-    if not precision[0]:  # then only differences of ratings are determined
-        level = float(diagonal[layout.items].sum()) / (2 * layout.n_items**2) + 1e-12
+    level, total = 0.0, float(diagonal[layout.items].sum())
+    if precision[0] <= LOST * total:  # then only differences of ratings are determined
+        level = total / (2 * layout.n_items**2) + 1e-12
     damping = 0.0
     while True:
         extra = precision + damping * (abs(diagonal) + 1e-12)
