@@ -9,13 +9,14 @@ import pytest
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
-from rankwise import RankingSearchCV, load_model, save_model
+from rankwise import RankingSearchCV, RankRLS, load_model, save_model
 from rankwise.cli import options
 from rankwise.cli.main import app
 from rankwise.data import make_ranking, write_letor
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.model_selection import leave_pair_out, leave_query_out
-from rankwise.parameters import Choice, Number, Whole
+from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.model_selection import leave_comparison_out, leave_pair_out, leave_query_out
+from rankwise.parameters import AnyOf, Choice, Number, Whole
 from rankwise.persistence.value_objects import VALUE_OBJECTS
 from rankwise.problem import FeatureSpace, Fit, PairLoss
 from rankwise.rankers import RANKERS
@@ -63,7 +64,7 @@ class FourierRankRLS(LeastSquaresRanker):
     """RankRLS on random Fourier features of the rbf kernel."""
 
     parameters = {  # noqa: RUF012
-        "alpha": Number(0),
+        "alpha": AnyOf(Number(0), Choice("auto")),
         "gamma": Number(0, open_low=True),
         "n_frequencies": Whole(1),
         "ties": Choice("include", "exclude"),
@@ -116,6 +117,31 @@ def test_exact_hold_outs_equal_refits(ranker, data):
         rest = np.delete(np.arange(len(y)), pair)
         first, second = refit.fit(X[rest], y[rest], qid=qid[rest]).predict(X[pair])
         assert_allclose(pairs.differences[k, 5], first - second, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n_queries", "has_queries"), [(12, True), (12, False), (130, True)])
+def test_alpha_is_chosen_as_for_the_same_features(n_queries, has_queries):
+    data = make_ranking(n_queries=n_queries, rows_per_query=6, n_features=3, random_state=0)
+    qid = data.qid if has_queries else None
+    ranker = FourierRankRLS("auto", random_state=0).fit(data.X, data.y, qid=qid)
+    features = ranker.basis_.features(data.X)
+    same = RankRLS(scale=None, solver="primal").fit(features, data.y, qid=qid)
+    assert_allclose(ranker.alpha_curve_.alphas, same.alpha_curve_.alphas)
+    assert_allclose(ranker.alpha_curve_.score, same.alpha_curve_.score, atol=1e-6)
+
+
+def test_comparisons_are_held_out_as_for_the_same_features():
+    class OfPairs(FitPairsMixin, FourierRankRLS):
+        """The toy ranker, fitted to comparisons."""
+
+    rng = np.random.default_rng(0)
+    X, first = rng.standard_normal((120, 3)), np.arange(120)
+    pairs = np.column_stack((first, (first + rng.integers(1, 120, 120)) % 120))
+    ranker = OfPairs(n_frequencies=20, random_state=0)
+    features = ranker.make_space(3).basis.features(X)
+    found = leave_comparison_out(ranker, X, pairs, alphas=[0.1, 1.0])
+    same = leave_comparison_out(RankRLS(scale=None), features, pairs, alphas=[0.1, 1.0])
+    assert_allclose(found.differences, same.differences, rtol=1e-7, atol=1e-9)
 
 
 def test_search(ranker, data):

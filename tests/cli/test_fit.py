@@ -393,7 +393,7 @@ def test_the_choices_are_those_of_the_rankers():
         ),
         (
             ["--model", "kpcrank", "--valid", "VALID"],
-            "additive-rankrls, transductive-rankrls, rank",
+            "'--valid': This is for the models rankrls, rls, sparse-rankrls",
         ),
         (["--model", "boosted", "--alpha", "1"], "kpcrank, kpcr, ranksvm: got boosted"),
     ],

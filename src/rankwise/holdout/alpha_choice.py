@@ -30,6 +30,7 @@ from rankwise.holdout.alpha_evaluation import (
     from_parts,
 )
 from rankwise.holdout.comparison_choice import by_comparisons
+from rankwise.holdout.comparison_hold_out import in_features
 from rankwise.holdout.query_choice import by_queries, query_folds
 from rankwise.holdout.ranking_choice import by_pairs, by_rows, row_parts
 from rankwise.problem import (
@@ -69,6 +70,7 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
 
 
 def _by_scores(problem: Problem) -> AlphaChoice:
+    problem = in_features(problem)
     rows = ChoiceRows.of(problem)
     usable = rows.usable_queries()
     if by_steps(problem):

@@ -13,7 +13,7 @@ see gram_edges.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,14 @@ from rankwise.errors import DataError
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout.gram_edges import GramEdges, gram_of
 from rankwise.holdout.held_out_edges import BLOCK, STACKED, Edges, LeverageEdges
-from rankwise.problem import FeatureSpace, FeatureSystem, LandmarkSpace, Problem, System
+from rankwise.problem import (
+    FeatureSpace,
+    FeatureSystem,
+    KernelSpace,
+    LandmarkSpace,
+    Problem,
+    System,
+)
 from rankwise.problem.context_space import ContextSpace
 from rankwise.solvers.ridge_path import SMALL, rounding_floor, solve_ridge_path
 
@@ -44,7 +51,7 @@ def edges_of(problem: Problem, n_lams: int) -> Edges:
     without the coordinates of all rows. A kernel matrix takes O(m^3) time. No more comparisons than
     coordinates take O(N^3) time.
     """
-    problem = plain_problem(problem)
+    problem = in_features(plain_problem(problem))
     graph = problem.tasks[0].graph
     assert isinstance(graph, ComparisonGraph)
     X, system = problem.X, system_of(problem)
@@ -293,6 +300,16 @@ def plain_problem(problem: Problem) -> Problem:
     """A problem of comparisons without context: its columns are further rows."""
     space = problem.space
     return space.plain(problem) if isinstance(space, ContextSpace) else problem
+
+
+def in_features(problem: Problem) -> Problem:
+    """A problem on features, if those are the coordinates of a space that is not known here."""
+    if isinstance(problem.space, FeatureSpace | KernelSpace | LandmarkSpace):
+        return problem
+    rows = problem.coordinates()
+    if rows.features is None:
+        return problem
+    return replace(problem, X=rows.features, space=FeatureSpace("primal"))
 
 
 def system_of(problem: Problem) -> System | None:
