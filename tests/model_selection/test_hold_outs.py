@@ -484,3 +484,13 @@ def test_an_invalid_random_state_is_named():
         k_fold(RankRLS(1.0), X4, Y4, n_splits=2, random_state="x")
     with pytest.raises(ParameterError, match="random_state must be"):
         leave_pair_out(RankRLS(1.0), X4, Y4, pairs=3, random_state="x")
+
+
+@pytest.mark.parametrize("alpha", [1e-300, 1e-310, 5e-324])
+@pytest.mark.parametrize("hold_out", [leave_pair_out, leave_query_out])
+def test_alphas_that_leave_only_rounding_errors_are_refused(alpha, hold_out):
+    """The kernel of 30 rows of 4 features is singular, and only alpha makes it regular."""
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    options = {"qid": np.arange(30) // 5} if hold_out is leave_query_out else {}
+    with pytest.raises(DataError, match="alpha is too small"):
+        hold_out(RankRLS(alpha, solver="dual"), X, X.sum(axis=1), **options)

@@ -16,7 +16,7 @@ from typing import Protocol
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
-from rankwise.holdout.rounding import nonnegative, warn_if_lost
+from rankwise.holdout.rounding import check_not_lost, nonnegative, warn_if_lost
 
 BLOCK_BYTES = 8 * 2**20  # of a hat matrix computed at a time
 
@@ -149,6 +149,8 @@ def ridge_inverse(K: Array, ridge: Array | float) -> Array:
     inverse = on.inverse_definite(K, ridge)
     if inverse is not None:
         return inverse
+    smallest = ridge if isinstance(ridge, float) else float(ridge.min())
+    check_not_lost(float(K.diagonal().max()), 1.0 / smallest)
     scale = 1.0 / on.xp.sqrt(on.zeros(len(K)) + ridge)
     s, V = on.eigh(scale[:, None] * K * scale)
     half = scale[:, None] * V / on.xp.sqrt(nonnegative(s, 1.0) + 1.0)

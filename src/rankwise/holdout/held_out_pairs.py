@@ -16,11 +16,11 @@ from rankwise.holdout.group_pairs import group_pairs
 from rankwise.holdout.hold_out_problem import (
     HoldOutProblem,
     explained_rounding,
-    lost_in_rounding,
 )
 from rankwise.holdout.leave_pair_out import PairDifferences, query_pairs
 from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import add_losses
+from rankwise.holdout.rounding import lost_in_rounding
 from rankwise.solvers.primal_dual import dual, primal
 
 

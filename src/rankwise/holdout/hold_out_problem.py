@@ -15,6 +15,7 @@ from rankwise.backends.dispatch import as_given, backend_of, is_sent
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_graph import QueryGraph
+from rankwise.holdout.rounding import lost_in_rounding
 from rankwise.problem import Coordinates, Loss, Problem
 
 LARGEST = 1e70  # its fourth power does not overflow
@@ -117,11 +118,3 @@ def explained_rounding() -> Iterator[None]:
         yield
     except np.linalg.LinAlgError:
         raise lost_in_rounding() from None
-
-
-def lost_in_rounding() -> DataError:
-    """The error for an alpha that is too small to have an effect."""
-    return DataError(
-        "An alpha is too small relative to the rounding errors of the data: exact hold-outs are "
-        "not possible. Use a larger alpha, or scale the features."
-    )

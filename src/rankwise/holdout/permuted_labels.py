@@ -21,11 +21,11 @@ from rankwise.holdout.hold_out_problem import (
     HoldOutProblem,
     explained_rounding,
     largest_size,
-    lost_in_rounding,
 )
 from rankwise.holdout.leave_pair_out import ranking_hat
 from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import block_slopes
+from rankwise.holdout.rounding import lost_in_rounding
 
 BLOCK_VALUES = 2**17  # differences computed at a time on a device
 KEYS = 2**14  # random numbers drawn at a time

@@ -15,11 +15,12 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.graph import QueryGroups
 from rankwise.holdout.held_out_pairs import check_pairs, one_ranking
-from rankwise.holdout.hold_out_problem import HoldOutProblem, lost_in_rounding
+from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.levels import lifted_kernel, stacked_levels
 from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import level_differences
 from rankwise.holdout.permuted_labels import compared_pairs
+from rankwise.holdout.rounding import lost_in_rounding
 
 MOST_ROWS = 256  # with more, a matrix is large enough for threads of its own
 MOST_LEVELS = 5  # with more, one system for all pairs of levels is faster: see level_blocks.py

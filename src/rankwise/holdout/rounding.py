@@ -6,6 +6,7 @@ from rankwise.backends.arrays import EPS, Array
 from rankwise.errors import DataError, warn
 
 UNRELIABLE = 1e-2  # relative error above which a hold-out is unreliable
+HOPELESS = 1e100  # relative error above which squares may overflow
 
 
 def loses_digits(norm: float, inverse_norm: float) -> bool:
@@ -13,8 +14,23 @@ def loses_digits(norm: float, inverse_norm: float) -> bool:
     return EPS * norm * inverse_norm > UNRELIABLE
 
 
+def lost_in_rounding() -> DataError:
+    """The error for an alpha that is too small to have an effect."""
+    return DataError(
+        "An alpha is too small relative to the rounding errors of the data: exact hold-outs are "
+        "not possible. Use a larger alpha, or scale the features."
+    )
+
+
+def check_not_lost(norm: float, inverse_norm: float) -> None:
+    """Raise an error if the condition number leaves nothing but rounding errors."""
+    if not EPS * norm * inverse_norm < HOPELESS:  # also if it is NaN
+        raise lost_in_rounding()
+
+
 def warn_if_lost(norm: float, inverse_norm: float) -> None:
-    """Warn if the condition number amplifies rounding errors too much."""
+    """Warn if the condition number amplifies rounding errors too much; an error if hopelessly."""
+    check_not_lost(norm, inverse_norm)
     if loses_digits(norm, inverse_norm):
         error = EPS * norm * inverse_norm
         warn(
