@@ -128,8 +128,9 @@ def _report(error: Exception) -> int:
         command = context.command_path if context else "rankwise"
         message = error.format_message().rstrip(".")
         message += f"{'' if message.endswith('?') else '.'} Try '{command} --help'."
-    elif isinstance(error, OSError) and error.strerror and error.filename:
-        message = f"{error.filename}: {error.strerror}."
+    elif isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        message = f"{where}{error.strerror}."
     elif isinstance(error, MemoryError):
         message = f"Not enough memory. {error}"
     elif not isinstance(error, OSError | ValueError | ImportError):
