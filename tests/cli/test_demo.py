@@ -4,6 +4,7 @@ import html
 import re
 import sys
 from html.parser import HTMLParser
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -118,8 +119,8 @@ def test_it_replaces_its_own_files_only(demo, run, tmp_path):
     assert not any(_is_of_demo(tmp_path / name, page) for name in FILES[1:])
 
 
-def test_the_commands_on_the_page_work(demo, run, monkeypatch, capsys):
-    folder, _ = demo
+def test_the_commands_on_the_page_work(demo, run, monkeypatch, capsys, tmp_path):
+    folder = copytree(demo[0], tmp_path / "copy")  # the commands write files
     text = (folder / "report.html").read_text(encoding="utf-8")
     shell, python = re.findall(r"<pre><code>(.*?)</code></pre>", text, re.DOTALL)
     monkeypatch.chdir(folder)
