@@ -104,8 +104,8 @@ def check(hold_out, problem, name, alphas=ALPHAS, *, may_refuse=True):
     size = np.abs(y - np.mean(y, dtype=np.float64)).max()
     size = 3.0 if hold_out is comparisons else size
     for alpha in alphas:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
             try:
                 found, want = hold_out(
                     RANKERS[name](1.0), X, y, alpha, precise(problem, rbf=name == "rbf")
@@ -118,6 +118,8 @@ def check(hold_out, problem, name, alphas=ALPHAS, *, may_refuse=True):
         assert np.isfinite(found).all()
         if alpha == LEAST and (hold_out not in OF_FOLDS or name in ("dual", "rbf")):
             continue  # far below the rounding errors of the features
+        if hold_out is comparisons and name == "dual" and any("unreliable" in str(w) for w in told):
+            continue  # a singular kernel, whose comparisons are held out with a warning
         error = np.abs(found - want).max() / max(size, np.abs(want).max())
         assert error <= TOLERANCES.get(name, 1e-5), f"alpha {alpha:g}: {error:.1e}"
 
