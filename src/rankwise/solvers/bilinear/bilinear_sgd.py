@@ -324,7 +324,8 @@ class BilinearSGD:
                     np.empty(width, np.int32), np.empty(width), np.empty((4, width)),
                     np.zeros(n_columns, np.int32), np.empty(width, np.bool_),
                     np.empty(n_columns + 1, np.int32),
-                    np.empty(n_rows, np.int64), np.empty(n_rows), np.empty(n_rows), np.zeros(BATCH),
+                    np.empty(n_rows, np.int64), np.empty(n_rows), np.empty(n_rows + 3),
+                    np.zeros(BATCH),
                 )
                 for _ in range(self.n_threads)
             ]  # fmt: skip

@@ -91,7 +91,7 @@ def owed(row: Any, rule: StepRule, rates: Array, t: int) -> float:
 @compiled
 def soft(u: float, p: float) -> float:
     """Equation (7), compiled without a branch; NaN stays NaN, so that an overflow is noticed."""
-    return u - min(max(u, -p), p)
+    return math.copysign(max(abs(u) - p, 0.0), u)
 
 
 @compiled
@@ -167,15 +167,24 @@ def repack(store: RowStore, rule: StepRule, t: int, order: Ints) -> None:
 
 
 @compiled
-def gather(dense: Any, work: Scratch, r: int, n_rows: int, n: int) -> None:
-    """Copy what four rows that are vectors have in the columns of the difference to `taken`.
+def four_rows(dense: Any, work: Scratch, r: int, n_rows: int) -> Any:
+    """Rows r to r + 3 of those that are vectors, the last one again where there are fewer.
 
-    Loads that nothing waits for, from four rows at once, are as fast as memory is. What is done
-    with the copies then runs on several numbers at a time.
+    Loads from four rows at once, which nothing waits for, are as fast as memory is.
     """
-    cols, slot, last = work.cols, work.slot, n_rows - 1
-    a, b = dense[slot[r]], dense[slot[min(r + 1, last)]]
-    c, d = dense[slot[min(r + 2, last)]], dense[slot[min(r + 3, last)]]
+    slot, last = work.slot, n_rows - 1
+    b, c, d = min(r + 1, last), min(r + 2, last), min(r + 3, last)
+    return dense[slot[r]], dense[slot[b]], dense[slot[c]], dense[slot[d]]
+
+
+@compiled
+def gather(dense: Any, work: Scratch, r: int, n_rows: int, n: int) -> None:
+    """Copy what four rows have in the columns of the difference to `taken`.
+
+    What is done with the copies then runs on several numbers at a time.
+    """
+    cols = work.cols
+    a, b, c, d = four_rows(dense, work, r, n_rows)
     u_a, u_b, u_c, u_d = work.taken[0], work.taken[1], work.taken[2], work.taken[3]
     for k in range(n):
         j = np.uint32(cols[k])
@@ -192,24 +201,44 @@ def soft_dot(u: Array, p: float, x: Array) -> float:
 
 
 @compiled
-def dot_dense(dense: Any, work: Scratch, n_rows: int, n: int) -> float:
-    """Rows that are vectors, times their weights, times the difference."""
-    total, x = 0.0, work.x[:n]
-    for r in range(n_rows):
-        if r % 4 == 0:
-            gather(dense, work, r, n_rows, n)
-        total += work.weight[r] * soft_dot(work.taken[r % 4, :n], work.debt[r], x)
+def dot_dense(dense: Any, work: Scratch, n_rows: int, n: int, owing: bool) -> float:
+    """Rows that are vectors, times their weights, times the difference.
+
+    Where no row is `owing`, entries are read where they are: a copy would take longer.
+    """
+    total, cols, x, weight = 0.0, work.cols, work.x[:n], work.weight
+    if owing:
+        for r in range(n_rows):
+            if r % 4 == 0:
+                gather(dense, work, r, n_rows, n)
+            total += weight[r] * soft_dot(work.taken[r % 4, :n], work.debt[r], x)
+        return total
+    weight[n_rows : n_rows + 3] = 0.0
+    for r in range(0, n_rows, 4):
+        a, b, c, d = four_rows(dense, work, r, n_rows)
+        a_x, b_x, c_x, d_x = 0.0, 0.0, 0.0, 0.0
+        for k in range(n):
+            j = np.uint32(cols[k])
+            a_x += a[j] * x[k]
+            b_x += b[j] * x[k]
+            c_x += c[j] * x[k]
+            d_x += d[j] * x[k]
+        total += weight[r] * a_x + weight[r + 1] * b_x + weight[r + 2] * c_x + weight[r + 3] * d_x
     return total
 
 
 @compiled
-def add_dense(dense: Any, work: Scratch, n_rows: int, n: int) -> None:
+def add_dense(dense: Any, work: Scratch, n_rows: int, n: int, owing: bool) -> None:
     """Add the weight of a row times the difference, for rows that are vectors."""
     cols, x = work.cols, work.x
     for r in range(n_rows):
+        row, u, p, weight = dense[work.slot[r]], work.taken[r % 4], work.debt[r], work.weight[r]
+        if not owing:
+            for k in range(n):
+                row[np.uint32(cols[k])] += weight * x[k]
+            continue
         if r % 4 == 0:
             gather(dense, work, r, n_rows, n)
-        row, u, p, weight = dense[work.slot[r]], work.taken[r % 4], work.debt[r], work.weight[r]
         for k in range(n):
             u[k] = hard(soft(u[k], p) + weight * x[k], p)
         for k in range(n):
@@ -236,7 +265,7 @@ def measure(
 ) -> None:  # fmt: skip
     """Thread p's share of the margins q'W(d+ - d-)."""
     x, spot, hits, columns, values = work.x, work.spot, work.hits, store.cols, store.vals
-    prior = store.prior
+    prior, owing = store.prior, rule.lam > 0.0 and not rule.grouped
     for m in range(len(triplets)):
         q = triplets[m, 0]
         n = difference(D, triplets[m, 1], triplets[m, 2], work)
@@ -262,7 +291,7 @@ def measure(
                 e = begin + hits[h]
                 dot += soft(values[e], debt) * x[spot[np.uint32(columns[e])] - 1]
             total += weight * dot
-        total += dot_dense(store.dense, work, v, n)
+        total += dot_dense(store.dense, work, v, n, owing)
         work.margins[m] = total
         for c in range(n):
             spot[work.cols[c]] = 0
@@ -278,7 +307,7 @@ def update(
     This is equation (4).
     """
     cols, x, spot, fresh, hits = work.cols, work.x, work.spot, work.fresh, work.hits
-    columns, values = store.cols, store.vals
+    columns, values, owing = store.cols, store.vals, rule.lam > 0.0 and not rule.grouped
     for m in range(len(triplets)):
         if not work.margins[m] < 1.0:
             continue
@@ -326,7 +355,7 @@ def update(
                         columns[end], values[end] = cols[c], hard(step * x[c], debt)
                         end += 1
                 row.length = end - row.start
-        add_dense(store.dense, work, v, n)
+        add_dense(store.dense, work, v, n, owing)
         for c in range(n):
             spot[cols[c]] = 0
 

@@ -83,5 +83,5 @@ class Scratch(NamedTuple):
     hits: Columns  # entries of a compact row that have a column of `cols`
     slot: Ints  # rows of W that the query touches and that are vectors: where they are,
     debt: Array  # what they owe,
-    weight: Array  # and their factor
+    weight: Array  # and their factor; three more entries, for a multiple of four
     margins: Array  # of the triplets of a batch
