@@ -395,7 +395,7 @@ def reserve_row(store: RowStore, rule: StepRule, i: int, t: int, more: int) -> i
         row.start, row.length, row.room = store.used[1], 0, -1
         store.used[1] += 1
         return DONE
-    new, room = store.used[0], wanted + wanted // 4
+    new, room = store.used[0], min(wanted + wanted // 4, rule.dense_from)
     if new + room > len(store.cols):
         return FULL
     move_row(store, row, new, room)
