@@ -5,7 +5,14 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
-from rankwise import PairwiseGP, RankingSearchCV, RankRLS, RankSVM, SparseBilinearRanker
+from rankwise import (
+    PairwiseGP,
+    RankingSearchCV,
+    RankRLS,
+    RankSVM,
+    SparseBilinearRanker,
+    model_selection,
+)
 from rankwise.errors import DataError
 
 X = np.array([[1.0, 7.0], [2.0, 3.0], [0.0, 5.0], [4.0, 1.0]])
@@ -38,6 +45,8 @@ def with_cell(value, dtype=None):
         ({"a": [1, 2], "b": [3, 4]}, r"got a dict\. Make a data frame of it, as in pandas"),
         ({1, 2, 3, 4}, r"got a set\. Pass a list, an array or a data frame"),
         ("train.csv", r"rows of numbers: got 'train.csv'\. Read a file first"),
+        (None, r"rows of numbers: got None\. Pass a list of rows, an array or a data frame"),
+        (np.array(5.0), r"rows of numbers: got array\(5\.\)\. Pass a list of rows"),
     ],
 )
 def test_values_of_X_that_cannot_be_features(ranker, rows, message):
@@ -74,6 +83,33 @@ def test_missing_labels_of_pandas_and_of_several_outputs():
 def test_labels_of_a_search():
     with pytest.raises(DataError, match="1 missing label, the first in row 2"):
         RankingSearchCV(RankRLS(), {"alpha": [1.0]}).fit(X, [0, 1, np.nan, 2], qid=[1, 1, 2, 2])
+
+
+@pytest.mark.parametrize("rows", [None, 5, "train.csv"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda X: model_selection.nested_leave_pair_out(RankRLS(), X, Y),
+        lambda X: model_selection.leave_pair_out(RankRLS(), X, Y),
+        lambda X: model_selection.cross_validate(RankRLS(), X, Y, cv=2),
+        lambda X: model_selection.permutation_importance(RankRLS(), X, Y),
+        lambda X: model_selection.query_learning_curve(RankRLS(), X, Y, qid=[1, 1, 2, 2]),
+        lambda X: RankingSearchCV(RankRLS(), {"alpha": [1.0]}).fit(X, Y),
+        lambda X: RankingSearchCV(RankRLS(), {"alpha": [1.0]}).fit_pairs(X, [(0, 1)]),
+        lambda X: model_selection.GroupedRanker(RankRLS()).fit(X, Y, [2, 2]),
+    ],
+)
+def test_hold_outs_and_searches_of_what_has_no_rows(call, rows):
+    with pytest.raises(DataError, match=f"^X must have rows of numbers: got {rows!r}"):
+        call(rows)
+
+
+def test_comparisons_and_importances_without_labels():
+    ranker = RankRLS().fit(X, Y)
+    with pytest.raises(DataError, match="y needs one number per row"):
+        model_selection.compare_rankers({"a": ranker, "b": ranker}, X, None)
+    with pytest.raises(DataError, match=r"one label per row: got y of shape \(\)"):
+        model_selection.permutation_importance(ranker, X, None)
 
 
 def test_queries_and_documents_of_the_bilinear_ranker():

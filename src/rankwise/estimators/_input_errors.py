@@ -101,6 +101,11 @@ def _check_is_table(what: str, X: Any) -> None:
         a_frame = f"Make a data frame of it, as in pandas.DataFrame({what})."
         advice = a_frame if isinstance(X, dict) else "Pass a list, an array or a data frame."
         raise DataError(f"{what} must have rows of numbers: got a {type(X).__name__}. {advice}")
+    if X is None or np.isscalar(X) or getattr(X, "shape", None) == ():
+        raise DataError(
+            f"{what} must have rows of numbers: got {X!r}. Pass a list of rows, an array or a data "
+            "frame."
+        )
     if hasattr(X, "columns"):
         check_column_names(X, what)
     rows = X if isinstance(X, (list, tuple)) else []

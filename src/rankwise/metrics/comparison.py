@@ -272,7 +272,7 @@ def compare_rankings(
             f"{type(scores).__name__}{f' of {len(scores)}' if isinstance(scores, Mapping) else ''}."
         )
     if metrics is None:
-        graded = isinstance(y, Mapping) or are_grades(y)
+        graded = isinstance(y, Mapping) or (y is not None and are_grades(y))
         metrics = ("ndcg@10", "map", "disagreement") if graded else ("disagreement",)
     if isinstance(metrics, str) or not len(metrics):
         raise ParameterError(

@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
@@ -175,7 +175,7 @@ def nested_leave_pair_out(
     values = np.asarray(y)
     if values.ndim != 1:
         raise DataError(f"One label per row is needed: got y of shape {values.shape}.")
-    X = X.tocsr() if is_sparse(X) else as_rows(X) if isinstance(X, list | tuple) else X
+    X = as_rows(X)
     check_consistent_length(X, values)
     labels = np.unique(values, return_inverse=True)[1].astype(np.float64)
     if len(np.unique(labels)) < 2:

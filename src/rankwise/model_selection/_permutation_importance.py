@@ -15,6 +15,7 @@ from rankwise.estimators._call_errors import explain_calls
 from rankwise.graph import QueryGroups
 from rankwise.metric_labels import metric_label
 from rankwise.metrics import QueryValues, get_metric
+from rankwise.model_selection.search.labelled_rows import as_rows
 from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.routing import predict_with_queries
 from rankwise.tables import Column, Table, TableMixin
@@ -156,12 +157,12 @@ def permutation_importance(
     function, greater_is_better = get_metric(metric)
     if is_tensor(X):
         raise DataError("permutation_importance needs arrays or data frames: got a tensor.")
-    if not (is_sparse(X) or hasattr(X, "columns")):
-        X = np.asarray(X)
-    labels, qid = np.asarray(to_host(y)), to_host(qid)
-    check_consistent_length(X, labels)
+    X, labels, qid = as_rows(X), np.asarray(to_host(y)), to_host(qid)
     if labels.ndim != 1:
-        raise DataError(f"permutation_importance needs one label per row: y is {labels.shape}.")
+        raise DataError(
+            f"permutation_importance needs one label per row: got y of shape {labels.shape}."
+        )
+    check_consistent_length(X, labels)
     groups = QueryGroups.of(qid, len(labels))
     rng = as_generator(random_state)
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.data.letor.group_files import qid_from_groups
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics.metric_names import get_metric
+from rankwise.model_selection.search.labelled_rows import as_rows
 from rankwise.parameters import check_alphas
 
 ALPHAS = np.geomspace(1e-3, 1e5, 17)
@@ -84,7 +85,7 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        qid = _queries(group, np.shape(X)[0], "group", "X")
+        qid = _queries(group, as_rows(X).shape[0], "group", "X")
         ranker = clone(self.ranker)
         self.evals_: Any = None
         if (eval_set is None) != (eval_group is None):
@@ -114,7 +115,7 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
                 f"{len(eval_group)}."
             )
         (new, labels), sizes = eval_set[0], eval_group[0]
-        queries = _queries(sizes, np.shape(new)[0], "eval_group", "eval_set")
+        queries = _queries(sizes, as_rows(new).shape[0], "eval_group", "eval_set")
         metric, greater_is_better = get_metric(self.metric)
         alphas = check_alphas(ALPHAS if self.alphas is None else self.alphas)
         path = ranker.path(X, y, alphas, qid=qid)

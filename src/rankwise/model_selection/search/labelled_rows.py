@@ -41,12 +41,7 @@ class LabelledRows:
             raise DataError("A ranker requires y to be passed, but the target y is None.")
         y, qid = numeric_labels(to_host(y)), to_host(qid)
         y = _checked_labels(y, finite="allow-nan" if unlabelled else True)
-        if is_sparse(X):
-            X = X.tocsr()
-        elif not (
-            isinstance(X, np.ndarray) or is_tensor(X) or hasattr(X, "iloc") or hasattr(X, "columns")
-        ):
-            X = as_rows(X)
+        X = as_rows(X)
         check_consistent_length(X, y)
         groups = query_groups(qid, len(y), query_weight)
         rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).any(axis=1)) if unlabelled else None
@@ -98,10 +93,17 @@ def _checked_labels(y: Any, *, finite: bool | str) -> NDArray[Any]:
     raise refused
 
 
-def as_rows(X: Any) -> NDArray[Any]:
-    """A list of rows, or what else NumPy understands, as an array."""
+def as_rows(X: Any) -> Any:
+    """Arrays and data frames as they are, sparse rows as CSR, and all else as an array of rows."""
+    if is_sparse(X):
+        return X.tocsr()
+    if is_tensor(X) or hasattr(X, "iloc") or hasattr(X, "columns"):
+        return X
     try:
-        return np.asarray(X)
+        rows = X if isinstance(X, np.ndarray) else np.asarray(X)
+        if rows.ndim > 0:
+            return rows
+        refused: Exception = DataError(f"X must have rows: got {type(X).__name__}.")
     except (TypeError, ValueError) as error:
         refused = error
     explain_rows("X", X, refused)

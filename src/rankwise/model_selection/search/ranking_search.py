@@ -36,7 +36,7 @@ from rankwise.model_selection.search.grid_candidates import (
     make_results,
     with_params,
 )
-from rankwise.model_selection.search.labelled_rows import LabelledRows
+from rankwise.model_selection.search.labelled_rows import LabelledRows, as_rows
 from rankwise.model_selection.search.mean_of_best import (
     MEAN_OF_BEST,
     check_mean_search,
@@ -330,10 +330,10 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         if self.refit == MEAN_OF_BEST:
             raise ParameterError('refit="mean-of-best" needs queries: use refit=True in fit_pairs.')
         forget(self)
+        X = as_rows(X)
         validate_data(self, X, skip_check_array=True)
-        n_rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
         options = {"margin": margin, "weight": weight, "groups": groups, "context": context}
-        given = Comparisons.given(X, n_rows, pairs, **options)
+        given = Comparisons.given(X, int(X.shape[0]), pairs, **options)
         if given.margin.ndim > 1:
             raise DataError(f"A search needs one margin per pair: got shape {given.margin.shape}.")
         splits = pairs_search.ComparisonSplits.of(self.cv, given, self.random_state)
