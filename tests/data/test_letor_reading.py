@@ -169,6 +169,11 @@ def test_auto_is_dense_from_a_third_of_the_cells_on(tmp_path):
     assert X.shape == (5, 3)
 
 
+def test_zeros_in_front_of_an_index_do_not_count(tmp_path):
+    path = write(tmp_path, f"1 qid:1 {'0' * 24}1:1.5 {'0' * 5000}4:2.5\n")
+    assert_array_equal(read_letor(path, layout="dense").X, [[1.5, 0.0, 0.0, 2.5]])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_auto_changes_the_layout_if_the_first_blocks_are_misleading(tmp_path, dtype):
     full, wide = "1 1:1 2:2 3:3\n" * 20, "0 2:1.5 1000:0 2000:4\n" * 20

@@ -49,29 +49,31 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
             return f"{_short(pair)} comes after a feature or another qid. {_ROW}"
         if not colon or not _INTEGER.fullmatch(name):
             return f"{_short(pair)} is not an index:value pair. {_ROW}"
-        if len(name) > 18:  # the parser reads no more digits, and int() not many more
+        digits = name.lstrip("+-").lstrip("0")
+        if len(digits) > 18:  # the parser reads no more digits, and int() not many more
             return (
                 f"feature index {_short(name)} exceeds the largest that can be read, {MAX_INDEX}."
             )
-        fault = _index_fault(int(name), last, n_features)
+        index = int(digits or 0) * (-1 if name.startswith("-") else 1)
+        fault = _index_fault(index, last, n_features)
         if fault:
             return fault
         if not re.fullmatch(r"\d+", name, re.ASCII):
             return f"the feature index {_short(name)} must be written in plain digits."
         if not value:
             return (
-                f"feature {name} has no value. Write index:value without blanks, or leave it out."
+                f"feature {index} has no value. Write index:value without blanks, or leave it out."
             )
         if value == "NULL":
             return (
-                f"feature {name} is NULL, a missing value. Say which number to read for it, as in "
+                f"feature {index} is NULL, a missing value. Say which number to read for it, as in "
                 "read_letor(path, fill=0.0), or --fill 0 on the command line."
             )
         fault = _number_fault(value, dtype)
         if fault:
             missing = f" {_MISSING}" if _NOT_FINITE.fullmatch(value) else ""
-            return f"the value {_short(value)} of feature {name} {fault}.{missing}"
-        last = int(name)
+            return f"the value {_short(value)} of feature {index} {fault}.{missing}"
+        last = index
     return f"the line cannot be read. {_ROW}"
 
 

@@ -321,6 +321,8 @@ def _row(
         else:
             first = i
             index, i = _digits(text, i, uint64(0))
+            while i - first > 18 and text[first] == ZERO:  # zeros in front do not count
+                first += 1
             if i - first > 18 or text[uint64(i)] != COLON or not last < int64(index) <= limit:
                 return -1, n_inexact, 0
             last = int64(index)
