@@ -31,7 +31,11 @@ data_option = partial(option, rich_help_panel="Data")
 
 FillOption = Annotated[
     float | None,
-    data_option("NUMBER", "Read NULL, a missing value in LETOR, as this.", "an error"),
+    data_option(
+        "NUMBER",
+        "Read NULL, a missing value in LETOR, as this; boosted trees take nan.",
+        "an error",
+    ),
 ]
 FeaturesOption = Annotated[
     int | None,

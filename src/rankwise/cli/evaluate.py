@@ -21,6 +21,7 @@ from rankwise.cli.options import (
     input_argument,
     input_option,
     option,
+    parse_whole,
     refuse,
 )
 from rankwise.cli.output_files import check_writable
@@ -156,7 +157,7 @@ def evaluate(
 
 def _cutoffs(text: str) -> list[int]:
     try:
-        cutoffs = [int(part) for part in text.split(",")]
+        cutoffs = [parse_whole(part) for part in text.split(",")]
     except ValueError:
         cutoffs = [0]
     if min(cutoffs) < 1:

@@ -434,15 +434,30 @@ class SelectionOptions:
         return f"The best alpha is the {end} one tried: widen --alphas to see whether more helps."
 
 
+def parse_number(text: str) -> float:
+    """A finite number; ValueError for all else, also for 1_0, which Python reads as 10."""
+    number = float(text)
+    if "_" in text or not abs(number) < float("inf"):
+        raise ValueError(f"not a finite number: {text!r}")
+    return number
+
+
+def parse_whole(text: str) -> int:
+    """A whole number; ValueError for all else, also for 1_0."""
+    if "_" in text:
+        raise ValueError(f"not a whole number: {text!r}")
+    return int(text)
+
+
 def parse_alpha(text: str) -> float | str:
     """A number of at least 0, or "auto"."""
     if text == "auto":
         return text
     try:
-        value = float(text)
+        value = parse_number(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value < float("inf"):
+    if value < 0:
         refuse("alpha", f"Give a number of at least 0, or auto: got {text!r}.")
     return value
 
@@ -454,11 +469,12 @@ def parse_numbers(text: str, option: str) -> list[float]:
     try:
         if ":" in text:
             low, high, count = text.split(":")
-            if int(count) > MOST_VALUES:
+            n_values = parse_whole(count)
+            if n_values > MOST_VALUES:
                 refuse(option, f"Give at most {MOST_VALUES:,} values: got {text!r}.")
-            values = np.geomspace(float(low), float(high), int(count)).tolist()
+            values = np.geomspace(parse_number(low), parse_number(high), n_values).tolist()
         else:
-            values = [float(part) for part in text.split(",")]
+            values = [parse_number(part) for part in text.split(",")]
     except ValueError:
         values = []
     if not values or not all(0 <= value < float("inf") for value in values):

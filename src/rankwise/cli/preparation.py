@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rankwise.cli.data_options import ENCODERS
-from rankwise.cli.options import refuse
+from rankwise.cli.options import parse_number, refuse
 
 if TYPE_CHECKING:
     from rankwise.data.tables.reading import TableData
@@ -51,7 +51,7 @@ def parse_impute(text: str | None) -> dict[str, Any] | None:
     if text in IMPUTERS:
         return {"strategy": text}
     try:
-        return {"strategy": "constant", "fill_value": float(text)}
+        return {"strategy": "constant", "fill_value": parse_number(text)}
     except ValueError:
         refuse("impute", f"Choose from {', '.join(IMPUTERS)} (0) or a number: got {text!r}.")
 

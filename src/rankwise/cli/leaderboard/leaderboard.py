@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankwise.cli.options import Force, input_argument, option, refuse
+from rankwise.cli.options import Force, input_argument, option, parse_number, refuse
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import complain, interruptible, note, progress, show
 from rankwise.tables import plural, spreadsheet_cell
@@ -179,7 +179,7 @@ def _penalty(text: str) -> float | str:
     if text in ("evidence", "held-out"):
         return text
     try:
-        return float(text)
+        return parse_number(text)
     except ValueError:
         refuse("penalty", f"Give a number, evidence or held-out: got {text!r}.")
 
