@@ -176,7 +176,7 @@ def test_an_interrupt_of_the_imports_ends_without_traceback(monkeypatch, capsys)
     with pytest.raises(SystemExit) as end:
         entry.run()
     assert end.value.code == 130
-    assert capsys.readouterr().err == "rankwise: interrupted: nothing was written.\n"
+    assert capsys.readouterr().err == "rankwise: interrupted: Nothing was written.\n"
 
 
 def test_an_interrupt_before_the_command_ends_without_traceback(monkeypatch, capsys):
@@ -188,7 +188,7 @@ def test_an_interrupt_before_the_command_ends_without_traceback(monkeypatch, cap
     with pytest.raises(SystemExit) as end:
         entry.run()
     assert end.value.code == 130
-    assert capsys.readouterr().err == "rankwise: interrupted: nothing was written.\n"
+    assert capsys.readouterr().err == "rankwise: interrupted: Nothing was written.\n"
 
 
 @pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (entry.Terminated, 143)])

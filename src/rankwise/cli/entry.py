@@ -30,7 +30,7 @@ def run() -> None:
         try:
             from rankwise.cli.main import run as run_program
         except KeyboardInterrupt as stop:
-            print("rankwise: interrupted: nothing was written.", file=sys.stderr)
+            print("rankwise: interrupted: Nothing was written.", file=sys.stderr)
             sys.exit(exit_code(stop))
         run_program()
     finally:
