@@ -102,7 +102,7 @@ def test_the_form_of_the_comparisons_does_not_matter():
     halves = twice.leave_one_out(groups=groups)
     assert_allclose(halves.probabilities[::2], want.probabilities, atol=1e-5)
     assert halves.log_loss == pytest.approx(want.log_loss, abs=1e-5)
-    assert halves.log_loss_std_error == pytest.approx(want.log_loss_std_error, rel=1e-4)
+    assert halves.log_loss_standard_error == pytest.approx(want.log_loss_standard_error, rel=1e-4)
     assert twice.leave_one_out().log_loss < want.log_loss
 
 
@@ -156,7 +156,7 @@ def test_a_result_is_a_table_a_frame_and_a_plot():
     assert [line.split("  ")[0] for line in lines[2:]] == [
         "accuracy", "log-loss", "Brier score", "calibration error",
     ]  # fmt: skip
-    assert f"{found.log_loss:.4f}  {found.log_loss_std_error:.4f}" in lines[3]
+    assert f"{found.log_loss:.4f}  {found.log_loss_standard_error:.4f}" in lines[3]
     assert repr(found).startswith(f"<HeldOutComparisons: {len(pairs)} comparisons, log-loss ")
     assert "<td" in found._repr_html_()
     frame = found.to_frame()

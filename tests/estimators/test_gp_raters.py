@@ -56,11 +56,11 @@ def test_many_raters_of_different_quality(many):
     assert found.spread == pytest.approx(0.8, abs=0.2)
     assert np.corrcoef(np.log(found.slope), truth)[0, 1] > 0.8
     off = np.log(found.slope) - truth
-    z = (off - off.mean()) / (found.std_error / found.slope)
+    z = (off - off.mean()) / (found.standard_error / found.slope)
     assert 0.8 < z.std() < 1.3
     assert found.n_comparisons.sum() == 3000
     few, much = np.argsort(found.n_comparisons)[[0, -1]]
-    assert (found.std_error / found.slope)[few] > (found.std_error / found.slope)[much]
+    assert (found.standard_error / found.slope)[few] > (found.standard_error / found.slope)[much]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -80,7 +80,7 @@ def test_equal_raters_are_found_to_be_equal():
     gp.fit_pairs(X, pairs, margin=margin, rater=rater)
     assert gp.raters_.spread == 0.0
     assert_allclose(gp.raters_.slope, 1.0)
-    assert_allclose(gp.raters_.std_error, 0.0)
+    assert_allclose(gp.raters_.standard_error, 0.0)
     assert len(gp.theta_) == len(same.theta_)
     assert_allclose(gp.predict(X), same.predict(X), atol=0.01)
 
@@ -217,13 +217,8 @@ def test_names_and_order_do_not_matter(many, tmp_path):
         named.predict_outcomes(frame[:3], frame[3:6], rater="rater 3"),
     )
     assert str(again.raters_) == str(named.raters_)
-    assert str(named.raters_).splitlines()[0].split() == [
-        "rater",
-        "slope",
-        "std.",
-        "error",
-        "comparisons",
-    ]
+    header = str(named.raters_).splitlines()[0].split()
+    assert header == ["rater", "slope", "s.e.", "comparisons"]
     mixed = np.array(["a", 1, None], dtype=object)[rater[:300] % 2]
     assert (
         len(clone(gp).fit_pairs(X, pairs[:300], margin=margin[:300], rater=mixed).raters_.names)

@@ -100,7 +100,7 @@ AXES = {
     "column-standard": "mean: features, deviation: features",
     "gp-process": "points: points inputs",
     "gp-mixture": "processes: processes, weights: processes, prior: processes",
-    "gp-raters": "slope: raters, std_error: raters",
+    "gp-raters": "slope: raters, standard_error: raters",
     "gp-hyperparameters": "slopes: raters",
     "gp-approximation": "tau: sites, nu: sites",
     "gp-weights": "root: rank rank, mean: rank",

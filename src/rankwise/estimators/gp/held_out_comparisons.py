@@ -66,7 +66,7 @@ class HeldOutComparisons(TableMixin):
         return self._mean(-self.log_likelihood)[0]
 
     @property
-    def log_loss_std_error(self) -> float:
+    def log_loss_standard_error(self) -> float:
         """Standard error of the log-loss; comparisons of a group may depend on each other."""
         return self._mean(-self.log_likelihood)[1]
 
@@ -116,9 +116,10 @@ class HeldOutComparisons(TableMixin):
         }
 
     def __repr__(self) -> str:
+        log_loss = f"{self.log_loss:.4f} ± {self.log_loss_standard_error:.4f}"
         return (
             f"<{type(self).__name__}: {plural(len(self.pairs), 'comparison')}, log-loss "
-            f"{self.log_loss:.4f} ± {self.log_loss_std_error:.4f}, accuracy {self.accuracy:.4f}>"
+            f"{log_loss}, accuracy {self.accuracy:.4f}>"
         )
 
     def plot(self, **options: Any) -> Axes:

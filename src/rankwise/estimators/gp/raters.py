@@ -35,7 +35,7 @@ class RaterSlopes(TableMixin):
     names : ndarray of shape (n_raters,)
         The raters, in the order in which they first appear.
     slope : ndarray of shape (n_raters,)
-    std_error : ndarray of shape (n_raters,)
+    standard_error : ndarray of shape (n_raters,)
         Standard error of the slope: the slope times the posterior standard deviation of its
         logarithm, for given other hyperparameters. 0 if `spread` is 0.
     n_comparisons : ndarray of shape (n_raters,)
@@ -46,7 +46,7 @@ class RaterSlopes(TableMixin):
 
     names: NDArray[Any]
     slope: Array
-    std_error: Array
+    standard_error: Array
     n_comparisons: Index
     spread: float
 
@@ -82,9 +82,9 @@ class RaterSlopes(TableMixin):
 
     def to_table(self) -> Table:
         """The raters, with the largest slope first."""
-        columns = (Column("rater", ""), Column("slope", ".2f"), Column("std. error", ".2f"))
+        columns = (Column("rater", ""), Column("slope", ".2f"), Column("s.e.", ".2f"))
         rows = [
-            (str(self.names[k]), self.slope[k], self.std_error[k], int(self.n_comparisons[k]))
+            (str(self.names[k]), self.slope[k], self.standard_error[k], int(self.n_comparisons[k]))
             for k in np.argsort(-self.slope, kind="stable")
         ]
         return Table((*columns, Column("comparisons")), tuple(rows))
@@ -93,7 +93,7 @@ class RaterSlopes(TableMixin):
         return {
             "rater": self.names,
             "slope": self.slope,
-            "std_error": self.std_error,
+            "standard_error": self.standard_error,
             "n_comparisons": self.n_comparisons,
         }
 
