@@ -84,8 +84,12 @@ def sent_bytes(client):
 
 @pytest.mark.slow
 def test_leave_query_out_on_a_cluster(client):
-    ours = leave_query_out(RankRLS(1.0), in_chunks(X), client=client)
+    reported = []
+    ours = leave_query_out(
+        RankRLS(1.0), in_chunks(X), client=client, progress=lambda *now: reported.append(now)
+    )
     assert_allclose(ours.score, leave_query_out_here(RankRLS(1.0), X, Y, qid=QID).score, atol=1e-10)
+    assert reported
 
 
 @pytest.mark.slow

@@ -284,8 +284,9 @@ def test_invalid_files(tmp_path):
     with pytest.raises(DataError, match=r"x\.parquet: this is not a Parquet file"):
         fit(RankRLS(1.0), tmp_path)
     (tmp_path / "a.txt").write_text("0 qid:1\n1 qid:1 1:2 5:1\n")
-    with pytest.raises(LetorFormatError, match=r"a\.txt, line 2: feature 5 exceeds n_features=3"):
-        fit(RankRLS(1.0), tmp_path / "a.txt", n_features=3)
+    for task in (fit, path, leave_query_out):
+        with pytest.raises(LetorFormatError, match=r"line 2: feature 5 exceeds n_features=3"):
+            task(RankRLS(1.0), tmp_path / "a.txt", n_features=3)
     (tmp_path / "a.txt").write_text("1 qid:1\n0 qid:1\n")
     with pytest.raises(DataError, match=r"a\.txt: the rows have no features"):
         fit(RankRLS(1.0), tmp_path / "a.txt")
@@ -400,9 +401,10 @@ def test_other_estimators_raise_an_error(ranker, task):
         ({"n_features": 2.5}, "an integer"),
     ],
 )
-def test_invalid_arguments(given, message):
+@pytest.mark.parametrize("task", [fit, path, leave_query_out])
+def test_invalid_arguments(task, given, message):
     with pytest.raises(ParameterError, match=message):
-        fit(RankRLS(1.0), in_chunks(X, Y, QID), **given)
+        task(RankRLS(1.0), in_chunks(X, Y, QID), **given)
 
 
 def test_errors_name_a_landmark_with_a_missing_value():

@@ -9,7 +9,7 @@ from dask.delayed import delayed
 from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Rows
-from rankwise.distributed._cluster_fit import Run, Summed, check_summable
+from rankwise.distributed._cluster_fit import Progress, Run, Summed, check_summable
 from rankwise.distributed._partitions import Partition
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.graph import QueryGroups
@@ -31,7 +31,9 @@ def leave_query_out(
     metric: str = "disagreement",
     label: str = "label",
     qid: str = "qid",
+    n_features: int | None = None,
     client: Any = None,
+    progress: Progress | None = None,
 ) -> HeldOutScores:
     """Score every query by a ranker trained on the others, exactly, without refitting.
 
@@ -44,7 +46,7 @@ def leave_query_out(
     ----------
     estimator : RankRLS or SparseRankRLS
         As for `fit`; it is cloned, not fitted.
-    data, label, qid, client
+    data, label, qid, n_features, client, progress
         As for `fit`.
     alphas : sequence of float, optional
         Above 0. None: the alpha of the estimator or, if it is "auto", a grid that follows the
@@ -80,8 +82,8 @@ def leave_query_out(
         given = check_alphas(estimator.alpha if alphas is None else alphas)
         if given.min() <= 0:
             raise ParameterError(f"Exact hold-outs need alphas above 0: got {given.min():g}.")
-    run = Run(client)
-    summed = Summed.of(clone(estimator), run.open(data, label, qid), run)
+    run = Run(client, progress)
+    summed = Summed.of(clone(estimator), run.open(data, label, qid, n_features), run)
     values = summed.alphas() if given is None else given
     n_queries = summed.overview.n_queries
     if n_queries < 2:
