@@ -407,6 +407,15 @@ def test_invalid_arguments(task, given, message):
         task(RankRLS(1.0), in_chunks(X, Y, QID), **given)
 
 
+def test_features_whose_products_underflow():
+    rows = in_chunks(1e-200 * X, Y, QID)
+    with pytest.raises(DataError, match="Products of features underflow"):
+        fit(RankRLS(1.0), rows)
+    scaled = fit(RankRLS(1.0, scale="query-minmax"), rows)
+    want = RankRLS(1.0, scale="query-minmax").fit(X, Y, qid=QID)
+    assert_allclose(scaled.coef_, want.coef_, atol=1e-10)
+
+
 def test_errors_name_a_landmark_with_a_missing_value():
     bad = X.copy()
     bad[150, 1] = np.nan

@@ -27,7 +27,7 @@ from rankwise.distributed._sums import (
 )
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
-from rankwise.estimators._scaling import choose_scale, learn_scaling
+from rankwise.estimators._scaling import check_not_tiny, choose_scale, learn_scaling
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
 from rankwise.graph.label_checks import nothing_to_rank
@@ -285,6 +285,8 @@ class Summed:
             (found,) = run([tree(parts, added)])
             return found
 
+        if name is None and ranker.kernel == "linear":
+            check_not_tiny(overview.columns)
         learn_scaling(ranker, name, overview.columns, statistics, sparse=overview.sparse)
         ranker.max_query_rows_ = overview.max_query_rows
         if ranker.scaling_ is not None:
