@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from rankwise import RankRLS
-from rankwise.data import read_samples
+from rankwise.cli.auc.auc import MISSING
+from rankwise.data import read_samples, sample_files
 from rankwise.model_selection import auc_interval, permutation_test
 
 
@@ -22,6 +23,10 @@ def samples(tmp_path):
     ]
     path.write_text("\n".join(["id,age,dose,risk,constant,site,outcome", *lines]) + "\n")
     return path
+
+
+def test_missing_takes_the_words_of_read_samples():
+    assert sample_files.MISSING == MISSING
 
 
 def edited(path, line, old, new):
