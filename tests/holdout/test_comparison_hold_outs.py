@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import expit
 
 from rankwise import KPCRank, PairwiseGP, RankRLS, SparseRankRLS
+from rankwise.backends.arrays import EPS
 from rankwise.data import Comparisons
 from rankwise.errors import DataError, ParameterError
 from rankwise.holdout import comparison_hold_out
@@ -121,6 +122,26 @@ def test_groups_at_tiny_alphas_are_right_or_unreliable():
         assert_allclose(found.differences[0], want, rtol=1e-3, atol=1e-3)
     with pytest.warns(UserWarning, match="unreliable"):
         leave_comparison_out(RankRLS(1e-16, kernel="precomputed", scale=None), K, pairs, **given)
+
+
+def test_a_singular_kernel_is_right_unreliable_or_refused():
+    """Twelve comparisons of three features: nine eigenvalues of their Gram matrix are 0."""
+    rng = np.random.default_rng(0)
+    X, margin = rng.integers(-9, 9, (13, 3)).astype(float), rng.standard_normal(12)
+    pairs = np.column_stack((np.arange(12), np.arange(12) + 1))
+    K, size = X @ X.T, EPS * np.linalg.norm(np.diff(X, axis=0), 2) ** 2
+
+    def held_out(error):
+        ranker = RankRLS(size / error, kernel="precomputed", scale=None)
+        return leave_comparison_out(ranker, K, pairs, margin=margin).differences[0]
+
+    want = precise_refits(K, pairs, margin, np.ones(12), np.arange(12), size / 1e-3)
+    assert_allclose(held_out(1e-3), want, rtol=1e-8, atol=1e-8)
+    with pytest.warns(UserWarning, match="unreliable"):
+        held_out(0.5)
+    for error in (2.0, 1e6, 1e200):
+        with pytest.raises(DataError, match=r"alpha=.* is too small .* Use a larger alpha"):
+            held_out(error)
 
 
 @ZEROS

@@ -19,10 +19,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.arrays import EPS, Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.held_out_edges import Edges
-from rankwise.holdout.rounding import nonnegative, warn_if_lost
+from rankwise.holdout.rounding import check_digits, nonnegative, warn_if_lost
 from rankwise.solvers.ridge_path import TINY
 
 CYCLE = 1e-8  # smaller shares of a comparison in cycles are rounding errors
@@ -86,7 +86,7 @@ class GramEdges(Edges):
         for lam in lams:
             shares = 1.0 / np.maximum(s + lam, TINY)
             if len(s) > self._n_cycles:
-                warn_if_lost(float(s.max()), float(shares[self._n_cycles]))
+                check_digits(lam, float(s.max()), float(shares[self._n_cycles]))
             yield shares, shares[:, None] * target
 
     @cached_property
@@ -108,6 +108,7 @@ class GramEdges(Edges):
         values, vectors = np.linalg.eigh(root[:, None] * self.G[np.ix_(trained, trained)] * root)
         s, V, n = nonnegative(values, 0.0), vectors, self._n_cycles
         s[:n] = 0.0
+        s[s <= len(s) * EPS * s.max(initial=0.0)] = 0.0  # rounding errors of 0, or lost in them
         V[np.linalg.norm(V[:, :n], axis=1) < CYCLE, :n] = 0.0
         return trained, root, s, V
 

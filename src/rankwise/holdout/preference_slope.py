@@ -7,6 +7,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from rankwise.backends.arrays import Array
+from rankwise.errors import DataError
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout import choice_budget as budget
 from rankwise.holdout.alpha_evaluation import by_steps
@@ -16,7 +17,9 @@ from rankwise.problem import Problem
 
 
 def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | None:
-    """a of P(first wins) = 1 / (1 + exp(-a (f(first) - f(second)))), or None if it costs too much.
+    """a of P(first wins) = 1 / (1 + exp(-a (f(first) - f(second)))).
+
+    None if it costs too much, or if exact hold-outs are not possible.
 
     Every difference is that of the fit without the comparison or, if there are groups, without its
     group or fold of groups, on at most COMPARISONS of them. With
@@ -34,8 +37,10 @@ def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | 
         return logistic_slope(differences[0, :, 0], graph.margin[some], graph.weight[some])
     if system_of(problem) is None and not (kernels and problem.n_rows <= budget.KERNEL_ROWS):
         return None
-    edges = edges_of(problem, 1)
-    some, differences = held_out_sample(edges, [lam], graph.weight > 0)
+    try:
+        some, differences = held_out_sample(edges_of(problem, 1), [lam], graph.weight > 0)
+    except (DataError, np.linalg.LinAlgError):  # too small a lam, or an indefinite kernel
+        return None
     return logistic_slope(differences[0, :, 0], graph.margin[some], graph.weight[some])
 
 

@@ -6,6 +6,7 @@ from rankwise.backends.arrays import EPS, Array
 from rankwise.errors import DataError, warn
 
 UNRELIABLE = 1e-2  # relative error above which a hold-out is unreliable
+NO_DIGIT = 1.0  # relative error above which a hold-out may have no right digit
 HOPELESS = 1e100  # relative error above which squares may overflow
 
 
@@ -37,6 +38,19 @@ def warn_if_lost(norm: float, inverse_norm: float) -> None:
             "An alpha is too small relative to the rounding errors of the kernel: its hold-outs "
             f"are unreliable (relative error up to {error:.0e}). Use larger alphas.",
         )
+
+
+def check_digits(lam: float, norm: float, inverse_norm: float) -> None:
+    """Raise an error if held-out comparisons may have no right digit; warn if they have few."""
+    error = EPS * norm * inverse_norm
+    if not error <= NO_DIGIT:  # also if it is NaN
+        raise DataError(
+            f"alpha={lam:g} is too small relative to the rounding errors of the kernel: its "
+            f"hold-outs may have no right digit (relative error up to {error:.0e}). Use a larger "
+            "alpha or, with a linear kernel and fewer features than comparisons, "
+            'RankRLS(solver="primal").'
+        )
+    warn_if_lost(norm, inverse_norm)
 
 
 def nonnegative(s: Array, lam: float) -> Array:

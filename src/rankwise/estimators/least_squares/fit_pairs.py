@@ -223,7 +223,8 @@ class FitPairsMixin:
             raise ParameterError(
                 "Probabilities need a fit to comparisons, fit_pairs, with one margin per pair, and "
                 'a linear kernel, landmarks (SparseRankRLS), or alpha="auto" with up to '
-                f"{KERNEL_ROWS} rows."
+                f"{KERNEL_ROWS} rows. An alpha given as a number must not be so small that it is "
+                "lost in rounding errors."
             )
         one, two = self.predict(X1), self.predict(X2)
         if one.shape != two.shape:
