@@ -119,13 +119,14 @@ def test_exact_hold_outs_equal_refits(ranker, data):
         assert_allclose(pairs.differences[k, 5], first - second, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize(("n_queries", "has_queries"), [(12, True), (12, False), (130, True)])
+@pytest.mark.parametrize("has_queries", [True, False])
+@pytest.mark.parametrize("n_queries", [6, 12, 130])  # 6: fewer rows than features
 def test_alpha_is_chosen_as_for_the_same_features(n_queries, has_queries):
     data = make_ranking(n_queries=n_queries, rows_per_query=6, n_features=3, random_state=0)
     qid = data.qid if has_queries else None
     ranker = FourierRankRLS("auto", random_state=0).fit(data.X, data.y, qid=qid)
     features = ranker.basis_.features(data.X)
-    same = RankRLS(scale=None, solver="primal").fit(features, data.y, qid=qid)
+    same = RankRLS(scale=None).fit(features, data.y, qid=qid)
     assert_allclose(ranker.alpha_curve_.alphas, same.alpha_curve_.alphas)
     assert_allclose(ranker.alpha_curve_.score, same.alpha_curve_.score, atol=1e-6)
 
@@ -142,6 +143,9 @@ def test_comparisons_are_held_out_as_for_the_same_features():
     found = leave_comparison_out(ranker, X, pairs, alphas=[0.1, 1.0])
     same = leave_comparison_out(RankRLS(scale=None), features, pairs, alphas=[0.1, 1.0])
     assert_allclose(found.differences, same.differences, rtol=1e-7, atol=1e-9)
+    slope = RankRLS(scale=None).fit_pairs(features, pairs).preference_slope_
+    ranker.set_params(alpha="auto").fit_pairs(X, pairs)
+    assert ranker.preference_slope_ == pytest.approx(slope, rel=1e-6)
 
 
 def test_search(ranker, data):

@@ -23,10 +23,6 @@ SCALE_NOTES = {
     "standard": "scaled by their standard deviations over the training rows (standard)",
     None: "as they are in the file",
 }
-NOT_ROWS = {
-    "n_document_features_": "pairs of a query and a document",
-    "ratings_": "named items",
-}  # attributes of rankers whose `predict` does not take rows, and what it takes
 
 
 def read_letor_file(
@@ -144,12 +140,12 @@ def scores_of(file: ModelFile, data: LetorData | TableData) -> Any:
     from rankwise.errors import DataError
 
     ranker = last_step(file.model)
-    for attribute, scored in NOT_ROWS.items():
-        if hasattr(ranker, attribute):
-            raise DataError(
-                f"The model is a {type(ranker).__name__}, which scores {scored}, not rows of a "
-                "file: use predict in Python."
-            )
+    scored = getattr(ranker, "scored", "rows")
+    if scored != "rows":
+        raise DataError(
+            f"The model is a {type(ranker).__name__}, which scores {scored}, not rows of a file: "
+            "use predict in Python."
+        )
     with progress(f"Scoring {data.X.shape[0]:,} rows"):
         scores = np.asarray(predict_with_queries(file.model, data.X, one_query(data)))
     if scores.ndim != 1:

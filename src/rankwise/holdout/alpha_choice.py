@@ -30,15 +30,10 @@ from rankwise.holdout.alpha_evaluation import (
     from_parts,
 )
 from rankwise.holdout.comparison_choice import by_comparisons
-from rankwise.holdout.comparison_hold_out import in_features
+from rankwise.holdout.hold_out_problem import plain_problem
 from rankwise.holdout.query_choice import by_queries, query_folds
 from rankwise.holdout.ranking_choice import by_pairs, by_rows, row_parts
-from rankwise.problem import (
-    LandmarkSpace,
-    Problem,
-    RampSpace,
-    SmoothSpace,
-)
+from rankwise.problem import LandmarkSpace, Problem
 from rankwise.problem.context_space import ContextSpace
 
 
@@ -60,8 +55,7 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
     """
     with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
         try:
-            if isinstance(problem.space, RampSpace | SmoothSpace):
-                problem = problem.space.linear_problem(problem)
+            problem = plain_problem(problem)
             if isinstance(problem.tasks[0].graph, ComparisonGraph):
                 return by_comparisons(problem)
             return _by_scores(problem)
@@ -70,7 +64,6 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
 
 
 def _by_scores(problem: Problem) -> AlphaChoice:
-    problem = in_features(problem)
     rows = ChoiceRows.of(problem)
     usable = rows.usable_queries()
     if by_steps(problem):

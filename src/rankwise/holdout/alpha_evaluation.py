@@ -26,12 +26,10 @@ from rankwise.holdout.alpha_grid import (
 from rankwise.holdout.comparison_hold_out import system_of
 from rankwise.holdout.held_out_folds import strength
 from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
-from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.kernels import Precomputed
+from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates
 from rankwise.metrics.metric_names import default_metric
 from rankwise.problem import (
     FeatureSpace,
-    KernelSpace,
     Loss,
     PairLoss,
     Problem,
@@ -122,10 +120,7 @@ def from_coordinates(
     out.
     """
     rows = problem.coordinates()
-    if rows.kernel is not None:
-        stored = replace(problem, X=rows.kernel, space=KernelSpace(Precomputed()))
-    else:
-        stored = replace(problem, X=rows.features, space=FeatureSpace("primal"))
+    stored = on_coordinates(problem, rows)
     squares = coordinate_squares(problem.tasks, rows)
     alphas = alpha_grid(squares, problem.n_rows, STEP if rows.kernel is None else KERNEL_STEP)
     while True:

@@ -22,7 +22,7 @@ from rankwise.holdout.alpha_evaluation import (
 from rankwise.holdout.alpha_grid import (
     data_alphas,
 )
-from rankwise.holdout.comparison_hold_out import edges_of, plain_problem, system_of
+from rankwise.holdout.comparison_hold_out import edges_of, system_of
 from rankwise.holdout.held_out_edges import Edges
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
@@ -33,14 +33,16 @@ from rankwise.problem import (
 
 
 def by_comparisons(problem: Problem) -> AlphaChoice:
-    """By the squared error of margins: the share of wrong winners is the same for many alphas."""
+    """By the squared error of margins: the share of wrong winners is the same for many alphas.
+
+    The problem must be plain; see `plain_problem`.
+    """
     graph = problem.tasks[0].graph
     assert isinstance(graph, ComparisonGraph)
     margin = graph.margin.reshape(len(graph.margin), -1)
     counted = graph.weight > 0
     if np.count_nonzero(counted & (margin != 0).all(axis=1)) < budget.FEWEST_ROWS:
         return by_rule(problem)
-    problem = plain_problem(problem)
     alphas = data_alphas(problem)
     exact = system_of(problem) is not None or problem.n_rows <= budget.KERNEL_ROWS
     if exact and not by_steps(problem):

@@ -13,7 +13,7 @@ see gram_edges.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -29,12 +29,10 @@ from rankwise.holdout.held_out_edges import BLOCK, STACKED, Edges, LeverageEdges
 from rankwise.problem import (
     FeatureSpace,
     FeatureSystem,
-    KernelSpace,
     LandmarkSpace,
     Problem,
     System,
 )
-from rankwise.problem.context_space import ContextSpace
 from rankwise.solvers.ridge_path import SMALL, rounding_floor, solve_ridge_path
 
 STORED = 2 * 10**7  # numbers: largest coordinates that are stored
@@ -45,13 +43,12 @@ KERNEL_LAMS = 12  # up to which an inverse for each costs no more than an eigend
 
 
 def edges_of(problem: Problem, n_lams: int) -> Edges:
-    """The comparisons of a problem, to be held out for so many lams.
+    """The comparisons of a plain problem, to be held out for so many lams.
 
     Features and landmarks take O(N n^2) time for N comparisons (less, if there are fewer rows),
     without the coordinates of all rows. A kernel matrix takes O(m^3) time. No more comparisons than
     coordinates take O(N^3) time.
     """
-    problem = in_features(plain_problem(problem))
     graph = problem.tasks[0].graph
     assert isinstance(graph, ComparisonGraph)
     X, system = problem.X, system_of(problem)
@@ -294,22 +291,6 @@ class KernelView:
 
     def _fitted(self, some: Index) -> Array:
         return np.asarray(self.graph.incidence[some] @ self.scores)
-
-
-def plain_problem(problem: Problem) -> Problem:
-    """A problem of comparisons without context: its columns are further rows."""
-    space = problem.space
-    return space.plain(problem) if isinstance(space, ContextSpace) else problem
-
-
-def in_features(problem: Problem) -> Problem:
-    """A problem on features, if those are the coordinates of a space that is not known here."""
-    if isinstance(problem.space, FeatureSpace | KernelSpace | LandmarkSpace):
-        return problem
-    rows = problem.coordinates()
-    if rows.features is None:
-        return problem
-    return replace(problem, X=rows.features, space=FeatureSpace("primal"))
 
 
 def system_of(problem: Problem) -> System | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -16,7 +16,16 @@ from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout.rounding import lost_in_rounding
-from rankwise.problem import Coordinates, Loss, Problem
+from rankwise.kernels import Precomputed
+from rankwise.problem import (
+    Coordinates,
+    FeatureSpace,
+    KernelSpace,
+    LandmarkSpace,
+    Loss,
+    Problem,
+)
+from rankwise.problem.context_space import ContextSpace
 
 LARGEST = 1e70  # its fourth power does not overflow
 LEAST = 1e-300  # smallest quotient of labels and alphas
@@ -118,3 +127,23 @@ def explained_rounding() -> Iterator[None]:
         yield
     except np.linalg.LinAlgError:
         raise lost_in_rounding() from None
+
+
+def plain_problem(problem: Problem) -> Problem:
+    """The same problem on features, on landmarks or with a kernel.
+
+    Hold-outs have fast ways for these three spaces. All others have coordinates of their rows.
+    """
+    space = problem.space
+    if isinstance(space, FeatureSpace | KernelSpace | LandmarkSpace):
+        return problem
+    if isinstance(space, ContextSpace):
+        return space.plain(problem)
+    return on_coordinates(problem, problem.coordinates())
+
+
+def on_coordinates(problem: Problem, rows: Coordinates) -> Problem:
+    """The same problem on the coordinates of its rows."""
+    if rows.kernel is not None:
+        return replace(problem, X=rows.kernel, space=KernelSpace(Precomputed()))
+    return replace(problem, X=rows.features, space=FeatureSpace("primal"))

@@ -12,7 +12,8 @@ from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout import choice_budget as budget
 from rankwise.holdout.alpha_evaluation import by_steps
 from rankwise.holdout.comparison_choice import held_out_part, held_out_sample
-from rankwise.holdout.comparison_hold_out import edges_of, plain_problem, system_of
+from rankwise.holdout.comparison_hold_out import edges_of, system_of
+from rankwise.holdout.hold_out_problem import plain_problem
 from rankwise.problem import Problem
 
 

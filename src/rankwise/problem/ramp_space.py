@@ -96,14 +96,11 @@ class RampSpace:
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The ramps, or their products."""
-        return self.linear_problem(problem).coordinates()
-
-    def linear_problem(self, problem: Problem) -> Problem:
-        """The same problem with ramps in place of the features, which has the same solution."""
-        return _on_ramps(problem, RampBasis.of(problem.X, self.n_ramps))
+        return _on_ramps(problem, RampBasis.of(problem.X, self.n_ramps)).coordinates()
 
 
 def _on_ramps(problem: Problem, basis: RampBasis) -> Problem:
+    """The same problem with ramps in place of the features, which has the same solution."""
     X = basis.features(problem.X)
     return replace(problem, X=X, space=FeatureSpace(direct_form(X)))
 

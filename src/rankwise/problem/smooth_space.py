@@ -164,11 +164,7 @@ class SmoothSpace:
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """Features with the identity as regularizer, or their products."""
-        return self.linear_problem(problem).coordinates()
-
-    def linear_problem(self, problem: Problem) -> Problem:
-        """The same problem on these features, which has the same solution."""
-        return _on_features(problem, self._chosen(problem))
+        return _on_features(problem, self._chosen(problem)).coordinates()
 
     def _chosen(self, problem: Problem) -> SmoothRows:
         if self.chosen is not None:
@@ -180,6 +176,7 @@ class SmoothSpace:
 
 
 def _on_features(problem: Problem, rows: SmoothRows) -> Problem:
+    """The same problem on these coordinates, which has the same solution."""
     return replace(problem, X=rows.features, space=FeatureSpace(direct_form(rows.features)))
 
 

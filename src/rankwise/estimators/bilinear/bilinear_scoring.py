@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +29,9 @@ class BilinearScorer(BaseEstimator):
     document_columns_in_: list[str] | None
     query_names_: NDArray[Any] | None
     document_names_: NDArray[Any] | None
+
+    #: What `predict` takes; rows, if a ranker does not say it.
+    scored: ClassVar[str] = "pairs of a query and a document"
 
     @property
     def memory_bytes_(self) -> int:

@@ -149,6 +149,8 @@ class Leaderboard(BoardResults, BaseEstimator):
         "level": Number(0, 1, open_low=True, open_high=True),
         "n_draws": Whole(100, 10**6),
     }
+    #: What `predict` takes; rows, if a ranker does not say it.
+    scored: ClassVar[str] = "named items"
 
     def __init__(
         self,

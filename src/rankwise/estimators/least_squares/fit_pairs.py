@@ -94,9 +94,11 @@ class FitPairsMixin:
         comparisons, problem = self._check_pairs(X, pairs, given)
         self.fit_problem(problem)
         self.n_comparisons_ = int((comparisons.weight > 0).sum())
-        self.preference_slope_ = preference_slope(
-            problem, float(self.alpha_), kernels=self.alpha == "auto" and self.exact_search
-        )
+        self.preference_slope_ = None
+        if self.exact_search:
+            self.preference_slope_ = preference_slope(
+                problem, float(self.alpha_), kernels=self.alpha == "auto"
+            )
         warn_of_parts(self, X, comparisons, problem.n_rows)
         return self
 
