@@ -108,6 +108,20 @@ def test_tiny_alphas(kind, n_pairs, lam):
     assert_allclose(found.differences[0], want, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("lam", [1e-12, 1e-18])
+def test_cycles_are_told_from_small_eigenvalues(lam):
+    """The eigenvalues of a smooth kernel are close to those of cycles, which are 0."""
+    rng = np.random.default_rng(1)
+    X, pairs = rng.standard_normal((10, 3)), rng.integers(0, 5, (14, 2))
+    pairs[:, 1] += 5
+    K, margin = np.exp(-1e-4 * cdist(X, X, "sqeuclidean")), rng.standard_normal(14)
+    found = leave_comparison_out(
+        RankRLS(lam, kernel="precomputed", scale=None), K, pairs, margin=margin
+    )
+    want = precise_refits(K, pairs, margin, np.ones(14), np.arange(14), lam)
+    assert_allclose(found.differences[0], want, atol=1e-5 * np.abs(want).max())
+
+
 def test_groups_at_tiny_alphas_are_right_or_unreliable():
     rng = np.random.default_rng(0)
     X, pairs, fold = rng.standard_normal((8, 3)), rng.integers(0, 4, (14, 2)), np.arange(14) % 5

@@ -100,30 +100,43 @@ class GramEdges(Edges):
         """Comparisons with a weight above 0, roots of weights, and R G R = V diag(s) V'.
 
         The sum of the differences along a cycle is 0, whatever the features are: as many
-        eigenvalues as there are independent cycles are 0. A comparison that is in no cycle has no
-        share in their eigenvectors, where rounding errors would be divided by lam.
+        eigenvalues as there are independent cycles are 0. Their eigenvectors come from the graph:
+        those of other small eigenvalues are not mixed in. A comparison that is in no cycle has no
+        share in them, where rounding errors would be divided by lam.
         """
-        trained = np.flatnonzero(self.graph.weight > 0)
+        trained, n = np.flatnonzero(self.graph.weight > 0), self._n_cycles
         root = np.sqrt(self.graph.weight[trained])
-        values, vectors = np.linalg.eigh(root[:, None] * self.G[np.ix_(trained, trained)] * root)
-        s, V, n = nonnegative(values, 0.0), vectors, self._n_cycles
-        s[:n] = 0.0
+        M = root[:, None] * self.G[np.ix_(trained, trained)] * root
+        if n == 0:
+            values, V = np.linalg.eigh(M)
+        else:
+            B = self.graph.incidence[trained][:, self._spanning].toarray()
+            Q = np.linalg.qr(root[:, None] * B, mode="complete")[0]
+            cuts, cycles = Q[:, :-n], Q[:, -n:]  # RB has the range of the first
+            cycles[np.linalg.norm(cycles, axis=1) < CYCLE] = 0.0
+            values, U = np.linalg.eigh(cuts.T @ M @ cuts)
+            V = np.hstack((cycles, cuts @ U))
+        s = np.append(np.zeros(n), nonnegative(values, 0.0))
         s[s <= len(s) * EPS * s.max(initial=0.0)] = 0.0  # rounding errors of 0, or lost in them
-        V[np.linalg.norm(V[:, :n], axis=1) < CYCLE, :n] = 0.0
         return trained, root, s, V
 
     @cached_property
     def _n_cycles(self) -> int:
         """The number of independent cycles of the graph of comparisons; 0 with a context."""
-        graph = self.graph
-        if graph.context is not None:
+        if self.graph.context is not None:
             return 0
+        return int(np.count_nonzero(self.graph.weight > 0)) - len(self._spanning)
+
+    @cached_property
+    def _spanning(self) -> Index:
+        """All rows but one of each part of the graph: their columns of B span its range."""
+        graph = self.graph
         counted = graph.weight > 0
         first, second = graph.first[counted], graph.second[counted]
         ends = (np.ones(len(first)), (first, second))
         adjacency = sp.coo_array(ends, shape=(graph.n_rows, graph.n_rows))
-        n_parts = connected_components(adjacency, directed=False)[0]
-        return len(first) - graph.n_rows + int(n_parts)
+        part = connected_components(adjacency, directed=False)[1]
+        return np.delete(np.arange(graph.n_rows), np.unique(part, return_index=True)[1])
 
 
 def gram_of(differences: Array) -> Array:
