@@ -64,6 +64,9 @@ VALUE_OBJECTS = {
 }  # fmt: skip
 """Where the class of each value object is, by its stable name."""
 
+NEW_FIELDS = {"gp-raters": {"std_error": "standard_error"}}
+"""Fields that have been renamed since format 1, by the stable name of their object: old to new."""
+
 AXES = {
     "rankrls": "coef_: outputs features, feature_range_: 2 features",
     "rls": "coef_: outputs features, feature_range_: 2 features",
@@ -128,6 +131,12 @@ def value_object_class(name: str) -> Any:
         raise ModelFileError(f"this version has no object {name!r}")
     module, _, class_name = VALUE_OBJECTS[name].rpartition(".")
     return getattr(import_module(module), class_name)
+
+
+def renamed_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of an object in a file, with the names that they have now."""
+    new = NEW_FIELDS.get(name, {})
+    return {new.get(field, field): value for field, value in fields.items()}
 
 
 def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:

@@ -29,6 +29,7 @@ from rankwise.persistence.value_objects import (
     check_axes,
     check_complete,
     describe,
+    renamed_fields,
     value_object_class,
     value_object_name,
 )
@@ -243,7 +244,7 @@ DECODERS: dict[str, Callable[[Any, ZipFile], Any]] = {
     "array": lambda content, archive: read_array(archive, content),
     "csr": _decode_csr,
     "object": lambda content, archive: value_object_class(content["name"])(
-        **_decode_dict(content["fields"], archive)
+        **renamed_fields(content["name"], _decode_dict(content["fields"], archive))
     ),
     "ranker": _decode_ranker,
     "scikit-learn": _decode_part,
