@@ -263,6 +263,40 @@ def test_values_of_several_lines(tmp_path):
     assert read_table(path).qid.tolist() == ["two\nlines"] * 2
 
 
+@pytest.mark.parametrize(
+    ("text", "slowly"),
+    [
+        ('"label","a"\n1,2\n', False),
+        ('"label","a"\r1,2\r', False),
+        ('"label","a"\n1,"2"\n', True),
+        ('"label","a"\r1,"2"\r', True),
+        ('"la\nbel","a"\n1,2\n', True),
+    ],
+)
+def test_quoted_names_alone_need_no_search_for_values_of_several_lines(
+    text, slowly, tmp_path, monkeypatch
+):
+    path, found, read = tmp_path / "t.csv", [], pa.csv.read_csv
+
+    def record(source, *, parse_options, **options):
+        found.append(parse_options.newlines_in_values)
+        return read(source, parse_options=parse_options, **options)
+
+    monkeypatch.setattr(pa.csv, "read_csv", record)
+    path.write_text(text, newline="")
+    data = read_table(path, features=["a"])
+    assert data.X["a"].tolist() == [2]
+    assert found == [slowly]
+
+
+@pytest.mark.parametrize("head", ["label,a\n", '"label","a"\n'])
+def test_a_quotation_mark_without_its_partner_far_from_the_start(head, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(head + "1,word\n" * 200_000 + '1,"word\n' + "0,word\n" * 9)
+    with pytest.raises(DataError, match="line 200002: cannot be read as CSV: unexpected end"):
+        read_table(path, keep_text=True)
+
+
 def test_parameters_are_checked(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("label,a\n1,2\n")

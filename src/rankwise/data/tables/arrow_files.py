@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -244,15 +245,19 @@ def _read_csv(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> 
         options = _csv_options(file, columns, types, newlines=True)  # a quotation mark comes later
         table = csv.read_csv(_csv_input(file.path), **options)
     _check_utf8(file, table.schema)
-    if quoted and _may_lack_a_quote(table):
+    if _may_lack_a_quote(table):
         _check_csv(file)
     return table
 
 
 def _has_quotes(path: Path) -> bool:
-    """Whether values may be quoted, and so contain ends of lines; by the first million bytes."""
+    """Whether values may be quoted, and so contain ends of lines; by the first million bytes.
+
+    Many programs quote the names of columns only. Reading values of several lines is slower.
+    """
     with opened_bytes(path) as file:
-        return b'"' in file.read(1 << 20)
+        names, *lines = re.split(rb"[\r\n]", file.read(1 << 20), maxsplit=1)
+    return names.count(b'"') % 2 == 1 or any(b'"' in text for text in lines)
 
 
 def _may_lack_a_quote(table: Any) -> bool:
