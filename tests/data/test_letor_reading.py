@@ -19,7 +19,6 @@ from rankwise.data import LetorBlocks, qid_from_groups, read_letor
 from rankwise.data.letor import text_blocks
 from rankwise.data.letor.group_files import group_file_beside
 from rankwise.errors import DataError, LetorFormatError, ParameterError
-from tests.memory import needs_resize
 from tests.oracles.letor import parse_letor
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -263,7 +262,21 @@ def test_comments_are_kept_only_if_asked_for_and_may_be_any_bytes(tmp_path):
     assert read_letor(path, comments=True).comments == ["docid = 4 # inc = 1", "caf\ufffd", ""]
 
 
-@pytest.mark.parametrize("layout", ["dense", pytest.param("sparse", marks=needs_resize)])
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_rows_that_take_more_room_than_the_first_ones_suggest(tmp_path, layout):
+    short, long = f"1 2:5 # {'-' * 50}\n", "0 1:3 2:4\n"
+    path = write(tmp_path, short + long * 20_000)
+    with mock.patch.object(text_blocks, "BLOCK_BYTES", 64):
+        X = read_letor(path, layout=layout).X
+    assert_array_equal(X if layout == "dense" else X.toarray(), [[0, 5], *[[3, 4]] * 20_000])
+
+
+def test_sparse_indices_take_four_bytes(tmp_path):
+    X = read_letor(write(tmp_path, "1 1:2 5:1\n0 3:1\n"), layout="sparse").X
+    assert X.indices.dtype == X.indptr.dtype == np.int32
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
 def test_memory_is_the_result_and_a_few_blocks(tmp_path, layout):
     """8 MB of text in blocks of 64 kB; X is 6 or 9 MB, and the text is never held."""
     rng = np.random.default_rng(0)

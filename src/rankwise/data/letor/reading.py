@@ -1,7 +1,8 @@
 """Read LETOR (svmlight) text into memory.
 
-Arrays grow in place (NumPy's `resize` calls `realloc`, which on Linux moves pages, not bytes), so
-that no result is ever held twice.
+X is allocated at once: the size of the text and its first block say how large it will be. If that
+was too little, or the size of the text is not known, arrays grow by NumPy's `resize`. On Linux this
+moves pages, not bytes, so that no result is ever held twice; NumPy 2.5 and later copy, however.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ LONG_ID = 64
 """Bytes of an id. Arrays of text are as wide as the longest one; longer ones become objects."""
 
 _LEAST_GROWTH, _MOST_GROWTH = 1 << 16, 1 << 25
+_SPARE = 1.1  # times the estimated room: what is never written takes no memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +86,8 @@ def read_letor(
 
     Time is linear in the size of the file: all processors parse blocks of whole lines, at some
     hundred MB/s each. Memory: the result and 2 to 10 MB per processor; for a moment up to twice
-    the rows so far, if these have fewer features than later ones or suggest another layout.
+    the rows so far, if these have fewer features than later ones or suggest another layout. From
+    NumPy 2.5 on also if the first megabyte of text has fewer values than others, and for pipes.
 
     Parameters
     ----------
@@ -191,14 +194,16 @@ class GrowingArray(Generic[Scalar]):
     def __init__(self, dtype: type[Scalar], start: NDArray[Scalar] | None = None) -> None:
         self._array = np.empty(0, dtype) if start is None else start
         self._size = len(self._array)
+        self._is_reserved = False
 
     def __len__(self) -> int:
         return self._size
 
     def reserve(self, n: int) -> None:
-        """Allocate room for about `n` entries at once, which is cheaper than growing."""
+        """Allocate room for the first `n` entries at once, which is cheaper than growing."""
         with suppress(MemoryError):  # an estimate may be far too large
             self._array = np.empty(n, self._array.dtype)
+            self._is_reserved = True
 
     def extend(self, n: int) -> NDArray[Scalar]:
         """A view of `n` new entries, valid until the next call."""
@@ -206,6 +211,7 @@ class GrowingArray(Generic[Scalar]):
         if size > len(self._array):
             spare = min(max(self._array.nbytes // 4, _LEAST_GROWTH), _MOST_GROWTH)
             self._array.resize(size + spare // self._array.itemsize, refcheck=False)
+            self._is_reserved = False
         added = self._array[self._size : size]
         self._size = size
         return added
@@ -216,6 +222,8 @@ class GrowingArray(Generic[Scalar]):
 
     def finish(self) -> NDArray[Scalar]:
         """The array at its true size; this object must not be used afterwards."""
+        if self._is_reserved:
+            return self._array[: self._size]
         self._array.resize(self._size, refcheck=False)
         return self._array
 
@@ -252,6 +260,9 @@ class FeatureMatrix:
         if self._is_dense:
             self._append_dense(block, width)
         else:
+            if self._n_rows == 0:
+                n_stored = int(np.count_nonzero(block.rows.values))
+                self._reserve(block, n_stored, self._values, self._indices)
             self._append_sparse(block.rows.indptr, block.rows.indices, block.rows.values)
         self._width = width
         self._n_rows += block.n_rows
@@ -261,7 +272,10 @@ class FeatureMatrix:
         if self._is_dense:
             return self._take_dense()
         shape = (self._n_rows, self._width)
-        indptr = np.concatenate(([0], np.cumsum(self._row_sizes.finish())))
+        # Of the type of the indices, if it can be: SciPy would copy these to the larger type.
+        index_type = np.int32 if len(self._values) <= np.iinfo(np.int32).max else np.int64
+        indptr = np.zeros(self._n_rows + 1, index_type)
+        np.cumsum(self._row_sizes.finish(), out=indptr[1:])
         X = sparse.csr_array(
             (self._values.finish(), self._indices.finish(), indptr), shape=shape, copy=False
         )
@@ -277,14 +291,20 @@ class FeatureMatrix:
         self._cells = GrowingArray(self._dtype)
         return rows
 
+    def _reserve(self, block: TextBlock, n_entries: int, *arrays: GrowingArray[Any]) -> None:
+        """Room for all rows, if the first block, which has so many entries, is like the others."""
+        if self._n_bytes:
+            for array in arrays:
+                array.reserve(round(_SPARE * self._n_bytes / block.n_bytes * n_entries))
+
     def _append_dense(self, block: TextBlock, width: int) -> None:
         n, rows = block.n_rows, block.rows
         if self._n_rows and width > self._width:
             wide = np.zeros(self._n_rows * width, self._dtype)
             wide.reshape(-1, width)[:, : self._width] = self._take_dense()
             self._cells = GrowingArray(self._dtype, wide)
-        elif self._n_rows == 0 and self._n_bytes:
-            self._cells.reserve(round(1.02 * self._n_bytes / block.n_bytes * n * width))
+        elif self._n_rows == 0:
+            self._reserve(block, n * width, self._cells)
         cells = self._cells.extend(n * width)
         if block.complete and block.max_index == width:
             cells[:] = rows.values

@@ -352,7 +352,7 @@ class BilinearSGD:
         repack(self._store, self._rule, self.step, order)
 
     def _resize(self, pool: int, vectors: int) -> None:
-        """Resize the arrays in place, to which nothing else refers: copies take twice the space."""
+        """Resize the arrays, to which nothing else refers: in place, but NumPy 2.5 copies them."""
         store = self._store
         store.cols.resize(pool, refcheck=False)
         store.vals.resize(pool, refcheck=False)
