@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate
 from typing import Any, NoReturn
 
 import numpy as np
@@ -45,25 +45,21 @@ def kind_of(kind: Any) -> str:
 def matrix(table: Any, names: Sequence[str], dtype: Any = np.float64) -> NDArray[Any]:
     """Columns of numbers in one array; NaN where a value is missing."""
     X = np.empty((table.num_rows, len(names)), dtype)
-    start = 0
-    for batch in table.select(list(names)).to_batches():
-        _copy([_numbers(column) for column in batch.columns], X[start : start + batch.num_rows])
-        start += batch.num_rows
+    batches = table.select(list(names)).to_batches(max_chunksize=16 * ROWS)
+    ends = accumulate(batch.num_rows for batch in batches)
+    parts = [(batch, X[end - len(batch) : end]) for batch, end in zip(batches, ends, strict=True)]
+    map_in_threads(_copy, parts, threads_for(X.size))
     return X
 
 
-def _copy(columns: Sequence[NDArray[Any]], X: NDArray[Any]) -> None:
-    """Copy columns to an array, some rows at a time."""
-    n_threads = threads_for(X.size)
-    ends = np.linspace(0, len(X), n_threads + 1).astype(int).tolist()
-
-    def copy(part: tuple[int, int]) -> None:
-        for low in range(*part, ROWS):
-            rows = slice(low, min(low + ROWS, part[1]))
-            for j, column in enumerate(columns):
-                X[rows, j] = column[rows]
-
-    map_in_threads(copy, list(pairwise(ends)), n_threads)
+def _copy(part: tuple[Any, NDArray[Any]]) -> None:
+    """Copy the columns of a batch to an array, some rows at a time."""
+    batch, X = part
+    columns = [_numbers(column) for column in batch.columns]
+    for low in range(0, len(X), ROWS):
+        rows = slice(low, low + ROWS)
+        for j, column in enumerate(columns):
+            X[rows, j] = column[rows]
 
 
 def _numbers(column: Any) -> NDArray[Any]:
