@@ -152,10 +152,21 @@ def test_a_singular_kernel_is_right_unreliable_or_refused():
     want = precise_refits(K, pairs, margin, np.ones(12), np.arange(12), size / 1e-3)
     assert_allclose(held_out(1e-3), want, rtol=1e-8, atol=1e-8)
     with pytest.warns(UserWarning, match="unreliable"):
-        held_out(0.5)
+        held_out(0.1)
     for error in (2.0, 1e6, 1e200):
         with pytest.raises(DataError, match=r"alpha=.* is too small .* Use a larger alpha"):
             held_out(error)
+
+
+def test_small_eigenvalues_that_are_lost_in_rounding_errors_count_as_errors():
+    """The eigenvalues of a smooth kernel decrease beyond the rounding errors of the largest."""
+    x = np.linspace(0.0, 1.0, 101)
+    K = np.exp(-10.0 * np.subtract.outer(x, x) ** 2)
+    pairs = np.column_stack((np.arange(100), np.arange(100) + 1))
+    D = np.diff(np.eye(101), axis=0)
+    alpha = 100 * EPS * np.linalg.norm(D @ K @ D.T, 2) / 0.3
+    with pytest.warns(UserWarning, match="unreliable"):
+        leave_comparison_out(RankRLS(alpha, kernel="precomputed", scale=None), K, pairs)
 
 
 @ZEROS

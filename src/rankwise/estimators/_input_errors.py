@@ -92,7 +92,7 @@ def explain_labels(y: Any, error: Exception) -> None:
 
 def _check_is_table(what: str, X: Any) -> None:
     """Raise an error for what has no rows, or has rows of text or of different lengths."""
-    if isinstance(X, (str, PathLike)):
+    if isinstance(X, (str, bytes, PathLike)):
         raise DataError(
             f"{what} must have rows of numbers: got {str(X)[:SHOWN]!r}. Read a file first, for "
             "example with rankwise.data.read_letor or rankwise.data.read_table."

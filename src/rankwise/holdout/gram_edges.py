@@ -83,10 +83,14 @@ class GramEdges(Edges):
         """Eigenvalues of P and V'a, for each lam."""
         trained, root, s, V = self._spectrum
         target = V.T @ (root[:, None] * self.margin[trained])
+        largest = float(s.max(initial=0.0))
+        small = s <= len(s) * EPS * largest  # rounding errors of 0, or lost in them
+        kept, dropped = np.where(small, 0.0, s), float(s[small].max(initial=0.0))
         for lam in lams:
-            shares = 1.0 / np.maximum(s + lam, TINY)
+            shares = 1.0 / np.maximum(kept + lam, TINY)
             if len(s) > self._n_cycles:
-                check_digits(lam, float(s.max()), float(shares[self._n_cycles]))
+                norm = max(largest, dropped / EPS)
+                check_digits(lam, norm, float(shares[self._n_cycles]))
             yield shares, shares[:, None] * target
 
     @cached_property
@@ -116,9 +120,7 @@ class GramEdges(Edges):
             cycles[np.linalg.norm(cycles, axis=1) < CYCLE] = 0.0
             values, U = np.linalg.eigh(cuts.T @ M @ cuts)
             V = np.hstack((cycles, cuts @ U))
-        s = np.append(np.zeros(n), nonnegative(values, 0.0))
-        s[s <= len(s) * EPS * s.max(initial=0.0)] = 0.0  # rounding errors of 0, or lost in them
-        return trained, root, s, V
+        return trained, root, np.append(np.zeros(n), nonnegative(values, 0.0)), V
 
     @cached_property
     def _n_cycles(self) -> int:

@@ -23,9 +23,9 @@ def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | 
     None if it costs too much, or if exact hold-outs are not possible.
 
     Every difference is that of the fit without the comparison or, if there are groups, without its
-    group or fold of groups, on at most COMPARISONS of them. With
-    features and landmarks, it costs about as much as a fit. A kernel matrix needs an
-    eigendecomposition: only with `kernels`, and up to KERNEL_ROWS rows.
+    group or fold of groups, on at most COMPARISONS of them. With features and landmarks, it costs
+    about as much as a fit. A kernel matrix needs an eigendecomposition: only with `kernels`, and up
+    to KERNEL_ROWS rows.
     """
     graph = problem.tasks[0].graph
     assert isinstance(graph, ComparisonGraph)

@@ -226,7 +226,7 @@ class FitPairsMixin:
                 "Probabilities need a fit to comparisons, fit_pairs, with one margin per pair, and "
                 'a linear kernel, landmarks (SparseRankRLS), or alpha="auto" with up to '
                 f"{KERNEL_ROWS} rows. An alpha given as a number must not be so small that it is "
-                "lost in rounding errors."
+                "lost in rounding errors, and a kernel must be positive semidefinite."
             )
         one, two = self.predict(X1), self.predict(X2)
         if one.shape != two.shape:

@@ -103,7 +103,10 @@ def as_rows(X: Any) -> Any:
         rows = X if isinstance(X, np.ndarray) else np.asarray(X)
         if rows.ndim > 0:
             return rows
-        refused: Exception = DataError(f"X must have rows: got {type(X).__name__}.")
+        refused: Exception = DataError(
+            f"X must have rows of numbers: got a {type(X).__name__}. Pass a list of rows, an array "
+            "or a data frame."
+        )
     except (TypeError, ValueError) as error:
         refused = error
     explain_rows("X", X, refused)

@@ -89,6 +89,12 @@ def owed(row: Any, rule: StepRule, rates: Array, t: int) -> float:
 
 
 @compiled
+def owes_by_entry(rule: StepRule) -> bool:
+    """Whether the entries of a row shrink one by one, so that it may owe something."""
+    return rule.lam > 0.0 and not rule.grouped
+
+
+@compiled
 def soft(u: float, p: float) -> float:
     """Equation (7), compiled without a branch; NaN stays NaN, so that an overflow is noticed."""
     return math.copysign(max(abs(u) - p, 0.0), u)
@@ -265,7 +271,7 @@ def measure(
 ) -> None:  # fmt: skip
     """Thread p's share of the margins q'W(d+ - d-)."""
     x, spot, hits, columns, values = work.x, work.spot, work.hits, store.cols, store.vals
-    prior, owing = store.prior, rule.lam > 0.0 and not rule.grouped
+    prior, owing = store.prior, owes_by_entry(rule)
     for m in range(len(triplets)):
         q = triplets[m, 0]
         n = difference(D, triplets[m, 1], triplets[m, 2], work)
@@ -307,7 +313,7 @@ def update(
     This is equation (4).
     """
     cols, x, spot, fresh, hits = work.cols, work.x, work.spot, work.fresh, work.hits
-    columns, values, owing = store.cols, store.vals, rule.lam > 0.0 and not rule.grouped
+    columns, values, owing = store.cols, store.vals, owes_by_entry(rule)
     for m in range(len(triplets)):
         if not work.margins[m] < 1.0:
             continue
