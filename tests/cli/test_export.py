@@ -38,9 +38,9 @@ def test_a_search_engine(files, run, linear, names, tmp_path):
     assert np.allclose(weights, load_model(linear).coef_, rtol=1e-6)
     check = json.loads((tmp_path / "solr.json.check.json").read_text())
     assert check["passed"]
-    assert check["n_turned"] == 0
+    assert check["n_lost"] == 0
     assert check["n_rows"] == len(read_letor(files.test).y)
-    assert "pairs are reversed" in result.stderr
+    assert "pairs lose their order" in result.stderr
 
 
 def test_files_are_named_after_the_model(run, linear, tmp_path):
@@ -84,6 +84,7 @@ def test_distil(files, run, model, tmp_path):
     [
         (["--to", "lucene"], "Choose from elasticsearch, opensearch, solr, vespa, onnx, json"),
         (["--to", "solr", "--float64"], "'--float64': This is for onnx: got solr"),
+        (["--to", "json", "--float32"], "'--float32': This is for onnx: got json"),
         (["--to", "onnx", "--name", "m"], "'--name': This is for elasticsearch, opensearch, solr"),
         (["--to", "json", "--fill", "0"], "reading --rows"),
         (["--to", "solr", "--normalizers"], "this model has none"),

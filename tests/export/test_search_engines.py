@@ -101,7 +101,7 @@ def test_engines_rank_as_the_model_does(export, name):
     check = export(model, features=NAMES, rows=X, qid=QID).check
     assert check.passed
     assert check.rows == "40 rows given"
-    assert check.n_turned == 0
+    assert check.n_lost == 0
     assert check.n_pairs == sum(
         np.count_nonzero(np.subtract.outer(f, f)) // 2 for f in np.split(model.predict(X), 5)
     )
@@ -113,7 +113,7 @@ def test_any_location_and_scale(location, scale, normalizers):
     rows = X * scale + location
     model = make_pipeline(StandardScaler(), RankRLS(1.0)).fit(rows, Y)
     check = to_elasticsearch(model, normalizers=normalizers, rows=rows).check
-    assert check.n_turned == 0
+    assert check.n_lost == 0
     assert check.relative_difference < 1e-3
 
 

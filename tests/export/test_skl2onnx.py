@@ -62,6 +62,13 @@ def test_whole_numbers_and_several_outputs():
     assert_allclose(found, model.predict(rows), rtol=1e-5, atol=1e-6)
 
 
+def test_large_whole_numbers_are_told_apart():
+    rows = 1_700_000_000 + np.arange(30)[:, None]
+    model = RankRLS(1.0).fit(rows, np.arange(30))
+    (found,) = scores(model, {"X": rows}, rows[:1])
+    assert_allclose(found[:, 0], model.predict(rows), rtol=1e-12)
+
+
 def test_words_that_skl2onnx_encodes():
     frame = pd.DataFrame({"size": X[:, 0], "colour": np.where(X[:, 1] > 0, "red", "blue")})
     columns = make_column_transformer(

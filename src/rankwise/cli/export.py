@@ -83,9 +83,13 @@ def export(
         ),
     ] = False,
     float64: Annotated[
-        bool,
-        typer.Option("--float64", help="ONNX: input and output in float64 instead of float32."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--float64/--float32",
+            help="ONNX: the type of the input and of the scores.",
+            show_default="float32 where it can tell the rows apart",
+        ),
+    ] = None,
     name: Annotated[
         str | None, option("NAME", "Search engines: name of the model.", "rankwise")
     ] = None,
@@ -127,11 +131,12 @@ def export(
 
     Every export is checked: rows are scored by the model and by the exported form, with
     onnxruntime or by the published rules of the engine. FILE.check.json has the largest difference
-    and the number of pairs in the reverse order. An export that does not pass is not written.
+    and the number of pairs that lose their order. An export that does not pass is not written.
+    Without --rows, the model knows at most the range of its training rows: give rows of your own.
 
     Models that scale features within queries (--scale query-minmax, the default of fit for data
     with queries) are not linear: fit with --scale standard for a search engine. As an ONNX graph,
-    they take the rows of one query at a time.
+    they take all rows of one query in one call: a query that is split gets other scores.
 
     \b
     Examples:
@@ -146,7 +151,7 @@ def export(
         refuse("to", f"Choose from {', '.join(TARGETS)}: got {to}.")
     options = _options(
         to,
-        precision="float64" if float64 else None,
+        precision={True: "float64", False: "float32", None: None}[float64],
         name=name,
         store=store,
         normalizers=normalizers or None,
@@ -182,7 +187,7 @@ def export(
 
 def _options(to: str, **given: Any) -> dict[str, Any]:
     """The options that are given, if the target takes them."""
-    named = {"precision": "float64"}
+    named = {"precision": given["precision"] or ""}
     for option_name, value in given.items():
         if value is not None and option_name not in TARGETS[to].options:
             having = ", ".join(t for t, it in TARGETS.items() if option_name in it.options)

@@ -127,13 +127,14 @@ class TreeScores:
         )
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        """Rows around the thresholds; NaN in features that no tree uses."""
+        """Rows in the middle halves between thresholds; NaN in features that no tree uses."""
         rows = np.full((n_rows, self.n_columns), np.nan)
         for column in np.unique(self.feature):
-            values = self.threshold[self.feature == column]
+            values = np.unique(self.threshold[self.feature == column])
             reach = np.ptp(values) or max(1.0, abs(float(values[0])))
-            span = np.array([[values.min() - reach], [values.max() + reach]])
-            rows[:, column] = uniform(span, n_rows, rng)[:, 0]
+            ends = np.concatenate(([values[0] - reach], values, [values[-1] + reach]))
+            cell = rng.integers(len(ends) - 1, size=n_rows)
+            rows[:, column] = ends[cell] + rng.uniform(0.25, 0.75, n_rows) * np.diff(ends)[cell]
         return rows
 
 

@@ -170,7 +170,7 @@ class WithinQuery:
         return x if self.name == "query-minmax" else standardized(graph, x)
 
     def undo(self, rows: Array) -> Array:
-        return rows
+        return np.full(rows.shape, np.nan)  # rows of any range become these
 
 
 @dataclass(frozen=True, eq=False)

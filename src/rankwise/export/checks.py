@@ -1,16 +1,20 @@
-"""Whether an exported model scores rows as the model itself does."""
+"""Whether an exported model ranks rows as the model itself does.
+
+The model scores rows as they are given, in float64. The exported form gets what its target makes of
+them, which may be float32.
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.errors import DataError, ExportError
 from rankwise.export._categories import OTHER, Lookup, with_texts
 from rankwise.export._endings import is_within_queries
@@ -24,9 +28,13 @@ from rankwise.tables import plural
 DRAWN = 512  # rows
 PER_QUERY = 16  # of them, for models that score whole queries
 MISSING = 0.05  # of the values, where the model fills them in
-MOST_COMPARED = 2000  # rows whose pairs are counted
-MOST_TURNED = 1e-3  # of the pairs
-STD_TOLERANCE = 1e-6  # relative: rounding errors of variances grow in their square roots
+TOLERANCE = {"float32": 1e-3, "float64": 1e-5}  # of the spread: errors of differences of scores
+MOST_LOST = 1e-3  # of the pairs
+NEAR_TIE = 1e-6  # of the spread: what float32 cannot be expected to keep
+ROUNDING = 64 * np.finfo(np.float64).eps  # of the largest score: the model's own rounding errors
+MOST_PAIRS = 2_000_000  # that are compared, about
+MOST_OF_A_QUERY = 2000  # rows of a query whose pairs are compared
+WHOLE_NUMBERS = 2.0**24  # up to which float32 holds all of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +44,9 @@ class CheckRows:
     X: Array
     qid: Any  # of shape (n_rows,), or None: all rows are one query
     words: str  # where they come from
+    given: bool  # by the user, and not drawn
     texts: dict[int, Lookup]  # the columns that hold numbers of texts
+    doubt: str | None = None  # why rows in use may be too much for float32, although these are not
 
     def scores(self, model: Any, names: tuple[str, ...] | None) -> Array:
         """The scores of the model itself, of shape (n_rows, n_outputs)."""
@@ -66,16 +76,6 @@ class CheckRows:
             out[rows] = values
         return out
 
-    def in_float32(self) -> CheckRows:
-        """The same rows, rounded."""
-        with np.errstate(over="ignore"):
-            rounded = self.X.astype(np.float32).astype(np.float64)
-        if not np.array_equal(np.isfinite(rounded), np.isfinite(self.X)):
-            raise DataError(
-                "The rows have values that overflow float32: divide them, or use float64."
-            )
-        return replace(self, X=rounded)
-
 
 @dataclass(frozen=True)
 class ExportCheck:
@@ -90,13 +90,20 @@ class ExportCheck:
     largest_difference : float
         Between the scores of a row, after the constant that was left out is added.
     relative_difference : float
-        The same in units of the largest absolute score, or of the range of scores where the
-        target has no constant.
+        The largest error of a difference of two scores of the same query, in units of the spread of
+        the query: the range of its scores, or of the scores of the median query, if that is larger.
     tolerance : float
         The largest relative difference that is accepted.
-    n_pairs, n_turned : int
-        Pairs of rows (of the same query) with different scores, and those that the exported model
-        has in the reverse order. At most 0.1% are accepted.
+    n_pairs : int
+        Pairs of rows of the same query to which the model gives different scores. Of many rows,
+        about two million pairs are compared.
+    n_lost : int
+        Pairs whose order is reversed by the exported model, or lost in a tie.
+    n_turned : int
+        The reversed ones of these.
+    n_near_ties : int
+        Lost pairs with scores that differ by at most a millionth of the spread of the query. At
+        most 0.1% of the pairs may be lost otherwise.
     left_out : float
         A constant of the model that the target has no place for. It does not change the order.
     std_difference : float or None
@@ -113,7 +120,9 @@ class ExportCheck:
     relative_difference: float
     tolerance: float
     n_pairs: int
+    n_lost: int
     n_turned: int
+    n_near_ties: int
     left_out: float = 0.0
     std_difference: float | None = None
     notes: tuple[str, ...] = ()
@@ -122,9 +131,9 @@ class ExportCheck:
     def passed(self) -> bool:
         """Whether the exported model may be used."""
         close = self.relative_difference <= self.tolerance
-        std_limit = max(self.tolerance, STD_TOLERANCE)
-        std_is_close = self.std_difference is None or self.std_difference <= std_limit
-        return close and std_is_close and self.n_turned <= MOST_TURNED * self.n_pairs
+        std_is_close = self.std_difference is None or self.std_difference <= self.tolerance
+        keeps_order = self.n_lost - self.n_near_ties <= MOST_LOST * self.n_pairs
+        return close and std_is_close and keeps_order
 
     def to_dict(self) -> dict[str, Any]:
         """Its numbers by name, as in ``check.json``."""
@@ -136,12 +145,15 @@ class ExportCheck:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def __str__(self) -> str:
-        difference = f"{self.largest_difference:.2g} ({self.relative_difference:.2g} relative)"
+        lost = f"{self.n_lost:,} of {plural(self.n_pairs, 'pair')} lose their order"
+        if self.n_lost:
+            n_tied = self.n_lost - self.n_turned
+            lost += f" ({self.n_turned:,} reversed, {n_tied:,} tied, {self.n_near_ties:,} near-ties)"
         if self.std_difference is not None:
-            difference += f", that of standard deviations {self.std_difference:.2g} relative"
+            lost += f"; standard deviations are off by at most {self.std_difference:.2g} relative"
         return (
-            f"On {self.rows}, the largest difference of scores is {difference}, and "
-            f"{self.n_turned:,} of {plural(self.n_pairs, 'pair')} are reversed."
+            f"On {self.rows}, scores are off by at most {self.largest_difference:.2g}, differences "
+            f"of scores within a query by {self.relative_difference:.2g} times their range, and {lost}."
         )
 
 
@@ -151,64 +163,113 @@ def compare_scores(
     rows: CheckRows,
     *,
     target: str,
-    tolerance: float,
+    precision: str,
     left_out: float = 0.0,
-    by_range: bool = False,
     deviations: tuple[Array, Array] | None = None,
     notes: tuple[str, ...] = (),
 ) -> ExportCheck:
     """Compare scores of shape (n_rows, n_outputs) with those of an exported model."""
-    difference = float(np.abs(ours - (theirs + left_out)).max(initial=0.0))
-    if not np.isfinite(difference):
-        difference = np.inf
-    size = float(np.ptp(ours, axis=0).max() if by_range else np.abs(ours).max())
+    groups = QueryGroups.of(rows.qid, len(ours))
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # what is not finite is refused
+        error = ours - (theirs + left_out)
+        rounding = ROUNDING * np.abs(ours).max(axis=0)
+        spread = _spread(ours, groups, rounding)
+        off = _ranges(error, groups)
+        off = np.divide(off, spread, where=off > rounding, out=np.zeros_like(off))
+    is_finite = bool(np.isfinite(error).all() and not np.isnan(off).any())
     std_difference = None
     if deviations is not None:
         one, two = deviations
-        std_difference = _relative(float(np.abs(one - two).max()), float(np.abs(one).max()))
-    n_pairs, n_turned = count_turned(ours, theirs, rows.qid)
+        std_difference = float(np.abs(one - two).max() / np.abs(one).max())
+    n_pairs, n_lost, n_turned, n_near_ties = count_lost(ours, theirs, groups, spread, rounding)
+    if is_finite and not n_pairs:
+        if rows.given:
+            raise DataError(
+                "The rows give no order to check: the model gives all rows of a query the same "
+                "score, or each query has one row. Give several rows of a query, or no rows."
+            )
+        notes = (*notes, "The model gives all rows of a query the same score.")
     return ExportCheck(
         target=target,
         rows=rows.words,
         n_rows=len(ours),
-        largest_difference=difference,
-        relative_difference=_relative(difference, size),
-        tolerance=tolerance,
+        largest_difference=float(np.abs(error).max()) if is_finite else np.inf,
+        relative_difference=float(off.max()) if is_finite else np.inf,
+        tolerance=TOLERANCE[precision],
         n_pairs=n_pairs,
+        n_lost=n_lost,
         n_turned=n_turned,
+        n_near_ties=n_near_ties,
         left_out=left_out,
         std_difference=std_difference,
         notes=notes,
     )
 
 
-def count_turned(ours: Array, theirs: Array, qid: Any) -> tuple[int, int]:
-    """Pairs with different scores of ours, and those that are in the other order in theirs.
-
-    Pairs are those of the same query, among at most 2,000 rows.
+def count_lost(
+    ours: Array, theirs: Array, groups: QueryGroups, spread: Array, rounding: Array
+) -> tuple[int, int, int, int]:
+    """Pairs of the same query with different scores of ours; those that are lost in theirs, and
+    the reversed ones and near-ties among these.
     """
-    step = -(-len(ours) // MOST_COMPARED)
-    ours, theirs = ours[::step], theirs[::step]
-    codes = QueryGroups.of(None if qid is None else np.asarray(qid)[::step], len(ours)).codes
-    n_pairs = n_turned = 0
-    for column in range(ours.shape[1]):
-        for k in range(len(ours) - 1):
-            same = codes[k + 1 :] == codes[k]
-            gap = np.sign(ours[k + 1 :, column] - ours[k, column])[same]
-            other = np.sign(theirs[k + 1 :, column] - theirs[k, column])[same]
-            n_pairs += int(np.count_nonzero(gap))
-            n_turned += int(np.count_nonzero(gap * other < 0))
-    return n_pairs, n_turned
+    rows, end = _compared(groups)
+    near = NEAR_TIE * spread[groups.codes[rows]]
+    counts = np.zeros(4, dtype=np.int64)
+    first, step = np.arange(len(rows)), 1
+    while len(first := first[first + step < end[first]]):
+        one, two = rows[first], rows[first + step]
+        with np.errstate(invalid="ignore"):
+            gap, other = ours[two] - ours[one], np.sign(theirs[two] - theirs[one])
+        differs = np.abs(gap) > rounding
+        lost = differs & (np.sign(gap) != other)
+        turned = lost & (np.sign(gap) == -other)
+        close = lost & (np.abs(gap) <= near[first])
+        counts += [int(np.count_nonzero(each)) for each in (differs, lost, turned, close)]
+        step += 1
+    n_pairs, n_lost, n_turned, n_near_ties = counts.tolist()
+    return n_pairs, n_lost, n_turned, n_near_ties
+
+
+def _compared(groups: QueryGroups) -> tuple[Index, Index]:
+    """Rows whose pairs are compared, query by query, and where the query of each ends.
+
+    These are whole queries, at equal distances, and rows at equal distances of a large one.
+    """
+    sizes = np.minimum(groups.sizes, MOST_OF_A_QUERY)
+    n_pairs = int((sizes * (sizes - 1) // 2).sum())
+    chosen = range(0, groups.n_groups, max(1, -(-n_pairs // MOST_PAIRS)))
+    parts = [
+        groups.order[groups.indptr[g] : groups.indptr[g + 1]][:: -(-groups.sizes[g] // sizes[g])]
+        for g in chosen
+    ]
+    lengths = [len(part) for part in parts]
+    return np.concatenate(parts), np.repeat(np.cumsum(lengths), lengths)
+
+
+def _spread(scores: Array, groups: QueryGroups, rounding: Array) -> Array:
+    """The range of scores in each query, or in the median query if that is larger."""
+    found = _ranges(scores, groups)
+    for column, limit in zip(found.T, rounding, strict=True):
+        varies = column[column > limit]
+        np.maximum(column, np.median(varies) if len(varies) else 0.0, out=column)
+    return found
+
+
+def _ranges(values: Array, groups: QueryGroups) -> Array:
+    """The largest minus the smallest value in each query, of shape (n_queries, n_outputs)."""
+    by_query, starts = values[groups.order], groups.indptr[:-1]
+    low, high = (extreme.reduceat(by_query, starts) for extreme in (np.minimum, np.maximum))
+    return np.asarray(high - low)
 
 
 def refuse_unless_passed(check: ExportCheck, way_out: str) -> None:
-    """Raise an error about an export that does not score as the model does."""
+    """Raise an error about an export that does not rank as the model does."""
     if check.passed:
         return
     raise ExportError(
         f"The export to {check.target} does not score as the model does, and is not written. "
-        f"{check} At most {check.tolerance:g} and {MOST_TURNED:.1%} of the pairs are accepted. "
-        f"{way_out}"
+        f"{check} At most {check.tolerance:g} times the range, and {MOST_LOST:.1%} of the pairs "
+        f"without near-ties, are accepted. {way_out}"
     )
 
 
@@ -219,7 +280,7 @@ def check_rows(
     if rows is not None:
         X = _given_rows(rows, model, names)
         words = f"{plural(len(X), 'row')} given"
-        return CheckRows(X, None if qid is None else to_host(qid), words, model.texts)
+        return CheckRows(X, None if qid is None else to_host(qid), words, True, model.texts)
     if qid is not None:
         raise DataError("qid belongs to rows: give both, or none of them.")
     rng = np.random.default_rng(0)
@@ -236,13 +297,21 @@ def check_rows(
         words = f"{n_rows} rows of standard normal values, as the model does not know their range"
     elif n_unknown:
         words += f" ({plural(n_unknown, 'feature')} of unknown range: standard normal)"
+    doubt = None
+    if n_unknown:
+        doubt = "The model does not know the range of its features"
+    elif (largest := float(np.abs(X).max(initial=0.0))) > WHOLE_NUMBERS:
+        doubt = f"Features reach {largest:.2g}, and float32 has whole numbers up to 16,777,216"
+    if doubt is not None:
+        doubt += ": give rows, to check that float32 can tell them apart."
     fill = first_uses(model.stages, model.n_features)
     if not complete:
         filled = ~np.isnan(fill.value)
         missing = (rng.random(X.shape) < MISSING) & filled
         X = np.where(missing, fill.missing, X)
     within = is_within_queries(model.stages)
-    return CheckRows(X, np.arange(n_rows) // PER_QUERY if within else None, words, model.texts)
+    qid = np.arange(n_rows) // PER_QUERY if within else None
+    return CheckRows(X, qid, words, False, model.texts, doubt)
 
 
 def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
@@ -270,12 +339,6 @@ def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
             f"{X.shape}."
         )
     return X
-
-
-def _relative(difference: float, size: float) -> float:
-    if difference == 0.0:
-        return 0.0
-    return difference / size if size > 0 else np.inf
 
 
 def _columns(values: Any) -> Array:

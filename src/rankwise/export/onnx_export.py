@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
+from rankwise.errors import ExportError
 from rankwise.export._categories import emit_numbers
 from rankwise.export._endings import ProcessScores, TreeScores, is_within_queries
 from rankwise.export._graph import KINDS, Graph, Value, onnx_model, require_onnx
 from rankwise.export._model_stages import ModelStages, read_stages
 from rankwise.export._stages import emit_all
 from rankwise.export.checks import (
+    TOLERANCE,
     CheckRows,
     ExportCheck,
     check_rows,
@@ -26,14 +28,15 @@ from rankwise.export.exports import Export
 from rankwise.export.linear_model import feature_names
 from rankwise.parameters import Choice, check_value
 
-WANTED = 1e-6  # the relative difference above which float32 arithmetic is not good enough
-TOLERANCE = {"float32": 1e-5, "float64": 1e-9}  # relative differences that are accepted
+WANTED = 1e-5  # the relative difference above which float32 is not good enough, where we choose
+FORMS = [("float32", "float32"), ("float32", "float64"), ("float64", "float64")]
+"""Precision of input and output, and of the arithmetic in between: the smallest first."""
 
 
 def to_onnx(
     model: Any,
     *,
-    precision: str = "float32",
+    precision: str = "auto",
     features: Sequence[str] | None = None,
     rows: Any = None,
     qid: Any = None,
@@ -42,14 +45,14 @@ def to_onnx(
 
     The graph has the input ``X`` of shape (rows, features) and the output ``score``. That of a
     `PairwiseGP` has a second output, ``std``, the standard deviation of each score. Scalers and
-    selections of a pipeline are part of the graph, and the rows are centred inside it, so that
-    features far from 0 keep their digits.
+    selections of a pipeline are part of the graph.
 
     If some features are text, for encoders of categories in the pipeline, ``X`` has the others, and
     a second input, ``text``, has these. The metadata of the file has the names of both.
 
     If the model scales features within queries, or is a mean of rankers that standardizes scores
-    within queries, the graph takes the rows of one query at a time.
+    within queries, the graph takes the rows of one query at a time. A query that is split over two
+    calls gets other scores, without an error.
 
     Parameters
     ----------
@@ -57,13 +60,17 @@ def to_onnx(
         A fitted ranker, or a pipeline or search with one. All least-squares rankers, RankSVM,
         PairwiseGP, BoostedRanker, and MeanRanker and AutoRanker of these work, with all kernels but
         functions and precomputed ones.
-    precision : {"float32", "float64"}, default="float32"
-        Of the input and the output. Where float32 arithmetic would lose digits, the graph computes
-        in float64 in between.
+    precision : {"auto", "float32", "float64"}, default="auto"
+        Of the input and the output. "auto": float32 if it tells the rows apart, float64 otherwise;
+        the type of the input in the file says which. It does if no difference of two scores of a
+        query is off by more than 1e-5 of the range of the scores. Without `rows`, features must
+        also be known to lie within -2**24 and 2**24, where float32 has all whole numbers. Where
+        float32 arithmetic would lose digits, a graph with float32 input computes in float64.
     features : sequence of str, optional
         Names of the features, for the metadata of the file. None: those of the model.
     rows : array-like or data frame of shape (n_rows, n_features), optional
-        Rows on which the export is checked. None: drawn from the range of the training rows.
+        Rows on which the export is checked, in the precision in which you have them. None: drawn
+        from the range of the training rows.
     qid : array-like of shape (n_rows,), optional
         The queries of these rows.
 
@@ -75,7 +82,7 @@ def to_onnx(
     Raises
     ------
     ExportError
-        If there are no operators for the model, or the graph scores rows differently.
+        If there are no operators for the model, or the graph ranks rows differently.
 
     Examples
     --------
@@ -92,28 +99,59 @@ def to_onnx(
     >>> bool(abs(score - ranker.predict(data.X)).max() < 1e-4)
     True
     """
-    check_value("precision", precision, Choice(*TOLERANCE))
+    check_value("precision", precision, Choice("auto", *TOLERANCE))
     require_onnx()
     require_onnx("onnxruntime")
     stages = read_stages(model)
     names = feature_names(stages, features)
     given = check_rows(stages, names, rows, qid)
-    if precision == "float32":
-        given = given.in_float32()
     ours, ending = given.scores(model, stages.names), stages.stages[-1]
     deviations = None
     if isinstance(ending, ProcessScores):
         deviations = given.deviations(model, stages.names)
-    arithmetics = ["float32", "float64"] if precision == "float32" else ["float64"]
-    if not ending.in_float32:
-        arithmetics = ["float64"]
-    for arithmetic in arithmetics:
-        made = _made(stages, names, precision, arithmetic)
-        check = _checked(made, given, ours, deviations, precision, arithmetic)
-        if check.relative_difference <= WANTED:
+    forms = [form for form in FORMS if precision in ("auto", form[0])]
+    forms = [form for form in forms if ending.in_float32 or form[1] == "float64"]
+    if precision == "auto" and given.doubt is not None:
+        forms = forms[-1:]
+    for form in forms:
+        try:
+            made = _made(stages, names, *form)
+        except ExportError:  # a number of the model overflows float32
+            if form == forms[-1]:
+                raise
+            continue
+        check = _checked(made, given, ours, deviations, *form)
+        if check.passed and check.relative_difference <= WANTED:
             break
-    refuse_unless_passed(check, 'Use precision="float64" (--float64), or scale the features.')
-    return Export("onnx", made, check)
+    way_out = "Scale the features when you fit the model."
+    if form[0] == "float32":
+        way_out = (
+            'Use precision="float64" (--float64), or subtract a constant from features that are '
+            "far from 0 before you fit the model. If features are float32 where the graph is used, "
+            "check it on such rows."
+        )
+    refuse_unless_passed(check, way_out)
+    return Export("onnx", made, check).with_notes(*_notes(stages, given, precision, *form))
+
+
+def _notes(
+    stages: ModelStages, rows: CheckRows, wanted: str, precision: str, arithmetic: str
+) -> tuple[str, ...]:
+    """What a user of the graph should know."""
+    notes = []
+    if wanted == "auto" and precision == "float64":
+        why = rows.doubt or "In float32, rows could not be told apart."
+        notes.append(f"Input and scores are float64. {why}")
+    elif precision == "float32" and rows.doubt is not None:
+        notes.append(rows.doubt)
+    if arithmetic != precision:
+        notes.append(f"The graph computes in {arithmetic}.")
+    if is_within_queries(stages.stages):
+        notes.append(
+            "A call takes all rows of one query: a query that is split over two calls gets other "
+            "scores, without an error."
+        )
+    return tuple(notes)
 
 
 def append_scores(
@@ -192,7 +230,8 @@ def _checked(
     wanted = [given.name for given in session.get_inputs()]
 
     def score(X: Array) -> Array:
-        inputs = {"X": np.delete(X, list(rows.texts), axis=1).astype(precision)}
+        with np.errstate(over="ignore"):  # the check finds what is not finite
+            inputs = {"X": np.delete(X, list(rows.texts), axis=1).astype(precision)}
         if rows.texts:
             inputs["text"] = np.column_stack([t.worded(X[:, k]) for k, t in rows.texts.items()])
         found = session.run(None, {name: inputs[name] for name in wanted})
@@ -200,13 +239,11 @@ def _checked(
 
     theirs = rows.by_query(score)
     n = ours.shape[1]
-    notes = () if arithmetic == precision else (f"The graph computes in {arithmetic}.",)
     return compare_scores(
         ours,
         theirs[:, :n],
         rows,
         target="onnx",
-        tolerance=TOLERANCE[precision],
+        precision=precision,
         deviations=None if deviations is None else (deviations, theirs[:, n:]),
-        notes=notes,
     )

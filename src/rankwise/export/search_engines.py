@@ -29,7 +29,6 @@ from rankwise.export.exports import Export
 from rankwise.export.linear_model import check_any_weight, feature_names, fold
 
 MOST_FEATURES = 10_000  # of the LTR plugins of Elasticsearch and OpenSearch
-FLOAT32, FLOAT64 = 1e-3, 1e-6  # the largest relative differences of scores that are accepted
 PLUGIN_NORMALIZERS = {
     "standard": ("mean", "standard_deviation"),
     "min_max": ("minimum", "maximum"),
@@ -80,7 +79,8 @@ def to_elasticsearch(
         The rows in the engine have every feature. Needed if the model fills in missing values by
         others than 0, since the engine reads them as 0.
     rows : array-like or data frame of shape (n_rows, n_features), optional
-        Rows on which the export is checked. None: drawn from the range of the training rows.
+        Rows on which the export is checked, in the precision in which you have them. None: drawn
+        from the range of the training rows.
     qid : array-like of shape (n_rows,), optional
         The queries of these rows: pairs of the same query are compared.
 
@@ -92,7 +92,7 @@ def to_elasticsearch(
     Raises
     ------
     ExportError
-        If the engine cannot express the model, or would score rows differently.
+        If the engine cannot express the model, or would rank rows differently.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def to_elasticsearch(
     >>> export = to_elasticsearch(ranker, features=["votes", "year"])
     >>> list(json.loads(export.content)["model"]["model"]["definition"])
     ['votes', 'year']
-    >>> export.check.n_turned
+    >>> export.check.n_lost
     0
     """
     given = EngineOptions(model, features, normalizers, positive, complete, rows, qid)
@@ -299,7 +299,7 @@ def _in_float64(
 ) -> Export:
     """The export to a target that computes in float64 and has a constant."""
     ours = rows.scores(model, stages.names)
-    check = compare_scores(ours, scores[:, None], rows, target=target, tolerance=FLOAT64)
+    check = compare_scores(ours, scores[:, None], rows, target=target, precision="float64")
     refuse_unless_passed(check, "Scale the features when you fit the model.")
     return Export(target, text, check)
 
@@ -353,10 +353,9 @@ def _export(
         scores[:, None],
         rows,
         target=target,
-        tolerance=FLOAT32,
+        precision="float32",
         left_out=left_out,
-        by_range=True,
-        notes=notes,
+        notes=notes if rows.doubt is None else (*notes, rows.doubt),
     )
     way_out = (
         f"{title} computes in float32, which is too coarse for these features. Subtract a constant "

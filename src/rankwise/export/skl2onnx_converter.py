@@ -34,13 +34,18 @@ def parser(model: Any) -> Callable[..., list[str]]:
 
 
 def shape_calculator(model: Any) -> Callable[[Any], None]:
-    """Sets the types of outputs to that of the input, and their shapes to (rows, columns)."""
+    """Sets the types of outputs to that of the input, and their shapes to (rows, columns).
+
+    Outputs for whole numbers are float64, as float32 cannot tell large ones apart.
+    """
 
     def calculate(operator: Any) -> None:
         source = operator.inputs[0].type
         stages = _stages(model)
         n_columns = n_outputs(stages[-1]) if hasattr(model, "predict") else source.shape[1]
         for output in operator.outputs:
+            if _precision(source) is None:
+                output.type = require_onnx("skl2onnx.common.data_types").DoubleTensorType()
             output.type.shape = [source.shape[0], n_columns]
 
     return calculate
@@ -60,7 +65,7 @@ def converter(model: Any) -> Callable[[Any, Any, Any], None]:
         given = operator.inputs[0]
         x = given.full_name
         if _precision(given.type) is None:  # whole numbers
-            x = graph.add("Cast", x, to=require_onnx().TensorProto.FLOAT)
+            x = graph.add("Cast", x, to=require_onnx().TensorProto.DOUBLE)
         stages = _stages(model)
         if hasattr(model, "predict"):
             made = append_scores(graph, stages, x, precision or "float32", flat=False)
