@@ -28,7 +28,7 @@ def session(export: Any) -> Any:
 
 def error(ranker: Any, rows: np.ndarray, precision: str) -> float:
     """The largest difference of scores, relative to the largest score."""
-    (found,) = session(to_onnx(ranker, precision=precision)).run(
+    (found,) = session(to_onnx(ranker, precision=precision, rows=rows)).run(
         None, {"X": rows.astype(precision)}
     )
     expected = ranker.predict(rows)
@@ -64,7 +64,7 @@ def speed() -> Result:
     X, rows = far_rows(5000, FEATURES, 0), far_rows(ROWS, FEATURES, 1)
     ranker = SparseRankRLS(1.0, n_landmarks=LANDMARKS, scale=None, random_state=0)
     ranker.fit(X, X[:, 0])
-    made = session(to_onnx(ranker))
+    made = session(to_onnx(ranker, precision="float32", rows=X[:1000]))
     single = rows.astype(np.float32)
     theirs, ours = best_times(
         lambda: made.run(None, {"X": single}), lambda: ranker.predict(single), repeats=5

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from rankwise import AdditiveRankRLS, BoostedRanker, RankRLS, RankSVM, SparseRankRLS
-from rankwise.errors import DataError, ExportError
+from rankwise.errors import DataError, ExportError, RankwiseError
 from rankwise.export import (
     elasticsearch_scores,
     json_scores,
@@ -23,7 +24,8 @@ from rankwise.export import (
 )
 
 PLACES = [0.0, 1.0, -2000.0, 1e5, 2.0**24, 1e9, 1.7e9, -1e12, 1e15]
-WIDTHS = [1e-30, 1e-6, 0.1, 1.0, 100.0, 1e6]
+WIDTHS = [1e-30, 1e-6, 0.1, 1.0, 100.0, 1e6, 1e39]
+SIZES = [1.0, 1.0, 1.0, 1e-60, 1e-42, 1e38, 1e60]  # of the labels of linear rankers
 RANKERS = {
     "linear": RankRLS(1.0, scale=None),
     "standard": RankRLS(1.0, scale="standard"),
@@ -45,29 +47,30 @@ ENGINES: dict[str, tuple[Any, Any]] = {
 
 
 @cache
-def fitted(name: str, place: float, width: float, whole: bool) -> tuple[Any, Any, Any]:
-    """A ranker with rows and queries like those of its training; None if it cannot be fitted."""
+def fitted(name: str, place: float, width: float, size: float, whole: bool) -> tuple[Any, Any]:
+    """A ranker and its training rows; None if it cannot be fitted."""
     rng = np.random.default_rng(0)
     X = place + width * np.column_stack((rng.normal(size=60), rng.integers(0, 9, 60)))
     X = np.column_stack((np.round(X) if whole else X, rng.normal(size=60)))
-    y, qid = rng.integers(0, 5, 60).astype(float), np.arange(60) // 6
+    y, qid = rng.integers(0, 5, 60) * size, np.arange(60) // 6
     try:
-        return RANKERS[name].__class__(**RANKERS[name].get_params()).fit(X, y, qid=qid), X, qid
-    except DataError:  # products of features that underflow, or columns that do not vary
-        return None, X, qid
+        return clone(RANKERS[name]).fit(X, y, qid=qid), X
+    except (RankwiseError, ValueError):  # products of features under- or overflow
+        return None, X
 
 
 def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
     """An export is refused, or loses as few pairs as its check says. `data` is not used."""
     name = str(rng.choice(list(RANKERS)))
     place, width = float(rng.choice(PLACES)), float(rng.choice(WIDTHS))
-    model, X, qid = fitted(name, place, width, bool(rng.random() < 0.5))
+    size = float(rng.choice(SIZES)) if name in LINEAR else 1.0
+    model, X = fitted(name, place, width, size, bool(rng.random() < 0.5))
     if model is None:
         return
     rows = X[rng.integers(len(X), size=int(rng.integers(2, 60)))]
     if rng.random() < 0.5:
         rows = rows + width * rng.normal(size=rows.shape)
-    if rng.random() < 0.2:
+    if rng.random() < 0.2 and width < 1e30:
         rows = rows.astype(np.float32)
     queries = rng.integers(0, int(rng.integers(1, 6)), len(rows)) if rng.random() < 0.8 else None
     target = str(rng.choice(["onnx", *ENGINES])) if name in LINEAR else "onnx"
@@ -113,12 +116,12 @@ def _deployed(target: str, export: Any, rows: Any, codes: Any) -> Any:
 
 def _compare(found: Any, ours: Any, theirs: Any, codes: Any) -> None:
     """Count pairs by plain loops, and compare with the figures of the check."""
-    ranges = []
+    ranges = {}
     for query in set(codes.tolist()):
         scores = ours[codes == query].tolist()
-        ranges.append(max(scores) - min(scores))
+        ranges[query] = max(scores) - min(scores)
     rounding = 64 * 2.0**-52 * max(abs(score) for score in ours.tolist())
-    varying = sorted(r for r in ranges if r > rounding)
+    varying = sorted(r for r in ranges.values() if r > rounding)
     middle = varying[(len(varying) - 1) // 2], varying[len(varying) // 2]
     typical = sum(middle) / 2
     n_pairs = n_lost = n_turned = n_near = 0
@@ -127,8 +130,7 @@ def _compare(found: Any, ours: Any, theirs: Any, codes: Any) -> None:
         for j in range(i):
             if codes[i] != codes[j]:
                 continue
-            mine = [ours[k] for k in range(len(ours)) if codes[k] == codes[i]]
-            spread = max(max(mine) - min(mine), typical)
+            spread = max(ranges[int(codes[i])], typical)
             gap, other = float(ours[i] - ours[j]), float(theirs[i] - theirs[j])
             if abs(gap - other) > rounding:
                 worst = max(worst, abs(gap - other) / spread)

@@ -23,8 +23,24 @@ def test_a_reader_that_is_wrong_is_found(monkeypatch, tmp_path):
     assert any("AssertionError: labels" in words for words in found)
 
 
-@pytest.mark.parametrize(("target", "n_inputs"), [("letor", 300), ("tables", 30), ("models", 8)])
+@pytest.mark.parametrize("limit", ["MOST_LOST", "NEAR_TIE"])
+def test_a_check_of_exports_that_is_too_lenient_is_found(monkeypatch, tmp_path, limit):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("lightgbm")
+    monkeypatch.setattr("fuzz.__main__.FOUND", tmp_path)
+    monkeypatch.setattr("rankwise.export.checks.TOLERANCE", {"float32": 9.0, "float64": 9.0})
+    monkeypatch.setattr(f"rankwise.export.checks.{limit}", 1.0)
+    _, found = run("exports", 0, 1000.0, 15)
+    assert any("pairs are lost, and passed" in words or "in place of" in words for words in found)
+
+
+@pytest.mark.parametrize(
+    ("target", "n_inputs"), [("letor", 300), ("tables", 30), ("models", 8), ("exports", 15)]
+)
 def test_mutations(target, n_inputs):
+    if target == "exports":
+        pytest.importorskip("onnxruntime")
+        pytest.importorskip("lightgbm")
     assert run(target, 0, 1000.0, n_inputs) == (n_inputs, [])
 
 

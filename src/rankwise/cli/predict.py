@@ -44,7 +44,8 @@ def predict(
     """Score the rows of a file: higher is better.
 
     Scores order the rows of the same query. They are written with all their digits. If the
-    model scales features within queries, so does this command, by the query ids in DATA.
+    model scales features within queries, so does this command, by the query ids in DATA: a query
+    must not be split over two files.
 
     For a LETOR file, the result is one number per line. For a table, it is a table with the columns
     of ids and queries, and the column score, in the order of the rows. The columns of DATA may be

@@ -113,8 +113,9 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         ----------
         X : array-like, sparse or data frame of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
-            The query of every row. None: the rows are one query. With several queries, scores of
-            different queries are not comparable.
+            The query of every row. None: the rows are one query. Unless the ranker was fitted to
+            one global ranking, scores of different queries are not comparable, and a query that is
+            split over two calls gets other scores: pass all its rows in one call.
 
         Returns
         -------

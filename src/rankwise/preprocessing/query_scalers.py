@@ -56,7 +56,8 @@ class QueryScaler(Skl2onnxMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         ----------
         X : array-like, sparse or tensor of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
-            The query of every row. None: all rows are one query.
+            The query of every row. None: all rows are one query. Pass all rows of a query in one
+            call: if a query is split over two calls, each part is scaled by itself.
 
         Returns
         -------

@@ -265,7 +265,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             With ``kernel="precomputed"``, kernel values with all training rows.
         qid : array-like of shape (n_rows,), optional
             The query of every row, if the ranker scales within queries (see `scale_`). None: the
-            rows are those of one query. It has no effect on other rankers.
+            rows are those of one query. It has no effect on other rankers. Pass all rows of a query
+            in one call: such a ranker gives other scores if a query is split over two calls, which
+            it cannot notice.
 
         Returns
         -------

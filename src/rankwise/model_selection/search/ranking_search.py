@@ -375,7 +375,8 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         X : array-like, sparse or data frame of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
             The query of every row, for rankers and pipelines that scale within queries. It has no
-            effect on others.
+            effect on others. Pass all rows of a query in one call: if a query is split over two
+            calls, these rankers give other scores.
 
         Returns
         -------
