@@ -66,6 +66,20 @@ def test_onnx_ranks_queries_as_predict_does(files, run, model, tmp_path):
         assert np.allclose(found, expected[rows])
 
 
+def test_timestamps(run, tmp_path):
+    pytest.importorskip("onnxruntime")
+    rows = [f"{i * 7 % 5} qid:{i // 10} 1:{1_700_000_000 + i}\n" for i in range(100)]
+    train, path = tmp_path / "train.txt", tmp_path / "m.rankwise"
+    train.write_text("".join(rows))
+    run("fit", train, "--scale", "standard", "--alpha", 1, "--out", path)
+    for arguments in (["onnx", "--float32"], ["solr"]):
+        refused = run("export", path, "--to", *arguments, "--rows", train, ok=False)
+        assert "pairs lose their order" in " ".join(refused.split())
+    printed = run("export", path, "--to", "onnx", "--rows", train).stderr
+    assert "0 of 450 pairs lose their order" in printed
+    assert "Input and scores are float64." in printed
+
+
 def test_distil(files, run, model, tmp_path):
     refused = run("export", model, "--to", "solr", ok=False)
     assert "scaled within each query (query-minmax)" in refused

@@ -138,7 +138,9 @@ def test_lost_pairs_by_hand():
     assert not check.passed
     check = compared([0.0, 1.0, 2.0], [1.0, 1.0, 0.5], None)
     assert (check.n_pairs, check.n_lost, check.n_turned) == (3, 3, 2)
-    assert "3 of 3 pairs lose their order (2 reversed, 1 tied, 0 near-ties)" in str(check)
+    assert "3 of 3 pairs lose their order (2 reversed, 1 tied; 0 near-ties among them)" in str(
+        check
+    )
 
 
 def test_near_ties_are_counted_and_accepted():

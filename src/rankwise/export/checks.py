@@ -17,7 +17,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.errors import DataError, ExportError
 from rankwise.export._categories import OTHER, Lookup, with_texts
-from rankwise.export._endings import is_within_queries
+from rankwise.export._endings import TreeScores, is_within_queries
 from rankwise.export._model_stages import ModelStages
 from rankwise.export._stages import draw_rows
 from rankwise.export._uses import first_uses
@@ -27,7 +27,7 @@ from rankwise.tables import plural
 
 DRAWN = 512  # rows
 PER_QUERY = 16  # of them, for models that score whole queries
-MISSING = 0.05  # of the values, where the model fills them in
+MISSING = 0.05  # of the values, where the model takes missing ones
 TOLERANCE = {"float32": 1e-3, "float64": 1e-5}  # of the spread: errors of differences of scores
 MOST_LOST = 1e-3  # of the pairs
 NEAR_TIE = 1e-6  # of the spread: what float32 cannot be expected to keep
@@ -147,13 +147,14 @@ class ExportCheck:
     def __str__(self) -> str:
         lost = f"{self.n_lost:,} of {plural(self.n_pairs, 'pair')} lose their order"
         if self.n_lost:
-            n_tied = self.n_lost - self.n_turned
-            lost += f" ({self.n_turned:,} reversed, {n_tied:,} tied, {self.n_near_ties:,} near-ties)"
+            n_tied, near = self.n_lost - self.n_turned, f"{self.n_near_ties:,} near-ties"
+            lost += f" ({self.n_turned:,} reversed, {n_tied:,} tied; {near} among them)"
         if self.std_difference is not None:
             lost += f"; standard deviations are off by at most {self.std_difference:.2g} relative"
         return (
             f"On {self.rows}, scores are off by at most {self.largest_difference:.2g}, differences "
-            f"of scores within a query by {self.relative_difference:.2g} times their range, and {lost}."
+            f"of scores within a query by {self.relative_difference:.2g} times their range, and "
+            f"{lost}."
         )
 
 
@@ -170,7 +171,7 @@ def compare_scores(
 ) -> ExportCheck:
     """Compare scores of shape (n_rows, n_outputs) with those of an exported model."""
     groups = QueryGroups.of(rows.qid, len(ours))
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # what is not finite is refused
+    with np.errstate(all="ignore"):  # what is not finite is refused
         error = ours - (theirs + left_out)
         rounding = ROUNDING * np.abs(ours).max(axis=0)
         spread = _spread(ours, groups, rounding)
@@ -306,8 +307,8 @@ def check_rows(
         doubt += ": give rows, to check that float32 can tell them apart."
     fill = first_uses(model.stages, model.n_features)
     if not complete:
-        filled = ~np.isnan(fill.value)
-        missing = (rng.random(X.shape) < MISSING) & filled
+        may_lack = ~np.isnan(fill.value) | isinstance(model.stages[0], TreeScores)
+        missing = (rng.random(X.shape) < MISSING) & may_lack
         X = np.where(missing, fill.missing, X)
     within = is_within_queries(model.stages)
     qid = np.arange(n_rows) // PER_QUERY if within else None
