@@ -82,9 +82,8 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
         else:
             export = ENGINES[target][0](model, features=["a", "b", "c"], **given)
     except (DataError, ExportError) as error:
-        _check_refusal(
-            str(error), precision == "float32" if target == "onnx" else target in FLOAT32
-        )
+        has_float32 = precision == "float32" if target == "onnx" else target in FLOAT32
+        _check_refusal(str(error), has_float32)
         return
     codes = np.zeros(len(rows), dtype=int) if queries is None else queries
     theirs = _deployed(target, export, rows, codes)

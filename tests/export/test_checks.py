@@ -179,6 +179,8 @@ def test_all_queries_of_many_rows_are_compared():
     assert check.n_pairs == 2000 * 1999 // 2
     check = compared(np.arange(n) + 0.0, np.arange(n) + 0.0, np.arange(n) // 1000)
     assert check.n_pairs == 4 * 1000 * 999 // 2
+    qid = np.where(np.arange(n) % 1001, np.arange(n) // 1001, -np.arange(n))  # every other: one row
+    assert compared(np.arange(n) + 0.0, np.arange(n) + 0.0, qid).n_pairs > 10**6
 
 
 def test_scores_of_any_size():

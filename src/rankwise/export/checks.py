@@ -238,11 +238,11 @@ def _compared(groups: QueryGroups) -> tuple[Index, Index]:
     """
     sizes = np.minimum(groups.sizes, MOST_OF_A_QUERY)
     n_pairs = int((sizes * (sizes - 1) // 2).sum())
-    chosen = range(0, groups.n_groups, max(1, -(-n_pairs // MOST_PAIRS)))
-    parts = [
-        groups.order[groups.indptr[g] : groups.indptr[g + 1]][:: -(-groups.sizes[g] // sizes[g])]
-        for g in chosen
-    ]
+    chosen = np.flatnonzero(sizes > 1)[:: max(1, -(-n_pairs // MOST_PAIRS))]
+    parts = [groups.order[:0]]
+    for g in chosen:
+        rows = groups.order[groups.indptr[g] : groups.indptr[g + 1]]
+        parts.append(rows[:: -(-len(rows) // sizes[g])])
     lengths = [len(part) for part in parts]
     return np.concatenate(parts), np.repeat(np.cumsum(lengths), lengths)
 
