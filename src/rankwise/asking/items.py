@@ -104,10 +104,14 @@ def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
     for number, item in enumerate(made, 1):
         if not item.id:
             raise DataError(f"Item {number} has an empty id.")
+        if item.id != item.id.strip():  # which files do not keep
+            raise DataError(f"The id {item.id!r} has spaces around it: use {item.id.strip()!r}.")
         if item.id in seen:
             raise DataError(f"Two items have the id {item.id!r}: ids must differ.")
-        if len(item.text) > LARGEST_TEXT:
-            raise DataError(f"The text of item {item.id!r} has more than {LARGEST_TEXT:,} letters.")
+        check_text(f"The id of item {number}", item.id)
+        check_text(f"The text of item {item.id[:80]!r}", item.text)
+        for fact in item.facts.items():
+            check_text(f"The fact {fact[0]!r} of item {item.id[:80]!r}", " ".join(fact))
         if len(item.features) != len(made[0].features):
             raise DataError(
                 f"Item {item.id!r} has {len(item.features)} features, and the first item has "
@@ -117,6 +121,29 @@ def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
             raise DataError(f"A feature of item {item.id!r} is not a finite number.")
         seen.add(item.id)
     return made
+
+
+def check_text(what: str, text: str) -> None:
+    """Refuse text that is too long, or that cannot be written to a page or a file.
+
+    Examples
+    --------
+    >>> from rankwise.asking.items import check_text
+    >>> check_text("The name", "a\\0")
+    Traceback (most recent call last):
+    rankwise.errors.DataError: The name has a null character: remove it.
+    """
+    if len(text) > LARGEST_TEXT:
+        raise DataError(f"{what} has more than {LARGEST_TEXT:,} letters.")
+    if "\0" in text:
+        raise DataError(f"{what} has a null character: remove it.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{what} has half of a letter (the surrogate {text[error.start]!r}), which no file can "
+            "keep: write the whole letter."
+        ) from None
 
 
 def read_items(
@@ -254,7 +281,10 @@ def _read_text(path: Path) -> str:
 def _table_items(
     path: Path, wanted: dict[str, str | None], features: Sequence[str], keep_file: KeepFile
 ) -> list[Item]:
-    table = read_records(path)
+    try:
+        table = read_records(path)
+    except RecursionError:
+        raise DataError(f"{path} has objects too deep in others: it is no table.") from None
     lower = {name.lower(): name for name in table}
 
     def column(role: str, usual: Sequence[str]) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from rankwise.asking.goals import Goal, Progress
 from rankwise.asking.item_model import ItemModel
-from rankwise.asking.items import Item, check_items
+from rankwise.asking.items import Item, check_items, check_text
 from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
 from rankwise.asking.log import Log, MemoryLog, SqliteLog
 from rankwise.asking.next_pair import Pair, choose_pairs, pair
@@ -158,6 +158,8 @@ class Session:
         """Change what is asked, and until when; None: as it is."""
         values = {"goal": goal, "question": question, "advice": advice, "both_bad": both_bad}
         given: Any = {name: value for name, value in values.items() if value is not None}
+        for name in ("question", "advice"):
+            check_text(name, given.get(name, ""))
         with self._lock:
             settings = replace(self.settings, **given)
             if settings != self.settings:
@@ -342,6 +344,7 @@ class Session:
         name = " ".join(str(name).split())
         if not 1 <= len(name) <= 80:
             raise Refused("The name of a rater needs 1 to 80 letters.")
+        check_text("The name of a rater", name)
         with self._lock:
             if name not in self._ledger.raters:
                 self._append("rater", {"name": name, "key": secrets.token_urlsafe(24)})
@@ -486,9 +489,9 @@ class Session:
             items = self._ledger.items
             return list(self._ledger.raters)[who], items[first].id, items[second].id
 
-    def sign(self, text: str) -> str:
-        """A signature that nobody without the key can make."""
-        return signature(self.secret, text)
+    def sign(self, kind: str, text: str = "") -> str:
+        """A signature that nobody without the key can make; see `signatures.signature`."""
+        return signature(self.secret, kind, text)
 
     def _numbers(self, question: Question) -> Pair:
         number = self._ledger.number

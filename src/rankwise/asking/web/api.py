@@ -67,9 +67,9 @@ class ApiRoutes:
         return {"question": _question(self.session.ask(visitor.rater))}
 
     def answer(self, visitor: Visitor, body: dict[str, Any]) -> dict[str, Any]:
-        token, outcome = body.get("token"), body.get("outcome")
+        token, outcome = str(body.get("token")), body.get("outcome")
         check_value("outcome", outcome, Choice(*OUTCOMES, "skip"))
-        saved = self.session.answer(str(token), str(outcome), rater=visitor.rater)
+        saved = self.session.answer(token, str(outcome), rater=visitor.rater)
         return {"answer": _answer(saved), "question": _question(self.session.ask(visitor.rater))}
 
     def undo(self, visitor: Visitor, body: dict[str, Any]) -> dict[str, Any]:
@@ -91,8 +91,10 @@ class ApiRoutes:
             body = await request.body()
             try:
                 values = json.loads(body) if body else {}
-            except (ValueError, UnicodeDecodeError) as error:
+            except ValueError as error:
                 raise HTTPException(400, f"The body is not JSON: {error}.") from error
+            except RecursionError as error:
+                raise HTTPException(400, "The body has objects too deep in others.") from error
             if not isinstance(values, dict):
                 raise HTTPException(400, "The body must be an object.")
             return JSONResponse(await run_in_threadpool(act, visitor, values))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.resources import files
 from typing import Any
 
@@ -27,7 +27,7 @@ from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor
 from rankwise.asking.web.organizer import OrganizerRoutes
 from rankwise.asking.web.pages import Pages
 from rankwise.backends.blas_threads import blas_threads_for
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import RankwiseError
 
 ASSETS = {
     "ask.css": "text/css; charset=utf-8",
@@ -50,7 +50,11 @@ LOCAL_HOSTS = ("127.0.0.1", "localhost")
 
 
 def make_app(
-    session: Session, *, hosts: Sequence[str] = LOCAL_HOSTS, largest: int = LARGEST_BODY
+    session: Session,
+    *,
+    hosts: Sequence[str] = LOCAL_HOSTS,
+    largest: int = LARGEST_BODY,
+    door: Doorkeeper | None = None,
 ) -> Starlette:
     """The page that asks, as an ASGI application.
 
@@ -62,8 +66,10 @@ def make_app(
         Names under which the page may be called.
     largest : int
         Bytes that a request may have.
+    door : Doorkeeper, optional
+        Knows the one-time keys that it made.
     """
-    routes = _AskRoutes(session)
+    routes = _AskRoutes(session, door or Doorkeeper(session))
     organizer = OrganizerRoutes(session, routes.door, routes.pages)
     api = ApiRoutes(session, routes.door)
 
@@ -82,12 +88,7 @@ def make_app(
     return Starlette(
         routes=[*routes.routes(), *organizer.routes(), *api.routes()],
         middleware=[Middleware(Guard, hosts=hosts, largest=largest)],
-        exception_handlers={
-            HTTPException: routes.refuse,
-            NotSavedError: routes.refuse,
-            DataError: routes.refuse,
-            ParameterError: routes.refuse,
-        },
+        exception_handlers={HTTPException: routes.refuse, RankwiseError: routes.refuse},
         lifespan=running,
     )
 
@@ -106,9 +107,8 @@ def _quick_turns() -> Iterator[None]:
 class _AskRoutes:
     """The pages of raters."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.door = Doorkeeper(session)
+    def __init__(self, session: Session, door: Doorkeeper) -> None:
+        self.session, self.door = session, door
         self.pages = Pages(session, self.door)
 
     def routes(self) -> list[Route]:
@@ -127,7 +127,11 @@ class _AskRoutes:
         """Swap the key in the first address for a cookie."""
         cookie = self.door.cookie_of(request.query_params.get("token", ""))
         if cookie is None:
-            raise HTTPException(403, "This link is not known. Ask the organizer for a new one.")
+            raise HTTPException(
+                403,
+                "This link is not known, or it was for one use. Ask the organizer for a new one; "
+                "the organizer's own stands where rankwise ask was started.",
+            )
         organizer = cookie.startswith("organizer.")
         response = RedirectResponse("/organizer" if organizer else "/", status_code=303)
         response.set_cookie(
@@ -136,7 +140,7 @@ class _AskRoutes:
             max_age=90 * 24 * 3600,
             httponly=True,
             samesite="lax",  # strict would not let a link in a mail open the page
-            secure=request.url.scheme == "https",
+            secure=request.scope["scheme"] == "https",
         )
         return response
 
@@ -223,10 +227,13 @@ class _AskRoutes:
             status, words = error.status_code, error.detail
         elif isinstance(error, NotSavedError):
             status = 507
-        if request.url.path.startswith("/api/"):
+        words = words.encode("utf-8", "backslashreplace").decode()  # halves of letters
+        path = request.scope["path"]
+        if path.startswith("/api/"):
             return JSONResponse({"error": words}, status)
-        if request.method == "POST" and request.url.path in ("/answer", "/undo") and status != 403:
-            visitor = self.door.visitor(request)
-            question = self.session.ask(visitor.rater)
-            return self.pages.ask(request, visitor, question, alert=words, status=status)
+        if request.method == "POST" and path in ("/answer", "/undo") and status != 403:
+            with suppress(HTTPException, RankwiseError):  # nothing to ask: the words alone
+                visitor = self.door.visitor(request)
+                question = self.session.ask(visitor.rater)
+                return self.pages.ask(request, visitor, question, alert=words, status=status)
         return self.pages.error(request, words, status)

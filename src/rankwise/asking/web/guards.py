@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import hmac
+import logging
+import re
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from rankwise.asking.session import Session
+from rankwise.asking.signatures import same
 
 LARGEST_BODY = 25 * 2**20
+HOST = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
+FAULT = (
+    "This did not work, because of an error in rankwise ask. Answers that were saved are safe. The "
+    "terminal in which it was started has the details."
+)
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -35,7 +42,8 @@ class Guard:
     """ASGI middleware: refuses foreign hosts and large bodies, and adds headers.
 
     The Host header is checked before anything else. A page of another site whose name was made to
-    point to this machine (DNS rebinding) sends that name.
+    point to this machine (DNS rebinding) sends that name. An error that nobody expected is logged,
+    and answered in words.
     """
 
     def __init__(self, app: Any, hosts: Sequence[str], largest: int = LARGEST_BODY) -> None:
@@ -52,8 +60,8 @@ class Guard:
             refusal = PlainTextResponse("This page does not have that name.", 421)
             await refusal(scope, receive, send)
             return
-        length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self.largest:
+        length = as_number(headers.get("content-length", "0"))
+        if length is None or length > self.largest:
             await self._too_large()(scope, receive, send)
             return
         seen, started = 0, False
@@ -80,6 +88,14 @@ class Guard:
         except _TooLarge:
             if not started:
                 await self._too_large()(scope, receive, send)
+        except ClientDisconnect:  # nobody waits for an answer
+            pass
+        except Exception:
+            logging.getLogger("rankwise.asking").exception("A request failed: %r", scope["path"])
+            if not started:
+                api = scope["path"].startswith("/api/")
+                said = JSONResponse({"error": FAULT}, 500) if api else PlainTextResponse(FAULT, 500)
+                await said(scope, receive, with_headers)
 
     def _too_large(self) -> Response:
         return PlainTextResponse(f"At most {self.largest // 2**20} MiB can be sent.", 413)
@@ -89,12 +105,15 @@ class _TooLarge(Exception):
     """More was sent than is allowed."""
 
 
+def as_number(text: str) -> int | None:
+    """A whole number that a visitor sent; None if it is not one, or has more than 15 digits."""
+    return int(text) if re.fullmatch("[0-9]{1,15}", text) else None
+
+
 def _host_name(host: str) -> str:
-    """The name in a Host header, without the port."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+    """The name in a Host header, without the port; "" if it is none."""
+    found = HOST.fullmatch(host)
+    return found["name"].strip("[]").lower() if found else ""
 
 
 @dataclass(frozen=True)
@@ -118,14 +137,27 @@ class Doorkeeper:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.cookie_name = f"rankwise_{session.sign('cookie name')[:8]}"
+        self._one_time: set[str] = set()
 
     @property
     def organizer_key(self) -> str:
         """The key of the organizer's address."""
         return self.session.sign("organizer")
 
+    def one_time_key(self) -> str:
+        """A key of the organizer that opens one page, once.
+
+        It stands in the command of the browser, which all users of a machine can see.
+        """
+        key = secrets.token_urlsafe(24)
+        self._one_time.add(key)
+        return key
+
     def cookie_of(self, key: str) -> str | None:
         """The cookie that a key is swapped for; None if it is not a key."""
+        if key in self._one_time:
+            self._one_time.remove(key)
+            return self._cookie("organizer")
         who = self._who(key)
         return None if who is None else self._cookie(who)
 
@@ -139,7 +171,7 @@ class Doorkeeper:
             return self._visitor(who, "")
         cookie = request.cookies.get(self.cookie_name, "")
         who = cookie.rpartition(".")[0]
-        if not cookie or not _same(cookie, self._cookie(who)):
+        if not cookie or not same(cookie, self._cookie(who)):
             raise HTTPException(
                 403,
                 "Open the link that rankwise ask printed when it started, or the personal link "
@@ -156,25 +188,25 @@ class Doorkeeper:
 
     def csrf(self, visitor: Visitor) -> str:
         """What a form of ours contains."""
-        return self.session.sign(f"csrf {visitor.cookie}")
+        return self.session.sign("csrf", visitor.cookie)
 
     def check_write(self, request: Request, visitor: Visitor, given: str) -> None:
         """Refuse a write that another site's page sends in the name of the visitor."""
         if not visitor.has_cookie:
             return
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
             raise HTTPException(403, "This was sent from the page of another site.")
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             raise HTTPException(403, "This was sent from the page of another site.")
-        if not _same(given, self.csrf(visitor)):
+        if not same(given, self.csrf(visitor)):
             raise HTTPException(403, "This form is too old. Load the page again.")
 
     def _who(self, key: str) -> str | None:
-        if _same(key, self.organizer_key):
+        if same(key, self.organizer_key):
             return "organizer"
         for number, rater in enumerate(self.session.raters):
-            if _same(key, rater.key):
+            if same(key, rater.key):
                 return f"rater{number}"
         return None
 
@@ -184,8 +216,4 @@ class Doorkeeper:
         return Visitor(self.session.raters[int(who.removeprefix("rater"))].name, False, cookie)
 
     def _cookie(self, who: str) -> str:
-        return f"{who}.{self.session.sign(f'cookie {who}')}"
-
-
-def _same(one: str, two: str) -> bool:
-    return hmac.compare_digest(one.encode("utf-8", "replace"), two.encode("utf-8", "replace"))
+        return f"{who}.{self.session.sign('cookie', who)}"

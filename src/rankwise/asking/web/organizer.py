@@ -20,7 +20,7 @@ from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, keep_image, rea
 from rankwise.asking.refused import Refused
 from rankwise.asking.session import Session
 from rankwise.asking.standings import RaterReport
-from rankwise.asking.web.guards import Doorkeeper
+from rankwise.asking.web.guards import Doorkeeper, as_number
 from rankwise.asking.web.pages import Pages
 from rankwise.errors import DataError
 
@@ -73,9 +73,8 @@ class OrganizerRoutes:
         visitor = self.door.organizer(request)
         rater = request.query_params.get("rater", "")
         found = [a for a in reversed(self.session.answers) if not rater or a.rater == rater]
-        asked = request.query_params.get("page", "1")
         pages = max(1, -(-len(found) // _PAGE))
-        page = min(pages, max(1, int(asked) if asked.isdigit() and len(asked) < 9 else 1))
+        page = min(pages, max(1, as_number(request.query_params.get("page", "1")) or 1))
         return self.pages.render(
             "answers.html",
             visitor=visitor,
@@ -236,10 +235,10 @@ def _text(form: dict[str, Any], name: str) -> str:
 
 
 def _number(form: dict[str, Any], name: str) -> int:
-    text = _text(form, name)
-    if not text.isascii() or not text.isdigit() or len(text) > 15:
+    number = as_number(text := _text(form, name))
+    if number is None:
         raise Refused(f"{name} must be a number: got {text[:40]!r}.")
-    return int(text)
+    return number
 
 
 def _per_hour(times: list[float]) -> list[int]:
