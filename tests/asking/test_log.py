@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from rankwise.asking import NotSavedError, Session, SessionFileError
+from rankwise.errors import DataError
 from rankwise.asking.log import MemoryLog, SqliteLog, is_session_file
 
 
@@ -112,6 +113,74 @@ def test_a_damaged_file_is_refused_and_copied(path, place):
     assert path.with_name("session.ask.damaged-1").read_bytes() == bytes(whole)
     with pytest.raises(SessionFileError, match="damaged-2"):
         SqliteLog(path)
+
+
+KILLED = """
+import os, sqlite3, sys
+from rankwise.asking.log import SqliteLog
+
+class Killed(sqlite3.Connection):
+    def execute(self, statement, *given):
+        if statement.startswith(sys.argv[2]):
+            os.kill(os.getpid(), 9)
+        return super().execute(statement, *given)
+
+connect = sqlite3.connect
+sqlite3.connect = lambda *given, **more: connect(*given, **more, factory=Killed)
+log = SqliteLog(__import__("pathlib").Path(sys.argv[1]))
+log.append("pause", {"paused": True})
+log._db.execute("KILL")
+"""
+
+
+def killed(path, statement):
+    """Write a session until a statement, which kills the program."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), statement])
+    assert done.returncode == -9
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "CREATE TABLE files", "COMMIT"])
+def test_a_program_killed_before_its_first_entry_leaves_a_new_session(path, statement):
+    killed(path, statement)
+    assert path.stat().st_size > 0
+    with Session("abc", path=path) as session:
+        session.answer(session.ask().token, "tie")
+    with Session(path=path) as session:
+        assert session.n_answers() == 1
+
+
+def test_a_session_without_items_is_begun_again(path):
+    log = SqliteLog(path)
+    log.append("session", {"secret": "00"})  # killed here
+    log.close()
+    with pytest.raises(DataError, match="needs two or more items"):
+        Session(path=path)
+    with Session("abc", path=path) as session:
+        assert (len(session.items), session.secret) == (3, "00")
+
+
+def test_the_copy_of_a_damaged_file_has_its_last_entries(path):
+    killed(path, "KILL")
+    log = path.with_name("session.ask-wal")
+    assert log.stat().st_size > 0
+    whole = path.read_bytes()
+    before = whole[:100] + b"damaged" * 500 + whole[100:]
+    path.write_bytes(before)
+    last = log.read_bytes()
+    with pytest.raises(SessionFileError, match="damaged"):
+        SqliteLog(path)
+    files = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    copy = "session.ask.damaged-1"
+    assert files == {"session.ask": before, "session.ask-wal": last, copy: before,
+                     f"{copy}-wal": last}  # fmt: skip
+    path.write_bytes(b"")
+    with pytest.raises(SessionFileError, match=r"-wal holds answers.*gone or empty"):
+        SqliteLog(path)
+    assert log.read_bytes() == last
+    path.write_bytes(whole)
+    found = SqliteLog(path)
+    assert [entry.kind for entry in found.entries()] == ["pause"]
+    found.close()
 
 
 def test_other_files_are_refused(path, tmp_path):

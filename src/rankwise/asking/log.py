@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from rankwise.errors import DataError, RankwiseError
 
 _APPLICATION = 0x726B6173  # "rkas": what SQLite keeps in the header of the file
-_FORMAT = 1
+_FORMAT = 2  # 2: entries of items may change or remove known ones
 _TABLES = """
 CREATE TABLE log (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -135,6 +135,12 @@ class SqliteLog:
         if new:
             if not path.parent.is_dir():
                 raise SessionFileError(f"There is no folder {path.parent} for {path.name}.")
+            rest = _beside(path, "-wal")
+            if rest.exists() and rest.stat().st_size:
+                raise SessionFileError(
+                    f"{rest} holds answers of a session whose file {path} is gone or empty. Restore "
+                    f"{path} from a backup; or move {rest.name} away, to begin a new session."
+                )
             # It holds the keys of links: only its owner may read it.
             with _explained(path):
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -144,45 +150,60 @@ class SqliteLog:
                 "(chmod u+w), or copy it to another place and use the copy."
             )
         try:
-            self._db = self._open(new)
-        except SessionFileError:
-            raise
+            if not new:
+                self._check()
+            self._db = self._open()
         except sqlite3.DatabaseError as error:
             raise self._refusal(error) from error
 
-    def _open(self, new: bool) -> sqlite3.Connection:
+    def _check(self) -> None:
+        """Refuse a file that is damaged, or not a session; by reading only, so that it stays as is.
+
+        A connection that could write would move the entries of the file "-wal" into a damaged one.
+        """
+        memory = _beside(self.path, "-shm")
+        had_memory = memory.exists()
+        address = f"{self.path.resolve().as_uri()}?mode=ro"
+        try:
+            with closing(sqlite3.connect(address, uri=True, timeout=2.0)) as db:
+                (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+                (kind,), (version,) = (
+                    db.execute(f"PRAGMA {what}").fetchone()
+                    for what in ("application_id", "user_version")
+                )
+                empty = not _has_tables(db)
+        finally:
+            if not had_memory:
+                memory.unlink(missing_ok=True)
+        if found != "ok":
+            raise sqlite3.DatabaseError(found)
+        if empty and kind == 0:  # a program was killed before it wrote the first entry
+            return
+        if kind != _APPLICATION or version > _FORMAT:
+            why = "was not written by rankwise ask"
+            if kind == _APPLICATION:
+                why = f"has format {version}, and this rankwise knows formats up to {_FORMAT}"
+            raise SessionFileError(f"{self.path} {why}. Give another file with --session.")
+
+    def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=2.0)
         try:
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
+            db.execute("BEGIN EXCLUSIVE")
+            new = not _has_tables(db)
             if new:
-                db.execute("BEGIN EXCLUSIVE")
                 for statement in _statements(_TABLES):
                     db.execute(statement)
                 db.execute(f"PRAGMA application_id = {_APPLICATION}")
-                db.execute(f"PRAGMA user_version = {_FORMAT}")
-                db.execute("COMMIT")
-                return db
-            db.execute("BEGIN IMMEDIATE")
-            (kind,), (version,) = (
-                db.execute(f"PRAGMA {what}").fetchone()
-                for what in ("application_id", "user_version")
-            )
-            (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+            db.execute(f"PRAGMA user_version = {_FORMAT}")
             db.execute("COMMIT")
+            if new:  # from now on, the file without its "-wal" is not taken for a new session
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except BaseException:
             db.close()
             raise
-        if found != "ok":
-            db.close()
-            raise sqlite3.DatabaseError(found)
-        if kind != _APPLICATION or version > _FORMAT:
-            db.close()
-            why = "was not written by rankwise ask"
-            if kind == _APPLICATION:
-                why = f"has format {version}, and this rankwise knows formats up to {_FORMAT}"
-            raise SessionFileError(f"{self.path} {why}. Give another file with --session.")
         return db
 
     def _refusal(self, error: sqlite3.DatabaseError) -> SessionFileError:
@@ -204,6 +225,8 @@ class SqliteLog:
         copied = "It could not be copied"
         with suppress(OSError):
             shutil.copy2(self.path, copy)
+            with suppress(FileNotFoundError):  # the last entries
+                shutil.copy2(_beside(self.path, "-wal"), _beside(copy, "-wal"))
             copied = f"A copy is in {copy}"
         return SessionFileError(
             f"{self.path} is damaged ({words}), and was not opened. {copied}. Restore it from a "
@@ -301,6 +324,10 @@ def _entry(row: Any) -> Entry:
         raise DataError(f"Entry {number} of the session is not JSON: {error}.") from error
 
 
+def _has_tables(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT 1 FROM sqlite_master").fetchone() is not None
+
+
 def _statements(script: str) -> Iterator[str]:
     """The statements of a script; those of triggers have semicolons inside."""
     statement = ""
@@ -313,6 +340,11 @@ def _statements(script: str) -> Iterator[str]:
 
 def _name_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _beside(path: Path, ending: str) -> Path:
+    """A file that SQLite keeps next to a database."""
+    return path.with_name(f"{path.name}{ending}")
 
 
 def _free_name(path: Path) -> Path:

@@ -136,11 +136,12 @@ class Session:
             raise
 
     def _begin(self, made: list[Item] | None) -> None:
-        if not self._ledger.secret:
+        if not self._ledger.items:
             if made is None or len(made) < 2:
                 count = "no items" if not made else "1 item"
                 raise DataError(f"A session needs two or more items to compare: got {count}.")
-            self._append("session", {"secret": secrets.token_hex(32)})
+            if not self._ledger.secret:
+                self._append("session", {"secret": secrets.token_hex(32)})
             self._append("items", {"items": [item.to_json() for item in made]})
         elif made is not None:
             new = [item for item in made if item.id not in self._ledger.number]
