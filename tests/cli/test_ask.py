@@ -49,14 +49,76 @@ def test_links_and_settings(ask, items, tmp_path):
         session.answer(session.ask("Ann").token, "tie")
         links = {rater.name: rater.key for rater in session.raters}
     items.write_text(items.read_text() + "matcha,9\n")
-    again = ask(items, "--features", "price", ok=False)
-    assert "features" in again
     more = ask(items)
     assert links["Ann"] in more.stdout  # links stay as they are
+    assert "New: matcha. Asked about from now on." in more.stderr
     assert "4 items, 1 answer so far" in more.stderr
+    assert "was edited" not in ask(items).stderr
     assert "4 items" in ask(tmp_path / "teas.ask", "--goal", "best", "--sure", 0.9).stderr
     with Session(path=tmp_path / "teas.ask") as session:
         assert session.settings.goal == Goal("top", k=1, sure=0.9)
+
+
+def test_an_edited_table_is_taken_up(ask, items, tmp_path):
+    ask(items)
+    path = tmp_path / "teas.ask"
+    with Session(path=path) as session:
+        session.add_items(["from the page"])
+        while len(session.counted()) < 6:
+            session.answer(session.ask().token, "first")
+        about = sum("ceylon" in (a.first, a.second) for a in session.answers)
+    items.write_text("id,text,price\nassam,dark,3\nsencha,,5\nmatcha,,9\n")
+    said = " ".join(ask(items).stderr.split())
+    assert f"{items} was edited. New: matcha." in said
+    assert "Changed: assam." in said
+    assert f"Gone: ceylon. No longer asked about or ranked; {about} answers stay" in said
+    assert "sencha" not in said.partition("items, ")[0].replace(str(items), "")
+    with Session(path=path) as session:
+        ids = ["assam", "sencha", "from the page", "matcha"]
+        assert [item.id for item in session.items] == ids
+        assert session.items[0].text == "dark"
+        assert len(session.answers) == 6
+        assert session.n_answers() == 6 - about
+        assert set(session.ranking().items) == set(ids)
+        for _ in range(8):
+            question = session.ask("Ann")
+            assert "ceylon" not in (question.first.id, question.second.id)
+            session.answer(question.token, "tie")
+    assert "'from the page' has 0 features" in ask(items, "--features", "price", ok=False)
+    lines = "id,price\nassam,3\nceylon,2\nsencha,5\nmatcha,9\nfrom the page,1\n"
+    items.write_text(lines)
+    said = " ".join(ask(items, "--features", "price").stderr.split())
+    assert "Back: ceylon. Earlier answers count again." in said
+    assert "New features: assam, ceylon, sencha, matcha, from the page." in said
+    with Session(path=path) as session:
+        assert {item.id: item.features for item in session.items}["sencha"] == (5.0,)
+        assert session.n_answers() == 14
+        session.ranking()
+    assert "was edited" not in ask(items).stderr  # features stay, as all other settings do
+    items.write_text(lines + "oolong,4\n")
+    assert "'oolong' has 0 features" in ask(items, ok=False)
+    items.write_text("id\nx\ny\n")
+    assert "None of these 2 items is in the session" in ask(items, ok=False)
+
+
+def test_the_link_that_a_browser_opens_is_good_for_once(run, items, monkeypatch):
+    from starlette.testclient import TestClient
+
+    opened, apps = [], []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(
+        "rankwise.asking.web.server.make_server", lambda app: apps.append(app) or NoServer()
+    )
+    printed = run("ask", "--port", 0, items).stdout
+    (link,) = opened
+    assert link not in printed  # which has the key of the organizer
+    client = TestClient(apps[0], base_url=link.partition("/start")[0], follow_redirects=False)
+    found = client.get(link)
+    assert (found.status_code, found.headers["location"]) == (303, "/organizer")
+    again = client.get(link)
+    assert again.status_code == 403
+    assert "for one use" in again.text
+    assert client.get(printed.split()[1]).status_code == 303
 
 
 def test_a_session_by_any_name(ask, items, tmp_path):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from rankwise.backends.arrays import Array
 from rankwise.data.comparison_files import ITEM_COLUMNS
 from rankwise.data.tables.records import place_of_row, read_records, row_numbers, row_word
 from rankwise.errors import DataError
+from rankwise.tables import plural
 
 TEXTS = ("text", "title", "description", "body", "answer")
 MARKDOWNS = ("markdown", "md")
@@ -36,6 +37,7 @@ _SIGNATURES = {
     "image/jpeg": b"\xff\xd8\xff",
     "image/gif": b"GIF8",
 }
+_NAMED = 5  # items that a message names
 KeepFile = Callable[[bytes, str], str]
 
 
@@ -85,6 +87,82 @@ class Item:
         return cls(**{**values, "features": tuple(values.get("features", ()))})
 
 
+@dataclass(frozen=True)
+class ItemChanges:
+    """How the items of a session differ from the items that it had before.
+
+    Attributes
+    ----------
+    added, changed, removed, returned : list of str
+        Ids. A changed item is shown in another way than before; one that returned was removed
+        earlier.
+    features : list of str
+        Ids of items with new features.
+    n_answers : int
+        How many answers no longer count, as they are about removed items.
+
+    Examples
+    --------
+    >>> from rankwise.asking import Session
+    >>> session = Session(["tea", "milk", "juice"])
+    >>> session.set_items(["tea", "milk", "water", "juice"]).sentences()
+    ['New: water. Asked about from now on.']
+    """
+
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+    returned: list[str]
+    features: list[str]
+    n_answers: int
+
+    @classmethod
+    def of(
+        cls,
+        known: dict[str, Item],
+        present: Collection[str],
+        given: Sequence[Item],
+        removed: list[str],
+        n_answers: int,
+    ) -> ItemChanges:
+        """What differs between known items, some of which are present, and the given ones."""
+        pairs = [(known[item.id], item) for item in given if item.id in known]
+        return cls(
+            added=[item.id for item in given if item.id not in known],
+            changed=[b.id for a, b in pairs if a != replace(b, features=a.features)],
+            removed=removed,
+            returned=[b.id for _, b in pairs if b.id not in present],
+            features=[b.id for a, b in pairs if a.features != b.features],
+            n_answers=n_answers,
+        )
+
+    def sentences(self) -> list[str]:
+        """What changed, and what becomes of it."""
+        return [
+            f"{what}: {_some(names)}. {words}"
+            for what, names, words in (
+                ("New", self.added, "Asked about from now on."),
+                ("Back", self.returned, "Earlier answers count again."),
+                ("Changed", self.changed, "Shown as given now; earlier answers still count."),
+                ("New features", self.features, "The ranking uses them from now on."),
+                (
+                    "Gone",
+                    self.removed,
+                    f"No longer asked about or ranked; {plural(self.n_answers, 'answer')} stay in "
+                    "the session, and count again when the items are back.",
+                ),
+            )
+            if names
+        ]
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names of items, a few of them."""
+    shown = ", ".join(name[:40] for name in names[:_NAMED])
+    more = len(names) - _NAMED
+    return shown if more <= 0 else f"{shown} and {more:,} more"
+
+
 def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
     """Items from ids, texts or `Item` objects, with the rows of a matrix as their features."""
     made = [item if isinstance(item, Item) else Item(str(item).strip()) for item in items]
@@ -115,7 +193,8 @@ def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
         if len(item.features) != len(made[0].features):
             raise DataError(
                 f"Item {item.id!r} has {len(item.features)} features, and the first item has "
-                f"{len(made[0].features)}."
+                f"{len(made[0].features)}. All items need the same ones: put all of them into the "
+                "table, and name its columns (--features)."
             )
         if not all(map(math.isfinite, item.features)):
             raise DataError(f"A feature of item {item.id!r} is not a finite number.")

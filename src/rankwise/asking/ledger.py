@@ -84,12 +84,14 @@ class Ledger:
         self.version = 0  # number of the last entry
         self.secret = ""
         self.settings = Settings()
-        self.items: list[Item] = []
-        self.number: dict[str, int] = {}
+        self.items: list[Item] = []  # without those that were removed
+        self.number: dict[str, int] = {}  # of each of them, by id
+        self.known: dict[str, Item] = {}  # with those that were removed
+        self.of_table: set[str] = set()  # ids that came with a table, not one by one
         self.raters: dict[str, Rater] = {}
         self.answers: dict[int, Answer] = {}  # with skips, by the numbers of their entries
         self.paused = False
-        self._standing: dict[str, list[int]] = {}  # by rater: answers and skips not withdrawn
+        self._standing: dict[str, list[int]] = {}  # by rater: answers and skips that stand
         self._n_answers: dict[str, int] = {}  # by rater: those of them that are no skips
 
     def apply(self, entry: Entry) -> None:
@@ -97,12 +99,15 @@ class Ledger:
         getattr(self, f"_{entry.kind}")(entry, entry.body)
         self.version = entry.number
 
+    def counted(self) -> list[Answer]:
+        """The answers that count, the first one first."""
+        return [a for a in self.answers.values() if a.outcome != "skip" and self._counts(a)]
+
     def comparisons(self) -> dict[int, Comparison]:
         """The answers that count, by their numbers."""
         return {
             a.number: Comparison(self.number[a.first], self.number[a.second], a.outcome, a.rater)
-            for a in self.answers.values()
-            if a.outcome != "skip" and self._counts(a)
+            for a in self.counted()
         }
 
     def skips(self) -> dict[Pair, int]:
@@ -115,12 +120,12 @@ class Ledger:
         return counts
 
     def last(self, rater: str) -> Answer | None:
-        """The last answer or skip of a rater that was not withdrawn."""
+        """The last answer or skip of a rater that stands."""
         numbers = self._standing.get(rater)
         return self.answers[numbers[-1]] if numbers else None
 
     def of_rater(self, rater: str) -> list[Answer]:
-        """The answers and skips of a rater that were not withdrawn, the last first."""
+        """The answers and skips of a rater that stand, the last first."""
         return [self.answers[number] for number in reversed(self._standing.get(rater, ()))]
 
     def n_answers(self, rater: str | None = None) -> int:
@@ -137,7 +142,12 @@ class Ledger:
         return pair(self.number[answer.first], self.number[answer.second])
 
     def _counts(self, answer: Answer) -> bool:
-        return not answer.withdrawn and not self.raters[answer.rater].dropped
+        return self._stands(answer) and not self.raters[answer.rater].dropped
+
+    def _stands(self, answer: Answer) -> bool:
+        """Whether an answer was not withdrawn, and both items are still asked about."""
+        number = self.number
+        return not answer.withdrawn and answer.first in number and answer.second in number
 
     def _session(self, entry: Entry, body: dict[str, Any]) -> None:
         self.secret = body["secret"]
@@ -146,10 +156,22 @@ class Ledger:
         self.settings = Settings.from_json(body)
 
     def _items(self, entry: Entry, body: dict[str, Any]) -> None:
-        for values in body["items"]:
-            item = Item.from_json(values)
-            self.number[item.id] = len(self.items)
-            self.items.append(item)
+        from_table = not self.known or body.get("table", False)
+        removed = set(body.get("removed", ()))
+        made = {values["id"]: Item.from_json(values) for values in body["items"]}
+        kept = [made.get(item.id, item) for item in self.items if item.id not in removed]
+        new = [item for name, item in made.items() if name not in self.number]
+        if from_table:
+            self.of_table |= set(made)
+        else:
+            self.of_table -= {item.id for item in new}
+        self.known |= made
+        self.items = [*kept, *new]
+        self.number = {item.id: k for k, item in enumerate(self.items)}
+        if self.answers:
+            self._standing, self._n_answers = {}, {}
+            for answer in self.answers.values():
+                self._count(answer)
 
     def _rater(self, entry: Entry, body: dict[str, Any]) -> None:
         self.raters[body["name"]] = Rater(body["name"], body["key"])
@@ -167,15 +189,17 @@ class Ledger:
     def _put(self, answer: Answer) -> None:
         """Keep an answer, or its new state, and count it."""
         before = self.answers.get(answer.number)
-        standing = self._standing.setdefault(answer.rater, [])
-        if before is not None and not before.withdrawn:
-            standing.remove(answer.number)
+        if before is not None and self._stands(before):
+            self._standing[answer.rater].remove(answer.number)
             self._n_answers[answer.rater] -= before.outcome != "skip"
-        if not answer.withdrawn:
-            insort(standing, answer.number)
+        self.answers[answer.number] = answer
+        self._count(answer)
+
+    def _count(self, answer: Answer) -> None:
+        if self._stands(answer):
+            insort(self._standing.setdefault(answer.rater, []), answer.number)
             counted = self._n_answers.get(answer.rater, 0)
             self._n_answers[answer.rater] = counted + (answer.outcome != "skip")
-        self.answers[answer.number] = answer
 
     def _drop(self, entry: Entry, body: dict[str, Any]) -> None:
         self.raters[body["rater"]].dropped = body["dropped"]

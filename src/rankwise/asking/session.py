@@ -14,7 +14,7 @@ import numpy as np
 
 from rankwise.asking.goals import Goal, Progress
 from rankwise.asking.item_model import ItemModel
-from rankwise.asking.items import Item, check_items, check_text
+from rankwise.asking.items import Item, ItemChanges, check_items, check_text
 from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
 from rankwise.asking.log import Log, MemoryLog, SqliteLog
 from rankwise.asking.next_pair import Pair, choose_pairs, pair
@@ -64,7 +64,7 @@ class Session:
     ----------
     items : iterable of str or Item, optional
         What to rank. None: the items of the file at `path`. If that file exists, items that it
-        does not have yet are added.
+        does not have yet are added, and others are shown as they are given here; see `set_items`.
     features : array-like of shape (n_items, n_features), optional
         What scores may depend on, such as measurements or embeddings. Each score also has a part
         that does not depend on them.
@@ -144,9 +144,7 @@ class Session:
                 self._append("session", {"secret": secrets.token_hex(32)})
             self._append("items", {"items": [item.to_json() for item in made]})
         elif made is not None:
-            new = [item for item in made if item.id not in self._ledger.number]
-            if new:
-                self.add_items(new)
+            self.set_items(made, complete=False)
 
     def configure(
         self,
@@ -201,6 +199,11 @@ class Session:
         """All answers and skips, withdrawn ones too, the first one first."""
         with self._lock:
             return list(self._ledger.answers.values())
+
+    def counted(self) -> list[Answer]:
+        """The answers that count, the first one first."""
+        with self._lock:
+            return self._ledger.counted()
 
     @property
     def paused(self) -> bool:
@@ -362,6 +365,66 @@ class Session:
             if made:
                 self._append("items", {"items": [item.to_json() for item in made]})
 
+    def set_items(
+        self, items: Iterable[Any], *, features: Any = None, complete: bool = True
+    ) -> ItemChanges:
+        """Go on with the items of an edited table.
+
+        New items are asked about. Known ones are shown as they are given here, and their answers
+        still count.
+
+        Parameters
+        ----------
+        items : iterable of str or Item
+        features : array-like of shape (n_items, n_features), optional
+            None, and none in `items`: known items keep their features.
+        complete : bool, default=True
+            Whether items that are not given are removed, except those that `add_items` added.
+            Answers about removed items stay in the log, and count again when the items are back.
+
+        Returns
+        -------
+        ItemChanges
+            What differs, for telling the user.
+        """
+        made = check_items(items, features)
+        with self._computing, self._lock:
+            known, present = self._ledger.known, self._ledger.number
+            if complete and not any(item.id in known for item in made):
+                raise DataError(
+                    f"None of these {len(made)} items is in the session, which has "
+                    f"{next(iter(known))!r} and others. Give its own table, or another session."
+                )
+            if not any(item.features for item in made):
+                made = [
+                    replace(item, features=known.get(item.id, item).features) for item in made
+                ]
+            given = {item.id for item in made}
+            others = [item for item in self._ledger.items if item.id not in given]
+            table = self._ledger.of_table
+            removed = {item.id for item in others if complete and item.id in table}
+            kept = [item for item in others if item.id not in removed]
+            if len(made) + len(kept) < 2:
+                raise DataError("A session needs two or more items to compare: got 1 item.")
+            check_items([*made, *kept])
+            lost = sum(a.first in removed or a.second in removed for a in self._ledger.counted())
+            changes = ItemChanges.of(known, present, made, sorted(removed), lost)
+            new = [
+                item.to_json()
+                for item in made
+                if item != known.get(item.id)
+                or item.id not in present
+                or (complete and item.id not in table)
+            ]
+            if new or removed:
+                body = {"items": new, "removed": changes.removed, "table": complete}
+                self._append("items", body)
+                self._fit, self._standing = RunningFit(), None
+                for rater, (question, _) in list(self._open.items()):
+                    if removed & {question.first.id, question.second.id}:
+                        del self._open[rater]
+            return changes
+
     def withdraw(self, number: int) -> None:
         """Withdraw an answer, given its number."""
         with self._lock:
@@ -480,15 +543,15 @@ class Session:
         return question
 
     def _make_token(self, rater: str, first: str, second: str) -> str:
-        number, who = self._ledger.number, list(self._ledger.raters).index(rater)
-        return make_token(self.secret, who, number[first], number[second])
+        known, who = list(self._ledger.known), list(self._ledger.raters).index(rater)
+        return make_token(self.secret, who, known.index(first), known.index(second))
 
     def _read_token(self, token: str) -> tuple[str, str, str]:
         """The rater and the items of a question."""
         who, first, second = read_token(self.secret, token)
         with self._lock:
-            items = self._ledger.items
-            return list(self._ledger.raters)[who], items[first].id, items[second].id
+            known = list(self._ledger.known)
+            return list(self._ledger.raters)[who], known[first], known[second]
 
     def sign(self, kind: str, text: str = "") -> str:
         """A signature that nobody without the key can make; see `signatures.signature`."""

@@ -61,14 +61,14 @@ def ranking_json(session: Session) -> str:
 def comparisons_csv(session: Session) -> str:
     """The answers that count, as `rankwise preferences` reads them."""
     names = ("first", "second", "outcome", "rater", "time")
-    rows = ((a.first, a.second, _WORDS[a.outcome], a.rater, _time(a)) for a in _counted(session))
+    rows = ((a.first, a.second, _WORDS[a.outcome], a.rater, _time(a)) for a in session.counted())
     return csv_text(names, rows)
 
 
 def battles_csv(session: Session) -> str:
     """The answers that count, in the columns of arena battles, as `rankwise leaderboard` reads."""
     names = ("model_a", "model_b", "winner", "judge", "tstamp")
-    rows = ((a.first, a.second, _WINNERS[a.outcome], a.rater, a.time) for a in _counted(session))
+    rows = ((a.first, a.second, _WINNERS[a.outcome], a.rater, a.time) for a in session.counted())
     return csv_text(names, rows)
 
 
@@ -86,7 +86,7 @@ def share_page(session: Session) -> str:
     """The ranking as a page in one file, without scripts."""
     ranking, progress = exact_ranking(session), session.progress()
     items = {item.id: item for item in session.items}
-    n_raters = len({a.rater for a in _counted(session)})
+    n_raters = len({a.rater for a in session.counted()})
     n_answers = session.n_answers()
     facts = Facts(
         (
@@ -159,15 +159,6 @@ def _pictures(session: Session, ranking: Ranking, items: dict[str, Item]) -> lis
             code = base64.b64encode(data).decode()
             found.append((f"{place}. {name}", f"data:{media_type};base64,{code}"))
     return found
-
-
-def _counted(session: Session) -> list[Answer]:
-    dropped = {rater.name for rater in session.raters if rater.dropped}
-    return [
-        a
-        for a in session.answers
-        if not a.withdrawn and a.outcome != "skip" and a.rater not in dropped
-    ]
 
 
 def _time(answer: Answer) -> str:

@@ -215,8 +215,9 @@ def ask(
     down for a tie, S to skip, U to undo. The organizer's page has the ranking with intervals,
     links for other raters, all answers, and files to save.
 
-    Every answer is on the disk before the page goes on. Start the same command again to continue:
-    new items in ITEMS are added. Nothing leaves this machine.
+    Every answer is on the disk before the page goes on. Start the same command again to continue.
+    If ITEMS was edited meanwhile, it says what differs: new items and features are taken up, and
+    items that are gone are no longer asked about. Nothing leaves this machine.
 
     \b
     Examples:
@@ -242,11 +243,11 @@ def ask(
         door = Doorkeeper(found)
         for rater in _listed(raters):
             found.add_rater(rater)
-        page = f"{address}/start?token={door.organizer_key}"
-        print(f"organizer  {page}", flush=True)
+        start = f"{address}/start?token="
+        print(f"organizer  {start}{door.organizer_key}", flush=True)
         for person in found.raters:
             if person.name != door.ORGANIZER and not person.dropped:
-                print(f"{person.name}  {address}/start?token={person.key}", flush=True)
+                print(f"{person.name}  {start}{person.key}", flush=True)
         if server.names:
             complain(
                 "warning",
@@ -257,10 +258,10 @@ def ask(
             f"{plural(len(found.items), 'item')}, {plural(found.n_answers(), 'answer')} so far. "
             "Ctrl-C stops."
         )
-        if server.browser:
-            webbrowser.open(page)
+        if server.browser:  # all users of this machine can read its command line
+            webbrowser.open(f"{start}{door.one_time_key()}")
         with suppress(KeyboardInterrupt):
-            make_server(make_app(found, hosts=hosts)).run(sockets=[listening])
+            make_server(make_app(found, hosts=hosts, door=door)).run(sockets=[listening])
         note(f"Stopped. All answers are in {_path(items, session, demo)}.", wrap=False)
 
 
@@ -285,7 +286,13 @@ def _open(items: Path | None, session: Path | None, columns: ItemColumns, demo: 
 
             return Session(demo_items(log.put_file), log=log, **demo_settings())
         assert items is not None
-        return Session(columns.read(items, log.put_file), log=log)
+        made = columns.read(items, log.put_file)
+        if not any(entry.kind == "items" for entry in log.entries()):
+            return Session(made, log=log)
+        found = Session(log=log)
+        for sentence in found.set_items(made).sentences():
+            note(f"{items} was edited. {sentence}")
+        return found
     except BaseException:
         log.close()
         if fresh:  # nothing half-written stays
