@@ -102,7 +102,7 @@ def test_an_edited_table_is_taken_up(ask, items, tmp_path):
 
 
 def test_the_link_that_a_browser_opens_is_good_for_once(run, items, monkeypatch):
-    from starlette.testclient import TestClient
+    from tests.asking.in_memory import client_of
 
     opened, apps = [], []
     monkeypatch.setattr("webbrowser.open", opened.append)
@@ -112,7 +112,7 @@ def test_the_link_that_a_browser_opens_is_good_for_once(run, items, monkeypatch)
     printed = run("ask", "--port", 0, items).stdout
     (link,) = opened
     assert link not in printed  # which has the key of the organizer
-    client = TestClient(apps[0], base_url=link.partition("/start")[0], follow_redirects=False)
+    client = client_of(apps[0])
     found = client.get(link)
     assert (found.status_code, found.headers["location"]) == (303, "/organizer")
     again = client.get(link)
