@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import json
 import re
 from abc import ABC, abstractmethod
@@ -374,15 +376,35 @@ def in_bytes(count: float) -> str:
     return f"{count:,g} bytes"
 
 
-def spreadsheet_cell(cell: Any) -> Any:
-    """Text that a spreadsheet would take for a formula, as text; all else as it is.
+def csv_text(
+    names: Sequence[str], rows: Iterable[Iterable[Any]], *, for_spreadsheets: bool = False
+) -> str:
+    """Rows as CSV, which programs read back as they are.
+
+    Spreadsheets take text that begins with = for a formula, and run it. In a CSV file for them,
+    such text begins with a quote; so does text that began with one, to keep names apart.
 
     Examples
     --------
-    >>> spreadsheet_cell("=1+1"), spreadsheet_cell(-2.0)
-    ("'=1+1", -2.0)
+    >>> print(csv_text(["item", "score"], [["=1+1", -2]]))
+    item,score
+    =1+1,-2
+    >>> print(csv_text(["item", "score"], [["=1+1", -2]], for_spreadsheets=True))
+    item,score
+    '=1+1,-2
     """
-    formula = isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@", "|"))
+    out = io.StringIO(newline="")
+    write = csv.writer(out)  # ends lines with CR and LF, and so puts text with either into quotes
+    write.writerow(names)
+    if for_spreadsheets:
+        rows = ([_spreadsheet_cell(cell) for cell in row] for row in rows)
+    write.writerows(rows)
+    return out.getvalue()
+
+
+def _spreadsheet_cell(cell: Any) -> Any:
+    """Text that a spreadsheet would take for a formula, as text; all else as it is."""
+    formula = isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@", "|", "'"))
     return f"'{cell}" if formula else cell
 
 

@@ -41,12 +41,15 @@ def test_the_table_is_that_of_python(battles, run):
 
 def test_files_and_page(battles, run, tmp_path):
     names = {"--csv": "table.csv", "--json": "all.json", "--report": "page.html"}
+    names["--spreadsheet"] = "table-for-spreadsheets.csv"
     paths = {option: tmp_path / name for option, name in names.items()}
     given = [value for pair in paths.items() for value in pair]
     run("leaderboard", battles, "--judge", "judge", "--style", "words", *given)
     rows = list(csv.DictReader(paths["--csv"].read_text().splitlines()))
     assert [row["rank"] for row in rows] == list("12345")
-    assert "'=1+1" in {row["item"] for row in rows}  # no formula
+    assert "=1+1" in {row["item"] for row in rows}  # as it is in the battles
+    guarded = list(csv.DictReader(paths["--spreadsheet"].read_text().splitlines()))
+    assert "'=1+1" in {row["item"] for row in guarded}  # no formula
     content = json.loads(paths["--json"].read_text())
     assert content["schema"] == "Arena battles"
     assert len(content["standings"]) == 5

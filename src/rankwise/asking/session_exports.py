@@ -1,30 +1,35 @@
-"""What comes out of a session: tables for spreadsheets and other programs, a model, a page."""
+"""What comes out of a session: tables for programs and for spreadsheets, a model, a page."""
 
 from __future__ import annotations
 
 import base64
-import csv
 import html
-import io
 import json
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rankwise.asking.charts import rank_chart
 from rankwise.asking.items import Item
-from rankwise.asking.ledger import Answer
+from rankwise.asking.ledger import OUTCOMES, Answer
 from rankwise.asking.session import Session
 from rankwise.asking.standings import Ranking
+from rankwise.errors import DataError
 from rankwise.report import Facts, Figure, Page, Section, Text
-from rankwise.tables import plural, spreadsheet_cell
+from rankwise.tables import csv_text, plural
 
-_WORDS = {"first": "win", "second": "loss", "tie": "tie", "both_bad": "tie"}
-_WINNERS = {"first": "model_a", "second": "model_b", "tie": "tie", "both_bad": "both_bad"}
+_WORDS = ("win", "loss", "tie", "tie")  # for OUTCOMES
+_WINNERS = ("model_a", "model_b", "tie", "both_bad")
+_OTHER_WORDS = (
+    ("first", "second", "draw", "tie (bothbad)"),
+    ("left", "right", "draw", "tie (bothbad)"),
+    ("a", "b", "both", "tie (bothbad)"),
+)
 _SHOWN, _PICTURES, _PICTURE_BYTES = 60, 12, 1_500_000
 
 
@@ -34,10 +39,11 @@ def exact_ranking(session: Session) -> Ranking:
     return session.ranking()
 
 
-def ranking_csv(session: Session) -> str:
+def ranking_csv(session: Session, *, for_spreadsheets: bool = False) -> str:
     """The ranking with intervals."""
     rows = exact_ranking(session).rows()
-    return csv_text(list(rows[0]), (row.values() for row in rows))
+    values = (row.values() for row in rows)
+    return csv_text(list(rows[0]), values, for_spreadsheets=for_spreadsheets)
 
 
 def ranking_json(session: Session) -> str:
@@ -58,17 +64,21 @@ def ranking_json(session: Session) -> str:
     return json.dumps(about, ensure_ascii=False, indent=1)
 
 
-def comparisons_csv(session: Session) -> str:
+def comparisons_csv(session: Session, *, for_spreadsheets: bool = False) -> str:
     """The answers that count, as `rankwise preferences` reads them."""
     names = ("first", "second", "outcome", "rater", "time")
-    rows = ((a.first, a.second, _WORDS[a.outcome], a.rater, _time(a)) for a in session.counted())
-    return csv_text(names, rows)
+    words = _free_words(session, _WORDS)
+    rows = (
+        (a.first, a.second, words[a.outcome], a.rater, _time(a)) for a in session.counted()
+    )
+    return csv_text(names, rows, for_spreadsheets=for_spreadsheets)
 
 
 def battles_csv(session: Session) -> str:
     """The answers that count, in the columns of arena battles, as `rankwise leaderboard` reads."""
     names = ("model_a", "model_b", "winner", "judge", "tstamp")
-    rows = ((a.first, a.second, _WINNERS[a.outcome], a.rater, a.time) for a in session.counted())
+    words = _free_words(session, _WINNERS)
+    rows = ((a.first, a.second, words[a.outcome], a.rater, a.time) for a in session.counted())
     return csv_text(names, rows)
 
 
@@ -118,23 +128,6 @@ def share_page(session: Session) -> str:
     ).to_html()
 
 
-def csv_text(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Rows as CSV in which no cell of text is a formula to a spreadsheet.
-
-    Examples
-    --------
-    >>> from rankwise.asking.session_exports import csv_text
-    >>> print(csv_text(["item", "score"], [["=1+1", -2]]), end="")
-    item,score
-    '=1+1,-2
-    """
-    out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n")
-    write.writerow(names)
-    write.writerows([spreadsheet_cell(cell) for cell in row] for row in rows)
-    return out.getvalue()
-
-
 @dataclass(frozen=True)
 class _Gallery:
     """Pictures of the best items."""
@@ -159,6 +152,18 @@ def _pictures(session: Session, ranking: Ranking, items: dict[str, Item]) -> lis
             code = base64.b64encode(data).decode()
             found.append((f"{place}. {name}", f"data:{media_type};base64,{code}"))
     return found
+
+
+def _free_words(session: Session, usual: Sequence[str]) -> dict[str, str]:
+    """Words for outcomes that are no ids: readers take the id of an item for the winner."""
+    ids = {item.id for item in session.items}
+    for words in (usual, *_OTHER_WORDS):
+        if ids.isdisjoint(words):
+            return dict(zip(OUTCOMES, words, strict=True))
+    raise DataError(
+        f"Items have the ids {', '.join(sorted(ids & {*usual, *chain(*_OTHER_WORDS)}))}, which are "
+        "words for outcomes as well: rename one of them."
+    )
 
 
 def _time(answer: Answer) -> str:

@@ -132,6 +132,8 @@ def read_comparisons(
     X = np.column_stack([table.numbers(name) for name in features])
     one, two = _sides(votes, first, second)
     pairs = votes.text(one), votes.text(two)
+    if all(isinstance(name, str) for side in pairs for name in side):
+        ids[:] = [str(name) if type(name) is int else name for name in ids]  # as CSV has them
     column = votes.find(outcome, [name for name in OUTCOMES if name not in (one, two)])
     won = (one, two) in WON and outcome is None
     result = None if column is None or won else _outcomes(votes, column, *pairs)
@@ -240,10 +242,16 @@ def _outcomes(votes: _ColumnTable, column: str, first: Any, second: Any) -> Any:
     words = [str(value).lower() for value in values]
     if numbers is not None and all(number in (0.0, 0.5, 1.0) for number in numbers):
         return numbers
-    won = [
-        "first" if value == one else "second" if value == two else word
-        for value, one, two, word in zip(values, first, second, words, strict=True)
-    ]
+    won = []
+    for k, (value, one, two, word) in enumerate(zip(values, first, second, words, strict=True)):
+        named = "first" if value == one else "second" if value == two else word
+        if MARGIN_OF_WINNER.get(word, MARGIN_OF_WINNER.get(named)) != MARGIN_OF_WINNER.get(named):
+            raise DataError(
+                f"{votes.where(k)}: the outcome {value!r} is an item, and also a word that says "
+                "something else. Use 1 where the first won, 0 where the second won, and 0.5 for "
+                "ties."
+            )
+        won.append(named)
     unknown = next((k for k, word in enumerate(won) if word not in MARGIN_OF_WINNER), None)
     if unknown is not None:
         raise DataError(

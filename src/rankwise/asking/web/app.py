@@ -6,6 +6,7 @@ import sys
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -38,11 +39,20 @@ ASSETS = {
 # An image may be an SVG with scripts: opened by itself, it is a page without any rights.
 IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 SHARE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
+CSV = "text/csv; charset=utf-8"
 DOWNLOADS: dict[str, tuple[Callable[[Session], str | bytes], str]] = {
-    "ranking.csv": (session_exports.ranking_csv, "text/csv; charset=utf-8"),
+    "ranking.csv": (session_exports.ranking_csv, CSV),
+    "ranking-for-spreadsheets.csv": (
+        partial(session_exports.ranking_csv, for_spreadsheets=True),
+        CSV,
+    ),
     "ranking.json": (session_exports.ranking_json, "application/json"),
-    "comparisons.csv": (session_exports.comparisons_csv, "text/csv; charset=utf-8"),
-    "battles.csv": (session_exports.battles_csv, "text/csv; charset=utf-8"),
+    "comparisons.csv": (session_exports.comparisons_csv, CSV),
+    "comparisons-for-spreadsheets.csv": (
+        partial(session_exports.comparisons_csv, for_spreadsheets=True),
+        CSV,
+    ),
+    "battles.csv": (session_exports.battles_csv, CSV),
     "model.rankwise": (session_exports.model_bytes, "application/octet-stream"),
     "share.html": (session_exports.share_page, "text/html; charset=utf-8"),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import warnings
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 from rankwise.cli.options import Force, input_argument, option, parse_number, refuse
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import complain, interruptible, note, progress, show
-from rankwise.tables import plural, spreadsheet_cell
+from rankwise.tables import csv_text, plural
 
 if TYPE_CHECKING:
     from rankwise.data import BattleFile
@@ -89,6 +88,10 @@ def leaderboard(
     csv_out: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Where to write the standings.")
     ] = None,
+    spreadsheet: Annotated[
+        Path | None,
+        option("FILE", "The same as CSV for spreadsheets: names that are formulas get a quote."),
+    ] = None,
     json_out: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Where to write all numbers.")
     ] = None,
@@ -121,7 +124,7 @@ def leaderboard(
     strength = _penalty(penalty)
     if report is not None and report.suffix.lower() != ".html":
         refuse("report", f"The page ends with .html: got {report.name!r}.")
-    for path in (csv_out, json_out, report):
+    for path in (csv_out, spreadsheet, json_out, report):
         if path is not None:
             check_writable(path, battles, force=force)
     if (first is None) != (second is None) or (winner is not None and first is None):
@@ -161,9 +164,10 @@ def leaderboard(
     if judge is not None:
         print()
         show(board.judges().to_table())
-    if csv_out is not None:
-        _write_csv(standings, csv_out)
-        note(f"Wrote {csv_out}.")
+    for path, guarded in ((csv_out, False), (spreadsheet, True)):
+        if path is not None:
+            _write_csv(standings, path, guarded)
+            note(f"Wrote {path}.")
     if json_out is not None:
         _write_json(board, standings, file, concerns, json_out)
         note(f"Wrote {json_out}.")
@@ -198,16 +202,14 @@ def _say_what_was_read(file: BattleFile, path: Path) -> None:
         note(f"Left out {plural(count, 'row')} {reason}.")
 
 
-def _write_csv(standings: Any, path: Path) -> None:
+def _write_csv(standings: Any, path: Path, for_spreadsheets: bool) -> None:
     from rankwise.files import replacing
 
-    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
-        rows = standings.records()
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(
-            {name: spreadsheet_cell(cell) for name, cell in row.items()} for row in rows
-        )
+    rows = standings.records()
+    values = (row.values() for row in rows)
+    text = csv_text(list(rows[0]), values, for_spreadsheets=for_spreadsheets)
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8", newline="")
 
 
 def _write_json(
