@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from fuzz import checkpoints, comparisons, exports, letor, models, tables
+from fuzz import asking, checkpoints, comparisons, exports, letor, models, names, tables
 from fuzz.mutations import mutated
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -25,6 +25,8 @@ TARGETS = {
     "models": models.check,
     "checkpoints": checkpoints.check,
     "exports": exports.check,
+    "asking": asking.check,
+    "names": names.check,
 }
 
 

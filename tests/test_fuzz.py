@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from fuzz.__main__ import CORPUS, TARGETS, run
+from rankwise.errors import DataError
+from rankwise.tables import csv_text
 
 INPUTS = sorted(path for path in CORPUS.glob("*/*") if path.parent.name in TARGETS)
 
@@ -34,8 +36,38 @@ def test_a_check_of_exports_that_is_too_lenient_is_found(monkeypatch, tmp_path, 
     assert any("pairs are lost, and passed" in words or "in place of" in words for words in found)
 
 
+def test_a_page_that_fails_is_found(monkeypatch, tmp_path):
+    monkeypatch.setattr("rankwise.asking.web.organizer.as_number", int)
+    with pytest.raises(ValueError, match="invalid literal"):
+        TARGETS["asking"](
+            (CORPUS / "asking/answers").read_bytes(), np.random.default_rng(0), tmp_path
+        )
+
+
+def test_a_page_that_is_open_to_all_is_found(monkeypatch, tmp_path):
+    from rankwise.asking.web.guards import Doorkeeper
+
+    monkeypatch.setattr(Doorkeeper, "organizer", Doorkeeper.visitor)
+    with pytest.raises(AssertionError, match="forger: a foreign key"):
+        TARGETS["asking"](
+            (CORPUS / "asking/organizer").read_bytes(), np.random.default_rng(0), tmp_path
+        )
+
+
+def test_a_name_that_is_changed_is_found(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        "rankwise.asking.session_exports.csv_text",
+        lambda names, rows, for_spreadsheets=False: csv_text(names, rows, for_spreadsheets=True),
+    )
+    with pytest.raises(DataError, match="unknown items"):
+        TARGETS["names"](
+            (CORPUS / "names/formulas").read_bytes(), np.random.default_rng(0), tmp_path
+        )
+
+
 @pytest.mark.parametrize(
-    ("target", "n_inputs"), [("letor", 300), ("tables", 30), ("models", 8), ("exports", 15)]
+    ("target", "n_inputs"),
+    [("letor", 300), ("tables", 30), ("models", 8), ("exports", 15), ("asking", 5), ("names", 5)],
 )
 def test_mutations(target, n_inputs):
     if target == "exports":

@@ -120,9 +120,10 @@ def test_an_outcome_that_is_a_side_and_the_other_item_is_refused():
 
 
 def test_numbers_as_ids_are_those_of_a_session(tmp_path):
-    items = write(tmp_path / "items.jsonl", '{"id": 7, "x": 1}\n{"id": 12345678901234567890, "x": 2}')
+    items = write(
+        tmp_path / "items.jsonl", '{"id": 7, "x": 1}\n{"id": 12345678901234567890, "x": 2}'
+    )
     session = Session(read_items(items, None))
     answer = session.answer(session.ask().token, "first")
     found = read_comparisons(items, write(tmp_path / "c.csv", comparisons_csv(session)))
     assert [found.names[k] for k in found.comparisons.pairs[0]] == [answer.first, answer.second]
-

@@ -396,9 +396,7 @@ class Session:
                     f"{next(iter(known))!r} and others. Give its own table, or another session."
                 )
             if not any(item.features for item in made):
-                made = [
-                    replace(item, features=known.get(item.id, item).features) for item in made
-                ]
+                made = [replace(item, features=known.get(item.id, item).features) for item in made]
             given = {item.id for item in made}
             others = [item for item in self._ledger.items if item.id not in given]
             table = self._ledger.of_table

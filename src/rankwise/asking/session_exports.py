@@ -68,9 +68,7 @@ def comparisons_csv(session: Session, *, for_spreadsheets: bool = False) -> str:
     """The answers that count, as `rankwise preferences` reads them."""
     names = ("first", "second", "outcome", "rater", "time")
     words = _free_words(session, _WORDS)
-    rows = (
-        (a.first, a.second, words[a.outcome], a.rater, _time(a)) for a in session.counted()
-    )
+    rows = ((a.first, a.second, words[a.outcome], a.rater, _time(a)) for a in session.counted())
     return csv_text(names, rows, for_spreadsheets=for_spreadsheets)
 
 
