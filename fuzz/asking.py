@@ -101,7 +101,7 @@ def _rater(session: Session, entry: Any) -> str:
 
 
 def _path(request: bytes) -> str:
-    target = (request.partition(b"\n")[0].split() + [b"", b""])[1]
+    _, target, *_ = [*request.partition(b"\n")[0].split(), b"", b""]
     return unquote(target.partition(b"?")[0].decode("latin-1"))
 
 

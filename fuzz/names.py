@@ -24,17 +24,19 @@ from rankwise.data import read_battles, read_comparisons
 from rankwise.errors import DataError
 
 PARTS = [
-    "=", "+", "-", "@", "'", '"', ",", ";", "\t", "\n", "\r", "\r\n", " ", "|", "\\", "\u00a0", "NA",
-    "nan", "null", "None", "1", "0", "01", "1.0", "0.5", "true", "win", "loss", "tie", "model_a",
-    "model_b", "first", "left", "a", "id", "item", "outcome", "\ufeff", "ä", "a\u0308", "☃", "\x1b",
-    "\x1c", "\x85", "\u2028", "\ud800", "\0", "<b>", "&lt;", "</svg>", "</style>", "[x](y)", "{{",
+    "=", "+", "-", "@", "'", '"', ",", ";", "\t", "\n", "\r", "\r\n", " ", "|", "\\", "\u00a0",
+    "NA", "nan", "null", "None", "1", "0", "01", "1.0", "0.5", "true", "win", "loss", "tie", "id",
+    "model_a", "model_b", "first", "left", "a", "item", "outcome", "\ufeff", "ä", "a\u0308", "☃",
+    "\x1b", "\x1c", "\x85", "\u2028", "\ud800", "\0", "<b>", "&lt;", "</svg>", "</style>",
+    "[x](y)", "{{",
 ]  # fmt: skip
 OUTCOMES = {"first": (1.0, 0), "second": (-1.0, 1), "tie": (0.0, 2), "both_bad": (0.0, 3)}
-TAGS = set(
-    "html head meta title style body main header footer section div p h1 h2 h3 nav a ul li dl dt dd "
-    "figure figcaption table thead tbody tr th td span strong em small code svg g path line rect "
-    "circle text tspan polyline title desc br wbr".split()
-)
+TAGS = {
+    "html", "head", "meta", "title", "style", "body", "main", "header", "footer", "section", "div",
+    "p", "h1", "h2", "h3", "nav", "a", "ul", "li", "dl", "dt", "dd", "figure", "figcaption",
+    "table", "caption", "thead", "tbody", "tr", "th", "td", "span", "strong", "small", "code",
+    "svg", "g", "path", "line", "rect", "circle", "text", "tspan", "polyline", "desc", "br", "wbr",
+}  # fmt: skip
 
 
 def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:

@@ -29,7 +29,7 @@ MODULES = (
 # Parts of other objects, and interfaces, which are shown where they are used.
 PARTS = {
     *("PairBlock", "PairGraph", "HeldOutScores", "RowObjective", "load_model"),
-    *("Answer", "Progress", "Question", "Ranking", "RaterReport"),
+    *("Answer", "ItemChanges", "Progress", "Question", "Ranking", "RaterReport"),
     *("Distilled", "Export", "ExportCheck", "LinearModel"),
     *("Code", "Facts", "Figure", "Section", "Text"),
     *("Basis", "BlockSums", "Coordinates", "FeatureBasis", "Fit", "KernelBasis", "LandmarkBasis"),

@@ -386,12 +386,10 @@ def csv_text(
 
     Examples
     --------
-    >>> print(csv_text(["item", "score"], [["=1+1", -2]]))
-    item,score
-    =1+1,-2
-    >>> print(csv_text(["item", "score"], [["=1+1", -2]], for_spreadsheets=True))
-    item,score
-    '=1+1,-2
+    >>> csv_text(["item", "score"], [["=1+1", -2]]).splitlines()
+    ['item,score', '=1+1,-2']
+    >>> csv_text(["item", "score"], [["=1+1", -2]], for_spreadsheets=True).splitlines()
+    ['item,score', "'=1+1,-2"]
     """
     out = io.StringIO(newline="")
     write = csv.writer(out)  # ends lines with CR and LF, and so puts text with either into quotes

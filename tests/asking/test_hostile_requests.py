@@ -9,9 +9,9 @@ from rankwise.asking import Session
 pytest.importorskip("httpx")
 pytest.importorskip("starlette", reason="needs the extra ask")
 
-from rankwise.asking.web.app import make_app  # noqa: E402
-from rankwise.asking.web.guards import FAULT, Doorkeeper  # noqa: E402
-from tests.asking.in_memory import client_of  # noqa: E402
+from rankwise.asking.web.app import make_app
+from rankwise.asking.web.guards import FAULT, Doorkeeper
+from tests.asking.in_memory import client_of
 
 DEEP = 100_000
 DEEP_JSON = b"[" * DEEP + b"]" * DEEP

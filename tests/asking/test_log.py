@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from rankwise.asking import NotSavedError, Session, SessionFileError
-from rankwise.errors import DataError
 from rankwise.asking.log import MemoryLog, SqliteLog, is_session_file
+from rankwise.errors import DataError
 
 
 @pytest.fixture

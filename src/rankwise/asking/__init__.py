@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rankwise.asking.goals import Goal as Goal
     from rankwise.asking.goals import Progress as Progress
     from rankwise.asking.items import Item as Item
+    from rankwise.asking.items import ItemChanges as ItemChanges
     from rankwise.asking.ledger import Answer as Answer
     from rankwise.asking.log import NotSavedError as NotSavedError
     from rankwise.asking.log import SessionFileError as SessionFileError
@@ -25,6 +26,7 @@ _HOME = {
     "Background": "background",
     "Goal": "goals",
     "Item": "items",
+    "ItemChanges": "items",
     "NotSavedError": "log",
     "Progress": "goals",
     "Question": "session",
@@ -40,6 +42,7 @@ __all__ = [
     "Background",
     "Goal",
     "Item",
+    "ItemChanges",
     "NotSavedError",
     "Progress",
     "Question",

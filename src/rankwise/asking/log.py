@@ -138,8 +138,8 @@ class SqliteLog:
             rest = _beside(path, "-wal")
             if rest.exists() and rest.stat().st_size:
                 raise SessionFileError(
-                    f"{rest} holds answers of a session whose file {path} is gone or empty. Restore "
-                    f"{path} from a backup; or move {rest.name} away, to begin a new session."
+                    f"{rest} holds answers of a session whose file {path} is gone or empty. "
+                    f"Restore {path} from a backup; or move {rest.name} away, to begin anew."
                 )
             # It holds the keys of links: only its owner may read it.
             with _explained(path):
