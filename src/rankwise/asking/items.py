@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from rankwise.backends.arrays import Array
 from rankwise.data.comparison_files import ITEM_COLUMNS
 from rankwise.data.tables.records import place_of_row, read_records, row_numbers, row_word
 from rankwise.errors import DataError
+from rankwise.graph.id_arrays import text_fault
 
 TEXTS = ("text", "title", "description", "body", "answer")
 MARKDOWNS = ("markdown", "md")
@@ -104,6 +106,10 @@ def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
     for number, item in enumerate(made, 1):
         if not item.id:
             raise DataError(f"Item {number} has an empty id.")
+        fault = text_fault(item.id)
+        if fault is not None:
+            raise DataError(f"The id of item {number} {fault}. Give it another one.")
+        _check_unicode(f"Item {number}", item.id, item.text, *item.facts, *item.facts.values())
         if item.id in seen:
             raise DataError(f"Two items have the id {item.id!r}: ids must differ.")
         if len(item.text) > LARGEST_TEXT:
@@ -117,6 +123,17 @@ def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
             raise DataError(f"A feature of item {item.id!r} is not a finite number.")
         seen.add(item.id)
     return made
+
+
+def _check_unicode(what: str, *texts: str) -> None:
+    """Refuse text that cannot be written, as Python makes of names of files that are not UTF-8."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{what} has text that is not Unicode: {ascii(text)[:100]}. Correct it."
+            ) from None
 
 
 def read_items(
@@ -204,6 +221,13 @@ def _folder_items(folder: Path, keep_file: KeepFile) -> list[Item]:
         raise DataError(f"{folder} has {len(paths):,} files: at most {MOST_ITEMS:,} can be ranked.")
     items = []
     for path in paths:
+        try:
+            path.name.encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{folder}: the name of the file {os.fsencode(path.name)!r} is not UTF-8: rename "
+                "it."
+            ) from None
         kind = path.suffix.lower()
         if kind in IMAGE_TYPES:
             items.append(Item(path.name, image=read_image(path, keep_file)))

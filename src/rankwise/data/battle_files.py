@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,13 @@ from rankwise.backends.arrays import Array
 from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, Battles, refuse_ambiguous
 from rankwise.data.pandalm import annotators, one_row_per_verdict
 from rankwise.data.reward_bench import has_completions, one_row_per_battle
-from rankwise.data.tables.records import Columns, place_of_row, read_records
+from rankwise.data.tables.records import (
+    Columns,
+    parsed_json,
+    place_of_row,
+    read_records,
+    refuse_odd_texts,
+)
 from rankwise.errors import DataError, ParameterError
 from rankwise.tables import plural
 
@@ -198,6 +204,7 @@ class _Reader:
         dropped: dict[str, int] = {}
         keep = np.full(n, True)
         first, second = self._labels(schema.first), self._labels(schema.second)
+        refuse_odd_texts((first, second), self.where)
 
         def drop(which: NDArray[np.bool_], reason: str) -> None:
             which = which & keep
@@ -415,6 +422,8 @@ class _Reader:
             try:
                 row = _object(given) if isinstance(given, str) else given
                 rows.append({key: _total(value) for key, value in row.items()})
+            except DataError as error:
+                raise DataError(f"{self.where(k)}: {NESTED}: {error}.") from error
             except (
                 AttributeError,
                 SyntaxError,
@@ -435,9 +444,11 @@ class _Reader:
 def _object(text: str) -> Any:
     """An object written as JSON, or as Python writes it into CSV files."""
     try:
-        return json.loads(text)
-    except ValueError:
-        return literal_eval(text)
+        return parsed_json(text)
+    except DataError as error:
+        if isinstance(error.__cause__, JSONDecodeError):
+            return literal_eval(text)
+        raise
 
 
 def _total(value: Any) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
 from rankwise.data.chosen_rejected import read_chosen_rejected
-from rankwise.data.tables.records import place_of_row, read_records
+from rankwise.data.tables.records import place_of_row, read_records, refuse_odd_texts
 from rankwise.errors import DataError
 from rankwise.graph.comparison_checks import MARGIN_OF_WINNER
 from rankwise.graph.comparisons import Comparisons
@@ -126,6 +126,7 @@ def read_comparisons(
     votes = _ColumnTable.of(comparisons)
     key = table.find(item, ITEM_COLUMNS) or table.names[0]
     ids = table.text(key)
+    refuse_odd_texts((ids,), table.where)
     features = [name for name in table.names if name != key]
     if not features:
         raise DataError(f"{table} has no features: it needs columns of numbers beside {key!r}.")

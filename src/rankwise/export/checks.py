@@ -18,6 +18,7 @@ from rankwise.export._model_stages import ModelStages
 from rankwise.export._stages import draw_rows
 from rankwise.export._uses import first_uses
 from rankwise.graph import QueryGroups
+from rankwise.graph.id_arrays import as_ids
 from rankwise.routing import predict_with_queries
 from rankwise.tables import plural
 
@@ -189,7 +190,7 @@ def count_turned(ours: Array, theirs: Array, qid: Any) -> tuple[int, int]:
     """
     step = -(-len(ours) // MOST_COMPARED)
     ours, theirs = ours[::step], theirs[::step]
-    codes = QueryGroups.of(None if qid is None else np.asarray(qid)[::step], len(ours)).codes
+    codes = QueryGroups.of(None if qid is None else as_ids(qid)[::step], len(ours)).codes
     n_pairs = n_turned = 0
     for column in range(ours.shape[1]):
         for k in range(len(ours) - 1):

@@ -128,14 +128,17 @@ def _row_heads(labels: NDArray[np.float64], qid: ArrayLike | None) -> list[str]:
         return numbers
     groups = QueryGroups.of(qid, len(labels))
     ids = [f" qid:{_query_id(name)}" for name in groups.names.tolist()]
+    if len(set(ids)) < len(ids):
+        twice = next(text for k, text in enumerate(ids) if text in ids[:k])
+        raise DataError(
+            f"Two query ids are both written as{twice}: ids of a file are text. Use one type."
+        )
     return [number + ids[code] for number, code in zip(numbers, groups.codes.tolist(), strict=True)]
 
 
 def _query_id(name: object) -> str:
     if isinstance(name, bytes):
         name = name.decode()
-    if isinstance(name, float) and name.is_integer():
-        name = int(name)
     text = str(name)
     if not _QUERY_ID.fullmatch(text):
         raise DataError(
