@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from fuzz import checkpoints, comparisons, letor, models, tables
+from fuzz import checkpoints, comparisons, ids, letor, models, tables
 from fuzz.mutations import mutated
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -24,6 +24,7 @@ TARGETS = {
     "comparisons": comparisons.check,
     "models": models.check,
     "checkpoints": checkpoints.check,
+    "ids": ids.check,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ast import literal_eval
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from json import JSONDecodeError
@@ -19,12 +19,14 @@ from rankwise.data.pandalm import annotators, one_row_per_verdict
 from rankwise.data.reward_bench import has_completions, one_row_per_battle
 from rankwise.data.tables.records import (
     Columns,
+    frame_columns,
     parsed_json,
     place_of_row,
     read_records,
     refuse_odd_texts,
 )
 from rankwise.errors import DataError, ParameterError
+from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 
 GROUPS = (
@@ -177,13 +179,7 @@ class _Reader:
         if isinstance(table, str | Path):
             path = Path(table)
             return cls._of_columns(str(path), read_records(path), partial(place_of_row, path))
-        names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
-        if names is None:
-            raise DataError(
-                "Battles are a path, a data frame or a dictionary of columns: got "
-                f"{type(table).__name__}."
-            )
-        columns = {str(name): list(table[name]) for name in names}
+        columns = frame_columns(table, "Battles are")
         return cls._of_columns("The table", columns, lambda k: f"The table, row {k}")
 
     @classmethod
@@ -297,6 +293,7 @@ class _Reader:
         values = [v.strip() if isinstance(v, str) else v for v in self._column(name)]
         out = np.empty(len(values), dtype=object)
         out[:] = values
+        out[missing_entries(out)] = None
         if any(isinstance(value, (list, dict)) for value in values):
             raise DataError(
                 f"{self.source}: the column {name!r} holds lists, where ids are needed."
@@ -479,8 +476,5 @@ def _code(value: Any) -> int | None:
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which entries are empty, None or NaN."""
-    return np.fromiter(
-        (v is None or v == "" or (isinstance(v, float) and v != v) for v in values),
-        bool,
-        len(values),
-    )
+    empty = (isinstance(value, str) and not value for value in values)
+    return missing_entries(values) | np.fromiter(empty, bool, len(values))

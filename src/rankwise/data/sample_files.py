@@ -337,12 +337,12 @@ def _number(value: Any) -> float | None:
         number = float(value)
     except (OverflowError, TypeError, ValueError):
         return None
-    return number if math.isfinite(number) else None
+    return number + 0.0 if math.isfinite(number) else None  # not -0
 
 
 def _word(value: Any) -> str:
     """A value as a word: 1 and 1.0 are the same, and numbers keep all their digits."""
-    number = None if isinstance(value, bool) else _number(value)
+    number = None if isinstance(value, bool | bytes) else _number(value)
     if number is not None:
         word = f"{number:g}" if float(f"{number:g}") == number else repr(number)
         if Decimal(word) == Decimal(str(value)):

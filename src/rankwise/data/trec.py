@@ -15,7 +15,7 @@ from rankwise.data.tables.records import broken_file
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing
 from rankwise.graph.comparison_checks import check_hashable
-from rankwise.graph.id_arrays import as_ids, lossless_array
+from rankwise.graph.id_arrays import as_ids, entries_of
 from rankwise.graph.query_groups import missing_entries
 
 Qrels = dict[str, dict[str, int]]
@@ -319,7 +319,7 @@ def _tuples(source: Iterable[Any], field: str) -> Iterable[tuple[Any, Any, Any]]
 
 
 def _frame_rows(frame: Any, values: tuple[str, ...]) -> Iterable[tuple[Any, Any, Any]]:
-    names = list(frame.columns)
+    names = list(getattr(frame, "column_names", frame.columns))  # the former of pyarrow's tables
     chosen = []
     for what, known in (
         ("queries", QUERY_COLUMNS),
@@ -332,5 +332,5 @@ def _frame_rows(frame: Any, values: tuple[str, ...]) -> Iterable[tuple[Any, Any,
                 f"The frame needs a column of {what}, called {', '.join(known)}: it has "
                 f"{', '.join(map(str, names))}."
             )
-        chosen.append(lossless_array(frame[name], f"The column {name!r}").tolist())
+        chosen.append(entries_of(frame[name]))
     return zip(*chosen, strict=True)

@@ -109,6 +109,14 @@ def join_ids(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate([part.astype(object) for part in parts])
 
 
+def entries_of(column: Any) -> list[Any]:
+    """The entries of a column of any library; NumPy would make floats of integers beside NA."""
+    for method in ("to_pylist", "to_list"):  # of pyarrow, of pandas and polars
+        if hasattr(column, method):
+            return list(getattr(column, method)())
+    return list(column)
+
+
 def lossless_array(values: Any, name: str) -> NDArray[Any]:
     """Lists of ids keep them apart; all else is as NumPy has it."""
     if isinstance(values, list | tuple) and not any(isinstance(v, list | tuple) for v in values):
@@ -119,7 +127,7 @@ def lossless_array(values: Any, name: str) -> NDArray[Any]:
         raise DataError(f"{name} needs one id per row: got lists of several lengths.") from None
     except Exception as error:  # of polars, about integers of 128 bits
         if hasattr(values, "to_list"):
-            return id_array(values.to_list())
+            return id_array(entries_of(values))
         raise DataError(f"{name} needs ids such as numbers or text: {error}.") from error
 
 

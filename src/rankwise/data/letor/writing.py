@@ -20,7 +20,7 @@ from rankwise.files import replacing
 from rankwise.graph.query_groups import QueryGroups
 
 _ROWS_AT_A_TIME = 1024
-_QUERY_ID = re.compile(r"[^\s#\x00-\x1f]+")
+_QUERY_ID = re.compile(r"[^\s#\x00-\x1f\ud800-\udfff]+")
 
 
 def write_letor(
@@ -138,7 +138,7 @@ def _row_heads(labels: NDArray[np.float64], qid: ArrayLike | None) -> list[str]:
 
 def _query_id(name: object) -> str:
     if isinstance(name, bytes):
-        name = name.decode()
+        name = name.decode(errors="surrogateescape")
     text = str(name)
     if not _QUERY_ID.fullmatch(text):
         raise DataError(

@@ -286,7 +286,8 @@ def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
         return np.empty(0, np.intp), []
     chunks = column.combine_chunks()
     chunks = chunks.chunk(0) if hasattr(chunks, "chunk") else chunks
-    codes = chunks.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
+    indices = chunks.indices.cast(arrow.int64()).fill_null(-1)
+    codes = indices.to_numpy(zero_copy_only=False).astype(np.intp)
     return codes, chunks.dictionary.cast(arrow.string()).to_pylist()
 
 

@@ -147,23 +147,20 @@ def _arrow_table(frame: Any) -> Any:
     other = next((name for name in eager.columns if not isinstance(name, str)), None)
     if other is not None:
         raise DataError(f"Names of columns must be text: got {other!r}. Rename them.")
-    failures = (arrow.ArrowException, OverflowError, TypeError, ValueError)
     try:
         return eager.to_arrow().select(eager.columns)
-    except failures:  # a sparse column, integers of more than 64 bits, or several types
-        return arrow.table(
-            {name: _arrow_column(frame, eager, name, failures) for name in eager.columns}
-        )
+    except Exception:  # of any library: which column is it?
+        return arrow.table({name: _arrow_column(frame, eager, name) for name in eager.columns})
 
 
-def _arrow_column(frame: Any, eager: Any, name: str, failures: Any) -> Any:
+def _arrow_column(frame: Any, eager: Any, name: str) -> Any:
     try:
         if hasattr(getattr(frame[name], "dtype", None), "fill_value"):  # a sparse column
             return require_pyarrow("pyarrow").array(np.asarray(frame[name]))
         return eager[name].to_arrow()
-    except failures as error:
+    except Exception as error:
         values = eager[name].to_list()
-        if isinstance(error, OverflowError) and {type(v) for v in values} <= {int, NoneType}:
+        if {type(value) for value in values} <= {int, NoneType}:
             return id_column(_Frame(), name, values)
         reason = str(error).partition("\n")[0]
         raise DataError(

@@ -6,7 +6,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from rankwise.data.tables.formats import (
     require_pyarrow,
 )
 from rankwise.errors import DataError
-from rankwise.graph.id_arrays import text_fault
+from rankwise.graph.id_arrays import entries_of, text_fault
 
 Columns = dict[str, list[Any]]
 
@@ -46,6 +46,17 @@ def read_records(path: Path) -> Columns:
         return _csv(path, even_rows(path, _separator(path)))
     except (EOFError, OSError, zlib.error) as error:
         raise broken_file(path, error) from error
+
+
+def frame_columns(table: Any, what: str) -> Columns:
+    """The columns of a data frame or dictionary as lists; errors begin with `what`."""
+    names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
+    names = getattr(table, "column_names", names)  # columns of pyarrow's tables are no names
+    if names is None:
+        raise DataError(
+            f"{what} a path, a data frame or a dictionary of columns: got {type(table).__name__}."
+        )
+    return {str(name): entries_of(table[name]) for name in names}
 
 
 def broken_file(path: Path, error: Exception) -> Exception:
