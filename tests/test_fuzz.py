@@ -23,7 +23,9 @@ def test_a_reader_that_is_wrong_is_found(monkeypatch, tmp_path):
     assert any("AssertionError: labels" in words for words in found)
 
 
-@pytest.mark.parametrize(("target", "n_inputs"), [("letor", 300), ("tables", 30), ("models", 8)])
+@pytest.mark.parametrize(
+    ("target", "n_inputs"), [("letor", 300), ("tables", 30), ("models", 8), ("ids", 300)]
+)
 def test_mutations(target, n_inputs):
     assert run(target, 0, 1000.0, n_inputs) == (n_inputs, [])
 

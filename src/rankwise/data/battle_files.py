@@ -477,4 +477,4 @@ def _code(value: Any) -> int | None:
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which entries are empty, None or NaN."""
     empty = (isinstance(value, str) and not value for value in values)
-    return missing_entries(values) | np.fromiter(empty, bool, len(values))
+    return np.asarray(missing_entries(values) | np.fromiter(empty, bool, len(values)))

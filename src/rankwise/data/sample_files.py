@@ -344,7 +344,7 @@ def _word(value: Any) -> str:
     """A value as a word: 1 and 1.0 are the same, and numbers keep all their digits."""
     number = None if isinstance(value, bool | bytes) else _number(value)
     if number is not None:
-        word = f"{number:g}" if float(f"{number:g}") == number else repr(number)
+        word = repr(number).removesuffix(".0")
         if Decimal(word) == Decimal(str(value)):
             return word
     return str(value)

@@ -57,7 +57,8 @@ def as_ids(values: Any, name: str = "qid", first_row: int = 0) -> NDArray[Any]:
 
 
 def _is_0_or_1(entry: Any) -> bool:
-    return isinstance(entry, Number) and not isinstance(entry, bool) and entry in (0, 1)
+    kind = type(entry)
+    return issubclass(kind, Number) and kind is not bool and entry in (0, 1)
 
 
 def _refuse_floats(values: NDArray[Any], rows: NDArray[Any], name: str, first_row: int) -> None:

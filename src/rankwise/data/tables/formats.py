@@ -132,6 +132,11 @@ def check_names_differ(source: Any, names: Sequence[Any]) -> None:
         )
 
 
+def encoding_of(text: bytes) -> str | None:
+    """The encoding that the first bytes of a text name; None if they name none but UTF-8."""
+    return next((name for mark, name in BYTE_ORDER.items() if text.startswith(mark)), None)
+
+
 def encoding_fault(path: Path) -> DataError:
     """An error about the first line that is not UTF-8."""
     with opened_bytes(path) as file:
@@ -139,8 +144,7 @@ def encoding_fault(path: Path) -> DataError:
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
-                known = (name for mark, name in BYTE_ORDER.items() if line.startswith(mark))
-                name = next(known, None) if number == 1 else None
+                name = encoding_of(line) if number == 1 else None
                 guess = "If it is Latin-1, convert it by 'iconv -f LATIN1 -t UTF-8'."
                 if name is not None:
                     guess = (

@@ -241,5 +241,6 @@ def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
         return name, "number", role, missing, f"{np.nanmin(column):g} to {np.nanmax(column):g}"
     words = column.tolist()
     example = next((word for word in words if word), "")
-    found = f"{len(set(words)):,} different, such as {example[:20]!r}"
-    return name, "text", role, words.count(""), found
+    found = f"{len(set(words)):,} different, such as {str(example)[:20]!r}"
+    kind = "text" if isinstance(example, str) else "number"
+    return name, kind, role, words.count(""), found
