@@ -96,7 +96,7 @@ class Comparisons:
         Parameters
         ----------
         first, second : array-like of shape (n_pairs,)
-            The two items of each comparison: ids of `items`, of any type, or row numbers of X.
+            The two items of each comparison: ids of `items`, such as text, or row numbers of X.
         outcome : array-like of shape (n_pairs,), optional
             What became of the first item: "win", "loss" or "tie", or which item won: "first",
             "second" or "tie"; "a", "b" or "tie"; "left", "right" or "tie"; "model_a", "model_b",

@@ -86,7 +86,7 @@ class QueryGroups:
 
     @classmethod
     def of(cls, qid: Any, n_rows: int | None = None, name: str = "qid") -> QueryGroups:
-        """Group rows by `qid`, of any dtype and in any order.
+        """Group rows by `qid`, as integers or text, in any order.
 
         None puts `n_rows` rows in one group, and groups are returned as they are. One pass if the
         rows of each query are adjacent, a sort otherwise. Errors call the ids `name`.

@@ -42,7 +42,8 @@ class TableData(DescribedRows):
     y : ndarray of shape (n_rows,) or None
         Labels, float64; None if the table has none.
     qid : ndarray of shape (n_rows,) or None
-        Query ids: whole numbers if all ids are such, otherwise text; None if there are none.
+        Query ids: whole numbers if all ids are such, with all their digits, otherwise text; None
+        if there are none.
     ids : ndarray of shape (n_rows,) or None
         Ids of rows, such as document ids.
     roles : Roles
