@@ -176,8 +176,8 @@ def test_files_that_cannot_be_used(tmp_path, keep):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("i.json", b'[{"id":"a"},{"id":"b","id":"c"}]', "row 2: the name 'id' appears twice"),
-        ("i.jsonl", b'{"id":"a"}\n{"id":"b","id":"c"}', "line 2: the name 'id' appears twice"),
+        ("i.json", b'[{"id":"a"},{"id":"b","id":"c"}]', "row 2: the key 'id' appears twice"),
+        ("i.jsonl", b'{"id":"a"}\n{"id":"b","id":"c"}', "line 2: the key 'id' appears twice"),
         ("i.json", b'[{"id":"a"},{"id":"\\udfff"}]', "row 2: .* half of a surrogate pair"),
         ("i.jsonl", b'{"id":"a"}\n{"id":"b","text":"\\ud83d"}', "line 2: .* half of a surrogate"),
         ("i.jsonl", b'{"id":"a"}\n{"id":"b\\u0000"}', "item 2 has a NUL character"),

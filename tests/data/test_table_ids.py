@@ -151,7 +151,7 @@ def test_battles_keep_ids_apart(tmp_path):
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (b'"winner":"b","winner":"a"', "row 2: the name 'winner' appears twice"),
+        (b'"winner":"b","winner":"a"', "row 2: the key 'winner' appears twice"),
         (b'"winner":"\\ud800"', "row 2: the text .* has half of a surrogate pair"),
         (b'"winner":"\\u0000"', "row 2: the id of an item has a NUL character|unknown items"),
         (b'"winner":0.5', r"first has the float 0\.5 in row 1"),
@@ -168,7 +168,7 @@ def test_battles_and_comparisons_refuse_odd_json(tmp_path, row, words):
 
 def test_counts_in_a_column_of_battles_have_every_name_once():
     table = {"winner": ["a"], "loser": ["b"], "conv_metadata": ['{"n_a": 1, "n_b": 2, "n_b": 3}']}
-    with pytest.raises(DataError, match="row 0: conv_metadata: the name 'n_b' appears twice"):
+    with pytest.raises(DataError, match="row 0: conv_metadata: the key 'n_b' appears twice"):
         read_battles(table, style=["conv_metadata"])
 
 

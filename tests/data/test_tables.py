@@ -234,11 +234,11 @@ MALFORMED = [
     ("mixed.jsonl", b'{"label":1,"a":2}\n{"label":1,"a":"x"}\n', "line 2: .*'a' has a text here"),
     ("list.jsonl", b'[{"label": 1}]', "line 1: expected an object"),
     ("object.json", b"{}", "a list of objects"),
-    ("twice.json", b'[{"label":1},{"label":2,"label":0}]', "row 2: the name 'label' appears twice"),
+    ("twice.json", b'[{"label":1},{"label":2,"label":0}]', "row 2: the key 'label' appears twice"),
     (
         "twice.jsonl",
         b'{"label":1}\n{"label":2,"label":0}',
-        "line 2: the name 'label' appears twice",
+        "line 2: the key 'label' appears twice",
     ),
     ("half.json", b'[{"label":1,"a":"\\ud800"}]', "row 1: the text '.ud800' has half of a surr"),
     ("half.jsonl", b'{"label":1,"a":"x"}\n{"label":1,"a":"\\ud800"}', "line 2: .* half of a surr"),

@@ -161,7 +161,11 @@ def read_battles(
     Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
     """
     reader = _Reader.of(table)
-    return reader.read(reader.schema_of(first, second, winner), list(style), groups, judge)
+    schema = reader.schema_of(first, second, winner)
+    if isinstance(table, str | Path):
+        items = (reader.columns[name] for name in (schema.first, schema.second))
+        refuse_odd_texts(items, reader.where)
+    return reader.read(schema, list(style), groups, judge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +204,6 @@ class _Reader:
         dropped: dict[str, int] = {}
         keep = np.full(n, True)
         first, second = self._labels(schema.first), self._labels(schema.second)
-        refuse_odd_texts((first, second), self.where)
 
         def drop(which: NDArray[np.bool_], reason: str) -> None:
             which = which & keep

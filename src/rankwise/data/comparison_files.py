@@ -126,7 +126,8 @@ def read_comparisons(
     votes = _ColumnTable.of(comparisons)
     key = table.find(item, ITEM_COLUMNS) or table.names[0]
     ids = table.text(key)
-    refuse_odd_texts((ids,), table.where)
+    if isinstance(items, str | Path):
+        refuse_odd_texts((ids,), table.where)
     features = [name for name in table.names if name != key]
     if not features:
         raise DataError(f"{table} has no features: it needs columns of numbers beside {key!r}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from numbers import Number
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from rankwise.errors import DataError
 
 EXACT = 2**53  # float64 holds every whole number below
 FLOATS = (float, np.floating)
+NUMBERS = (int, float, Decimal, np.number)
 LONGEST = 100_000  # letters of an id in a file
 
 
@@ -42,7 +43,8 @@ def as_ids(values: Any, name: str = "qid", first_row: int = 0) -> NDArray[Any]:
     if ids.dtype.kind != "O" or ids.ndim != 1:
         return ids
     kinds = {type(entry) for entry in ids}
-    if kinds & {bool, np.bool_} and any(_is_0_or_1(entry) for entry in ids):
+    numbers = (entry for entry in ids if isinstance(entry, NUMBERS) and type(entry) is not bool)
+    if kinds & {bool, np.bool_} and any(number in (0, 1) for number in numbers):
         raise DataError(
             f"{name} has truth values beside 0 or 1, which they equal: use numbers only, or text."
         )
@@ -54,11 +56,6 @@ def as_ids(values: Any, name: str = "qid", first_row: int = 0) -> NDArray[Any]:
     whole = ids.copy()
     whole[rows] = [value if value != value else int(value) for value in floats.tolist()]
     return whole
-
-
-def _is_0_or_1(entry: Any) -> bool:
-    kind = type(entry)
-    return issubclass(kind, Number) and kind is not bool and entry in (0, 1)
 
 
 def _refuse_floats(values: NDArray[Any], rows: NDArray[Any], name: str, first_row: int) -> None:

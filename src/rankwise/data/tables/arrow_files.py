@@ -387,7 +387,7 @@ def _exact_ids(file: TableFile, text: bytes, table: Any, name: str, first: int) 
     """The ids in lines of JSON as they are written; `first` is the number of the first row."""
     lines = [line for line in text.decode("utf-8-sig").split("\n") if line.strip()]
     if len(lines) != table.num_rows:
-        raise DataError(f"{file.path}: write each object in one line, which it has for itself.")
+        raise DataError(f"{file.path}: each object needs a line of its own.")
     values = []
     for row, line in enumerate(lines, first):
         try:

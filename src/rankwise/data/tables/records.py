@@ -120,7 +120,7 @@ def _csv(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Columns:
 
 
 def parsed_json(text: str) -> Any:
-    """The value of JSON, whose objects have every name once, and whose text can be written.
+    """The value of JSON, whose objects have every key once, and whose text can be written.
 
     Python alone would take the last of two values, and halves of surrogate pairs. Raises DataError
     without a place.
@@ -145,7 +145,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise DataError(f"the name {name!r} appears twice in an object: leave one of them out")
+        raise DataError(f"the key {name!r} appears twice in an object: leave one of them out")
     return made
 
 
